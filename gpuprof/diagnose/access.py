@@ -78,7 +78,10 @@ _COUNTED_BY: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...] = (
 
 
 class _Conflicts(Struct, frozen=True):
-    """Wavefronts that come from conflicts, of all if those were counted, the counters, and the case that names them."""
+    """Wavefronts caused by conflicts, all wavefronts (None if not counted), and the evidence.
+
+    `kind` is the case of the headline.
+    """
 
     excess: float
     total: float | None
@@ -88,8 +91,10 @@ class _Conflicts(Struct, frozen=True):
 
 
 def _counted_conflicts(case: Case) -> _Conflicts | None:
-    """Return what instrumentation counts, else what the hardware counts, whose conflicts can have other causes, too."""
-    total, excess, ideal = case.number(_WAVES), case.number(_WAVES_EXCESS), case.number(_WAVES_IDEAL)
+    """Return the counts of instrumentation, else of the hardware, whose conflicts can also have other causes."""
+    total = case.number(_WAVES)
+    excess = case.number(_WAVES_EXCESS)
+    ideal = case.number(_WAVES_IDEAL)
     if excess is None and total is not None and ideal is not None:
         excess = total - ideal
     if total is not None and excess is not None:
@@ -98,9 +103,9 @@ def _counted_conflicts(case: Case) -> _Conflicts | None:
     for conflicts, passes in _COUNTED_BY:
         excess = case.total(conflicts)
         if not excess:
-            # Some leave out what others count, such as matrix loads.
+            # Some counters leave out accesses that others count, such as matrix loads.
             continue
-        # Passes of loads alone are not those of all accesses whose conflicts were counted.
+        # The conflicts are of all accesses, so the passes of loads alone are no total for them.
         total = case.total(passes, of_all=True) or case.number(SHARED_PASSES)
         one_way = _conflicts_one_way(case) if total is None and conflicts is SHARED_CONFLICTS_BY_KIND else None
         return one_way or _Conflicts(excess, total, case.metrics_as({**conflicts, **passes}, "wavefront"))
@@ -108,7 +113,7 @@ def _counted_conflicts(case: Case) -> _Conflicts | None:
 
 
 def _conflicts_one_way(case: Case) -> _Conflicts | None:
-    """Return the conflicts of loads or of stores, of whose wavefronts both were counted, where any are conflicts."""
+    """Return the conflicts of loads or of stores if both their conflicts and their wavefronts were counted."""
     for (conflicts, role), (passes, kind) in zip(
         SHARED_CONFLICTS_BY_KIND.items(), _PASSES_OF_KINDS.items(), strict=True
     ):
@@ -160,7 +165,7 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
 
 
 def _conflicts_of_kinds(case: Case, conflicts: _Conflicts) -> tuple[Cases, tuple[Amount, ...]]:
-    """Return the cases and amounts of the conflicts of a warp, those of loads and stores apart if both have some."""
+    """Return the cases and amounts of the conflicts per warp, split into loads and stores if both have some."""
     warps = case.warps or 1
     loads, stores = (case.number(name) or 0.0 for name in SHARED_CONFLICTS_BY_KIND)
     amounts = amounts_of("", per_warp=conflicts.excess / warps)
@@ -171,10 +176,10 @@ def _conflicts_of_kinds(case: Case, conflicts: _Conflicts) -> tuple[Cases, tuple
 
 
 def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
-    """Bound what goes with the conflicts: of L1's passes theirs, and no more time than they keep its data pipe busy.
+    """Bound the gain without conflicts by their share of L1's passes and by the time that they keep its data pipe busy.
 
-    A pass holds others up for the cycle that it takes, so that all that waits for conflicts waits while the pipe works.
-    How busy it is by them the number of passes tells, too.
+    A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore waits while the pipe
+    works. The number of passes also bounds how long conflicts keep the pipe busy.
     """
     shared = case.number(SHARED_BUSY)
     stays = max(case.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared if shared is not None else None
@@ -192,7 +197,7 @@ _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_l
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 _ALL_REGISTERS = 255
 _MOST_WARPS = 32
-"""Of a block, on every architecture."""
+"""The most warps of a block, on every architecture."""
 
 
 def _spill(case: Case) -> Iterator[Finding]:
@@ -207,7 +212,7 @@ def _spill(case: Case) -> Iterator[Finding]:
     yield finding(
         case,
         Cases(
-            headline=(local.what,),
+            headline=(local.counted,),
             why=("all-registers" if full else "local-arrays", "through-l1"),
             action=(action if full else "keep-arrays",),
             advice=("smaller-blocks" if threads is not None else "raise-cap", "shorter-ranges"),
@@ -217,12 +222,12 @@ def _spill(case: Case) -> Iterator[Finding]:
             *amounts_of("", registers=registers, most_registers=ceiling, threads=threads),
         ),
         subject="local",
-        # A share of accesses is no cost if neither busy units nor stalls are known.
+        # Without busy units or stalls, a share of accesses does not show a cost.
         confidence="guess" if case.busiest_need is None and not case.stalls else "measured",
         saving=_without_local(case, local),
         evidence=(
             *local.evidence,
-            SPILL.evidence(100 * local.share, f"share-of-{local.what}"),
+            SPILL.evidence(100 * local.share, f"share-of-{local.counted}"),
             *case.metric("launch__registers_per_thread", "registers-per-thread", "register"),
         ),
         place=case.place_of("memory_l2_theoretical_sectors_local") or case.place_of_opcode("LDL", "STL"),
@@ -230,16 +235,17 @@ def _spill(case: Case) -> Iterator[Finding]:
 
 
 def _without_local(case: Case, local: _Local) -> Saving:
-    """Bound what goes with local memory: all of it may be what reaches L2 and DRAM, up to its own bytes.
+    """Bound the gain without local memory. Its traffic may be all that reaches L2 and DRAM, up to its own bytes.
 
-    Its instructions go too, and with them what the load/store unit and L1 do for it. A level may be what the kernel
-    waits for though its counters were not collected. Where bytes are not known, its share of the accesses tells what
-    goes if it is found in the caches as often as other data.
+    Its instructions go too, and with them the work of the load/store unit and L1. The kernel may wait for a level
+    whose counters were not collected. If bytes are not known, the share of the accesses that are local estimates the
+    gain. That assumes the same hit rates as for other data.
     """
     reach = local_bytes_past_l1(case)
     moved = {level: bytes_of(case, level) for level in _LEVELS}
     shares = {level: min(1.0, reach / all_of) for level, all_of in moved.items() if all_of and reach is not None}
-    executed, counted = case.number("smsp__inst_executed.sum"), case.total(_LOCAL_INSTRUCTIONS, of_all=True)
+    executed = case.number("smsp__inst_executed.sum")
+    counted = case.total(_LOCAL_INSTRUCTIONS, of_all=True)
     issued = 1.0 - min(1.0, counted / executed) if executed and counted is not None else 0.0
     freed = {"l1": 0.0, "lsu": 0.0, ISSUE: issued}
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
@@ -259,10 +265,10 @@ def _without_local(case: Case, local: _Local) -> Saving:
 
 
 def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
-    """Bound what goes with local memory by the samples at its accesses and at what waits for them, where those tell.
+    """Bound the gain without local memory by the samples at its accesses and at the instructions that wait for them.
 
-    `work` is its share of what units do, which it can hold others up by: of all levels, or nothing follows. All other
-    warps of a block may wait at a barrier for one that waits.
+    `work` is its share of each unit's work, with which it can delay others. Unless that is known for all levels, the
+    saving stays as it is. All other warps of a block may wait at a barrier for one that waits.
     """
     from gpuprof.diagnose.local_waits import local_waits
 
@@ -276,33 +282,36 @@ def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
 
 
 class _Local(Struct, frozen=True):
-    """The local share of loads and stores, of what it is a share, the counters, and whether both were counted."""
+    """The local share of loads and stores, and the evidence.
+
+    `counted` names the accesses: sectors or instructions. `whole`: both loads and stores were counted.
+    """
 
     share: float
-    what: str
+    counted: str
     evidence: tuple[Evidence, ...]
     whole: bool
 
 
 def _local_share(case: Case) -> _Local | None:
-    """Return the local share of load and store sectors, else of instructions, of those of which both sides are known.
+    """Return the local share of load and store sectors, else of instructions.
 
-    Where loads or stores were not counted, nothing is known of them.
+    Loads or stores count only if both their local and their global accesses are known.
     """
-    for what, local_metrics, global_metrics in (
+    for counted, local_metrics, global_metrics in (
         ("sector", LOCAL_SECTORS, _GLOBAL),
         ("instruction", _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS),
     ):
         local = every = 0.0
         evidence: list[Evidence] = []
-        for kind, mine, other in zip(("loads", "stores"), local_metrics, global_metrics, strict=True):
-            both = case.total((mine, other), of_all=True)
+        for kind, of_local, of_global in zip(("loads", "stores"), local_metrics, global_metrics, strict=True):
+            both = case.total((of_local, of_global), of_all=True)
             if both is not None:
-                local += case.number(mine) or 0.0
+                local += case.number(of_local) or 0.0
                 every += both
-                evidence += case.metric(mine, f"local-{kind}", what)
+                evidence += case.metric(of_local, f"local-{kind}", counted)
         if every > 0:
-            return _Local(local / every, f"{what}s", tuple(evidence), whole=len(evidence) == len(local_metrics))
+            return _Local(local / every, f"{counted}s", tuple(evidence), whole=len(evidence) == len(local_metrics))
     return None
 
 
@@ -320,14 +329,14 @@ _GLOBAL_ACCESS = ("LDG.", "STG.", "LDGSTS.", "LD.", "ST.")
 
 
 def global_widths(opcodes: Mapping[str, float]) -> dict[int, float]:
-    """Return warp instructions of global loads and stores by bytes a thread, from those by opcode."""
+    """Return warp instructions of global loads and stores by bytes per thread, from the counts by opcode."""
     widths = summed((width_of(opcode), count) for opcode, count in opcodes.items())
     widths.pop(0, None)
     return widths
 
 
 def width_of(opcode: str) -> int:
-    """Return the bytes a thread that a global load or store moves; 0 for other instructions."""
+    """Return the bytes per thread that a global load or store moves; 0 for other instructions."""
     name = f"{opcode}."
     if not name.startswith(_GLOBAL_ACCESS):
         return 0
@@ -344,7 +353,7 @@ def _narrow(case: Case) -> Iterator[Finding]:
     pressed = NARROW_PRESSURE.is_reached(case.stall("lg_throttle"))
     if not NARROW.is_reached(share) or (size == 4 and not pressed):
         return
-    # 16 bytes a thread spare most of the narrow accesses.
+    # Accesses of 16 bytes per thread replace most of the narrow ones.
     spared = sum(count * (1 - width / 16) for width, count in widths.items() if width <= size) / total
     pipe = case.pipe("lsu")
     yield finding(
@@ -366,10 +375,10 @@ def _narrow(case: Case) -> Iterator[Finding]:
 
 
 def _widened(case: Case, gone: float) -> Saving:
-    """Bound what wide accesses gain. `gone` is the share of the access instructions that they make needless.
+    """Bound the gain of wide accesses. `gone` is the share of the access instructions that they replace.
 
-    The address arithmetic of those goes too; nothing tells how much of the integer pipes and the issue slots that is.
-    With it as it is, the gain is that of the accesses.
+    Their address arithmetic goes too, but its share of the integer pipes and the issue slots is unknown. If it stays,
+    only the accesses are saved.
     """
     keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone}
     bound = case.saving({**keeps, **dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0)})
@@ -382,7 +391,7 @@ _L2_ATOMICS = (
     "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed",
     "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed",
 )
-"""One hot address loads one slice of L2, which only the maximum over the slices shows."""
+"""One hot address keeps one slice of L2 busy, which only the maximum over the slices shows."""
 
 
 def _atomics(case: Case) -> Iterator[Finding]:
@@ -410,15 +419,16 @@ _ATOMIC_STALLS = ("long_scoreboard", "lg_throttle", "short_scoreboard", "mio_thr
 
 
 def _without_atomics(case: Case, busy: float) -> Saving:
-    """Bound what goes with the atomics: every wait for them, in the queues before L1 too, and their part of L1 and L2.
+    """Bound the gain without atomics: their part of L1 and L2, and all waits for them, also in the queues before L1.
 
-    A loop of compare-and-swap does its arithmetic again under contention, so that this goes as well. Where waits were
-    not collected, the busy time of the unit is what is known to go.
+    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If waits were not
+    collected, only the busy time of the unit is known to go.
     """
     opcodes = case.opcodes()
     loops = not opcodes or any(".CAS" in opcode for opcode in opcodes)
     gone = [unit for unit in case.needs if unit not in ("dram", LAUNCH)] if loops else ["l2", "l1", "lsu"]
-    bound, waits = case.saving(dict.fromkeys(gone, 0.0)), explained(case, busy, _ATOMIC_STALLS)
+    bound = case.saving(dict.fromkeys(gone, 0.0))
+    waits = explained(case, busy, _ATOMIC_STALLS)
     if not case.stalls:
         return bound.if_held(busy, "all-other-stalls-unchanged")
     return bound.if_held(waits, "same-retries-per-atomic" if loops else OTHER_WAITS)

@@ -1,4 +1,4 @@
-"""The shapes in which the lanes of a warp touch global memory: what causes excess sectors decides what repairs them."""
+"""The patterns in which the lanes of a warp access global memory, each with its own cause of excess and its own fix."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MOST = percent("one-pattern", 50.0)
 
 
 def cases_of_shape(name: ShapeName) -> Cases:
-    """Return why accesses of a shape move too much, what to change, and how, in the wording of uncoalesced-global."""
+    """Return the reason, the action and the advice for a shape, as cases in the wording of uncoalesced-global."""
     advice = (name, "not-wider") if name == "stride" else (name,)
     return Cases(why=(name,), action=(name,), advice=advice)
 
 
 class LaneShape(Struct, frozen=True):
-    """How the lanes of a warp touch memory in one instruction.
+    """How the lanes of a warp access memory in one instruction.
 
-    `apart`: the bytes from most lanes to the next, where code and launch tell. `beside`: how many words side by
-    side a thread touches one at a time, in a turn of a loop if it is in one; `step`: by how many bytes that goes on to
-    the next ones; None where it does not.
+    `apart`: the bytes from most lanes to the next; None if code and launch do not show it.
+    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it is in a loop.
+    `step`: the bytes from one iteration to the next; None if there is no such step.
     """
 
     name: ShapeName
@@ -44,7 +44,7 @@ class LaneShape(Struct, frozen=True):
 
 
 class FoundShape(Struct, frozen=True):
-    """The shape of the accesses that cause most excess sectors, what tells it, and the line of most of them."""
+    """The shape of the accesses that cause most excess sectors, its evidence, and the line of most of them."""
 
     name: ShapeName
     evidence: tuple[Evidence, ...]
@@ -52,7 +52,7 @@ class FoundShape(Struct, frozen=True):
 
 
 def lane_evidence(lanes: LaneShape, how: str = "") -> Iterator[Evidence]:
-    """Yield how lanes touch memory, as far as it is known; the roles end with `how`."""
+    """Yield the known parts of a lane shape as evidence; the roles end with `how`."""
     yield from context(f"access-bytes{how}", lanes.width_bytes, "B")
     yield from context(f"lane-stride{how}", lanes.apart, "B")
     yield from context(f"adjacent-words{how}", lanes.beside if lanes.beside > 1 else None, "word")
@@ -60,12 +60,12 @@ def lane_evidence(lanes: LaneShape, how: str = "") -> Iterator[Evidence]:
 
 
 def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:
-    """Return the instruction with most excess."""
+    """Return the instruction with the most excess sectors."""
     return max(items, key=lambda item: item.counts.get(EXCESS_SECTORS, 0.0))
 
 
 def request_evidence(item: ProfiledInstruction) -> Evidence:
-    """Return the sectors of a request of an instruction, compared with those that it needs."""
+    """Return the sectors per request of an instruction, with the number that it needs as the threshold."""
     sectors, executed = item.counts.get(ALL_SECTORS, 0.0), item.counts[EXECUTED]
     needed = max(0.0, sectors - item.counts[EXCESS_SECTORS]) / executed
     return Evidence("", sectors / executed, "sector/request", needed, role="worst-request")

@@ -1,4 +1,4 @@
-"""What a report counted of a kernel's arithmetic: opcodes, work of its peak, and how much of it is fused."""
+"""Counts of a kernel's arithmetic: its opcodes, its work as a fraction of peak, and its fused operations."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def opcode_counts(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, flo
 
 
 def executed(case: Case, *starts: str) -> float:
-    """Return how many instructions were executed whose opcodes begin so; 0 if they were not counted."""
+    """Return how many executed instructions have opcodes with these prefixes; 0 if they were not counted."""
     return sum(count for name, count in case.opcodes().items() if name.startswith(starts))
 
 
 def share_of_opcodes(case: Case, *starts: str) -> float:
-    """Return the share of the executed instructions whose opcodes begin so; 0 if they were not counted."""
+    """Return the share of the executed instructions with these opcode prefixes; 0 if they were not counted."""
     total = sum(case.opcodes().values())
     return executed(case, *starts) / total if total else 0.0
 
@@ -41,7 +41,7 @@ def rate_of(case: Case, path: str) -> float | None:
 def fraction_of_peak(case: Case, path: str) -> float | None:
     """Return the counted work of a path over its peak at the clock of the kernel.
 
-    Without both, what the operator asks for by its shapes, of the rated peak, where that is on this path for sure.
+    Without both, return the operator's FLOP by its shapes over the rated peak, if they can only run on this path.
     """
     limit = case.recorded.at_clock.get(path)
     rate = rate_of(case, path)
@@ -52,7 +52,9 @@ def fraction_of_peak(case: Case, path: str) -> float | None:
 
 def sm_cycles(case: Case) -> float | None:
     """Return the cycles of all SMs in the time of a kernel; None if their number, the clock or the time is unknown."""
-    sms, clock_hz, duration_s = case.hardware.sm_count(), case.kernel.sm_clock_hz, case.kernel.duration_s
+    sms = case.hardware.sm_count()
+    clock_hz = case.kernel.sm_clock_hz
+    duration_s = case.kernel.duration_s
     return sms * clock_hz * duration_s if sms and clock_hz and duration_s else None
 
 
@@ -64,7 +66,7 @@ def fp64_over_fp32(case: Case) -> float | None:
 
 
 def peak_evidence(case: Case, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
-    """Return work of its peak as evidence, with the counter of its multiply-adds."""
+    """Return a fraction of peak as evidence, with the counter of its multiply-adds."""
     prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum" for unit in ("smsp", "sm"))
     metric = case.first_of(f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
     role = "work-of-peak"
@@ -76,9 +78,9 @@ def peak_evidence(case: Case, name: str, operation: str, fraction: float, thresh
 
 
 class FloatingPoint(Struct, frozen=True):
-    """Fused and other instructions of a type, in one unit, and the metrics that they come from.
+    """Fused and other instructions of a type, in one unit, and their metrics.
 
-    `pairs` are those that have a partner: a fused multiply-add replaces one addition and one multiplication.
+    `pairs` is how many multiply-adds could replace one addition and one multiplication each.
     """
 
     fused: float
@@ -96,7 +98,7 @@ class FloatingPoint(Struct, frozen=True):
 
 @lru_cache(maxsize=16)
 def _counters_of(operations: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return what counts instructions of these operations, best first, each with its unit."""
+    """Return the counters of these operations with their unit, best first."""
     return tuple(
         (unit, tuple(f"{prefix}__sass_thread_inst_executed_op_{name.lower()}_pred_on{suffix}" for name in operations))
         for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle"))

@@ -1,4 +1,4 @@
-"""Rules on blocks: how many threads they have, how long they live, and whether they all have as much to do."""
+"""Rules on blocks: their size, their lifetime, and whether they all have the same amount of work."""
 
 from __future__ import annotations
 
@@ -62,40 +62,41 @@ _MOST_WARPS = 32
 """The warps of the largest block: 1024 threads."""
 _SAME_WARPS = "same-speed-per-warp"
 NOT_OF_LANES = ("dram", "l2", "tensor", LAUNCH)
-"""What empty lanes do not cost: the bytes are the same, however few threads ask, and matrix instructions take all."""
+"""Units that empty lanes cost nothing. Bytes do not depend on the threads that ask, and matrix instructions use all
+lanes."""
 
 
 def moves_bytes_well(case: Case) -> bool:
-    """Tell whether L2 or DRAM is well used: what keeps it so is the bytes, however many lanes ask for them."""
+    """Return whether L2 or DRAM is well used. It is busy with bytes, however many lanes ask for them."""
     return any(case.needs.get(unit, 0.0) >= WELL_USED for unit in ("dram", "l2"))
 
 
 def lanes_of_block(case: Case) -> float | None:
-    """Return how many lanes of a warp the threads of a block fill on average; None where its size is not known."""
+    """Return how many lanes of a warp the threads of a block fill on average; None if its size is not known."""
     threads, warps = case.threads_per_block, case.warps_per_block
     return threads / warps if threads and warps else None
 
 
 def leaves_lanes_empty(case: Case) -> bool:
-    """Tell whether warps execute instructions for lanes that no thread fills."""
+    """Return whether warps execute instructions for lanes that no thread fills."""
     return EMPTY_LANES.is_reached(1.0 - _filled_lanes(case))
 
 
 def has_few_lanes(case: Case) -> bool:
-    """Tell whether no warp of a block can be full: its accesses are those of a few lanes, and so are its waits."""
+    """Return whether no warp of a block can be full: only a few lanes access memory and wait for it."""
     threads = case.threads_per_block
     return threads is not None and threads < WARP_THREADS
 
 
 def has_few_warps(case: Case) -> bool:
-    """Tell whether blocks are so small that an SM full of them still has places for warps, or lanes in each of them."""
+    """Return whether blocks are so small that an SM full of them still has free warp slots or empty lanes."""
     return has_few_lanes(case) or is_held_by_blocks(case)
 
 
 def _filled_lanes(case: Case) -> float:
     """Return the share of the lanes that have a thread, over the instructions that warps execute; 1 if unknown.
 
-    Where the last warp executes less than the others, more lanes are active than a block fills on average.
+    If the last warp executes less than the others, more lanes are active than a block fills on average.
     """
     by_block = lanes_of_block(case) or WARP_THREADS
     return min(1.0, max(by_block, case.number(*LANES) or 0.0) / WARP_THREADS)
@@ -105,7 +106,9 @@ def _block_size(case: Case) -> Findings:
     threads, warps = case.threads_per_block, case.warps_per_block
     if not threads or not warps:
         return
-    filled, empties, capped = _filled_lanes(case), leaves_lanes_empty(case), _more_warps_a_block_help(case)
+    filled = _filled_lanes(case)
+    empties = leaves_lanes_empty(case)
+    capped = _would_larger_blocks_help(case)
     if not empties and not capped:
         return
     missing = _with_more_warps(case) if capped else 0.0
@@ -113,11 +116,11 @@ def _block_size(case: Case) -> Findings:
     saving = case.saving(relieved).only_if("same-bytes-through-l2-and-dram")
     change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
     occupancy = case.kernel.occupancy
-    held = blocks_at_once(case.metrics, case.kernel.block, case.arch)
+    blocks_per_sm = blocks_at_once(case.metrics, case.kernel.block, case.arch)
     confidence: Confidence = "inferred"
     headline = why = ("lanes",) if empties else ()
     if capped:
-        slots = "all-slots" if held is None else "slots"
+        slots = "all-slots" if blocks_per_sm is None else "slots"
         headline = (*headline, f"and-{slots}" if empties else slots)
         why = (*why, "slots")
     else:
@@ -129,7 +132,7 @@ def _block_size(case: Case) -> Findings:
             *amounts_of("thread", threads=threads),
             *amounts_of("lane", lanes=threads / warps),
             *amounts_of("warp", warps=warps),
-            *amounts_of("block", blocks=held),
+            *amounts_of("block", blocks=blocks_per_sm),
             *amounts_of(occupancy=occupancy.theoretical),
         ),
         confidence=confidence,
@@ -138,7 +141,7 @@ def _block_size(case: Case) -> Findings:
         evidence=(
             *context("threads", threads, "thread", metric="launch__block_size"),
             *(_lanes_evidence(case, filled) if empties else ()),
-            *(_places_evidence(case) if capped else ()),
+            *(_slots_evidence(case) if capped else ()),
         ),
     )
 
@@ -148,16 +151,17 @@ def _lanes_evidence(case: Case, filled: float) -> Iterator[Evidence]:
     yield EMPTY_LANES.evidence(100 * (1.0 - filled))
 
 
-def _places_evidence(case: Case) -> Iterator[Evidence]:
+def _slots_evidence(case: Case) -> Iterator[Evidence]:
     yield from theoretical_evidence(case, FULL.value)
     yield from case.issue_evidence(STARVED_ISSUE.value)
     yield from case.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
 
 
-def _more_warps_a_block_help(case: Case) -> bool:
-    """Tell whether the places that small blocks leave empty are missed: all others are taken, and no unit is busy.
+def _would_larger_blocks_help(case: Case) -> bool:
+    """Return whether more warps in the slots that small blocks leave empty would help.
 
-    A queue can only be full where a unit is busy. Warp states, where they are known, must be waits that others cover.
+    All other slots must be taken and no unit busy: a queue can only be full if a unit is busy. If warp states are
+    known, they must be waits that other warps cover.
     """
     if not is_held_by_blocks(case) or is_under_a_wave(case) or not has_room(case):
         return False
@@ -165,15 +169,16 @@ def _more_warps_a_block_help(case: Case) -> bool:
 
 
 def _with_more_warps(case: Case) -> float:
-    """Return what is saved if larger blocks fill the places that registers and shared memory leave."""
-    theoretical, most = case.kernel.occupancy.theoretical or 0.0, _most_by_larger_blocks(case)
+    """Return the saving of larger blocks that fill the warp slots that registers and shared memory allow."""
+    theoretical = case.kernel.occupancy.theoretical or 0.0
+    most = _most_by_larger_blocks(case)
     idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
     missing = min(idle, max(0.0, 1.0 - theoretical / most)) if most else 0.0
     return min(missing, case.stall_at_most(*LATENCIES))
 
 
 def _most_by_larger_blocks(case: Case) -> float:
-    """Return the occupancy that blocks with more warps can have, each warp with its registers and shared memory."""
+    """Return the best occupancy of blocks with more warps, each with its registers and its part of shared memory."""
     arch = case.arch
     resources = launch_resources(case.metrics, case.kernel.block, arch)
     own = case.warps_per_block
@@ -193,12 +198,12 @@ def _most_by_larger_blocks(case: Case) -> float:
 
 
 def has_short_blocks(case: Case) -> bool:
-    """Tell whether an SM is so often between two blocks that its places stand empty, whatever the blocks do."""
+    """Return whether blocks are so short that warp slots are often empty between them, whatever the blocks do."""
     return case.block_cycles is not None and case.block_cycles < SHORT_BLOCK.value
 
 
 def is_between_blocks(case: Case) -> bool:
-    """Tell whether places stand empty because the blocks are short: as many as make a gap of occupancy."""
+    """Return whether short blocks leave so many warp slots empty that occupancy has a gap."""
     achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
     if achieved is None or theoretical is None or not has_short_blocks(case):
         return False
@@ -206,7 +211,7 @@ def is_between_blocks(case: Case) -> bool:
 
 
 class _Gap(Struct, frozen=True):
-    """Places for warps that stand empty although there are blocks enough, beyond a partial last round."""
+    """Warp slots that are empty although there are enough blocks, beyond those of a partial last wave."""
 
     achieved: float
     theoretical: float
@@ -214,17 +219,17 @@ class _Gap(Struct, frozen=True):
 
     @property
     def empty(self) -> float:
-        """The share of the places that blocks could fill and that are empty while an SM has work."""
+        """The empty share of the warp slots that blocks could fill while an SM has work."""
         return 1.0 - self.achieved / self.expected
 
     @property
     def amounts(self) -> tuple[Amount, ...]:
-        """Both occupancies as a headline has them."""
+        """Both occupancies, as amounts of the headline."""
         return amounts_of(achieved=self.achieved, theoretical=self.theoretical)
 
 
 def _gap_of(case: Case) -> _Gap | None:
-    """Return the gap of occupancy; None where it is small, or a small grid or a partial last round can be all of it."""
+    """Return the gap of occupancy; None if it is small, or if a small grid or a partial last wave can explain it."""
     waves, achieved = case.kernel.waves, case.kernel.occupancy.achieved
     theoretical, idle = case.kernel.occupancy.theoretical, idle_sms(case)
     if waves is None or is_under_a_wave(case) or not theoretical or achieved is None:
@@ -279,7 +284,7 @@ def _imbalance(case: Case) -> Findings:
         yield _idle_on_average(case, "average-sm", idle_on_average, without_idle(case, late), seen)
         return
     if case.busiest_share is None and _is_idle_by_launch(case):
-        # Blocks that begin late and end early leave places of working SMs empty, too.
+        # Blocks that begin late and end early also leave warp slots of working SMs empty.
         seen = IMBALANCE.evidence(100 * idle_on_average, "idle-average-sm")
         yield _idle_on_average(case, "by-launch", idle_on_average, in_another_launch(case), seen)
         yield from _uneven_slices(case)
@@ -308,11 +313,11 @@ _OF_SCHEDULERS = ("smsp__inst_executed.max", "smsp__inst_executed.min")
 
 
 def _are_alike(case: Case) -> bool:
-    """Return whether all warps executed the same instructions, so that no block has more to do.
+    """Return whether all warps executed the same instructions, which means that no block has more to do.
 
-    Then each opcode was executed a multiple of the number of warps. That can happen with unlike warps, too: if block b
-    of an odd number of blocks runs a loop b times. But then the busiest and the idlest scheduler did not execute a
-    multiple of the instructions of an average warp.
+    Then each opcode's count is a multiple of the number of warps. That is also possible with unlike warps: for
+    example, block b of an odd number of blocks runs a loop b times. But then the busiest and the idlest scheduler did
+    not execute a multiple of the instructions of an average warp.
     """
     warps, counts = case.warps, case.opcodes().values()
     executed = sum(counts)
@@ -322,13 +327,15 @@ def _are_alike(case: Case) -> bool:
 
 
 def _is_grid_known(case: Case) -> bool:
-    """Tell whether it is known that there are blocks for all SMs; a small grid leaves SMs idle, too."""
+    """Return whether it is known how many SMs the grid can fill; a small grid also leaves SMs idle."""
     return case.kernel.waves is not None or (case.blocks is not None and case.hardware.sm_count() is not None)
 
 
 def _uneven_few_blocks(case: Case) -> Findings:
-    """A block an SM at most, all started at once: an SM that has one is idle early only if its block was short."""
-    blocks, sms, active = case.blocks, case.hardware.sm_count(), case.active_share
+    """Yield a finding if SMs are idle early although all blocks start at once, one per SM: their blocks are short."""
+    blocks = case.blocks
+    sms = case.hardware.sm_count()
+    active = case.active_share
     duration = case.kernel.duration_s
     if not blocks or not sms or blocks > sms or active is None or duration is None:
         return
@@ -351,11 +358,13 @@ def _uneven_few_blocks(case: Case) -> Findings:
 
 
 def _is_idle_late(case: Case) -> bool:
-    """Tell whether an average SM is idle for longer than its launch and a partial last round take, with blocks for all.
+    """Return whether an average SM idles longer than the launch and a partial last wave take, with blocks for all SMs.
 
-    Where the SMs are not known, blocks for as many as any GPU of the architecture has are enough.
+    If the number of SMs is not known, the grid needs a block for each SM of the largest GPU of the architecture.
     """
-    late, waves, most = late_share(case), case.kernel.waves, case.most_sms
+    late = late_share(case)
+    waves = case.kernel.waves
+    most = case.most_sms
     if case.kernel.duration_s is None or _is_by_launch(case, late):
         return False
     if waves is not None:
@@ -364,7 +373,7 @@ def _is_idle_late(case: Case) -> bool:
 
 
 def _idle_on_average(case: Case, name: str, idle: float, saving: Saving, seen: Evidence) -> Finding:
-    """SMs without work, and the active cycles of the busiest one were not collected."""
+    """Return a finding on SMs without work if the active cycles of the busiest SM were not collected."""
     return finding(
         case,
         cases_named(name),
@@ -376,10 +385,10 @@ def _idle_on_average(case: Case, name: str, idle: float, saving: Saving, seen: E
 
 
 def _is_idle_by_launch(case: Case) -> bool:
-    """Tell whether starting and ending the kernel is most of what an average SM is idle for, with blocks for all.
+    """Return whether an average SM is mostly idle because the kernel starts and ends, with blocks for all SMs.
 
-    Where the states of warps are known, they tell what else the kernel waits for. A partial last round leaves SMs
-    idle, too.
+    False if stalls are known, because they show what else the kernel waits for. False, too, with a partial last wave,
+    which also leaves SMs idle.
     """
     waves, active = case.kernel.waves, case.active_share
     if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case):
@@ -390,7 +399,7 @@ def _is_idle_by_launch(case: Case) -> bool:
 
 
 def _is_by_launch(case: Case, idle: float) -> bool:
-    """Tell whether SMs can be idle for such a share although all blocks do the same: too short, or as blocks divide."""
+    """Return whether SMs can idle for this share with equal blocks: a short time, or an uneven division of blocks."""
     duration, waves = case.kernel.duration_s, case.kernel.waves
     if not IMBALANCE.is_reached(idle) or (has_short_blocks(case) and _ends_together(case)):
         return True
@@ -404,16 +413,16 @@ def _is_by_launch(case: Case, idle: float) -> bool:
 
 
 def _ends_together(case: Case) -> bool:
-    """Tell whether no SM works longer than the average one by more than a short block and the start of the next.
+    """Return whether no SM works longer than the average one by more than a short block and the start of the next.
 
-    Where it does, a few blocks are long, however short the average one is.
+    If one does, a few blocks are long, however short the average block is.
     """
     busiest, average = case.number(BUSIEST_SM), case.number(AVERAGE_SM)
     return busiest is None or average is None or busiest - average <= 2 * SHORT_BLOCK.value
 
 
 def _occupancy_gap(case: Case) -> Findings:
-    """Fewer warps than fit although blocks are long: warps of a block, or blocks, end at different times."""
+    """Yield a finding on low occupancy with long blocks: the warps of a block, or blocks, end at different times."""
     gap = _gap_of(case)
     if gap is None or has_short_blocks(case) or far_memory(case) is not None:
         return
@@ -429,14 +438,19 @@ def _occupancy_gap(case: Case) -> Findings:
 
 
 def _uneven_slices(case: Case) -> Findings:
-    busiest, average, l2 = case.number(_BUSIEST_SLICE), case.number(_AVERAGE_SLICE), case.utilisation.get("l2")
+    busiest = case.number(_BUSIEST_SLICE)
+    average = case.number(_AVERAGE_SLICE)
+    l2 = case.utilisation.get("l2")
     if not busiest or not average or not SLICES.is_reached(busiest / average - 1):
         return
-    is_busy, saving = False, None
+    is_busy = False
+    saving = None
     if l2 is not None:
-        of_busiest, part = l2 * busiest / average, average / busiest
-        is_busy, same = SLICE_BUSY.is_reached(of_busiest), "same-accesses"
-        saving = case.saving({"l2": part}).if_held(min(of_busiest, 1.0 - part), same).only_if(same)
+        of_busiest = l2 * busiest / average
+        part = average / busiest
+        is_busy = SLICE_BUSY.is_reached(of_busiest)
+        saving = case.saving({"l2": part}).if_held(min(of_busiest, 1.0 - part), "same-accesses")
+        saving = saving.only_if("same-accesses")
     yield finding(
         case,
         cases_named("slices"),

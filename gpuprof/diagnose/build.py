@@ -1,7 +1,7 @@
 """Rules on how a program was built: without the compiler's optimisation, or for an older architecture than it ran on.
 
-What ptxas writes without optimisation holds a sign that it never writes with it: moves of a register onto itself. With
-`-G`, accesses are of no known memory space, too (LD, ST), where optimised code says which it is (LDG, STS).
+Without optimisation, ptxas emits moves of a register onto itself, which it never does with it. With `-G`, accesses
+also name no memory space (LD, ST); those of optimised code do (LDG, STS).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOVES = percent("moves", 30.0)
 _SELF_MOVE = re.compile(r"(?:@!?U?P\w+\s+)?MOV(?:\.64)?\s+(U?R\d+)(?:\.64)?\s*,\s*\1(?:\.64)?\s*;?\s*")
 _GENERIC, _OF_A_SPACE = ("LD", "ST"), ("LDG", "STG", "LDS", "STS", "LDL", "STL")
 _NOT_OF_BUILD = ("dram", "fp64", "tensor", "xu", "launch")
-"""What needs as much time in optimised code: the bytes and the results are the same."""
+"""Units that need as much time in optimised code, because the bytes and the results are the same."""
 
 
 def _debug(case: Case) -> Findings:
@@ -50,7 +50,7 @@ def _debug(case: Case) -> Findings:
 
 
 def _self_moves(case: Case) -> Finding | None:
-    """Return a finding by the moves of a register onto itself: of those executed, else of those in the code."""
+    """Return a finding by the share of moves of a register onto itself, as executed or else as found in the code."""
     counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in case.code if instruction.sass)
     if counted:
         moves = (case.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(case.sass))
@@ -70,12 +70,12 @@ _moves_of = lru_cache(maxsize=64)(moves_of)
 
 @lru_cache(maxsize=256)
 def _self_moves_in(code: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the places of the moves of a register onto itself."""
+    """Return the indices of the moves of a register onto itself."""
     return tuple(place for place, sass in enumerate(code) if _SELF_MOVE.fullmatch(sass))
 
 
 def _many_moves(case: Case) -> Finding | None:
-    """Return a finding by many moves in the opcodes: a guess unless most accesses name no memory space."""
+    """Return a finding by the share of moves in the opcodes: a guess unless most accesses name no memory space."""
     if case.has_sass or case.machine_code:
         return None
     opcodes = opcode_counts(case)
@@ -106,9 +106,9 @@ def _unoptimised(
 
 
 def _optimised(case: Case) -> Saving | None:
-    """Return what is left to save beside results and bytes; optimised code can also do without some of these.
+    """Return the saving if results and bytes stay the same; optimised code can also do without some of these.
 
-    None where no unit was collected: then nothing tells what results and bytes take.
+    None if no unit was collected: then the time for results and bytes is unknown.
     """
     if case.busiest_need is None:
         return None
@@ -117,32 +117,33 @@ def _optimised(case: Case) -> Saving | None:
 
 
 _MMA_SYNC = 2 / 3
-"""The rate of mma.sync over that of the newer instruction, where the spec has none of the type: 9.0's, which is the
-highest that is known and so promises least."""
+"""The rate of mma.sync over that of the newer instruction if the spec has none for the type.
+
+It is that of 9.0, the highest known, which gives the smallest gain."""
 OLD_BUSY = percent("mma-sync-limit", 60.0)
 OLD_USED = percent("mma-sync-guess", 30.0)
 
 _OLD = "mma.sync"
 _MATRIX_OPCODES = ("HMMA", "IMMA", "QMMA", "BMMA")
 _GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
-"""Counts wgmma and nothing else."""
+"""Counts wgmma only."""
 _OLD_NAME = re.compile(
-    # cuBLAS, cuDNN and CUTLASS name the architecture that a kernel of theirs was written for, and tensor kernels by
-    # the shape of their instruction (h884, s1688, s16816, i16832) or as xmma and tensorop.
+    # Kernel names of cuBLAS, cuDNN and CUTLASS contain the architecture that the kernel was written for. Those of
+    # tensor kernels contain the shape of their instruction (h884, s1688, s16816, i16832), or xmma or tensorop.
     r"(?:volta|turing|ampere)_(?:\w{0,40}_)?[his](?:884|1688|16816|8816|16832|16864)\w{0,40}(?:gemm|cudnn)"
     r"|(?<![A-Za-z0-9])sm(?:7[025]|8[0679])_xmma_|cutlass(?:__\d+x?_\w{0,20})?_(?:7[025]|8[0679])_(?:wmma_)?tensorop"
 )
 _FORWARD = "forwardCompat"
 _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
-"""What goes with the loads of operands, which the newer instructions read from shared memory by themselves."""
+"""Units relieved of loading operands, which the newer instructions read from shared memory themselves."""
 _REST_AS_IS = "same-bytes-and-other-arithmetic"
 
 
-class _Old(Struct, frozen=True):
-    """How well a kernel uses the older matrix instructions, and which ones the architecture has beside them.
+class _OldMatrixUse(Struct, frozen=True):
+    """The use of older matrix instructions, and the newer ones of the architecture.
 
-    `used` is of what the older ones can do. `work` is what is done of the newer ones' rate, where it was counted;
-    `rate` is the older ones' rate over that of the newer.
+    `used` is a fraction of the older ones' rate. `work` is the counted work over the newer ones' rate; None if it was
+    not counted. `rate` is the older ones' rate over that of the newer.
     """
 
     newer: str
@@ -160,7 +161,7 @@ def _architecture(case: Case) -> Findings:
         yield finding(case, cases_named("forward-compatible"), confidence="guess", evidence=())
 
 
-def _of_instructions(case: Case, old: _Old) -> Finding:
+def _of_instructions(case: Case, old: _OldMatrixUse) -> Finding:
     tensor = 0.0 if old.work is not None else old.rate
     saving = case.saving({**dict.fromkeys(_OF_OPERANDS, 0.0), "tensor": tensor})
     evidence = old.evidence
@@ -180,17 +181,17 @@ def _of_instructions(case: Case, old: _Old) -> Finding:
 
 
 def _is_forward(case: Case) -> bool:
-    """Tell whether a library's name says that a kernel was made for an older generation, to run on those after it."""
+    """Return whether a library's kernel name says that it was built for an older generation, to run on later ones."""
     name, capability = case.kernel.demangled, case.hardware.device.compute_capability or ""
     made_for = newest_generation(name) if _FORWARD in name else None
     major = capability.partition(".")[0]
     return made_for is not None and major.isdecimal() and made_for < int(major)
 
 
-def _old_instructions(case: Case) -> _Old | None:
-    """Return how mma.sync is used where the architecture has a faster instruction and the kernel does not use it.
+def _old_instructions(case: Case) -> _OldMatrixUse | None:
+    """Return the use of mma.sync if the architecture has a faster instruction that the kernel does not use.
 
-    By opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
+    Decide by opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
     """
     split = tensor_split(case.metrics)
     if split is not None:
@@ -211,7 +212,7 @@ def _has_old_name(demangled: str) -> bool:
 
 
 def _newer(case: Case, key: ComputeKey) -> float | None:
-    """Return the fastest rate of what is multiplied by another instruction of the architecture; None if it has none."""
+    """Return the fastest rate of another instruction for the same types; None if none is faster."""
     rates = case.hardware.rates
     others = [
         fact.value
@@ -229,8 +230,8 @@ def _rate(case: Case, key: ComputeKey) -> float:
     return own.value / newer if own is not None and newer is not None else _MMA_SYNC
 
 
-def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _Old | None:
-    """Return the use of the older instructions by the FLOP that the opcodes tell; None if something is not known."""
+def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _OldMatrixUse | None:
+    """Return the use of the older instructions by the FLOP of the opcodes; None if something is not known."""
     cycles = sm_cycles(case)
     work = busy = 0.0
     for key, flop in used.items():
@@ -243,22 +244,22 @@ def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _Old | None
     if not work:
         return None
     evidence = OLD_BUSY.evidence(100 * busy, "matrix-work", metric=WARP_OPCODES)
-    return _Old(_family(case, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=(evidence,))
+    return _OldMatrixUse(_family(case, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=(evidence,))
 
 
-def _by_pipe(case: Case, kinds: Sequence[ComputeKey]) -> _Old | None:
-    """Return the use of the older instructions by the tensor pipe; None where that was not collected."""
+def _by_pipe(case: Case, kinds: Sequence[ComputeKey]) -> _OldMatrixUse | None:
+    """Return the use of the older instructions by the tensor pipe; None if that was not collected."""
     pipe = case.pipe("tensor")
     if not pipe or not kinds:
         return None
-    # Of several kinds that it can be, the rate of the fastest promises least.
+    # If several types are possible, the fastest one gives the smallest gain.
     rate = max(_rate(case, key._replace(instruction=_OLD)) for key in kinds)
     evidence = case.pipe_evidence("tensor", OLD_BUSY.value)
-    return _Old(_family(case, kinds), used=min(1.0, pipe), work=None, rate=rate, evidence=evidence)
+    return _OldMatrixUse(_family(case, kinds), used=min(1.0, pipe), work=None, rate=rate, evidence=evidence)
 
 
 def _family(case: Case, kinds: Iterable[ComputeKey]) -> str:
-    """Return the name of the newer instruction."""
+    """Return the name of the newer instruction for these types."""
     paths = {key.path for key in kinds}
     families = (key.instruction for key in case.hardware.rates if key.path in paths)
     return next(family for family in families if family not in (None, _OLD))

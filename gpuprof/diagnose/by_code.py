@@ -1,6 +1,7 @@
-"""Which accesses cause excess, by the code, where a report counts no excess by instruction: what no other can cause.
+"""Find the accesses that cause an excess by the code alone, if a report does not count it by instruction.
 
-It takes a walk through the code, so that it is only imported where excess sectors are worth it.
+An access is the cause if no other access can cause that much. This needs an analysis of the whole code; import this
+module only if the excess is worth it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _BANK_BYTES = 4
 
 
 class _Suspect(NamedTuple):
-    """An access that runs, and how many excess sectors or wavefronts all of its requests cause at most."""
+    """An access that runs, and the most excess sectors or wavefronts that all its requests can cause."""
 
     item: ProfiledInstruction
     request: WarpRequest
@@ -47,15 +48,15 @@ class _Suspect(NamedTuple):
 
 
 class _Suspects(NamedTuple):
-    """All accesses that can cause an excess, and how much of it was counted by their kind: None where it was not."""
+    """All accesses that can cause an excess, and the counted excess by kind (None if not counted)."""
 
     every: Sequence[_Suspect]
     excess: Mapping[str, float | None]
 
     def share_of(self, group: Sequence[_Suspect]) -> float | None:
-        """Return how much of the excess these cause at least: without the most that others can cause.
+        """Return the least share of the excess that these cause: all but the most that others can cause.
 
-        None where it was not counted.
+        None if the excess was not counted.
         """
         total = surely = 0.0
         for kind, number in self.excess.items():
@@ -67,7 +68,7 @@ class _Suspects(NamedTuple):
         return min(1.0, surely / total) if total > 0 else 0.0
 
     def is_most_of(self, group: Sequence[_Suspect]) -> bool:
-        """Tell whether these cause most; where it was not counted, if no other can cause more than edges do."""
+        """Return whether these cause most of the excess, or without counts whether others only cause that of edges."""
         share = self.share_of(group)
         if share is not None:
             return MOST.is_reached(share)
@@ -75,7 +76,7 @@ class _Suspects(NamedTuple):
         return own == whole > 0
 
     def only_line(self, among: Sequence[_Suspect]) -> Sequence[_Suspect]:
-        """Return those on the line that causes most of the excess alone; nothing if there is none, or two."""
+        """Return the accesses of the only line that alone causes most of the excess; empty if there is not one."""
         by_line: defaultdict[tuple[object, ...], list[_Suspect]] = defaultdict(list)
         for each in among:
             by_line[line_of(each.item)].append(each)
@@ -84,7 +85,7 @@ class _Suspects(NamedTuple):
 
 
 def _suspects(case: Case, requests: Mapping[int, WarpRequest], excess: Mapping[str, float | None]) -> _Suspects:
-    """Return the accesses of these kinds that run; each runs once where that was not counted."""
+    """Return the accesses of these kinds that run; without counts of executions, each runs once."""
     counted = bool(case.metrics.instances(EXECUTED))
     every = []
     for item in case.code:
@@ -96,10 +97,10 @@ def _suspects(case: Case, requests: Mapping[int, WarpRequest], excess: Mapping[s
 
 
 def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape | None:
-    """Return the shape of the only accesses that can cause most excess by the code; None where others can, too.
+    """Return the only shape of accesses that can cause most of the excess by the code; None if others can, too.
 
-    `excess`: the sectors that loads and stores move for nothing, of those of them that do; None where their number was
-    not counted. Of these accesses a line is named where those on it alone can cause most.
+    `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those were not counted.
+    The location is the line whose accesses alone can cause most of it, if there is one.
     """
     suspects = _suspects(case, followed(global_requests, _whole_code(case)), excess)
     groups: defaultdict[ShapeName | None, list[_Suspect]] = defaultdict(list)
@@ -112,7 +113,9 @@ def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape 
     ]
     if len(causes) != 1:
         return None
-    alike, share, line = causes[0], suspects.share_of(causes[0]), suspects.only_line(causes[0])
+    alike = causes[0]
+    share = suspects.share_of(causes[0])
+    line = suspects.only_line(causes[0])
     worst = max(line or alike, key=lambda each: each.most).request
     if worst.shape is None:
         return None
@@ -132,7 +135,7 @@ def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None
 
 
 def conflicts_by_code(case: Case, conflicts: float) -> tuple[Location | None, tuple[Evidence, ...]]:
-    """Return the only line that can cause most of so many wavefronts from conflicts, and what tells it, if one can."""
+    """Return the only line that can cause most of these wavefronts from conflicts, if there is one, with evidence."""
     if case.has_sass:
         requests = followed(_shared_requests, _whole_code(case))
     else:
@@ -146,7 +149,7 @@ def conflicts_by_code(case: Case, conflicts: float) -> tuple[Location | None, tu
 
 
 def _named_requests(case: Case, kinds: Mapping[str, str]) -> Mapping[int, WarpRequest]:
-    """Return accesses known by their opcodes alone. Each may touch one place per lane.
+    """Return accesses known by their opcodes alone. Each may access one address per lane.
 
     Return nothing if some instructions are outside the kernel's own machine code, since they could be accesses too.
     """
@@ -160,9 +163,9 @@ def _named_requests(case: Case, kinds: Mapping[str, str]) -> Mapping[int, WarpRe
 
 @lru_cache(maxsize=32)
 def _shared_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
-    """Return the requests to shared memory by address, and how many wavefronts beyond need they take at most.
+    """Return the requests to shared memory by instruction address, with the most excess wavefronts of each.
 
-    The first and the last warp of a block are followed, and the worse one counts.
+    The first and the last warp of a block are analysed; the worse one counts.
     """
     constants = constants_for(launch.target, launch.block, launch.grid)
     last = (math.prod(launch.block) - 1) // LANES
@@ -182,13 +185,13 @@ def _extra_wavefronts(access: Access) -> float:
 
 
 def _whole_code(case: Case) -> LaunchedCode | None:
-    """Return the code of a case; None where a part of it cannot be read, which could be what causes the excess."""
+    """Return the code of a case; None if a part of it cannot be read, since that could cause the excess."""
     launch = launched_code(case)
     return launch if launch is not None and len(launch.code) == len(case.code) else None
 
 
 def _place(case: Case, line: Sequence[_Suspect]) -> Location | None:
-    """Return the place of accesses of one line; the share that it has of the excess is not known."""
+    """Return the place of accesses of one line, without its share of the excess, which is not known."""
     most = {suspect.item.pc: suspect.most for suspect in line}
     place = case.place(lambda item: most.get(item.pc, 0.0))
     return replace(place, share=None) if place is not None else None

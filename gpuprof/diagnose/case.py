@@ -1,4 +1,4 @@
-"""A kernel as the rules see it: its profile, its raw metrics, its code, and the fractions that bound every gain."""
+"""The input of the rules for one kernel: its profile, raw metrics and code, and the fractions that bound every gain."""
 
 from __future__ import annotations
 
@@ -29,52 +29,52 @@ from gpuprof.units import WARP_THREADS
 _Key = TypeVar("_Key", bound=Hashable)
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
-"""What warps wait for global memory in; `Case.memory_stalls` are those of them that do so in a kernel."""
+"""Stall reasons of waits for global memory; `Case.memory_stalls` are those that apply to a kernel."""
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 FP64_SEEDS = ("MUFU.RCP64H", "MUFU.RSQ64H")
-"""What FP64 divisions and square roots begin with."""
+"""The first instructions of FP64 divisions and square roots."""
 AT_LEAST_OF_RATED = 0.9
-"""Clocks are hardly higher than this makes of the one that a peak is rated at: so much of its share of a rated peak is
-what a kernel needs at least."""
+"""A margin for clocks above the one that a peak is rated at. A kernel needs at least this part of its fraction of a
+rated peak."""
 WELL_USED = 0.8
-"""NVIDIA's speed-of-light rule calls a unit well used from here on."""
+"""NVIDIA's speed-of-light rule calls a unit well used from this fraction on."""
 COUNTS = (
     SAMPLES, EXECUTED,
     "derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global",
     "derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared",
     "memory_l2_theoretical_sectors_local", "smsp__branch_targets_threads_divergent",
 )  # fmt: skip
-"""What the code of a kernel is weighed by, beside the samples of each stall reason."""
+"""Counts by instruction that weigh the code of a kernel, beside the samples of each stall reason."""
 
 _ROUNDING = 0.01
-"""What the printed shares of all reasons can miss of the whole."""
+"""The most that the printed shares of all reasons can fall short of 1 by rounding."""
 _LEAST_STALL = 0.01
-"""Reasons with a smaller share of the samples are not looked for in the code."""
+"""Samples of a stall reason with a smaller share are not located in the code."""
 _ISSUED_BEFORE = {"barrier": ("BAR", "UBAR"), "membar": ("MEMBAR", "ERRBAR", "CCTL", "FENCE"), "drain": ("EXIT",)}
-"""What a warp has issued that waits for these reasons."""
+"""Opcodes that a warp has issued before it waits for these reasons."""
 _STORES = frozenset(
     {"ST", "STG", "STL", "RED", "REDG", "ATOM", "ATOMG", "SUST", "SURED", "UTMASTG", "UTMAREDG", "UBLKRED"}
 )
-"""What writes to memory and is under way after an exit."""
+"""Instructions whose writes to memory can still be in flight after an exit."""
 _LEAST_WAVES = 0.05
-"""Text exports round waves to two digits: of fewer that is more than a tenth."""
+"""Text exports round waves to two digits; for fewer waves the error is more than a tenth."""
 _BEHIND = 16
-"""So many instructions behind a barrier warps were sampled in real reports, and a few more."""
+"""The most instructions behind a barrier at which real reports sampled its warps, and a few more."""
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
 class Pauses(Struct, frozen=True):
-    """The pauses of the GPU that is idle longest in a timeline, and what most of their time ends at.
+    """The pauses of the GPU that is idle longest in a timeline, and the activity at which most of their time ends.
 
-    `idle_share` is the idle time of all GPUs of the run over their spans; `gpus` is how many they are, in so many
-    `files`. `rank` is that of the file that the GPU is in. `ends` counts what ends pauses: kernels, kinds
-    of copies; `most_s` is the idle time before the one that ends most, `rival_s` that before another kernel, where
-    `wait` is of one.
+    `idle_share` is the idle time of all GPUs of the run over their spans. `gpus` is their number, in `files` files.
+    `rank` is that of the GPU's file. `ends` is the number of kernels and kinds of copies that end pauses. `most_s` is
+    the idle time before the one that ends most. `rival_s` is the idle time before another kernel, if `wait` is for
+    one.
     """
 
     device: DeviceTimeline
@@ -89,11 +89,10 @@ class Pauses(Struct, frozen=True):
 
 
 class Exposed(Struct, frozen=True):
-    """What no kernel runs beside, on the GPU where that takes longest: copies of a direction and memory, or
-    communication, which no other kernel runs beside.
+    """Copies (of one direction and memory) or communication not overlapped by any kernel, for the worst GPU.
 
-    `time_s` is that time, and `share` that of all GPUs of the run over their spans; the rest is as of pauses. What
-    waits for other ranks has the rank that is `awaited` longest, and the part of all waits that is.
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans. The other fields are as in
+    `Pauses`. If it waits for other ranks, `awaited` is the rank with the longest waits and its share of all waits.
     """
 
     device: DeviceTimeline
@@ -109,9 +108,9 @@ class Exposed(Struct, frozen=True):
 class Faster(Struct, frozen=True):
     """The fastest configuration in which the kernel of a case did the same work.
 
-    `case` is the launch of median duration in it; `duration_s` is what that takes at most at the clocks of the case.
-    `certainty` is how sure it is that the work is the same; `clocks_differ` is None where a clock is not known well
-    enough.
+    `case` is its launch of median duration. `duration_s` is the longest that this launch can take at the clocks of
+    the slower case. `certainty` is the confidence that the work is the same. `clocks_differ` is None if a clock is not
+    known well enough.
     """
 
     case: Case
@@ -124,10 +123,10 @@ class Faster(Struct, frozen=True):
 class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
 
-    `timed_only` is a kernel of a timeline, which has no counters. `pauses` are those of a timeline, if this kernel is
-    the one that they are told of; so is what is `exposed`. `faster` is the configuration in which this kernel was
-    faster for the same work. `run_share` is what its launches take of the run: with a timeline, of the time that the
-    GPUs were traced. `seen` is shared by the cases of a run.
+    `timed_only`: the kernel is of a timeline, without counters. `pauses` and `exposed` are those of the timeline, if
+    this kernel reports them. `faster` is a configuration in which this kernel was faster for the same work.
+    `run_share` is the share of its launches in the run: with a timeline, in the time that the GPUs were traced. `seen`
+    is shared by the cases of a run.
     """
 
     kernel: KernelProfile
@@ -148,22 +147,22 @@ class Case:
 
     @property
     def hardware(self) -> Hardware:
-        """What is known of the GPU."""
+        """The known facts of the GPU."""
         return self.recorded.hardware
 
     @property
     def arch(self) -> ArchSpec:
-        """What is known of the architecture of the GPU."""
+        """The known facts of the GPU's architecture."""
         return self.hardware.arch
 
     @property
     def warps_per_sm(self) -> float | None:
-        """The warps that an SM has room for."""
+        """The most resident warps of an SM."""
         limit = self.arch.limits.get("warps_per_sm")
         return limit.value if limit is not None else None
 
     def number(self, *names: str) -> float | None:
-        """Return the first of these metrics that the report has a number of."""
+        """Return the value of the first of these metrics that has a number in the report."""
         for name in names:
             value = self.metrics.number(name)
             if value is not None:
@@ -171,16 +170,16 @@ class Case:
         return None
 
     def first_of(self, names: Iterable[str]) -> str:
-        """Return the first of these metrics that the report has a number of; empty if it has none of them."""
+        """Return the name of the first of these metrics that has a number in the report; empty if none has."""
         return next((name for name in names if self.number(name) is not None), "")
 
     def ratio(self, metric: str, *over: str) -> float | None:
-        """Return a metric divided by the first of others that is known; None if either is not, or the others' is 0."""
+        """Return a metric over the first known one of others; None if either is not known or the divisor is 0."""
         value, whole = self.number(metric), self.number(*over)
         return value / whole if value is not None and whole else None
 
     def total(self, names: Iterable[str], *, of_all: bool = False) -> float | None:
-        """Return the sum of those metrics that are there; None if none is, or with `of_all` if one is not."""
+        """Return the sum of the known ones of these metrics; None if none is known, or with `of_all` if one is not."""
         values = [self.number(name) for name in names]
         known = [value for value in values if value is not None]
         return sum(known) if known and (len(known) == len(values) or not of_all) else None
@@ -192,24 +191,24 @@ class Case:
 
     @cached_property
     def busiest(self) -> float | None:
-        """The highest speed of light of any unit: no repair of anything else makes the kernel faster than this."""
+        """The highest speed of light of any unit. No fix of anything else gains more than the rest of the time."""
         return max(self.utilisation.values(), default=None)
 
     def at_most(self, unit: str) -> float | None:
-        """Return what a unit needs at most; None where that is not known."""
+        """Return the most that a unit needs; None if that is not known."""
         return self.needs.get(unit, self._bounded.get(unit))
 
     @cached_property
     def _bounded(self) -> Mapping[str, float]:
-        """Speed of light of each unit, or what it is at most."""
+        """Speed of light of each unit, or its upper bound."""
         return {
             known.unit: known.fraction for known in self.kernel.throughput if known.is_exact or known.bound == "at-most"
         }
 
     def light_metric(self, unit: str) -> str:
-        """Return the name of the metric behind a unit's speed of light; empty where it has none of its own.
+        """Return the name of the metric behind a unit's speed of light; empty if it has none of its own.
 
-        Of a unit that is known by its parts it is that of the busiest one.
+        If the unit is known by its parts, return the metric of the busiest part.
         """
         chain = self.arch.counters.get(f"throughput.{unit}", ())
         for link in chain:
@@ -229,7 +228,7 @@ class Case:
         return max(parts, default=(0.0, ""))[1]
 
     def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
-        """Return the busiest unit's speed of light as evidence; nothing where none was collected."""
+        """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
         units = {unit: value for unit, value in self.utilisation.items() if unit not in leave_out}
         if not units:
             return ()
@@ -238,8 +237,8 @@ class Case:
 
     @cached_property
     def needs(self) -> Mapping[str, float]:
-        """Which fraction of the elapsed time each unit needs, as far as it was collected."""
-        # Between two rounds of blocks an SM can be empty, too, which other blocks change: only one round bounds.
+        """The fraction of the elapsed time that each unit needs, as far as it was collected."""
+        # An SM can also be empty between two waves, which other blocks change. Only a single wave gives a bound.
         is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
         needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
@@ -247,15 +246,15 @@ class Case:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
         if self.timed_only and self.asked_work:
-            # Where two paths are possible, the faster one.
+            # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
         return needs
 
     @cached_property
     def least_times(self) -> Mapping[str, float]:
-        """The least part of the time that each unit needs.
+        """The least fraction of the time that each unit needs.
 
-        DRAM needs more of it than its share of peak, because no kernel reaches the peak.
+        DRAM needs more than its fraction of peak, because no kernel reaches the peak.
         """
         reached = self.dram_reached
         return {unit: min(1.0, need / reached) if unit == "dram" else need for unit, need in self.needs.items()}
@@ -266,7 +265,7 @@ class Case:
         return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
-        """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
+        """Bound the saving of a fix. `relieved` maps a unit to the part of its need that stays (0: none)."""
         return saving(self.least_times, relieved)
 
     @cached_property
@@ -285,10 +284,10 @@ class Case:
 
     @cached_property
     def working_share(self) -> float:
-        """The share of the elapsed time that is not the launch's: in which SMs have work.
+        """The share of the elapsed time in which SMs have work, without the time of the launch.
 
-        What waits and empty places of SMs take is of this time. Where the busiest SM is not known, it is taken to work
-        as long as an average one of those that have a block.
+        Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume that it works as long
+        as an average one of the SMs that have a block.
         """
         duration, working = self.kernel.duration_s, self.busiest_share
         if not duration:
@@ -300,7 +299,7 @@ class Case:
 
     @property
     def _with_block(self) -> float | None:
-        """The share of the SMs that have a block; None where that is not known."""
+        """The share of the SMs that have a block; None if that is not known."""
         blocks, sms, waves = self.blocks, self.hardware.sm_count(), self.kernel.waves
         if waves is not None and waves >= 1.0:
             return 1.0
@@ -308,12 +307,12 @@ class Case:
             return min(1.0, blocks / sms)
         if blocks and self.most_sms and blocks >= self.most_sms:
             return 1.0
-        held = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        return min(1.0, waves * held) if waves is not None and waves >= _LEAST_WAVES and held else None
+        per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
+        return min(1.0, waves * per_sm) if waves is not None and waves >= _LEAST_WAVES and per_sm else None
 
     @property
     def most_sms(self) -> float | None:
-        """The SMs of the GPU; of an unknown one as many as any of its architecture has, None where none is known."""
+        """The SMs of the GPU; if not known, the most of any GPU of its architecture; None if none is known."""
         siblings = (gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings())
         return self.hardware.sm_count() or max(siblings, default=0.0) or None
 
@@ -338,25 +337,25 @@ class Case:
 
     @property
     def warps(self) -> int | None:
-        """The warps of the launch; None where its grid or block is not known."""
+        """The warps of the launch; None if its grid or block is not known."""
         blocks, of_block = self.blocks, self.warps_per_block
         return blocks * of_block if blocks is not None and of_block is not None else None
 
     @property
     def schedulers(self) -> int:
-        """The warp schedulers of an SM, each of which issues an instruction a cycle at most."""
+        """The warp schedulers of an SM. Each issues at most one instruction per cycle."""
         return self.arch.limit("sub_partitions")
 
     @property
     def l1_busy(self) -> float | None:
-        """How busy L1 and the load/store unit before it are, over all elapsed cycles; None where it is not known."""
+        """The utilization of L1 and its load/store unit over all elapsed cycles; None if not known."""
         return self.busiest_of_l1[1] if self.busiest_of_l1 is not None else None
 
     @cached_property
     def busiest_of_l1(self) -> tuple[str, float] | None:
-        """The metric that shows L1 or its load/store unit busiest, and the fraction; empty where it is none alone.
+        """The metric that shows L1 or its load/store unit busiest (empty if no single metric does), and the fraction.
 
-        The basic set has no elapsed L1 throughput; memory throughput that neither L2 nor DRAM explains is L1's.
+        The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM explains is L1's.
         """
         known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
         known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
@@ -367,14 +366,16 @@ class Case:
         if known:
             busy, name = max(known, key=lambda item: item[0])
             return name, min(1.0, busy)
-        memory, dram, l2 = self.utilisation.get("memory"), self._bounded.get("dram"), self._bounded.get("l2")
+        memory = self.utilisation.get("memory")
+        dram = self._bounded.get("dram")
+        l2 = self._bounded.get("l2")
         if memory is None or dram is None or l2 is None or AS_BUSY * memory <= max(dram, l2):
             return None
         return self.light_metric("memory"), memory
 
     @cached_property
     def hit_rates(self) -> Mapping[str, float]:
-        """The share of the sectors looked up that hit, by memory level; of L1 stores count, too, hit or not."""
+        """The hit rate of sectors by memory level. That of L1 includes its stores, whether they hit or not."""
         return {moved.level: moved.hit_rate for moved in self.kernel.traffic if moved.hit_rate is not None}
 
     @cached_property
@@ -393,21 +394,21 @@ class Case:
         return sum(self.stalls.get(reason, 0.0) for reason in reasons)
 
     def stall_at_most(self, *reasons: str) -> float:
-        """Return the share of these reasons together, and of those that were not collected: all, where none was."""
+        """Return the share of these reasons plus that of reasons that were not collected; 1 if none was collected."""
         unknown = max(0.0, 1.0 - sum(self.stalls.values()))
         return min(1.0, self.stall(*reasons) + (unknown if unknown > _ROUNDING else 0.0))
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
-        """The stall reasons in which warps wait for global memory; tex_throttle only where textures can cause it."""
+        """The stall reasons of waits for global memory; tex_throttle only if textures can cause it."""
         return tuple(reason for reason in MEMORY_STALLS if reason != "tex_throttle" or self._may_use_textures)
 
     @property
     def _may_use_textures(self) -> bool:
-        """Whether texture or surface instructions can be what warps in tex_throttle wait for.
+        """Whether warps in tex_throttle can wait for texture or surface instructions.
 
-        Where the FP64 pipe is narrow, its instructions queue there, too: if neither opcodes nor the pipe of textures
-        were collected, those do where it is the busiest one.
+        FP64 instructions of a narrow pipe queue there, too. If neither opcodes nor the texture pipe were collected,
+        they are the cause if the FP64 pipe is the busiest.
         """
         if self.opcodes():
             return any(count > 0 and name.startswith(_TEXTURE_OPCODES) for name, count in self.opcodes().items())
@@ -417,27 +418,29 @@ class Case:
         return not fp64 or fp64 < max(pipe.fraction for pipe in self.kernel.pipes)
 
     def saving_of_wait(self, share: float) -> Saving:
-        """Return what is saved if warps no longer wait for something: its share of their time, while slots are idle.
+        """Return the saving if warps no longer wait for something: the share of the wait, limited by idle issue slots.
 
-        Both are shares of the time in which SMs have work.
-
-        It is no bound: what repairs a wait often takes instructions or bytes with it.
+        Both are shares of the time in which SMs have work. It is no bound, because a fix of a wait often also removes
+        instructions or bytes.
         """
-        bound, idle = self.saving({}), 1.0 - self.issue_active if self.issue_active is not None else 1.0
-        return bound.no_more_than(self.working_share * min(share, idle)).only_if("same-instructions-and-stalls")
+        idle = 1.0 - self.issue_active if self.issue_active is not None else 1.0
+        most = self.working_share * min(share, idle)
+        return self.saving({}).no_more_than(most).only_if("same-instructions-and-stalls")
 
     @cached_property
     def busiest_need(self) -> float | None:
-        """The largest part of the time that a unit, pipe or the issue slots need; None where none was collected."""
+        """The largest fraction of the time that a unit, pipe or the issue slots need; None if none was collected."""
         return max((need for unit, need in self.needs.items() if unit != LAUNCH), default=None)
 
     @cached_property
     def block_cycles(self) -> float | None:
-        """How long a block lives on average: cycles in which an SM has work × blocks that it holds ÷ that it runs.
+        """The average lifetime of a block: active cycles of an SM × its resident blocks ÷ the blocks that it runs.
 
-        Where the SMs are not known, waves tell how often an SM runs all the blocks that it can hold.
+        If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that fit in it.
         """
-        occupancy, kernel, sms = self.kernel.occupancy, self.kernel, self.hardware.sm_count()
+        occupancy = self.kernel.occupancy
+        kernel = self.kernel
+        sms = self.hardware.sm_count()
         blocks, warps, room = self.blocks, self.warps_per_block, self.warps_per_sm
         cycles = self.number("sm__cycles_active.avg")
         if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:
@@ -457,7 +460,7 @@ class Case:
 
     @property
     def issues_rarely(self) -> bool:
-        """Tell whether stalls matter: NVIDIA looks at them only while fewer than 80 % of the issue slots are used."""
+        """Whether stalls matter: NVIDIA considers them only if fewer than 80 % of the issue slots are used."""
         return self.issue_active is None or self.issue_active < 0.8
 
     @cached_property
@@ -478,14 +481,14 @@ class Case:
 
     @cached_property
     def asked_work(self) -> Mapping[str, float]:
-        """What the kernel's operator asks for by its shapes, of the rated peaks of the paths that it may run on."""
+        """The operator's FLOP by its shapes over the rated peak of each path that it may run on."""
         asked = self.kernel.operator_flop
         parts = asked.utilisation if asked is not None and asked.exact else ()
         return {part.ceiling_path: min(1.0, part.fraction) for part in parts}
 
     @cached_property
     def arithmetic_fraction(self) -> float:
-        """The floating-point work of its peak at this clock: of the path closest to it; 0 where nothing tells of it."""
+        """The largest fraction of a path's peak at this clock that floating-point work reaches; 0 if not known."""
         limits = self.recorded.at_clock
         fractions = [
             work.flop_per_s / limits[work.path].value
@@ -496,16 +499,16 @@ class Case:
         return min(1.0, max(possible, default=0.0))
 
     def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
-        """Return a recorded metric as evidence, nothing where it was not recorded."""
+        """Return a recorded metric as evidence; nothing if it was not recorded."""
         value = self.number(name)
         return (Evidence(name, value, unit, threshold, role=role),) if value is not None else ()
 
     def metrics_as(self, roles: Mapping[str, str], unit: str) -> tuple[Evidence, ...]:
-        """Return the recorded ones of some metrics as evidence, by their roles."""
+        """Return the recorded ones of these metrics as evidence, with their roles."""
         return tuple(item for name, role in roles.items() for item in self.metric(name, role, unit))
 
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
-        """Return the shares of stall reasons as evidence, with the metrics that they come from."""
+        """Return the shares of stall reasons as evidence, with their metrics."""
         known = {stall.reason: stall for stall in stalls_of(self.kernel)}
         return tuple(
             Evidence(stall_metric(reason, stall.family), 100 * stall.share, "%", threshold, role="stall", of=(reason,))
@@ -527,7 +530,7 @@ class Case:
 
     @cached_property
     def kernel_code(self) -> KernelCode:
-        """Those instructions, with what follows from them alone."""
+        """Those instructions, with the facts derived from them alone."""
         metrics = self.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
             return KernelCode()
@@ -554,9 +557,9 @@ class Case:
         return self.kernel_code.has_sass
 
     def opcodes(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
-        """Return how often each opcode was executed, with its modifiers, by warps or as the histogram counts.
+        """Return how often each opcode was executed, with its modifiers; empty if not collected.
 
-        It is empty where that was not collected.
+        The histogram decides whether it counts executions by warps or by threads.
         """
         if histogram not in self._opcodes:
             counted = self.metrics.instances(histogram) or {}
@@ -565,12 +568,12 @@ class Case:
 
     @property
     def code_by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
-        """The instructions of each source line, as far as they have one: by file and number."""
+        """The instructions by source line (file and number), as far as they have one."""
         return self.kernel_code.by_line
 
     @cached_property
     def source_texts(self) -> Mapping[str, str] | None:
-        """The embedded source texts by file; None where they are damaged, which `code_error` then tells."""
+        """The embedded source texts by file; None, with `code_error` set, if they are damaged."""
         try:
             return self.recorded.launch.details.source_files()
         except DamagedInput as error:
@@ -579,22 +582,22 @@ class Case:
 
     @cached_property
     def machine_code(self) -> bytes:
-        """The kernel's machine code, counted or not; empty where the report embeds none."""
+        """The kernel's machine code, counted or not; empty if the report embeds none."""
         return self.recorded.launch.details.machine_code()
 
     def place(
         self, weight: Callable[[ProfiledInstruction], float], among: Iterable[int] | None = None
     ) -> Location | None:
-        """Return the source line with most weight, with its heaviest instruction; None where nothing has any.
+        """Return the source line with most weight, with its heaviest instruction; None if no instruction has weight.
 
-        `among` are the places in the code of those that can have some; of equal lines the first one counts.
+        `among` limits the instructions by index. Of lines with equal weight, the first one counts.
         """
         code = self.code
         numbers = range(len(code)) if among is None else among
         return self._place({number: heavy for number in numbers if (heavy := weight(code[number]))})
 
     def _place(self, weights: Mapping[int, float]) -> Location | None:
-        """Return the same by the weights of instructions, by their places in the code."""
+        """Return the same from the weights of instructions by index."""
         total = sum(weights.values())
         if total <= 0:
             return None
@@ -606,12 +609,12 @@ class Case:
         return Location(file=top.file, line=top.line, pc=top.pc, sass=top.sass or None, share=lines[hottest] / total)
 
     def place_of(self, *names: str) -> Location | None:
-        """Return the line with most of the first of these counts that any instruction has."""
+        """Return the line with the most of a count: the first of these counts that any instruction has."""
         places = (self._place(self.kernel_code.counted(name)) for name in names)
         return next((place for place in places if place is not None), None)
 
     def place_of_stall(self, *reasons: str) -> Location | None:
-        """Return the line with most samples of these stall reasons: of barriers, fences and stores, where those are."""
+        """Return the line with most samples of these stall reasons, counted at the barrier, fence or store if any."""
         samples: dict[int, float] = {}
         for reason in reasons:
             for index, count in self.kernel_code.counted(stall_metric(reason, "sampled")).items():
@@ -620,10 +623,10 @@ class Case:
         return self._place({at: samples[at] for at in sorted(samples)})
 
     def _waited_at(self, index: int, reason: str) -> int:
-        """Return the place of the barrier, fence or store that a sampled instruction comes behind; else its own.
+        """Return the index of the barrier, fence or store before a sampled instruction; else its own index.
 
-        A warp at a barrier has issued it: what is sampled is where the warp goes on, up to a few instructions later.
-        One that drains has exited, and waits for the stores before its exit.
+        A warp that waits at a barrier has issued it, so the sample is at the next instruction of the warp, or a few
+        later. A warp that drains has exited, and waits for the stores before its exit.
         """
         opcodes = _ISSUED_BEFORE.get(reason, ())
         before = range(index, max(-1, index - _BEHIND), -1) if opcodes else ()
@@ -635,13 +638,13 @@ class Case:
         return next(stores, index)
 
     def place_of_opcode(self, *starts: str) -> Location | None:
-        """Return the line that executes most instructions whose opcode starts so."""
+        """Return the line that executes most instructions with these opcode prefixes."""
         return self.place(_executed, _places_of(self.opcode_names, starts))
 
     def place_of_divisions(self) -> Location | None:
-        """Return the line that executes most FP64 divisions and roots, by what these begin with.
+        """Return the line that executes most FP64 divisions and roots, by their first instructions.
 
-        Their slow paths have one more, in functions without lines that all of them call.
+        Their slow paths have another one, in shared functions without lines.
         """
         seeds = _places_of(self.opcode_names, FP64_SEEDS)
         return self.place(_executed, [at for at in seeds if self.code[at].line is not None] or seeds)
@@ -658,9 +661,9 @@ class Case:
 
     @property
     def _own_code(self) -> int | None:
-        """The address of the kernel's machine code among its instructions and those of functions that lie elsewhere.
+        """The address of the kernel's machine code. Instructions of functions elsewhere have other runs of addresses.
 
-        It is as long as that run of addresses, but for padding; None where that is not true of one run.
+        The machine code is as long as its run, without padding. None unless exactly one run fits.
         """
         runs: list[list[int]] = []
         for instruction in self.code:
@@ -676,7 +679,7 @@ class Case:
 
 
 def _executed(instruction: ProfiledInstruction) -> float:
-    """Return how often an instruction was executed; where that was not counted, next to nothing by its samples."""
+    """Return how often an instruction was executed; if that is 0, a tiny weight by its samples."""
     return instruction.counts.get(EXECUTED, 0.0) or 1e-9 * instruction.counts.get(SAMPLES, 0.0)
 
 
@@ -690,7 +693,7 @@ def stall_metric(reason: str, family: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def opcode_of(sass: str) -> str:
-    """Return an instruction's opcode with modifiers, without its guard predicate: `@!P0 LDG.E R2, …` → `LDG.E`."""
+    """Return an instruction's opcode with modifiers but without its guard: `@!P0 LDG.E R2, …` → `LDG.E`."""
     tokens = sass.split()
     if tokens and tokens[0].startswith("@"):
         tokens = tokens[1:]
@@ -699,12 +702,12 @@ def opcode_of(sass: str) -> str:
 
 @lru_cache(maxsize=512)
 def _places_of(opcodes: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the indices of the instructions whose opcode, followed by a point, has one of these prefixes."""
+    """Return the indices of the instructions whose opcode, with a dot appended, has one of these prefixes."""
     return tuple(number for number, opcode in enumerate(opcodes) if f"{opcode}.".startswith(starts))
 
 
 def summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:
-    """Add up numbers by what they are of."""
+    """Return the sums of the numbers by key."""
     sums: dict[_Key, float] = {}
     for key, value in items:
         sums[key] = sums.get(key, 0.0) + value

@@ -1,4 +1,4 @@
-"""Which finding of a kernel explains which other: a symptom goes when its cause is fixed."""
+"""Find the cause of each finding among a kernel's other findings: a symptom goes when its cause is fixed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from gpuprof.model.session import Finding
 
 _Found = Sequence[tuple[Rule, Finding]]
 ENOUGH = 0.5
-"""What explains a finding must be able to gain at least half as much: a small defect does not bring about a long wait.
-"""
+"""A cause must be able to gain at least half as much as its symptom: a small defect does not explain a long wait."""
 
 
 def with_causes(findings: _Found, case: Case) -> list[Finding]:
-    """Return the findings, each that another one explains with its id as `cause` and as a fact: nothing by itself.
+    """Return the findings. One that another explains gets that one's id as `cause`, and the severity "info".
 
-    Where several explain one, the one that gains most does. A cause that is explained itself hands on its own. What
-    voids all else explains it before any other cause.
+    Of several causes the one with the largest gain counts, and of a chain of causes the first. A finding that
+    invalidates all others explains them before any other cause does.
     """
     causes: dict[str, str] = {}
     for rule, finding in findings:
@@ -33,9 +32,10 @@ def with_causes(findings: _Found, case: Case) -> list[Finding]:
 
 
 def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iterator[Finding]:
-    """Yield what makes a finding go with it.
+    """Yield the findings that invalidate this one.
 
-    What voids the code does not void what the launch alone tells, nor a roof that the kernel is at.
+    A finding that invalidates the code does not invalidate findings from the launch alone, nor a roof that the kernel
+    is at.
     """
     if rule.of_run or rule.invalidates == "time":
         return
@@ -62,9 +62,10 @@ def _explaining(cause: Cause, symptom: Finding, findings: _Found, case: Case) ->
 
 
 def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
-    """Tell whether a finding is sure and large enough; a limit that the kernel is at explains whatever waits for it.
+    """Return whether a finding is sure and large enough to explain a symptom.
 
-    So does that a kernel is as short as its launch, whatever part of it that is.
+    A limit that the kernel is at explains all waits for it, whatever its gain. So does a kernel that is as short as
+    its launch.
     """
     if finding.confidence == "guess":
         return False
@@ -74,7 +75,7 @@ def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
 
 
 def _first_cause(name: str, causes: dict[str, str]) -> str | None:
-    """Follow causes to the first of them; two that explain each other explain nothing."""
+    """Return the first of a chain of causes; None if two of them explain each other."""
     seen = [name]
     while seen[-1] in causes:
         before = causes[seen[-1]]

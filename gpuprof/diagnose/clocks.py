@@ -1,4 +1,4 @@
-"""Clocks of launches: whether they differ, and what a reader who compares times has to know of that."""
+"""Compare the clocks of launches: times of launches at different clocks do not compare."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, off_by
 
 CLOCKS = percent("sm-clocks", 2.0)
 _ALIKE = 0.25
-"""Two clocks of which one fell by no quarter more or less than the other fell alike."""
+"""Two clocks fell alike if one fell by at most a quarter more or less than the other."""
 _Ends = tuple[KernelProfile, KernelProfile]
-"""Of the lowest and the highest clock."""
+"""The launches of the lowest and the highest clock."""
 
 
 def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
-    """Tell whether the SMs ran at different clocks in two launches; None where a clock is not known well enough."""
+    """Return whether the SMs ran at different clocks in two launches; None if a clock is not known well enough."""
     if not kernel.sm_clock_hz or not other.sm_clock_hz:
         return None
     if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS.value:
@@ -31,13 +31,15 @@ def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
 def difference(value: float, other: float) -> float:
     """Return by how many percent the larger of two is above the smaller."""
     small, large = sorted((value, other))
-    return 100 * (large / small - 1.0) if small > 0 else math.inf if large > 0 else 0.0
+    if small > 0:
+        return 100 * (large / small - 1.0)
+    return math.inf if large > 0 else 0.0
 
 
 class ClockPair(NamedTuple):
-    """The launches of the lowest and the highest clock of a GPU, of the SMs and of DRAM; None if clocks do not differ.
+    """The launches of the lowest and highest SM clock and DRAM clock of a GPU; None if the clocks do not differ.
 
-    `is_other_time`: DRAM's clock seems to have fallen alike, so that the time holds a part that no counter covers.
+    `is_other_time`: DRAM's clock seems to have fallen alike, so the time includes a part that no counter covers.
     """
 
     sm: _Ends | None
@@ -46,7 +48,7 @@ class ClockPair(NamedTuple):
 
 
 def clocks_apart(session: Session) -> Iterator[ClockPair]:
-    """Yield for each GPU the launches whose clocks differ so much that their times do not compare."""
+    """Yield for each GPU the launches whose clocks differ too much to compare their times."""
     for device in session.devices:
         kernels = [kernel for kernel in session.kernels if kernel.device == device.id]
         pair, dram = _furthest_apart(kernels), _dram_ends(kernels)
@@ -57,8 +59,8 @@ def clocks_apart(session: Session) -> Iterator[ClockPair]:
 def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
     """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks differ, else of all.
 
-    The time of a launch can hold more than the cycles that were counted: of a short one, and where DRAM's clock seems
-    to have fallen alike. Those are of interest only if somebody compares them in any case: in two reports.
+    The time of a launch can include more than the counted cycles: if it is short, or if DRAM's clock seems to have
+    fallen alike. Such launches count only if they are of two reports, which users compare anyway.
     """
     clocked = [kernel for kernel in kernels if kernel.sm_clock_hz and kernel.duration_s]
     by_name: dict[str, list[KernelProfile]] = {}
@@ -85,7 +87,7 @@ def _is_long_enough(kernel: KernelProfile) -> bool:
 
 
 def _ends(kernels: Sequence[KernelProfile]) -> _Ends:
-    """Return the launches of the lowest and the highest clock, for all that is known of them."""
+    """Return the launches of the lowest and the highest clock, by the bounds of each clock."""
     return min(kernels, key=_at_most), max(kernels, key=_at_least)
 
 
@@ -98,7 +100,7 @@ def _at_least(kernel: KernelProfile) -> float:
 
 
 def _off(kernel: KernelProfile) -> float:
-    """Return how far its clock can be off, as a fraction; what is well below the limit does not count."""
+    """Return the largest error of a clock as a fraction; 0 for sources with errors well below the limit."""
     return 0.0 if kernel.sm_clock_source in (GPC_CYCLES, DRIVER) else off_by(kernel.duration_s, of_long=0.0)
 
 
@@ -107,13 +109,14 @@ def _ratio(low: float | None, high: float | None) -> float:
 
 
 def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
-    """Tell whether DRAM's clock fell with that of the SMs: then neither did, and the time holds what none counted."""
-    sm, dram = _ratio(slow.sm_clock_hz, fast.sm_clock_hz), _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
+    """Return whether DRAM's clock fell like that of the SMs: then neither did, and the time has an uncounted part."""
+    sm = _ratio(slow.sm_clock_hz, fast.sm_clock_hz)
+    dram = _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
     return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
 
 
 def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
-    """Return the launches of DRAM's lowest and highest clock, where these differ."""
+    """Return the launches of DRAM's lowest and highest clock if these differ."""
     clocked = [kernel for kernel in kernels if kernel.dram_clock_hz and _is_long_enough(kernel)]
     ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
     if not ordered or _fell_alike(ordered[0], ordered[-1]):

@@ -1,4 +1,4 @@
-"""The rule on coalescing: sectors that global accesses move for nothing, and what repairs each shape of access."""
+"""The rule on coalescing: excess sectors of global accesses, and the fix for each shape of access."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ IN_L2 = percent("in-l2", 90.0)
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
 _MANY_SECTORS = 16.5
-"""Sectors that a request of 16 bytes a thread needs when it is coalesced, and a margin for edges."""
+"""Sectors of a coalesced request of 16 bytes per thread, with a margin for edges."""
 _FEW_SECTORS = 4.0
-"""Sectors that a request of 4 bytes a thread needs when it is coalesced."""
+"""Sectors of a coalesced request of 4 bytes per thread."""
 
 _LANE_BYTES = 16
-"""The most that a thread accesses at once."""
+"""The most bytes that a thread accesses at once."""
 _LEVELS = ("l2", "dram")
 _L2_HITS = "lts__t_sector_hit_rate.pct"
 _KINDS = {"ld": "load", "st": "store"}
@@ -75,16 +75,16 @@ _CAUGHT_BY_RATE = replace(_CAUGHT, why=("not-adjacent", "hits-in-l1"))
 _SCATTERED = Cases(why=("any-level",), action=("consecutive",), advice=("consecutive", "wide"))
 _SEEN_IN_L1 = replace(_SCATTERED, why=("seen-in-l1",))
 _MAY_BE_WIDER = frozenset({"wide", "neighbours", "structure"})
-"""Actions that may be wider accesses, which take instructions along."""
+"""Actions that may be wider accesses, which also remove instructions."""
 _ASKS_FOR_WIDE = frozenset({"neighbours", "not-adjacent"})
 """Reasons whose action is wider accesses."""
 
 
 class _Excess(Struct, frozen=True):
-    """The share of the sectors that is moved for nothing, and the cases of the headline with their amounts.
+    """The excess share of the sectors, and the cases and amounts of the headline.
 
-    `may_be_single_words` says that requests for one word, which move the least that there is, can look the same.
-    `in_l1_alone`: what was counted are requests at L1, and nothing tells whether L2 and DRAM carry the excess, too.
+    `may_be_single_words`: requests for a single word, which need one sector each, can look the same.
+    `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and DRAM.
     """
 
     fraction: float
@@ -106,7 +106,7 @@ def _uncoalesced(case: Case) -> Iterator[Finding]:
         return
     most = replace(excess, fraction=max(excess.fraction, passes))
     if counts is not None and case.kernel.shared_memory_per_block == 0:
-        # Scattered words of 4 bytes cost a pass each but share sectors of 32: the larger waste bounds.
+        # Scattered words of 4 bytes cost a pass each but share sectors of 32 bytes. The larger waste is the bound.
         excess = most
     saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "same-l1-wavefronts-per-sector")
     is_notable = saving.fraction >= LOW
@@ -130,18 +130,18 @@ def _uncoalesced(case: Case) -> Iterator[Finding]:
 
 
 def _worst_request(case: Case) -> tuple[Evidence, ...]:
-    """Return what a request of the instruction with most excess takes, of which only the counts are known."""
+    """Return the sectors per request of the instruction with most excess, if its counts are known."""
     counted = [item for item in case.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
     return (request_evidence(worst_of(counted)),) if counted else ()
 
 
 def asks_for_wide_accesses(found: Finding) -> bool:
-    """Return whether wide accesses repair what this rule found, as they do narrow ones."""
+    """Return whether the fix of this rule's finding is wider accesses, as for narrow ones."""
     return found.cases.why[0] in _ASKS_FOR_WIDE
 
 
 def _shape(case: Case) -> FoundShape | None:
-    """Return the shape of what causes most excess: as counted by instruction, else where the code leaves no other."""
+    """Return the shape of the accesses with most excess, by counts of instructions or if the code allows no other."""
     from gpuprof.diagnose.by_code import shape_by_code
     from gpuprof.diagnose.lane_shapes import shape_of_excess
 
@@ -161,11 +161,13 @@ def _place_without_text(case: Case) -> Location | None:
 
 
 def _unused_sectors(case: Case) -> dict[str, float | None]:
-    """Return the sectors that loads and stores move for nothing, of those that do; None: only their share is known."""
+    """Return the excess sectors of loads and stores, if they have any; None if only their share is known."""
     unused: dict[str, float | None] = {}
     for what, kind in _KINDS.items():
-        sectors, requests = case.number(GLOBAL_SECTORS.format(what)), case.number(GLOBAL_REQUESTS.format(what))
-        used, ratio = _used_bytes(case, what), request_sectors(case, what)
+        sectors = case.number(GLOBAL_SECTORS.format(what))
+        requests = case.number(GLOBAL_REQUESTS.format(what))
+        used = _used_bytes(case, what)
+        ratio = request_sectors(case, what)
         fraction = 0.0
         if used is not None:
             fraction = 1.0 - used.value / SECTOR_BYTES
@@ -178,7 +180,7 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
 
 
 def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
-    """Return what to say: by the code if it shows the shape of the accesses, else by what counters leave open."""
+    """Return the cases for the shape of the accesses, or without one for the causes that counters leave possible."""
     if shape is not None:
         cases = cases_of_shape(shape.name)
         return replace(cases, why=(*cases.why, "stays-in-l1")) if _stays_in_l1(case) else cases
@@ -196,12 +198,15 @@ def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
 
 
 def _stays_in_l1(case: Case) -> bool:
-    """Tell whether L2 is known to move no more than the global accesses need."""
+    """Return whether L2 is known to move no more than the global accesses need."""
     return bytes_of(case, "l2") is not None and not excess_reaches(case, "l2")
 
 
 class _Levels(NamedTuple):
-    """What stays of each memory level's need, the same where no other access uses the rest; the most that goes."""
+    """The part of each memory level's need that stays, and the largest share that goes at any level.
+
+    `keeps_of_same_data` is the part that stays if other accesses use the rest of the fetched data.
+    """
 
     keeps: Mapping[str, float]
     keeps_of_same_data: Mapping[str, float]
@@ -209,11 +214,11 @@ class _Levels(NamedTuple):
 
 
 def _levels(case: Case, excess: _Excess) -> _Levels:
-    """Say what coalescing leaves of each memory level.
+    """Return the part of each memory level's need that stays after coalescing.
 
-    Of data that an access fetches it may use the same part as of its sectors. Less goes where other accesses use the
-    rest, so that a level moves no more than what all of them need. Of a level of which nothing is known where the
-    excess was seen in L1 alone, nothing is said to stay: its need may stay whole, or go with the excess.
+    An access may use the same part of its fetched data as of its sectors. Less goes if other accesses use the rest:
+    then a level only loses what none of them needs. If the excess was seen in L1 alone and a level was not measured,
+    nothing is assumed to stay there, because its need may stay whole or go with the excess.
     """
     share = excess.fraction
     keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - share)}
@@ -229,14 +234,14 @@ def _levels(case: Case, excess: _Excess) -> _Levels:
         keeps[level] = 1.0 - min(excess.fraction, fetched / moved)
         keeps_of_same_data[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
         if moved > SECTOR_BYTES * counts.total:
-            # Lines are fetched again, or around the sectors that are asked for: that can go as well.
+            # Lines are fetched again, or around the requested sectors: that can go as well.
             keeps[level] = ideal / moved
             share = max(share, 1.0 - ideal / moved)
     return _Levels(keeps, keeps_of_same_data, share)
 
 
 def _coalesced(case: Case, excess: _Excess) -> Saving:
-    """Bound what coalescing gains: arithmetic and instructions stay, and of each memory level what is needed."""
+    """Bound the gain of coalescing: arithmetic, instructions and the needed part of each memory level stay."""
     keeps, keeps_of_same_data, share = _levels(case, excess)
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
     same_data = capped(case, case.saving(keeps_of_same_data), excess.fraction, weight)
@@ -248,10 +253,10 @@ def _coalesced(case: Case, excess: _Excess) -> Saving:
 
 
 def _at_limit(case: Case, excess: _Excess, keeps: Mapping[str, float]) -> float:
-    """Return the most that goes with the same data where L2 or DRAM is the limit; all where neither is, for sure.
+    """Return the most that can be saved with the same data if L2 or DRAM is surely the limit; else 1.
 
-    Warps then wait for that level, which loses its own part of the bytes. Others gain no more than their part of what
-    they are busy for, and L1 of what its queue holds warps up for.
+    Warps then wait for that level, which loses its own part of the bytes. The other levels save no more than their
+    part of their busy time, and L1 no more than its part of the waits for its queue.
     """
     levels = {level: need for level in MEMORY if (need := case.needs.get(level)) is not None}
     limit = max(levels, key=lambda level: levels[level], default="l1")
@@ -263,12 +268,12 @@ def _at_limit(case: Case, excess: _Excess, keeps: Mapping[str, float]) -> float:
 
 
 def _widened(case: Case, excess: _Excess) -> Saving:
-    """Bound what goes where wider accesses may replace several: their instructions and address arithmetic go, too."""
+    """Bound the gain of wider accesses that replace several: instructions and address arithmetic go, too."""
     return case.saving({**_levels(case, excess).keeps, **dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)})
 
 
 def _counted_excess(counts: CountedSectors) -> _Excess | None:
-    """Judge what was counted exactly: where that shows no excess, nothing else does."""
+    """Return the excess by exact counts. If they show none, there is none."""
     fraction = min(1.0, counts.excess / counts.total) if counts.total else 0.0
     if not EXCESS.is_reached(fraction):
         return None
@@ -282,9 +287,9 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
 
 
 def _unused_bytes(case: Case) -> _Excess | None:
-    """Bytes of each 32-byte sector that the threads asked for.
+    """Return the excess by the bytes of each 32-byte sector that threads use.
 
-    A request needs one sector at least: one that all threads read the same word of is no excess.
+    A request needs at least one sector, so a sector of which all threads read the same word is no excess.
     """
     known = {what: used for what in _KINDS if (used := _used_bytes(case, what)) is not None}
     if not known:
@@ -299,7 +304,7 @@ def _unused_bytes(case: Case) -> _Excess | None:
         fraction = min(fraction, 1.0 - sum(weights[what] / count for what, count in per_request.items()) / whole)
     if not EXCESS.is_reached(fraction):
         return None
-    # Single words look the same where requests are not known, but hardly keep L2 or DRAM busy.
+    # Without counts of requests, single words look the same, but they hardly keep L2 or DRAM busy.
     is_open = any(known[what].value < SECTOR_BYTES for what, count in per_request.items() if not count)
     is_below = any(BUSY.is_reached(case.needs.get(level)) for level in _LEVELS)
     wasteful = [what for what in weights if EXCESS.is_reached(1.0 - known[what].value / SECTOR_BYTES)]
@@ -319,14 +324,14 @@ def _unused_bytes(case: Case) -> _Excess | None:
 
 
 class _Used(NamedTuple):
-    """Bytes of a sector that are used, and the counter that tells them."""
+    """The used bytes of a sector, and their counter as evidence."""
 
     value: float
     evidence: tuple[Evidence, ...]
 
 
 def _used_bytes(case: Case, what: str) -> _Used | None:
-    """Return the bytes of a sector that loads or stores use; None where there are none, or it was not collected."""
+    """Return the bytes of a sector that loads or stores use; None if there are none or they were not collected."""
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
     role = f"bytes-used-by-{_KINDS[what]}s"
     value, of_sector = case.number(name), case.number(percent_name)
@@ -338,7 +343,7 @@ def _used_bytes(case: Case, what: str) -> _Used | None:
 
 
 def _sectors_per_request(case: Case) -> _Excess | None:
-    """More sectors a request than any coalesced access has."""
+    """Return the excess by a number of sectors per request that no coalesced access has."""
     for what, kind in _KINDS.items():
         name, sectors = SECTORS_PER_REQUEST.format(what), GLOBAL_SECTORS.format(what)
         ratio = request_sectors(case, what)
@@ -359,13 +364,13 @@ def _sectors_per_request(case: Case) -> _Excess | None:
 
 
 def _passes_at_most(case: Case) -> float:
-    """Return the share of passes through L1 beyond one a request, those of shared memory among them; 0 if unknown."""
+    """Return the share of passes through L1 beyond one per request, including shared memory's; 0 if unknown."""
     ratio = wavefronts_per_request(case)
     return 1.0 - 1.0 / ratio if ratio is not None and ratio >= MANY_WAVEFRONTS.value else 0.0
 
 
 def _many_wavefronts(case: Case) -> _Excess | None:
-    """The basic set: L1 is busy and each request passes it many times, with no shared memory to blame."""
+    """Return the excess by the basic set: L1 is busy, requests take many passes, and no shared memory explains it."""
     counted = wavefronts_per_request(case)
     ratio = counted if counted is not None else least_passes(case)
     if ratio is None or ratio < MANY_WAVEFRONTS.value or not is_l1_full(case):
@@ -384,9 +389,9 @@ def _many_wavefronts(case: Case) -> _Excess | None:
 
 
 def _are_few_lanes_side_by_side(case: Case) -> bool:
-    """Tell whether the few lanes of a block can be all of the excess: none of their requests reach further than that.
+    """Return whether the few lanes of a block can explain all excess: no request takes more than adjacent lanes need.
 
-    Lanes side by side take 16 bytes each at most, and one sector more where they begin inside of one.
+    Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not aligned to a sector.
     """
     most = _LANE_BYTES * (case.threads_per_block or 0) / SECTOR_BYTES + 1
     ratios = (counted_request_sectors(case, what) or 0.0 for what in _KINDS)

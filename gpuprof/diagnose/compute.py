@@ -1,7 +1,7 @@
-"""Rules on arithmetic: which pipe is full, and which precision fills it.
+"""Rules on arithmetic: the full pipe, and the precision that fills it.
 
-Only useful work makes a full pipe a roof: multiply-adds of the type that is needed, and tensor instructions. Integer
-instructions, special functions and issue slots are what a program can do without.
+A full pipe is a roof only if its work is useful: multiply-adds of the needed type, and tensor instructions. A program
+can do without integer instructions, special functions and issue slots.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ _OPCODES = {
     "xu": ("MUFU", "I2F", "F2I", "F2F"),
     "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "UTC"),
 }
-"""The instructions that a pipe executes most: where to look."""
+"""The most frequent instructions of a pipe, to find its place in the code."""
 _INTEGER = (
     "IADD", "IMAD", "IMUL", "LOP", "SHF", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
     "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "UIADD", "UIMAD", "ULOP", "USHF",
     "UISETP", "UPRMT", "ULEA", "USEL", "UMOV", "UPLOP", "R2UR",
 )  # fmt: skip
-"""How the opcodes of integer and logic instructions begin."""
+"""Opcode prefixes of integer and logic instructions."""
 _BITS = ("LOP", "SHF", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX")
-"""How the opcodes of integer instructions begin that change bits or clamp values: indices take few of them."""
+"""Opcode prefixes of integer instructions that change bits or clamp values; index arithmetic has few of them."""
 
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
-"""What memory levels need at least of what they did when values take half as many bytes."""
+"""The least part of each memory level's need that stays with values of half the size."""
 
 
 def _full_pipe(
@@ -87,7 +87,7 @@ def _full_pipe(
     is_near: bool = False,
     confidence: Confidence = "measured",
 ) -> Finding:
-    """Report a full pipe: `change` is the case of what to change, `roof` the part that its instructions can fill."""
+    """Return a finding on a full pipe. `change` is the case of the action, `roof` the part that its work can fill."""
     busy, rate = case.pipe(pipe) or 0.0, None
     if pipe == "fma":
         rate = rate_of(case, "fp32") or None
@@ -125,7 +125,7 @@ def _of_ceiling(fraction: float) -> Amount:
 
 
 def is_limit(case: Case, fraction: float) -> bool:
-    """Tell whether a pipe is the limit: busy, or the busiest while the SM is, or while warps are throttled by it."""
+    """Return whether a pipe is the limit: busy, or the busiest pipe of a busy SM or while warps wait for pipes."""
     if PIPE_BUSY.is_reached(fraction):
         return True
     if fraction < max(_rivals(case), default=0.0):
@@ -134,7 +134,10 @@ def is_limit(case: Case, fraction: float) -> bool:
 
 
 def _rivals(case: Case) -> Iterator[float]:
-    """Yield the use of the pipes that can be what keeps the SM busy; accesses are not where it is clearly busier."""
+    """Yield the utilization of the pipes that can keep the SM busy.
+
+    Pipes for memory accesses cannot if the SM is clearly busier than they are.
+    """
     sm = case.utilisation.get("sm")
     for pipe in case.kernel.pipes:
         if pipe.name not in ("lsu", "tex") or sm is None or pipe.fraction >= sm - TWO_PASSES:
@@ -142,7 +145,7 @@ def _rivals(case: Case) -> Iterator[float]:
 
 
 def _is_issue_bound(case: Case, fraction: float) -> bool:
-    """Tell whether it is the SM that is busy, with this pipe only the busiest of it."""
+    """Return whether the SM is busy as a whole, and this pipe is only its busiest one."""
     return not PIPE_BUSY.is_reached(fraction) and not _throttled(case) and _in_busy_sm(case, fraction)
 
 
@@ -175,14 +178,14 @@ def _sm_evidence(case: Case, sm: float) -> Evidence:
 
 
 def _with_full_pipe(case: Case, use: float, pipe: str) -> Saving:
-    """Return what the same instructions save once they fill their pipe; fewer or narrower ones can save more."""
+    """Return the saving if the same instructions fill their pipe; fewer or narrower ones can save more."""
     gone = {pipe: 0.0, ISSUE: 0.0}
     same = min(1.0 - min(1.0, use), case.saving(gone).fraction)
     return case.saving({**gone, **NARROWER}).if_held(same, "same-instructions")
 
 
 def _with_full_sm(case: Case, *pipes: str) -> Saving:
-    """Return what the same instructions save once they fill the SM."""
+    """Return the saving if the same instructions fill the SM."""
     return case.saving(dict.fromkeys((*pipes, ISSUE), 0.0)).if_held(1.0 - case.utilisation["sm"], "same-instructions")
 
 
@@ -190,7 +193,8 @@ def _fp32(case: Case) -> Findings:
     if _is_integer_work(case):
         return
     work = fraction_of_peak(case, "fp32")
-    if FMA_WORK.is_reached(work) if work is not None else _is_product_by_name(case):
+    is_floating = FMA_WORK.is_reached(work) if work is not None else _is_product_by_name(case)
+    if is_floating:
         yield from _busy_sm(case, "sm", "main")
     use = case.pipe("fma")
     if use is None or not is_limit(case, use):
@@ -245,16 +249,16 @@ def _integer_pipe(case: Case, pipe: str, headline: str, confidence: Confidence) 
 
 
 def _bit_share(case: Case) -> float:
-    """Return the share of the executed integer instructions that change bits; 0 where opcodes were not counted."""
+    """Return the share of the executed integer instructions that change bits; 0 if opcodes were not counted."""
     integers = executed(case, *_INTEGER)
     return executed(case, *_BITS) / integers if integers else 0.0
 
 
 def _without_integers(case: Case) -> Saving:
-    """Bound what goes with integer instructions: memory, floating-point and matrix instructions stay.
+    """Bound the gain without integer instructions: memory, floating-point and matrix instructions stay.
 
-    A division by a variable converts and takes a reciprocal on the XU, and wider accesses are fewer: with all of those
-    as they are it is less.
+    A division by a variable also converts and takes a reciprocal on the XU, and wider accesses are fewer. The lesser
+    saving leaves all of those unchanged.
     """
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
     relieved["fma"] = _floating_part(case)
@@ -264,8 +268,9 @@ def _without_integers(case: Case) -> Saving:
 
 
 def _floating_part(case: Case) -> float:
-    """Return which part of the FMA pipe's time is certainly floating-point work: by opcodes, else by its FLOP."""
-    floating, integer = executed(case, *_OPCODES["fma"]), executed(case, *_OPCODES["fmaheavy"])
+    """Return the part of the FMA pipe's time that is certainly floating-point work, by opcodes or else by its FLOP."""
+    floating = executed(case, *_OPCODES["fma"])
+    integer = executed(case, *_OPCODES["fmaheavy"])
     if floating + integer:
         return floating / (floating + integer)
     work, busy = fraction_of_peak(case, "fp32"), case.pipe("fma")
@@ -273,14 +278,14 @@ def _floating_part(case: Case) -> float:
 
 
 def _busy_sm(case: Case, headline: str, change: str) -> Findings:
-    """Report that the SM is the busiest unit if the report has no pipe: what fills it is a guess from the FLOP.
+    """Yield a finding if the SM is the busiest unit and the report has no pipes: the FLOP suggest what fills it.
 
-    The load/store unit is part of the SM, too: where memory is as busy as the SM, it is that.
+    The load/store unit is part of the SM, too. If memory is as busy as the SM, that unit is the reason.
     """
     sm = _sm_without_pipes(case)
     by_name = multiplies_on_tensor_cores(case.kernel.demangled)
     if sm is None or by_name or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value:
-        # Matrix instructions keep it so: `tensor-compute-bound` says that.
+        # Matrix instructions keep it busy, which `tensor-compute-bound` reports.
         return
     work = _most_work(case)
     yield finding(
@@ -298,7 +303,7 @@ def _busy_sm(case: Case, headline: str, change: str) -> Findings:
 
 
 def _sm_without_pipes(case: Case) -> float | None:
-    """Return how busy the SM is where that makes it the limit, memory is less busy, and no pipe was collected."""
+    """Return the SM's utilization if it is the limit, memory is less busy and no pipe was collected; else None."""
     sm, memory = case.utilisation.get("sm"), case.memory_utilisation
     if case.kernel.pipes or sm is None or not PIPE_BUSY.is_reached(sm):
         return None
@@ -306,37 +311,39 @@ def _sm_without_pipes(case: Case) -> float | None:
 
 
 def _cycles_an_instruction(case: Case, sm: float) -> float:
-    """Return how long an issued instruction keeps the SM busy on average; 0 where the issue slots are not known."""
+    """Return the cycles that an issued instruction keeps the SM busy on average; 0 if issue slots are not known."""
     issued = case.needs.get(ISSUE)
     return sm / issued if issued else 0.0
 
 
 def _is_product_by_name(case: Case) -> bool:
-    """Tell whether a kernel is a matrix product by its name, where no floating-point work was counted to tell by."""
+    """Return whether a kernel is a matrix product by its name; False if floating-point work was counted."""
     return _most_work(case) is None and is_product_by_name(case.kernel.demangled)
 
 
 def _most_work(case: Case) -> float | None:
-    """Return the floating-point work of its peak, of the path closest to it; None where none was counted."""
+    """Return the largest fraction of a path's peak that floating-point work reaches; None if none was counted."""
     paths = {work.path for work in case.kernel.work if "int32" not in work.path}
     fractions = [fraction for path in paths if (fraction := fraction_of_peak(case, path)) is not None]
     return min(1.0, max(fractions)) if fractions else None
 
 
 def _is_integer_work(case: Case) -> bool:
-    """Tell whether integers fill the FMA pipe: by opcodes, else where only the half that multiplies integers is busy.
+    """Return whether integers fill the FMA pipe: by opcodes, or if only the half that multiplies integers is busy.
 
-    Floating-point work takes both halves alike.
+    Floating-point work uses both halves alike.
     """
     if case.opcodes():
         # Moves and shifts by IMAD go to whichever pipe is free.
         integer = executed(case, *_OPCODES["fmaheavy"]) - executed(case, "IMAD.MOV", "IMAD.SHL")
         return integer > executed(case, *_OPCODES["fma"])
-    both, heavy, lite = case.pipe("fma"), case.pipe("fmaheavy"), case.pipe("fmalite")
+    both = case.pipe("fma")
+    heavy = case.pipe("fmaheavy")
+    lite = case.pipe("fmalite")
     if heavy is None:
         return False
     if lite is None and both is not None:
-        # The figure of the whole pipe is the mean of its halves.
+        # The utilization of the whole pipe is the mean of its halves.
         lite = max(0.0, 2.0 * both - heavy)
     return lite is not None and PIPE_BUSY.is_reached(heavy) and lite < heavy / 2
 
@@ -379,14 +386,15 @@ def _tensor(case: Case) -> Findings:
 
 
 def _long_instructions(case: Case) -> Findings:
-    """Report that the SM is busy with hardly an instruction issued: only matrix instructions take so long.
+    """Yield a finding if the SM is busy but issues few instructions: only matrix instructions take so long.
 
-    Those of FP64 do, too, on a GPU that has few units for them. Else a name that tells of matrix instructions is all.
+    FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the kernel's name decides.
     """
     sm = _sm_without_pipes(case)
     cycles = _cycles_an_instruction(case, sm) if sm is not None else 0.0
     has_them = any(key.path.startswith("tensor") for key in case.arch.compute)
-    are_long, by_name = cycles > SCALAR_CYCLES.value, multiplies_on_tensor_cores(case.kernel.demangled)
+    are_long = cycles > SCALAR_CYCLES.value
+    by_name = multiplies_on_tensor_cores(case.kernel.demangled)
     if sm is None or not has_them or not (are_long or by_name):
         return
     ratio = fp64_over_fp32(case)
@@ -409,13 +417,13 @@ def _long_instructions(case: Case) -> Findings:
 
 
 _FP64_IS_FAST = 0.25
-"""Of the rate of FP32: FP64 instructions then take 8 cycles at most, as special functions do."""
+"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles, as special functions do."""
 
 
 def _tensor_roof(case: Case) -> float:
-    """Return which part of the tensor pipe's cycles the kernel's matrix instructions can fill.
+    """Return the part of the tensor pipe's cycles that the kernel's matrix instructions can fill.
 
-    Where sums in FP32 have half of the rate, the pipe is half busy at the roof. Unknown instructions can fill all.
+    If sums in FP32 have half the rate, the pipe is half busy at the roof. Without known instructions, return 1.
     """
     flop = slowed = 0.0
     for opcode, count in case.opcodes().items():
@@ -427,7 +435,7 @@ def _tensor_roof(case: Case) -> float:
 
 
 def _part_of_full_rate(case: Case, key: ComputeKey) -> float:
-    """Return the rate with sums in FP32 over that with sums in FP16, of a type that has both or is as wide."""
+    """Return the rate with sums in FP32 over that with sums in FP16; BF16 and TF32 take the ratio of FP16."""
     if key.accumulator != "fp32" or key.path not in TENSOR_INPUTS:
         return 1.0
     rates = case.hardware.rates
@@ -437,7 +445,7 @@ def _part_of_full_rate(case: Case, key: ComputeKey) -> float:
 
 
 _WASTED = (Cause("branch-divergence"), Cause("block-size", leaves_lanes_empty))
-"""Warps that are partly filled execute instructions for nothing; matrix instructions take whole warps."""
+"""Partly filled warps execute instructions for nothing; matrix instructions use whole warps."""
 
 
 def _pipe_rule(

@@ -1,4 +1,4 @@
-"""What the launches of a kernel show together: a configuration that is faster for the same work."""
+"""The rule that compares the launches of a kernel: one configuration is faster than another for the same work."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ SAME_THREADS = percent("same-threads", 10.0)
 OTHER_LOOPS = percent("other-loops", 25.0)
 
 _LAUNCH_INSTRUCTIONS = ("smsp__thread_inst_executed.sum", "smsp__thread_inst_executed_pred_on.sum")
-_EXECUTED, _THREADS = "smsp__inst_executed.sum", "smsp__thread_inst_executed_per_inst_executed.ratio"
+_EXECUTED = "smsp__inst_executed.sum"
+_THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
 _STORED = ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "lts__t_sectors_srcunit_tex_op_write.sum")
 _LOADS, _STORES = ("LD", "LDG", "LDGSTS"), ("ST", "STG", "RED", "REDG", "ATOM", "ATOMG")
 _LOAD, _STORE = (f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{what}.ratio" for what in ("ld", "st"))
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 _INDEX_ARITHMETIC = "int32"
-"""Integer work is mostly that of addresses and loops, which goes with the configuration."""
-_MOST = 16
-"""Configurations of one kernel for one amount of work that are looked at, the fastest."""
-_TELLING = 0.1
-"""A counter that differs by less does not tell why the times differ by a tenth and more."""
-_MOST_TOLD = 3
+"""Integer work is mostly that of addresses and loops, which depends on the configuration."""
+_MOST_CONFIGURATIONS = 16
+"""The most configurations of one kernel to compare for one amount of work, fastest first."""
+_LEAST_DIFFERENCE = 0.1
+"""A counter that differs by less does not explain why the times differ by a tenth or more."""
+_MOST_COUNTERS = 3
 
 
 def faster_launches(analysis: Analysis) -> dict[int, Faster]:
-    """Return, by the number of a kernel, the configuration in which it did the same work in less time, where one did.
+    """Return, by kernel id, the configuration in which it did the same work in less time, if there is one.
 
-    Launches are held against the launch of median duration in every other configuration.
+    Each launch is compared with the launch of median duration in every other configuration.
     """
     if analysis.session.only_times:
         return {}
     kernels: dict[Hashable, list[Case]] = {}
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
-        if kernel.duration_source == GRAPH_REPLAY:  # all have one name, whatever they do
+        if kernel.duration_source == GRAPH_REPLAY:  # all replays have the same name, whatever they do
             continue
         if kernel.duration_s and kernel.grid is not None and kernel.block is not None and _is_median(kernel):
             key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
@@ -62,7 +63,7 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
 
 
 def _is_median(kernel: KernelProfile) -> bool:
-    """Tell whether a kernel has the median time of its launches: where another speaks for them, they differ."""
+    """Return whether a kernel has the median time of its launches. If it does not, its launches differ."""
     spread = kernel.duration_percentiles_s
     return spread is None or kernel.duration_s == spread.p50
 
@@ -77,7 +78,8 @@ def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
         by_amount.setdefault(amount, []).append(case)
     for ((of, step), configuration), alike in launches.items():
         case = median[(of, step), configuration]
-        near = [other for at in (step - 1, step, step + 1) for other in by_amount.get((of, at), ())[:_MOST]]
+        steps = (step - 1, step, step + 1)
+        near = [other for at in steps for other in by_amount.get((of, at), ())[:_MOST_CONFIGURATIONS]]
         best = min((other for other in near if _against(case, other) is not None), key=_duration_s, default=None)
         if best is None:
             continue
@@ -92,19 +94,20 @@ def _duration_s(case: Case) -> float:
 
 
 def _against(case: Case, other: Case) -> Faster | None:
-    """Hold a launch against another one of its kernel: None where that was not faster, or its work may differ.
+    """Compare a launch with another one of its kernel; None if that was not faster, or its work may differ.
 
-    At the clocks of the case the other would take longer by no more than the ratio of the clock that differs most.
+    At the clocks of the case the other launch would take longer by at most the ratio of the clock that differs most.
     """
-    kernel, its = case.kernel, other.kernel
-    clocks = ((kernel.sm_clock_hz, its.sm_clock_hz), (kernel.dram_clock_hz, its.dram_clock_hz))
-    duration_s = _duration_s(other) * max((1.0, *(theirs / mine for mine, theirs in clocks if mine and theirs)))
+    kernel, faster = case.kernel, other.kernel
+    clocks = ((kernel.sm_clock_hz, faster.sm_clock_hz), (kernel.dram_clock_hz, faster.dram_clock_hz))
+    ratios = (of_other / of_case for of_case, of_other in clocks if of_case and of_other)
+    duration_s = _duration_s(other) * max((1.0, *ratios))
     is_faster = duration_s > 0 and FASTER.is_reached(1.0 - duration_s / _duration_s(case))
     certainty = _same_work(case, other) if is_faster else None
     if certainty is None:
         return None
-    drift = clocks_differ(kernel, its)
-    surest: Confidence = "measured" if drift is False and kernel.source == its.source else "inferred"
+    drift = clocks_differ(kernel, faster)
+    surest: Confidence = "measured" if drift is False and kernel.source == faster.source else "inferred"
     return Faster(case=other, duration_s=duration_s, certainty=_less_sure(certainty, surest), clocks_differ=drift)
 
 
@@ -112,11 +115,11 @@ def _against(case: Case, other: Case) -> Faster | None:
 
 
 _Amount = tuple[str, int]
-"""About how much a launch did, in steps of a tolerance: launches of equal work lie at most one step apart."""
+"""A measure of a launch's work, and its amount in steps of a tolerance: equal work is at most one step apart."""
 
 
 def _amount(case: Case) -> _Amount:
-    """Arithmetic where it was counted, else what threads stored, else the threads."""
+    """Return the amount of work by arithmetic if it was counted, else by stores, else by threads."""
     amounts = (
         ("flop", sum(_flop(case).values()), SAME_WORK),
         ("stores", _accesses(case, _STORES) or 0.0, SAME_WORK),
@@ -127,14 +130,14 @@ def _amount(case: Case) -> _Amount:
 
 
 def _flop(case: Case) -> Mapping[str, float]:
-    """Return what was counted of each path but that of addresses."""
+    """Return the counted FLOP of each path without index arithmetic."""
     return {
         work.path: work.flop for work in case.kernel.work if work.flop is not None and work.path != _INDEX_ARITHMETIC
     }
 
 
 def _accesses(case: Case, opcodes: Iterable[str]) -> float | None:
-    """Return how often threads executed these instructions; None where that was not collected."""
+    """Return how often threads executed these instructions; None if that was not collected."""
     executed = case.metrics.instances(THREAD_OPCODES)
     return sum(executed.get(opcode, 0.0) for opcode in opcodes) if executed else None
 
@@ -149,17 +152,18 @@ def _configuration(case: Case) -> tuple[Dim3 | None, Dim3 | None, int | None, fl
 
 
 def _same_work(case: Case, other: Case) -> Confidence | None:
-    """Tell how sure it is that two launches of a kernel did the same work; None where nothing says so.
+    """Return the confidence that two launches of a kernel did the same work; None if nothing shows it.
 
-    Where as many threads cover the same extent, equal arithmetic or equally many instructions prove it. Where a thread
-    does more in one than in the other, arithmetic (if any) and what threads store have to be equal: products of other
-    shapes can have the same arithmetic. A kernel that was built otherwise, or is in another report, can have been
-    changed.
+    If as many threads cover the same extent, equal arithmetic or equal numbers of instructions prove it. If a thread
+    does more in one launch than in the other, both arithmetic (if any) and stores must be equal, since products of
+    other shapes can have the same arithmetic. A kernel of another build or another report can have changed.
     """
-    flop, its_flop = _flop(case), _flop(other)
-    if flop.keys() != its_flop.keys() or any(_differs(flop[path], its_flop[path]) for path in flop):
+    flop = _flop(case)
+    other_flop = _flop(other)
+    if flop.keys() != other_flop.keys() or any(_differs(flop[path], other_flop[path]) for path in flop):
         return None
-    rebuilt, counted = _rebuilt(case, other), any(flop.values())
+    rebuilt = _rebuilt(case, other)
+    counted = any(flop.values())
     if case.kernel.source != other.kernel.source and (rebuilt or case.kernel.registers_per_thread is None):
         return None
     if _covers_the_same(case.kernel, other.kernel):
@@ -186,11 +190,11 @@ def _are_unlike(value: float | None, other: float | None) -> bool:
 
 
 def _configured_apart(case: Case, other: Case) -> bool:
-    """Tell whether two launches differ in what is known of both: their shape, their build or their shared memory."""
-    kernel, its = case.kernel, other.kernel
-    if (kernel.grid, kernel.block) != (its.grid, its.block) or _rebuilt(case, other):
+    """Return whether two launches differ in their shape, or in their build or shared memory if both are known."""
+    kernel, reference = case.kernel, other.kernel
+    if (kernel.grid, kernel.block) != (reference.grid, reference.block) or _rebuilt(case, other):
         return True
-    return _are_unlike(kernel.shared_memory_per_block, its.shared_memory_per_block)
+    return _are_unlike(kernel.shared_memory_per_block, reference.shared_memory_per_block)
 
 
 def _differs(value: float, other: float) -> bool:
@@ -198,42 +202,47 @@ def _differs(value: float, other: float) -> bool:
 
 
 def _covers_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:
-    """Tell whether there is an extent that both grids are made for, in each dimension, with about as many threads."""
-    grids, blocks = (kernel.grid or (), other.grid or ()), (kernel.block or (), other.block or ())
+    """Return whether both grids fit one extent in each dimension, with about the same number of threads."""
+    grids = (kernel.grid or (), other.grid or ())
+    blocks = (kernel.block or (), other.block or ())
     if difference(_threads(kernel), _threads(other)) > SAME_THREADS.value:
         return False
     sides = zip(*grids, *blocks, strict=True)
     return all(
-        max((grid - 1) * block, (its_grid - 1) * its_block) < min(grid * block, its_grid * its_block)
-        for grid, its_grid, block, its_block in sides
+        max((grid - 1) * block, (other_grid - 1) * other_block) < min(grid * block, other_grid * other_block)
+        for grid, other_grid, block, other_block in sides
     )
 
 
 def _by_instructions(case: Case, other: Case, *, counted: bool) -> Confidence | None:
-    """Tell what the instructions of as many threads say of two launches, whose arithmetic is equal where counted."""
-    executed, others = _thread_instructions(case), _thread_instructions(other)
-    if not executed or not others:
+    """Return the confidence by the instructions of as many threads; arithmetic, if `counted`, is equal."""
+    executed = _thread_instructions(case)
+    executed_by_other = _thread_instructions(other)
+    if not executed or not executed_by_other:
         return "measured" if counted else "inferred"
-    if difference(executed, others) > OTHER_LOOPS.value:
+    if difference(executed, executed_by_other) > OTHER_LOOPS.value:
         return "inferred" if counted else None
-    return "measured" if counted or not _differs(executed, others) else "inferred"
+    return "measured" if counted or not _differs(executed, executed_by_other) else "inferred"
 
 
 def _thread_instructions(case: Case) -> float | None:
-    count, executed, threads = case.number(*_LAUNCH_INSTRUCTIONS), case.number(_EXECUTED), case.number(_THREADS)
+    count = case.number(*_LAUNCH_INSTRUCTIONS)
+    executed = case.number(_EXECUTED)
+    threads = case.number(_THREADS)
     if count is None and executed is not None and threads is not None:
         return executed * threads
     return count
 
 
 def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None:
-    """Tell what loads and stores say of launches in which a thread does more or less, with equal arithmetic if any."""
-    stored, its = _accesses(case, _STORES), _accesses(other, _STORES)
-    if stored is None or its is None:
+    """Return the confidence by loads and stores if a thread does more in one launch; arithmetic, if any, is equal."""
+    stored = _accesses(case, _STORES)
+    stored_by_other = _accesses(other, _STORES)
+    if stored is None or stored_by_other is None:
         pairs = ((case.number(name), other.number(name)) for name in _STORED)
-        known = next(((mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None), None)
+        known = next(((first, second) for first, second in pairs if first is not None and second is not None), None)
         return "inferred" if counted and known is not None and known[0] > 0 and not _differs(*known) else None
-    if stored <= 0 or _differs(stored, its):
+    if stored <= 0 or _differs(stored, stored_by_other):
         return None
     return "inferred" if counted or not _differs(*(_accesses(at, _LOADS) or 0.0 for at in (case, other))) else None
 
@@ -249,7 +258,7 @@ def _launch_configurations(case: Case) -> Findings:
     change = "build" if _rebuilt(case, other) and case.kernel.block == other.kernel.block else "launch"
     is_sure = faster.certainty == "measured" or any(_flop(case).values())
     gain = 1.0 - faster.duration_s / duration_s
-    differing = _differing(case, other)[:_MOST_TOLD]
+    differing = _differing(case, other)[:_MOST_COUNTERS]
     yield finding(
         case,
         Cases(
@@ -282,21 +291,21 @@ def _launch_configurations(case: Case) -> Findings:
 
 
 def _saving(faster: Faster, duration_s: float, gain: float) -> Saving:
-    """Return the gain that was shown, and what the units need of the time of this launch in the faster one."""
+    """Return the measured gain, with the needs of the faster launch as fractions of this launch's time."""
     part = faster.duration_s / duration_s
-    left = {unit: need * part for unit, need in faster.case.least_times.items()}
-    return saving(left, {}).no_more_than(gain).only_if("fastest-configuration-profiled")
+    needs = {unit: need * part for unit, need in faster.case.least_times.items()}
+    return saving(needs, {}).no_more_than(gain).only_if("fastest-configuration-profiled")
 
 
 def _shape(case: Case, other: Case) -> tuple[str, ...]:
-    """Return the cases of what of a launch differs from another one: "with 16×16 blocks", "with 64 blocks of 256"."""
-    kernel, its = case.kernel, other.kernel
+    """Return the cases for a launch's differences from another one: "with 16×16 blocks", "with 64 blocks of 256"."""
+    kernel, reference = case.kernel, other.kernel
     rebuilt = _rebuilt(case, other)
-    if (kernel.grid, kernel.block) == (its.grid, its.block):
+    if (kernel.grid, kernel.block) == (reference.grid, reference.block):
         if rebuilt:
             return ("registers",)
         return ("shared-memory",) if kernel.shared_memory_per_block is not None else ()
-    if _covers_the_same(kernel, its):
+    if _covers_the_same(kernel, reference):
         blocks = "shape"
     elif math.prod(kernel.grid or ()) == 1:
         blocks = "one-block"
@@ -306,7 +315,7 @@ def _shape(case: Case, other: Case) -> tuple[str, ...]:
 
 
 def _block(kernel: KernelProfile) -> str:
-    """Write the sides of a block, as far as one is not 1: "256", "16×16"."""
+    """Return the sides of a block without trailing sides of 1: "256", "16×16"."""
     sides = list(kernel.block or (1, 1, 1))
     while len(sides) > 1 and sides[-1] == 1:
         sides.pop()
@@ -349,12 +358,12 @@ def _amount_of(item: Evidence) -> Amount:
 
 
 def _differing(case: Case, other: Case) -> list[_Differing]:
-    """Return the counters that differ, those that differ most first."""
-    mine, its = _counters(case), _counters(other)
+    """Return the counters that differ, largest difference first."""
+    here, there = _counters(case), _counters(other)
     pairs = [
-        (mine[name], replace(its[name], role=f"there-{name}"))
-        for name in mine
-        if name in its and difference(mine[name].value, its[name].value) > 100 * _TELLING
+        (here[name], replace(there[name], role=f"there-{name}"))
+        for name in here
+        if name in there and difference(here[name].value, there[name].value) > 100 * _LEAST_DIFFERENCE
     ]
     return sorted(pairs, key=lambda pair: -difference(pair[0].value, pair[1].value))
 
@@ -380,7 +389,7 @@ def _drift(kernel: KernelProfile, faster: Faster) -> tuple[str, ...]:
 
 
 def _seem_apart(kernel: KernelProfile, faster: Faster) -> bool:
-    """Return whether two clocks are known that differ, or that may differ by how far each can be off."""
+    """Return whether both clocks are known and differ, or may differ by their errors."""
     known = kernel.sm_clock_hz and faster.case.kernel.sm_clock_hz
     return bool(known) and faster.clocks_differ is not False
 

@@ -1,4 +1,4 @@
-"""Runs the rules over every kernel of an analysis, says which finding explains which, and judges the whole run."""
+"""Run the rules on every kernel of an analysis, find the causes among findings, and summarise the run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _NO_SOURCE = Missing(
 
 
 _WITH_CODE, _WITHOUT = Worth(48, each=8), Worth(1_000, each=400)
-"""Kernels, of 10 ms each with counts of every instruction, 0.2 ms without."""
+"""Numbers of kernels that are worth workers. One takes 10 ms with counts of every instruction, 0.2 ms without."""
 
 
 class _Diagnosis(Struct, frozen=True):
-    """What is found of a kernel: the fields of its profile that the diagnosis fills in."""
+    """The results for a kernel: the fields of its profile that the diagnosis fills in."""
 
     findings: tuple[Finding, ...]
     excerpts: tuple[Excerpt, ...]
@@ -51,10 +51,12 @@ class _Diagnosis(Struct, frozen=True):
 
 def diagnose(analysis: Analysis) -> Session:
     """Return the analysis' session with findings and code excerpts for every kernel, a verdict and recommendations."""
-    session, pauses = analysis.session, pauses_of(analysis.session)
+    session = analysis.session
+    pauses = pauses_of(session)
     exposed = exposed_of(session)
     faster = faster_launches(analysis)
-    busy, seen = busy_share(session), SeenCode()
+    busy = busy_share(session)
+    seen = SeenCode()
 
     def diagnosis(place: int) -> _Diagnosis:
         kernel = session.kernels[place]
@@ -71,25 +73,25 @@ def diagnose(analysis: Analysis) -> Session:
         )
         return _diagnosed(case)
 
-    several = zip(session.kernels, _each_of(analysis, diagnosis), strict=True)
-    kernels = tuple(replace(kernel, **asdict(own)) for kernel, own in several)
+    pairs = zip(session.kernels, _each_of(analysis, diagnosis), strict=True)
+    kernels = tuple(replace(kernel, **asdict(fields)) for kernel, fields in pairs)
     return summarised(replace(session, kernels=kernels))
 
 
 def _each_of(analysis: Analysis, diagnosis: Callable[[int], _Diagnosis]) -> Iterator[_Diagnosis]:
-    """Yield the diagnosis of each kernel of an analysis, in their order; `diagnosis` makes one by its place."""
+    """Yield the diagnosis of each kernel of an analysis, in order; `diagnosis` makes that of one index."""
     order = _by_program(analysis)
     with_code = next((recorded for recorded in analysis.recorded if recorded.launch.metrics.has(EXECUTED)), None)
     if with_code is None:
         return made_by_workers(order, diagnosis, _WITHOUT)
     with contextlib.suppress(DamagedInput):
-        # One call of nvdisasm reads the code of all kernels, which every process would do otherwise.
+        # One call of nvdisasm reads the code of all kernels. Otherwise every worker would make its own call.
         with_code.launch.details.code_gaps()
     return made_by_workers(order, diagnosis, _WITH_CODE)
 
 
 def _by_program(analysis: Analysis) -> list[int]:
-    """Return the places of kernels, those of one launch together, and of one program: what is worked out serves all."""
+    """Return the indices of kernels, grouped by program and launch, which share cached results."""
     launches = [recorded.launch for recorded in analysis.recorded]
     first: dict[int, int] = {}
     for at, launch in enumerate(launches):
@@ -111,7 +113,7 @@ def _diagnosed(case: Case) -> _Diagnosis:
 
 
 def _findings(case: Case) -> Iterable[Finding]:
-    """Run every rule. That nothing is busy is only told where no other finding says why."""
+    """Return the findings of every rule. The fallback that nothing is busy is only kept if no other explains it."""
     rules = {rule.id: rule for rule in _applying(case)}
     found = [_found(rule, finding, case) for rule in rules.values() for finding in rule.check(case)]
     explained = is_short(case) or any(one.rule != FALLBACK and one.severity in ("high", "medium") for one in found)
@@ -120,7 +122,7 @@ def _findings(case: Case) -> Iterable[Finding]:
 
 
 def _found(rule: Rule, found: Finding, case: Case) -> Finding:
-    """Return what a rule found with its rule; a gain of a kernel as short as its launch is a guess."""
+    """Return a finding with its rule; a gain of a kernel as short as its launch is a guess."""
     found = replace(found, rule=rule.id)
     if rule.id != SHORT_KERNEL and found.gain_kernel is not None and is_short(case):
         found = as_guess(found)
@@ -131,8 +133,8 @@ _OF_TIMELINES = tuple(rule for rule in RULES if rule.by_times or rule.of_timelin
 
 
 def _applying(case: Case) -> tuple[Rule, ...]:
-    """A timeline gives rules on times what they need, if the kernel has any; what is of the run is told in any case."""
+    """Return the rules that apply. A kernel of a timeline needs a time, or pauses or exposed activity of the run."""
     if not case.timed_only:
         return speaking(RULES, case)
-    tells = case.kernel.duration_s is not None or case.pauses is not None or case.exposed
-    return speaking(_OF_TIMELINES, case) if tells else ()
+    has_facts = case.kernel.duration_s is not None or case.pauses is not None or case.exposed
+    return speaking(_OF_TIMELINES, case) if has_facts else ()

@@ -1,7 +1,7 @@
-"""How long a load takes while DRAM has no queue, what takes longer than that, and how long warps wait for a load.
+"""The latency of a load without a queue at DRAM, and the cycles that warps wait for a load.
 
-All that judges by it is here, so that it is one range: thresholds on cycles of a load, of an instruction, and of the
-issue slots of an SM that is full of warps.
+All thresholds that depend on this latency are here, to keep them consistent: on cycles of a load, on cycles of an
+instruction, and on the issue slots of an SM that is full of warps.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _BULK_LOADS = ("UBLKCP", "UTMALDG")
 
 
 def cycles_per_load(case: Case) -> float | None:
-    """Return the cycles that warps wait for a load at least; None where stalls or opcodes were not counted.
+    """Return the least cycles that warps wait for a load; None if stalls or opcodes were not counted.
 
-    A warp that waits for several loads at once counts its wait once. Loads of the TMA engine have no warp that waits.
+    A warp that waits for several loads at once counts its wait once. No warp waits for loads of the TMA engine.
     """
-    told = {stall.reason: stall.cycles_per_issue for stall in case.kernel.stalls if stall.family == "counter"}
-    waited, opcodes = told.get("long_scoreboard"), case.opcodes()
+    stalls = {stall.reason: stall.cycles_per_issue for stall in case.kernel.stalls if stall.family == "counter"}
+    waited, opcodes = stalls.get("long_scoreboard"), case.opcodes()
     issued = case.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
     loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
     if waited is None or not issued or not loads or any(name.startswith(_BULK_LOADS) for name in opcodes):
@@ -35,6 +35,6 @@ def cycles_per_load(case: Case) -> float | None:
 
 
 def queues_at_dram(case: Case) -> bool:
-    """Tell whether loads wait in a queue: for longer than a DRAM without one takes, and it is not idle."""
+    """Return whether loads queue at DRAM: they take longer than without a queue, and DRAM is not idle."""
     waited = cycles_per_load(case)
     return waited is not None and waited >= QUEUED.value and IDLE.is_reached(case.needs.get("dram"))

@@ -1,4 +1,4 @@
-"""The rule on kernels that leave nothing behind: no result of theirs is in memory when they end."""
+"""The rule on kernels without effect: they leave no result in memory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PASSED = (
     "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum",
     "lts__t_sectors_srcunit_tex_op_red.sum",
 )
-"""What SMs wrote to L2; of local stores some is written, too. Other units write there by themselves."""
+"""Writes of SMs to L2, which include part of the local stores. Other units also write to L2."""
 _PRODUCTS = ("FFMA", "FMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
-"""What multiplies matrices without tensor cores. Integer multiply-adds also make addresses."""
+"""Opcodes that multiply matrices without tensor cores. IMAD is not among them, since it also computes addresses."""
 
 
 def _stores_nothing(case: Case) -> Findings:
@@ -55,7 +55,7 @@ def _stores_nothing(case: Case) -> Findings:
 
 
 def _executed(case: Case) -> Mapping[str, float]:
-    """Return how often each opcode was executed, with its modifiers, where all of them were counted; else nothing."""
+    """Return how often each opcode was executed, with its modifiers; empty unless all of them were counted."""
     counted = case.opcodes()
     if not counted and case.has_sass and all(instruction.sass for instruction in case.code):
         counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in case.code)
@@ -63,14 +63,14 @@ def _executed(case: Case) -> Mapping[str, float]:
 
 
 def _has_written(case: Case, opcodes: Mapping[str, float]) -> bool:
-    """Tell whether an instruction may have written, by a thread if these were counted, or L2 was written to.
+    """Return whether an instruction may have written (by a thread, if these were counted), or writes reached L2.
 
-    Where nothing was executed that is known to write, what came at L2 is of instructions that are not known to.
+    If no executed instruction is known to write, writes at L2 come from unknown ones.
     """
     threads = opcode_counts(case, THREAD_OPCODES)
     bases = {name: name.partition(".")[0] for name in opcodes}
     for name, base in bases.items():
-        # Of what an SM's copy engine does, threads do not tell.
+        # Counts of threads do not cover the copy engine of an SM.
         is_idle = bool(threads) and not base.startswith("U") and threads.get(base, 0.0) == 0
         if may_write_memory(name) and opcodes[name] >= WRITING.value and not is_idle:
             return True

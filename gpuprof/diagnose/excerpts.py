@@ -1,6 +1,6 @@
-"""The code around a kernel's hot places, with samples by line: source where the report embeds it, and SASS.
+"""The code around a kernel's hot places, with samples by line: source if the report embeds it, and SASS.
 
-A report that has neither, but knows where its instructions come from, gives the numbers of the lines.
+If the report has neither but maps its instructions to lines, show the line numbers alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INSTRUCTIONS_AROUND = 5
 _REASONS_SHOWN = 3
 _LONGEST_LINE = 400
 _LINES_ALONE = 8
-"""A line without its text takes one row, so there is room for more of them."""
+"""A line without its text takes one row, which leaves room for more of them."""
 
 _Line = tuple[str, int]
 """A file and the number of a line."""
@@ -28,8 +28,8 @@ _Line = tuple[str, int]
 def excerpts(case: Case) -> tuple[Excerpt, ...]:
     """Return up to three pieces of source around the lines with most samples, and the SASS around the hottest one.
 
-    Where the report has neither, the lines with most samples are told by number. Without samples the lines are weighed
-    by executed instructions. Nothing where the report does not know its instructions.
+    If the report has neither, return the numbers of the lines with most samples. Without samples, executed
+    instructions weigh the lines. Return nothing if the report has no counts of instructions.
     """
     code = case.code
     if not code:
@@ -44,7 +44,7 @@ def excerpts(case: Case) -> tuple[Excerpt, ...]:
 
 
 def _hottest(shares: Mapping[_Line, float], most: int) -> list[_Line]:
-    """Return the lines with most weight, heaviest first: one in any case, others if they are worth showing."""
+    """Return the lines with most weight, heaviest first: always one, and others if they are worth showing."""
     hottest = sorted(shares, key=lambda line: (-shares[line], line))[:most]
     return [line for index, line in enumerate(hottest) if index == 0 or shares[line] >= _LEAST_SHARE]
 
@@ -73,7 +73,7 @@ def _code_line(case: Case, shares: Mapping[_Line, float], line: _Line, text: str
 
 
 def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
-    """Return the ranges of lines around these lines, joined where they touch."""
+    """Return the ranges of lines around these lines, joined if they touch."""
     spans: list[tuple[int, int]] = []
     for number in sorted(number for number in numbers if 1 <= number <= length):
         first, last = max(1, number - _LINES_AROUND), min(length, number + _LINES_AROUND)
@@ -88,7 +88,8 @@ def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, whole: fl
     if not any(instruction.sass for instruction in code):
         return
     hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
-    first, last = max(0, hottest - _INSTRUCTIONS_AROUND), min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)
+    first = max(0, hottest - _INSTRUCTIONS_AROUND)
+    last = min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)
     lines = tuple(
         CodeLine(
             number=instruction.line,
@@ -103,7 +104,7 @@ def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, whole: fl
 
 
 def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
-    """Return the main states of the warps that were sampled at these instructions, as shares of those samples."""
+    """Return the main states of the warps sampled at these instructions, as shares of those samples."""
     sums = summed(item for instruction in code for item in sampled_reasons(instruction.counts).items())
     sampled = sum(sums.values())
     ranked = sorted(sums, key=lambda reason: (-sums[reason], reason))[:_REASONS_SHOWN]
@@ -111,11 +112,11 @@ def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
 
 
 STALL_SAMPLES = stall_metric("", "sampled")
-"""What the metrics begin with that count samples by state."""
+"""The prefix of the metrics that count samples by state."""
 
 
 def sampled_reasons(counts: Mapping[str, float]) -> dict[str, float]:
-    """Return the samples of an instruction by the state that warps were in, as far as they are among its counts."""
+    """Return the samples of an instruction by warp state, as far as its counts include them."""
     samples = {
         name.removeprefix(STALL_SAMPLES): value for name, value in counts.items() if name.startswith(STALL_SAMPLES)
     }

@@ -1,4 +1,4 @@
-"""A session without the kernels that the user does not want to hear of; their time stays known."""
+"""Remove the kernels that the user excludes from a session, but keep their time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ OPTION = "--exclude"
 
 
 def without_excluded(session: Session, texts: Sequence[str]) -> Session:
-    """Return the session without the kernels that these patterns name, judged by the others.
+    """Return the session without the kernels that match these patterns, with a summary of the others.
 
-    Shares stay those of the whole run. Raises UsageError for a pattern that is none, and where no kernel is left.
+    Shares stay those of the whole run. Raise UsageError for an invalid pattern, and if no kernel is left.
     """
     patterns = [kernel_pattern(text, OPTION) for text in texts]
     gone, left = list[KernelProfile](), list[KernelProfile]()
@@ -34,7 +34,7 @@ def without_excluded(session: Session, texts: Sequence[str]) -> Session:
 
 
 def unused(session: Session, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns that name no kernel of a session."""
+    """Return the patterns that match no kernel of a session."""
     patterns = [kernel_pattern(text, OPTION) for text in texts]
     return tuple(pattern.text for pattern in patterns if not any(_fits(pattern, kernel) for kernel in session.kernels))
 
@@ -46,7 +46,7 @@ def _fits(pattern: KernelPattern, kernel: KernelProfile) -> bool:
 def _exclusion(
     before: Exclusion | None, gone: Sequence[KernelProfile], left: Sequence[KernelProfile], used: Sequence[str]
 ) -> Exclusion:
-    """Return what is excluded now, together with what a session lacks already."""
+    """Return the exclusion of these kernels added to an earlier one of the session."""
     known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
     labels = {kernel.label for kernel in gone}
     is_in_part = not labels.isdisjoint(kernel.label for kernel in left)

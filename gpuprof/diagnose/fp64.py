@@ -1,4 +1,4 @@
-"""The rule on FP64 arithmetic, of which most GPUs do little, and on divisions in it."""
+"""The rule on FP64 arithmetic, which is slow on most GPUs, and on its divisions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gpuprof.model.session import Evidence, Location, Pipe
 FP64 = percent("fp64-work", 15.0)
 
 _FP64_PER_DIVISION = 7
-"""FP64 instructions that go with one MUFU.RCP64H: 7.4 were saved per reciprocal when a real kernel's divisions became
-multiplications (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
+"""FP64 instructions per MUFU.RCP64H. 7.4 were saved per reciprocal when multiplications replaced a real kernel's
+divisions (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
 _NOTABLE_SHARE = 0.25
 
 
@@ -88,7 +88,7 @@ def _evidence(case: Case, of_peak: float | None, divisions: float) -> Iterator[E
 
 
 def _busier_pipe(case: Case, busy: float | None) -> Pipe | None:
-    """Return another pipe that is as busy: integer instructions of FP64 functions go with them, others stay."""
+    """Return another pipe that is as busy: integer instructions of FP64 functions go with these, others stay."""
     others = [pipe for pipe in case.kernel.pipes if pipe.name != "fp64"]
     rival = max(others, key=lambda pipe: pipe.fraction, default=None)
     return rival if busy is not None and rival is not None and rival.fraction >= busy else None
@@ -97,9 +97,9 @@ def _busier_pipe(case: Case, busy: float | None) -> Pipe | None:
 def _fp64_saving(
     case: Case, use: float, ratio: float | None, divisions: float, *, pipe_full: bool, narrower: bool
 ) -> Saving:
-    """Bound it by what moves data and multiplies matrices: other instructions belong to FP64 functions and can go too.
+    """Bound the gain by data movement and matrix products; all other instructions may belong to FP64 functions.
 
-    For the same operations, FP32 takes its time for those that are no divisions. Data in FP32 are half as wide.
+    With the same operations, FP32 still takes its time for all but divisions. FP32 values are half as wide.
     """
     gone = {**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0}
     saving = case.saving(gone)

@@ -25,7 +25,7 @@ _PIPE_OPCODES = {
     "fma": ("FFMA", "FADD", "FMUL", "IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2"),
     "fp64": ("DFMA", "DADD", "DMUL"),
 }
-"""What the pipes of both types execute; packed FP16 shares the FMA pipe from GA10x on."""
+"""Opcodes of the pipes of both types; packed FP16 shares the FMA pipe from GA10x on."""
 
 
 def _non_fused(case: Case) -> Findings:
@@ -59,7 +59,7 @@ def _evidence(case: Case, name: str, counted: FloatingPoint, pipe: str) -> Itera
 
 
 def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | None:
-    """Bound it by what stays of the pipe, and by the pipe's time or the dependent chain that the pairs take now."""
+    """Bound the gain by the rest of the pipe, and by the present time of the pairs in the pipe or a dependent chain."""
     pipe, *operations = _OPERATIONS[name]
     busy, pairs = _pipe_use(case, pipe, name.lower()), counted.pairs / counted.all
     if busy is None and pairs:
@@ -67,7 +67,7 @@ def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | No
     stays = dict.fromkeys((pipe, "fmaheavy", "fmalite", ISSUE), 1.0 - pairs)
     own = share = 1.0
     if case.opcodes():
-        # The pipe and the waits are of other instructions, too.
+        # Other instructions also use the pipe and wait.
         own = share_of_opcodes(case, *operations)
         share = min(1.0, own / (share_of_opcodes(case, *_PIPE_OPCODES[pipe]) or 1.0))
     waits = case.saving_of_wait(case.stall("wait")).fraction
@@ -76,8 +76,9 @@ def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | No
 
 
 def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
-    """Return how busy a pipe is at most: as recorded, else twice its FLOP of peak, as if nothing were fused."""
-    busy, work = case.pipe(pipe), fraction_of_peak(case, path)
+    """Return the utilization of a pipe, or as its bound twice its fraction of peak FLOP, as if nothing were fused."""
+    busy = case.pipe(pipe)
+    work = fraction_of_peak(case, path)
     if busy is None and work is not None:
         busy = 2 * work
     return min(1.0, busy) if busy is not None else None
