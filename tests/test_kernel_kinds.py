@@ -44,7 +44,7 @@ def test_names_of_public_libraries_tell_their_kind() -> None:
     assert {
         rule for changes in kinds._USUAL_CHANGES.values() for rules in changes.values() for rule in rules
     } <= RULE_IDS
-    assert kinds._USUAL_CHANGES.keys() <= KINDS.keys() and kinds._OF_LINKS <= RULE_IDS
+    assert kinds._USUAL_CHANGES.keys() <= KINDS.keys() and kinds._FOR_EXCHANGE <= RULE_IDS
 
 
 def test_names_of_other_programs_tell_none() -> None:

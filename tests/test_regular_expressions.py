@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from gpuprof.collect.name_filter import by_name, by_symbol
-from gpuprof.diagnose.kernel_filter_regex import telling_expression
+from gpuprof.diagnose.kernel_filter_regex import unique_expression
 from gpuprof.model import kernel_kinds
 from gpuprof.model.kernel_kinds import kind_by_name
 from gpuprof.read.printed_launch import short_name
@@ -126,7 +126,7 @@ def test_linear_time_is_none_of_it(expression: str, method: str) -> None:
 @each_row(
     "read",
     [
-        lambda: telling_expression("k", "k x y z", [50_000 * "k "]),
+        lambda: unique_expression("k", "k x y z", [50_000 * "k "]),
         lambda: argument_names(f"__global__ {10_000 * 'a<'}"),
         lambda: argument_names(f"__global__ void k(int a{6_000 * '[1]'})"),
         lambda: argument_names(100_000 * '/*"'),

@@ -21,15 +21,15 @@ _BEFORE = {KERNEL: "before-kernel", MEMORY_SET: "before-memory-sets", TRY: "befo
 
 
 def pauses_of(session: Session) -> dict[int, Pauses]:
-    """Return the pauses of the GPU that is idle longest, by the number of the kernel that they are told of.
+    """Return the pauses of the GPU with most idle time, by the number of the kernel that gets the finding.
 
-    That is the one whose launches end most of the idle time, or come next after the copies that end most of it.
+    Launches of that kernel end most of the idle time, or come next after the copies that end most of it.
     """
     devices = session.timeline.devices if session.timeline is not None else ()
-    resting = [(gpu.gaps.total_s, gpu) for gpu in devices if gpu.gaps is not None]
-    if session.timeline is None or not resting:
+    idle_devices = [(gpu.gaps.total_s, gpu) for gpu in devices if gpu.gaps is not None]
+    if session.timeline is None or not idle_devices:
         return {}
-    device = max(resting, key=lambda pair: pair[0])[1]
+    device = max(idle_devices, key=lambda pair: pair[0])[1]
     place = device.source, device.ordinal
     here = [wait for wait in session.timeline.waits if (wait.source, wait.ordinal) == place]
     if not here:
@@ -43,7 +43,7 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     pauses = Pauses(
         device,
         wait,
-        idle_share=sum(idle_s for idle_s, _ in resting) / span_s if span_s > 0 else 0.0,
+        idle_share=sum(idle_s for idle_s, _ in idle_devices) / span_s if span_s > 0 else 0.0,
         gpus=len(devices),
         files=len(session.sources),
         rank=rank_of(session, device),
@@ -55,13 +55,13 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
 
 def rank_of(session: Session, device: DeviceTimeline) -> int | None:
-    """Return the rank of the file that a GPU is in, if it is known."""
+    """Return the rank of the source file of a GPU; None if it is not known."""
     ranks = session.timeline.source_ranks if session.timeline is not None else ()
     return ranks[device.source] if device.source < len(ranks) else None
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
-    """Return where most idle time ends: at kernels, of which the one with most, or at copies of one direction."""
+    """Return the longest wait of the kind (kernels, or copies of one direction) that ends most of the idle time."""
     idle_s: dict[str, float] = {}
     for wait in waits:
         idle_s[wait.before] = idle_s.get(wait.before, 0.0) + wait.idle_s
@@ -70,7 +70,7 @@ def _longest(waits: Sequence[Wait]) -> Wait:
 
 
 def _any_kernel(session: Session, device: DeviceTimeline, waits: Sequence[Wait]) -> int | None:
-    """Return a kernel of a GPU for pauses that no kernel comes after."""
+    """Return some kernel of the GPU if no kernel comes after its longest pauses."""
     waiting = (wait.kernel for wait in waits if wait.kernel is not None)
     place = (device.source, device.device)
     on_gpu = (kernel.id for kernel in session.kernels if (kernel.source, kernel.device) == place)
@@ -153,7 +153,7 @@ def gpu_labels(found: Pauses | Exposed) -> tuple[Label, ...]:
 
 
 def _is_spread(pauses: Pauses, idle_s: float) -> bool:
-    """Return whether no kernel or kind of copy ends much of the idle time, or two kernels end about as much of it."""
+    """Return whether no kernel or kind of copy ends much of the idle time, or two kernels end about equal parts."""
     longest_s = pauses.wait.idle_s
     return not SPREAD.is_reached(longest_s / idle_s) or 100 * pauses.rival_s >= ALIKE.value * longest_s
 
@@ -169,17 +169,17 @@ def _direction(wait: Wait) -> tuple[str, ...]:
 
 
 def _kind_of(gaps: Gaps, wait: Wait) -> str:
-    """Return why a GPU pauses: for what ends most of the idle time, else for what the program does when it begins.
+    """Return why a GPU pauses: by the work that ends most idle time, else by the program's activity when it begins.
 
-    Where less than most of that time is within CUDA graphs, the rest alone says why.
+    If most idle time is within CUDA graphs, they are the reason; otherwise only the time outside them is judged.
     """
     in_graph_s = gaps.in_graph_s or 0.0
     if MOSTLY.is_reached(in_graph_s / gaps.total_s):
         return "in-graphs"
     other_s = gaps.total_s - in_graph_s
-    of_copies = _AT_COPIES.get(wait.before)
-    if of_copies is not None and (gaps.waited_s is None or SPREAD.is_reached(wait.idle_s / gaps.total_s)):
-        return of_copies
+    copy_kind = _AT_COPIES.get(wait.before)
+    if copy_kind is not None and (gaps.waited_s is None or SPREAD.is_reached(wait.idle_s / gaps.total_s)):
+        return copy_kind
     if gaps.waited_s is not None and MOSTLY.is_reached(gaps.waited_s / other_s):
         return "waiting"
     if MOSTLY.is_reached(gaps.short_s / other_s):

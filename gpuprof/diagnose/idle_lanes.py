@@ -1,6 +1,6 @@
-"""The rule on lanes of a warp that do nothing: in another branch, or switched off by a predicate.
+"""The rule on idle lanes of a warp: inactive because of a divergent branch, or predicated off.
 
-Beside matrix instructions that one thread issues for the SM, few active threads are no waste.
+If one thread issues matrix instructions for the SM, few active threads are no waste.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ THREADS = Threshold("active-threads", 24.0, "thread")
 
 _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
-_STAYS = ("dram", "l2", "l1", "lsu", "tex", "tensor", "launch")
-"""What predicates do not touch: accesses are those of lanes that are on, and matrix instructions take whole warps."""
-_BY_ONE_THREAD = "UTC"
-"""How matrix instructions of tcgen05 begin: one thread issues them for the SM (NVIDIA's Compute Triage Guide)."""
+_NOT_RELIEVED = ("dram", "l2", "l1", "lsu", "tex", "tensor", "launch")
+"""Units that predicates do not relieve: only active lanes access memory, and matrix instructions take whole warps."""
+_TCGEN05 = "UTC"
+"""Prefix of tcgen05 matrix instructions: one thread issues them for the SM (NVIDIA's Compute Triage Guide)."""
 
 
 def _lanes_of_warp(case: Case) -> float:
-    """Return the lanes of a warp that have a thread, on average."""
+    """Return the average number of lanes of a warp that have a thread."""
     return lanes_of_block(case) or float(WARP_THREADS)
 
 
 def _divergence(case: Case, *, by_one_thread: bool) -> Findings:
-    """Report that branches leave few threads active: a fact if one thread issues the matrix instructions for all."""
+    """Report that branches leave few threads active; only as a fact if one thread issues the matrix instructions."""
     threads, lanes = case.number(*LANES), _lanes_of_warp(case)
     if not threads or WARP_THREADS * (threads / lanes) >= THREADS.value:
         return
@@ -43,7 +43,7 @@ def _divergence(case: Case, *, by_one_thread: bool) -> Findings:
         replace(cases, why=("one-thread-issues",)) if by_one_thread else cases,
         amounts=amounts_of("thread", threads=threads, lanes=lanes),
         confidence="measured",
-        # Threads that go together again can also share sectors.
+        # Threads that no longer diverge can also share sectors.
         saving=case.saving(relieved)
         .if_held(case.working_share * (1.0 - active), "same-time-per-instruction")
         .only_if("same-bytes-through-l2-and-dram"),
@@ -57,13 +57,15 @@ def _divergence(case: Case, *, by_one_thread: bool) -> Findings:
 
 
 def _active_threads(case: Case, threshold: float | None = None) -> tuple[Evidence, ...]:
-    """Return the threads that no branch left behind as evidence."""
+    """Return the threads that branches leave active, as evidence."""
     return case.metric(case.first_of(LANES), "active-threads", "thread", threshold)
 
 
 def _predicated(case: Case) -> Findings:
-    """Report that predicates switch lanes off, if branches alone do not leave few threads active."""
-    on, active, lanes = case.number(_SWITCHED_ON), case.number(*LANES), _lanes_of_warp(case)
+    """Report lanes that are predicated off, if branches alone leave enough threads active."""
+    on = case.number(_SWITCHED_ON)
+    active = case.number(*LANES)
+    lanes = _lanes_of_warp(case)
     if not on or active is None:
         return
     if active / lanes * WARP_THREADS < THREADS.value or on / lanes * WARP_THREADS >= THREADS.value:
@@ -74,7 +76,7 @@ def _predicated(case: Case) -> Findings:
         cases_named("predicates"),
         amounts=amounts_of("thread", threads=on, lanes=lanes),
         confidence="inferred",
-        saving=case.saving({unit: part for unit in case.needs if unit not in _STAYS})
+        saving=case.saving({unit: part for unit in case.needs if unit not in _NOT_RELIEVED})
         .if_held(case.working_share * (1.0 - part), "same-time-per-instruction")
         .only_if("same-accesses"),
         severity="info" if moves_bytes_well(case) or _multiplies_matrices(case) else None,
@@ -85,8 +87,8 @@ def _predicated(case: Case) -> Findings:
     )
 
 
-def _of_issue_slots(case: Case) -> Findings:
-    """Report what idle lanes cost if nothing is as busy as the issue slots, though most lanes work."""
+def _busy_issue_slots(case: Case) -> Findings:
+    """Report the cost of idle lanes if nothing is as busy as the issue slots, even if most lanes work."""
     counted = [threads for threads in (case.number(_SWITCHED_ON), case.number(*LANES)) if threads]
     if not counted or not issues_most(case):
         return
@@ -99,7 +101,7 @@ def _of_issue_slots(case: Case) -> Findings:
         cases_named("issue-slots"),
         amounts=amounts_of("thread", threads=fewest, lanes=lanes),
         confidence="inferred",
-        saving=case.saving({unit: part for unit in case.needs if unit not in _STAYS}).if_held(
+        saving=case.saving({unit: part for unit in case.needs if unit not in _NOT_RELIEVED}).if_held(
             (1.0 - part) * issue, "same-time-without-issue"
         ),
         severity="info" if moves_bytes_well(case) else None,
@@ -114,28 +116,28 @@ def _of_issue_slots(case: Case) -> Findings:
 
 
 def _multiplies_matrices(case: Case) -> bool:
-    """Tell whether the tensor pipe is the busiest unit: the other instructions feed it, many of them by one thread."""
+    """Return whether the tensor pipe is the busiest unit: other instructions feed it, many of them from one thread."""
     others = (need for unit, need in case.needs.items() if unit not in ("tensor", SM, LAUNCH))
     return case.needs.get("tensor", 0.0) > max(others, default=0.0)
 
 
 def is_issued_by_one_thread(case: Case) -> bool:
-    """Tell whether matrix instructions ran that a single thread issues: few active threads are then no waste.
+    """Return whether a single thread issues the matrix instructions: few active threads are then no waste.
 
-    Where the opcodes are not known, a busy tensor pipe of a GPU that has such instructions tells so.
+    If the opcodes are not known, judge by a busy tensor pipe on a GPU that has such instructions.
     """
     opcodes = case.opcodes()
     if opcodes:
-        return any(count > 0 and name.startswith(_BY_ONE_THREAD) for name, count in opcodes.items())
+        return any(count > 0 and name.startswith(_TCGEN05) for name, count in opcodes.items())
     has_them = any(key.instruction == "tcgen05" for key in case.arch.compute)
     return has_them and bool(case.pipe("tensor"))
 
 
 def _idle_lanes(case: Case) -> Findings:
-    """Report lanes that wait for another branch; else lanes that a predicate switches off."""
+    """Report lanes that wait for another branch; otherwise lanes that are predicated off."""
     by_one_thread = is_issued_by_one_thread(case)
     if not by_one_thread:
-        yield from _of_issue_slots(case)
+        yield from _busy_issue_slots(case)
     yield from _divergence(case, by_one_thread=by_one_thread)
     if not by_one_thread:
         yield from _predicated(case)

@@ -1,4 +1,4 @@
-"""The instructions of a launch and what follows from them alone: kernels that were timed apart can share a launch."""
+"""The instructions of a launch and data derived from them alone: kernels that were timed apart can share a launch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KernelCode:
         self._counted: dict[str, Mapping[int, float]] = {}
 
     def counted(self, name: str) -> Mapping[int, float]:
-        """Return a count of the instructions that have one, by their places."""
+        """Return the nonzero values of a count by the index of the instruction."""
         if name not in self._counted:
             counts = enumerate(instruction.counts.get(name, 0.0) for instruction in self.instructions)
             self._counted[name] = {place: count for place, count in counts if count}
@@ -25,7 +25,7 @@ class KernelCode:
 
     @cached_property
     def sass(self) -> tuple[str, ...]:
-        """The texts of the instructions: what follows from them alone is the same for all launches of a kernel."""
+        """The texts of the instructions: results from them alone are the same for all launches of a kernel."""
         return tuple(instruction.sass for instruction in self.instructions)
 
     @cached_property
@@ -35,18 +35,18 @@ class KernelCode:
 
     @cached_property
     def operations(self) -> tuple[Instruction, ...]:
-        """Those of the instructions whose text is known, taken apart."""
+        """The parsed instructions, without those whose text is not known."""
         return tuple(filter(None, (instruction_of(item.sass, item.pc) for item in self.instructions)))
 
     @cached_property
     def first_of_line(self) -> tuple[int, ...]:
-        """For each instruction, the place of the first one of its source line."""
+        """For each instruction, the index of the first instruction of its source line."""
         first: dict[tuple[object, ...], int] = {}
         return tuple(first.setdefault(line_of(instruction), at) for at, instruction in enumerate(self.instructions))
 
     @cached_property
     def by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
-        """The instructions of each source line, as far as they have one: by file and number."""
+        """The instructions of each source line, by file and number; without those that have no line."""
         by_line: dict[tuple[str, int], list[ProfiledInstruction]] = {}
         for instruction in self.instructions:
             if instruction.file is not None and instruction.line is not None:
@@ -55,7 +55,7 @@ class KernelCode:
 
 
 def line_of(instruction: ProfiledInstruction) -> tuple[object, ...]:
-    """Return what is equal for the instructions of a source line; one without a line is alone."""
+    """Return a key that instructions of one source line share; an instruction without a line has its own."""
     if instruction.line is None or instruction.file is None:
         return (instruction.pc,)
     return (instruction.file, instruction.line)
@@ -68,7 +68,7 @@ def total(code: Iterable[ProfiledInstruction], name: str) -> float:
 
 @lru_cache(maxsize=64)
 def lines_of(source: str) -> tuple[str, ...]:
-    """Split a source text into lines where compilers do, not at a form feed: once for all launches."""
+    """Split a source text into lines as compilers do, not at form feeds; cached for all launches."""
     return tuple(source.replace("\r\n", "\n").split("\n"))
 
 
@@ -79,7 +79,7 @@ class SeenCode:
         self._last: tuple[Launch, tuple[str, ...], KernelCode] | None = None
 
     def of(self, launch: Launch, counts: tuple[str, ...]) -> KernelCode:
-        """Return the instructions of a launch with these counts. Raises DamagedInput as its details do."""
+        """Return the instructions of a launch with these counts. Raise DamagedInput if its details are damaged."""
         last = self._last
         if last is None or last[0] is not launch or last[1] != counts:
             last = self._last = launch, counts, KernelCode(launch.details.instructions(counts))

@@ -1,6 +1,6 @@
-"""What follows from what a kernel does in a language model: what it is held against, which rules speak, what helps.
+"""Consequences of the kind of a kernel in a language model: its reference limit, its rules and its usual changes.
 
-A kind adds what usually helps it to the advice of the finding that tells its limit; it makes no finding of its own.
+A kind adds its usual changes to the advice of the finding on the kernel's limit; it makes no finding of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORK = frozenset(
 )
 _SHORT = frozenset({"short-kernel"})
 _UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
-"""Where a pass over data is faster only with fewer bytes or as a part of another kernel."""
+"""Rules whose findings mean that a pass over data is faster only with fewer bytes or as a part of another kernel."""
 
 
 _SKINNY = {"few-rows-bytes": _BYTES, "few-rows-fill": _FILL, "few-rows-launch": _SHORT}
@@ -39,7 +39,7 @@ _FUSED = (
     "attention-combine", "gemm-reduce", "norm", "rotary", "softmax", "kv-write", "activation", "embedding", "sampling",
     "moe-routing", "quantise",
 )  # fmt: skip
-"""Kinds that are passes over data: they are better as a part of another kernel."""
+"""Kinds that are passes over data: fuse them into another kernel."""
 _USUAL_CHANGES: Mapping[str, Mapping[str, frozenset[str]]] = {
     **{kind: {f"{kind}-fuse": _UNFUSED} for kind in _FUSED},
     "attention": {**_PREFILL, **_DECODE_BYTES},
@@ -62,15 +62,15 @@ _USUAL_CHANGES: Mapping[str, Mapping[str, frozenset[str]]] = {
         "gemm-quantised-unpack": frozenset({"integer-bound", "fp32-compute-bound"}),
     },
 }
-"""What usually helps a kind, by cases of the wording file `kinds`, each with the rules whose findings it helps."""
+"""Usual changes of each kind: cases of the wording file `kinds`, each with the rules whose findings it helps."""
 
 _COMPILED_IN_LIBRARY = re.compile(
     r"(?:void )?(?:cutlass::Kernel2?<cutlass_\d+_|cutlass\d*x?_|nvjet|sm\d+_xmma_"
     r"|(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_\w*gemm)"
 )
-"""Kernels that cuBLAS and cuDNN bring with them: names without namespaces and arguments, as no template has, or
-with such a name as their only argument."""
-_OF_CODE = frozenset(
+"""Kernels that cuBLAS and cuDNN contain: names without namespaces and arguments, as no template has, or with such a
+name as their only argument."""
+_NEED_CODE_CHANGE = frozenset(
     {
         "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks",
         "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
@@ -78,32 +78,32 @@ _OF_CODE = frozenset(
         "l1-bandwidth", "local-memory-spill", "non-fused-fp", "reduction-tree",
     }
 )  # fmt: skip
-"""What only who can change a kernel's code or its launch can mend."""
-_OF_LINKS = frozenset({"short-kernel", "host-memory-traffic"})
-"""What is also true of a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
+"""Rules whose findings need a change of the kernel's code or launch."""
+_FOR_EXCHANGE = frozenset({"short-kernel", "host-memory-traffic"})
+"""Rules that also apply to a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
 
 
 def speaking(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
-    """Return the rules that have something to say of a kernel's kind.
+    """Return the rules that apply to a kernel's kind.
 
-    Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU busy: then that is its
-    limit, or the name means something else, such as a sum over a block.
+    Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU busy. That unit is then
+    its limit, or the name means something else, such as a sum over a block.
     """
     kind = kind_named(case.kernel.kind)
     if kind is None or kind.binds != "links":
         return rules
     if any(need >= WELL_USED for unit, need in case.needs.items() if unit != LAUNCH):
         return rules
-    return tuple(rule for rule in rules if rule.of_run or rule.id in _OF_LINKS)
+    return tuple(rule for rule in rules if rule.of_run or rule.id in _FOR_EXCHANGE)
 
 
 def with_usual_change(found: Finding, case: Case) -> Finding:
-    """Return a finding with what usually helps a kernel of this kind."""
+    """Return a finding with the changes that usually help a kernel of this kind."""
     kind = kind_named(case.kernel.kind)
     changes = _USUAL_CHANGES.get(kind.id, {}) if kind is not None else {}
-    usual = tuple(f"kinds/{case}" for case, rules in changes.items() if found.rule in rules)
+    usual = tuple(f"kinds/{change}" for change, rules in changes.items() if found.rule in rules)
     cases = found.cases
-    if found.rule in _OF_CODE and _COMPILED_IN_LIBRARY.match(case.kernel.demangled):
+    if found.rule in _NEED_CODE_CHANGE and _COMPILED_IN_LIBRARY.match(case.kernel.demangled):
         advice = ("kinds/not-yours", *(usual or ("kinds/another-algorithm",)))
         return replace(found, cases=replace(cases, action=("kinds/another-algorithm",), advice=advice))
     if kind is None or not usual:
@@ -113,10 +113,10 @@ def with_usual_change(found: Finding, case: Case) -> Finding:
 
 
 def bytes_reached(kernel: KernelProfile) -> float | None:
-    """Return how busy DRAM is with a kernel of a kind that its bytes bind; None for others, and where it is not known.
+    """Return the DRAM utilization of a kernel of a memory-bound kind; None for other kinds, and if it is not known.
 
-    What can be bound by either is so by its bytes where its point lies under the memory roof. Where L2 is busier, most
-    bytes do not come from DRAM.
+    A kind that can be bound by either is memory-bound if its point lies under the memory roof. If L2 is busier than
+    DRAM, most bytes do not come from DRAM: None.
     """
     kind, point = kind_named(kernel.kind), main_point(kernel)
     if kind is None or kind.binds == "links":

@@ -1,6 +1,6 @@
-"""Which shape a kernel's accesses have, from its code: what the lanes' addresses are made of, and what was counted.
+"""The shape of a kernel's accesses, from its code: the terms of the lanes' addresses, and the counted sectors.
 
-It takes a walk through the code, so that it is only imported where excess sectors are worth it.
+It follows the code, which takes time: import it only if excess sectors are worth it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from gpuprof.model.recorded import Dim3, ProfiledInstruction
 from gpuprof.units import SECTOR_BYTES
 
 _ONE_MORE = 1.5
-"""What starts inside a sector touches one more than it needs; half of another is a margin for warps at an edge."""
+"""An access that starts inside a sector touches one sector more than it needs; 0.5 is a margin for warps at an edge."""
 _MOST_CODE, _MOST_JUMPS, MOST_ROUNDS = 4000, 200, 12
-"""Instructions, jumps and rounds through the code; more take seconds."""
+"""Limits on instructions, jumps and rounds through the code; more take seconds."""
 _SPACES = frozenset({"global", "generic"})
 _TARGET = re.compile(r"sm_\d+[af]?")
 EDGE = 1.0
-"""A row of lanes that begins inside a sector touches one more than from its beginning; one word fills a part of one."""
+"""A row of lanes that begins inside a sector touches one sector more; a single word fills a part of one."""
 _Known = TypeVar("_Known")
 
 
@@ -59,10 +59,10 @@ class LaunchedCode(Struct, frozen=True):
 
 
 class WarpRequest(Struct, frozen=True):
-    """An access of a warp by its code: its shape if it tells one, and how much a request can waste at most.
+    """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
 
-    `most`: of global memory the sectors that it touches without use, where that is a number, else as many as lanes far
-    apart do; of shared memory the wavefronts beyond those that it needs.
+    `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if that number is not
+    known. For shared memory the wavefronts beyond those that it needs.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class WarpRequest(Struct, frozen=True):
 
 
 def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode | None) -> Mapping[int, _Known]:
-    """Return what following code finds by address; nothing without code, or of code that no compiler wrote."""
+    """Return the results of following the code by address; nothing without code, or if no compiler wrote it."""
     try:
         return walk(launch) if launch is not None else {}
     except (ValueError, IndexError, KeyError):
@@ -79,7 +79,7 @@ def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: Launc
 
 
 def shape_of_excess(case: Case) -> FoundShape | None:
-    """Return the shape that causes most excess; None where the report lacks code or counts, or no shape causes half."""
+    """Return the shape that causes most excess; None without code or counts, or if no shape causes half of it."""
     excess = {item.pc: item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code}
     total = sum(excess.values())
     if total <= 0:
@@ -96,8 +96,10 @@ def shape_of_excess(case: Case) -> FoundShape | None:
     name = max(shares, key=lambda shape: shares[shape], default=None)
     if name is None or not MOST.is_reached(shares[name]):
         return None
-    items, share = of_name[name], MOST.evidence(100 * min(1.0, shares[name]), "share-of-pattern")
-    worst, addresses = worst_of(items), {item.pc for item in items}
+    items = of_name[name]
+    share = MOST.evidence(100 * min(1.0, shares[name]), "share-of-pattern")
+    worst = worst_of(items)
+    addresses = {item.pc for item in items}
     return FoundShape(
         name,
         (request_evidence(worst), *lane_evidence(shapes[worst.pc]), share),
@@ -106,7 +108,7 @@ def shape_of_excess(case: Case) -> FoundShape | None:
 
 
 def launched_code(case: Case) -> LaunchedCode | None:
-    """Return the code of a case and how it was launched; None where that is not known, or too long to be followed."""
+    """Return the code and the launch of a case; None if they are not known, or the code is too long to follow."""
     target, block = case.arch.name, case.kernel.block
     if block is None or not case.has_sass or not _TARGET.fullmatch(target):
         return None
@@ -117,16 +119,16 @@ def launched_code(case: Case) -> LaunchedCode | None:
 
 
 def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
-    """Take lanes that touch few sectors more than they need for rows that begin inside one, whatever the code says."""
+    """Return "misaligned" for lanes that touch few excess sectors, whatever the code shows, except partial rows."""
     little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
     return LaneShape("misaligned", shape.width_bytes, None) if little and shape.name != "partial" else shape
 
 
 @lru_cache(maxsize=32)
 def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access whose code tells it, by address; contiguous lanes count as misaligned.
+    """Return the shape of each global access by address, if the code shows it; contiguous lanes count as misaligned.
 
-    An access has none where all lanes touch one place: it never moves more than it needs.
+    An access has no shape if all lanes touch one address: it never moves more than it needs.
     """
     walked = _walked(launch)
     return shapes_of(*walked) if walked is not None else {}
@@ -134,7 +136,7 @@ def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
 
 @lru_cache(maxsize=32)
 def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
-    """Return every global load and store by its address; nothing where the code cannot be followed."""
+    """Return every global load and store by its address; nothing if the code cannot be followed."""
     walked = _walked(launch)
     if walked is None:
         return {}
@@ -151,7 +153,7 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
 
 
 def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
-    """Return what addresses are made of, and where active lanes are if known; None where jumps are not."""
+    """Return the terms of addresses, and the known offsets of active lanes; None if jumps are not known."""
     constants = constants_for(launch.target, launch.block, launch.grid)
     addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
     if addresses is None or not addresses.of:
@@ -161,7 +163,7 @@ def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequenc
 
 
 def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRequest) -> float:
-    """Return how many sectors more than its bytes fill a request touches at most."""
+    """Return the maximum number of sectors that a request touches beyond those that its bytes fill."""
     width = request.width_bytes
     apart = LANES * max(1.0, width / SECTOR_BYTES) - LANES * width / SECTOR_BYTES
     if item is None:
@@ -178,13 +180,13 @@ def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRe
 
 
 def _is_typical(access: Access, addresses: KernelAddresses) -> bool:
-    """Tell whether what is known of an access holds each time: a loop may lead to elsewhere by what it has loaded."""
+    """Return whether an access is alike each time: in a loop, loaded values may lead to other addresses."""
     item = addresses.of.get((access.address, access.space))
     return item is not None and not (access.holds.startswith("first turn") and addresses.looked_up(item) is not False)
 
 
 def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address; `lanes`: where active lanes are, where that is a number."""
+    """Return the shape of each global access by address. `lanes` has the offsets of active lanes, if known."""
     groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
     for (_, space), item in addresses.of.items():
         if space in _SPACES:
@@ -200,14 +202,14 @@ def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) ->
 
 
 def _offsets(access: Access) -> tuple[int, ...]:
-    """Return where the active lanes touch memory, by the distance from lane 0; nothing where that is not known."""
+    """Return the offsets of the active lanes from lane 0; nothing if they are not known."""
     if access.offsets is None:
         return ()
     return tuple(offset for offset, active in zip(access.offsets, access.active, strict=True) if active)
 
 
 def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
-    """Return by how much each lane lies further than the one before it; None where that is not known."""
+    """Return the distance of each lane from the one before it; None if it is not known."""
     if lanes:
         return [after - before for before, after in pairwise(lanes)]
     if item.varying:
@@ -216,8 +218,8 @@ def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
     return [after[0] - before[0] if after[1:] == before[1:] else None for before, after in pairwise(parts)]
 
 
-def _most(distances: Sequence[int | None]) -> int | None:
-    """Return the distance that more than half of them are; None where there is none."""
+def _majority(distances: Sequence[int | None]) -> int | None:
+    """Return the value of more than half of the distances; None if there is none."""
     number = max(set(distances), key=distances.count, default=None)
     return number if 2 * distances.count(number) > len(distances) else None
 
@@ -225,7 +227,7 @@ def _most(distances: Sequence[int | None]) -> int | None:
 def _shape(
     item: LaneAddress, distances: Sequence[int | None], run: _Run, addresses: KernelAddresses
 ) -> LaneShape | None:
-    width, apart = item.request.width_bytes, _most(distances)
+    width, apart = item.request.width_bytes, _majority(distances)
     if all(distance == 0 for distance in distances):
         return None
     if apart is not None and abs(apart) == width:
@@ -242,7 +244,7 @@ def _shape(
 
 
 def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
-    """Tell a shape by what else a thread touches beside the word."""
+    """Return a shape by the other words that a thread touches."""
     if step is None and apart is not None and WIDE.value < abs(apart) <= LINE.value:
         place = bisect_left(run.offsets, item.offset)
         near = run.offsets[max(0, place - 1) : place + 2]
@@ -253,7 +255,7 @@ def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | 
 
 
 class _Run(Struct, frozen=True):
-    """Accesses of a thread that lie side by side: how many bytes and words they are, and the offsets of their group."""
+    """Adjacent accesses of a thread: their number of bytes and words, and the offsets of their group."""
 
     accesses: tuple[LaneAddress, ...]
     size: int
@@ -262,7 +264,7 @@ class _Run(Struct, frozen=True):
 
 
 def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
-    """Part accesses of one base into those that lie side by side."""
+    """Split accesses of one base into runs of adjacent ones."""
     offsets = sorted({item.offset for item in group})
     runs: list[list[LaneAddress]] = []
     end = 0

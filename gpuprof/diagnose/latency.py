@@ -1,4 +1,4 @@
-"""Rules on what warps wait for: memory, arithmetic, barriers, instructions, constants, divergence."""
+"""Rules on the stalls of warps: memory, arithmetic, barriers, instructions, constants, divergence."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def _memory_latency(case: Case) -> Iterator[Finding]:
     if is_full:
         why = "unit-busy"
     elif memory_busy(case) is None:
-        # The level that was not collected can be the busy one.
+        # A level that was not collected can be the busy one.
         headline = why = "level-unknown"
     l1_hits, l2_hits = case.hit_rates.get("l1"), case.hit_rates.get("l2")
-    of_reason = _case_name(reason)
+    stall_case = _case_name(reason)
     yield finding(
         case,
         Cases(
-            headline=(headline, of_reason),
+            headline=(headline, stall_case),
             why=(why,) if l1_hits is None or l2_hits is None else ("hit-rates", why),
-            action=(of_reason,),
-            advice=(of_reason, copies_ahead_case(case), "reuse") if reason == "long_scoreboard" else (of_reason,),
+            action=(stall_case,),
+            advice=(stall_case, copies_ahead_case(case), "reuse") if reason == "long_scoreboard" else (stall_case,),
         ),
         amounts=amounts_of(share=case.stall(reason), busy=busy if is_full else None, l1_hits=l1_hits, l2_hits=l2_hits),
         labels=labels_of(reasons=(reason,)),
@@ -128,7 +128,7 @@ def _barrier(case: Case) -> Iterator[Finding]:
 
 
 def _one_block_fits(case: Case) -> bool:
-    """Tell whether an SM can hold no second block."""
+    """Return whether only one block fits in an SM."""
     theoretical, warps, room = case.kernel.occupancy.theoretical, case.warps_per_block, case.warps_per_sm
     if theoretical is None or room is None or not warps:
         return False
@@ -146,9 +146,10 @@ def _misses(case: Case, reason: str, *others: str) -> Iterator[Finding]:
 
 
 def _is_start_up(case: Case, share: float) -> bool:
-    """Tell whether the first misses of a launch can be all of a wait: those of the warps that start with empty caches.
+    """Return whether the first misses of a launch can explain a whole wait: warps start with empty caches.
 
-    The first wave of warps waits for `share` of the time of all warps: so long for each that it is a few misses.
+    The first wave of warps waits for `share` of the time of all warps. That is a few misses of each warp, if it is
+    short enough.
     """
     duration = case.kernel.duration_s
     if duration is None:
@@ -168,7 +169,7 @@ _OTHER_REASONS = (
 
 
 def _latency_bound(case: Case) -> Iterator[Finding]:
-    """Nothing is busy. Name the main stall or short blocks where they are seen, else say what would tell.
+    """Report that nothing is busy, with the main stall or short blocks if they are seen.
 
     A unit that was not collected may be busy, unless a roofline has the work and the bytes.
     """
@@ -177,12 +178,12 @@ def _latency_bound(case: Case) -> Iterator[Finding]:
         return
     busiest = max(case.busiest, case.busiest_need or 0.0)
     if LATENCY_BOUND.is_reached(busiest) or far_memory(case) is not None:
-        # `host-memory-traffic` says what warps wait for.
+        # `host-memory-traffic` reports the reason.
         return
     reason = _other_reason(case)
     named = (reason,) if case.issues_rarely and DOMINANT.is_reached(case.stall(reason)) else ()
     short = is_between_blocks(case)
-    # The grid fills the GPU many times, and still nothing works: more in flight is not what lacks.
+    # The grid fills the GPU many times, and still nothing works: more in flight would not help.
     in_line = not (short or named or SLOWER_THAN_LOADS.is_reached(busiest)) and _least_waves(case) >= MANY_WAVES.value
     headline = ["main" if is_known else "collected"]
     slots, amounts = _warp_slots(case)
@@ -192,12 +193,13 @@ def _latency_bound(case: Case) -> Iterator[Finding]:
     elif named:
         headline += ["waiting", _case_name(reason)]
     elif in_line:
-        # Warps wait for each other, which more of them or more work of each makes worse.
+        # Warps wait for each other: more warps, or more work of each, make that worse.
         change = slots = "in-line"
         headline.append(change)
-        limit, amounts = SLOWER_THAN_LOADS, ()
+        limit = SLOWER_THAN_LOADS
+        amounts = ()
     elif issues_most(case) and (case.kernel.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
-        # Instructions are what takes most, and no more warps can hide what they wait for.
+        # Instructions take most of the time, and no more warps fit to hide latencies.
         change = "issue-slots"
     yield finding(
         case,
@@ -222,17 +224,14 @@ def _other_reason(case: Case) -> str:
 
 
 def issues_most(case: Case) -> bool:
-    """Tell whether no other unit is as busy as the issue slots, which are a part of the SM's speed of light."""
+    """Return whether no other unit is as busy as the issue slots, which are a part of the SM's speed of light."""
     issued = case.needs.get(ISSUE_SLOTS)
     others = (need for unit, need in case.needs.items() if unit not in (ISSUE_SLOTS, SM, LAUNCH))
     return issued is not None and issued > max(others, default=0.0)
 
 
 def _least_waves(case: Case) -> float:
-    """Return how often the grid fills the GPU, at least: with as many SMs as any GPU of its architecture has.
-
-    It is 0 where that is not known.
-    """
+    """Return the least number of waves: for the largest number of SMs of the architecture; 0 if it is not known."""
     if case.kernel.waves is not None:
         return case.kernel.waves
     room = (case.most_sms or 0.0) * (case.warps_per_sm or 0.0)
@@ -240,7 +239,7 @@ def _least_waves(case: Case) -> float:
 
 
 def _warp_slots(case: Case) -> tuple[str, tuple[Amount, ...]]:
-    """Return the case of the wording that says whether warps are missing, as far as it is known, and its amounts."""
+    """Return the case of the wording on missing warps, if that is known, and its amounts."""
     if is_between_blocks(case):
         return "short-blocks", amounts_of("cycle", lifetime=case.block_cycles)
     achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
@@ -254,10 +253,10 @@ def _warp_slots(case: Case) -> tuple[str, tuple[Amount, ...]]:
 
 
 def _same_work(case: Case) -> Saving:
-    """Return what is left until the busiest unit is full, which a repair that takes work away can exceed.
+    """Return the saving until the busiest unit is full; a fix that removes work can exceed it.
 
-    While SMs have no work no unit can be full, and more in flight does not change that: as long as they work, the unit
-    is busier than over all of the time.
+    No unit can be full while SMs have no work, and more in flight does not change that. While SMs work, the unit is
+    busier than on average over the whole time.
     """
     bound, late = case.saving({}), late_share(case)
     most = case.working_share - late
@@ -266,12 +265,12 @@ def _same_work(case: Case) -> Saving:
 
 
 def _behind_loads(case: Case) -> bool:
-    """Tell whether warps wait for memory at least as much as at barriers: the slowest is then behind a load."""
+    """Return whether warps wait for memory at least as much as at barriers: the slowest warp then waits for a load."""
     return case.stall(*case.memory_stalls) >= case.stall("barrier")
 
 
 def _drains(case: Case) -> bool:
-    """Tell whether ended warps that wait for their stores are most of what waits for memory."""
+    """Return whether finished warps that wait for their stores are most of the warps that wait for memory."""
     return 2 * case.stall("drain") >= case.stall(*case.memory_stalls)
 
 
@@ -280,7 +279,7 @@ def _behind_shared(case: Case) -> bool:
 
 
 def _waits_for_shared(case: Case) -> bool:
-    """Tell whether the queue of shared memory and special functions is what most warps of `latency-bound` wait for."""
+    """Return whether most warps of `latency-bound` wait for the queue of shared memory and special functions."""
     return _other_reason(case) in SHARED_STALLS
 
 
@@ -297,7 +296,7 @@ _FEW_WARPS = (
     Cause("low-occupancy"), Cause("small-grid"), Cause("short-kernel"), Cause("block-size", has_few_warps),
 )  # fmt: skip
 _NEW_BLOCKS = (Cause("short-blocks"),)
-"""Each block starts and ends anew: it reads its parameters, fetches its code, and drains its stores."""
+"""Every block pays for its start and end: it reads its parameters, fetches its code, and drains its stores."""
 
 RULES = (
     Rule(

@@ -46,7 +46,7 @@ SHORT_KERNEL = "short-kernel"
 _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
-"""What is above it differs from all by rounding."""
+"""A larger fraction differs from 1 only by rounding."""
 _LEAST_WAVES = 0.01
 """Text exports round waves to two digits."""
 _FEWEST_SMS = 4
@@ -60,7 +60,7 @@ def _small_grid(case: Case) -> Findings:
     if sms is None and waves is None:
         yield from _few_blocks(case, blocks)
         return
-    empty = _empty_places(case, waves) if waves is not None else _Empty(0.0, _PER_SM)
+    empty = _empty_slots(case, waves) if waves is not None else _Empty(0.0, _PER_SM)
     confidence: Confidence = "measured"
     headline: tuple[str, ...]
     if sms is not None and blocks < sms:
@@ -92,7 +92,7 @@ def _small_grid(case: Case) -> Findings:
 
 
 def _few_blocks(case: Case, blocks: int) -> Findings:
-    """If neither waves nor SMs are known: judge fewer blocks than a GPU has SMs."""
+    """Report fewer blocks than a GPU has SMs, if neither waves nor SMs are known."""
     seen = _sms_by_idle(case, blocks)
     if seen is not None:
         sms, confidence = seen
@@ -117,10 +117,10 @@ def _few_blocks(case: Case, blocks: int) -> Findings:
 
 
 def _sms_by_idle(case: Case, blocks: int) -> tuple[int, Confidence] | None:
-    """Return the number of SMs by the share of the time in which an average one has work, and how sure that is.
+    """Infer the number of SMs from the share of the time in which an average SM has work, with its confidence.
 
-    If no SM has more than one block it is blocks ÷ that share, or less if blocks end early. A launch can leave SMs
-    without work for that long, too: then nothing follows, nor if no GPU has so many.
+    If no SM has more than one block, the number is blocks ÷ that share, or less if blocks end early. Return None if the
+    launch itself can leave SMs without work for that long, or if no GPU has so many SMs.
     """
     active, duration = case.active_share, case.kernel.duration_s
     if not active or not duration or not TAIL_SHARE.is_reached(1.0 - active - LAUNCH_MOST_S / duration):
@@ -134,10 +134,10 @@ def _sms_by_idle(case: Case, blocks: int) -> tuple[int, Confidence] | None:
 
 
 class _Empty(NamedTuple):
-    """The part of the GPU without work, and what is as fast as now when it has some."""
+    """The part of the GPU without work, and the assumption for when it has some."""
 
     share: float
-    held: str
+    assumption: str
 
 
 _PER_SM, _PER_WARP = "same-speed-per-sm", "same-speed-per-warp"
@@ -161,9 +161,9 @@ def _grid_finding(
         amounts=(Amount("blocks", blocks, "block"), *amounts_of("SM", sms=sms), *amounts),
         labels=labels,
         confidence=confidence,
-        # More blocks mostly divide the work in another way, which changes the accesses: no bound follows from theirs.
+        # More blocks mostly divide the work in another way and change the accesses, so these give no bound.
         saving=case.saving({})
-        .if_held(case.working_share * empty.share, empty.held)
+        .if_held(case.working_share * empty.share, empty.assumption)
         .only_if("same-instructions-and-accesses"),
         evidence=(
             Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, role="blocks"),
@@ -172,11 +172,11 @@ def _grid_finding(
     )
 
 
-def _empty_places(case: Case, waves: float) -> _Empty:
-    """Return the empty part of the places for blocks; of those for warps if large tiles leave a quarter or less.
+def _empty_slots(case: Case, waves: float) -> _Empty:
+    """Return the empty part of the block slots, or of the warp slots if large tiles allow a quarter of these or less.
 
-    Smaller tiles then mend both, the few blocks and the few warps of each SM. How far that helps depends on what the
-    SMs can take, so it counts only if counters tell how busy they are: a launch alone does not.
+    Smaller tiles then fix both the few blocks and the few warps of each SM. The gain depends on the capacity of the
+    SMs, so this applies only if counters show how busy they are; a launch alone does not.
     """
     theoretical = case.kernel.occupancy.theoretical
     is_counted = any(unit not in (LAUNCH, WORK) for unit in case.needs)
@@ -197,7 +197,7 @@ def _tail(case: Case) -> Findings:
         return
     rounds = math.ceil(waves - 1e-6)
     filled, seen = _filled_share(case), idle_sms(case)
-    # What an average SM is idle for can be the tail itself: only the busiest one tells the launch's part.
+    # The idle time of an average SM can be the tail itself: only the busiest SM shows the launch's part.
     working = case.working_share if case.busiest_share is not None else 1.0
     empty = min(case.working_share * tail_share(waves), working - filled if filled is not None else 1.0)
     yield finding(
@@ -217,44 +217,45 @@ def _tail(case: Case) -> Findings:
     )
 
 
-def without_idle(case: Case, idle: float, held: str = "same-time-per-block") -> Saving:
-    """Return what equal work for all SMs saves of the time in which they are idle."""
-    return case.saving({}).if_held(idle, held).only_if("same-instructions")
+def without_idle(case: Case, idle: float, assumption: str = "same-time-per-block") -> Saving:
+    """Return the saving of the SMs' idle time if all have equal work."""
+    return case.saving({}).if_held(idle, assumption).only_if("same-instructions")
 
 
 def in_another_launch(case: Case) -> Saving:
-    """Return what the launch itself takes: it goes if another launch does the work."""
-    held = "same-work-in-another-launch"
-    return case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, held).only_if(held)
+    """Return the saving of the launch itself, if another launch does the work."""
+    same_work = "same-work-in-another-launch"
+    return case.saving({LAUNCH: 0.0}).if_held(1.0 - case.working_share, same_work).only_if(same_work)
 
 
 def has_tail(waves: float) -> bool:
-    """Tell whether the last round of blocks is partial and a fifth of the time or more."""
+    """Return whether the last round of blocks is partial and takes a fifth of the time or more."""
     rounds = math.ceil(waves - 1e-6)
     return waves > 1 and rounds - waves >= 1e-6 and TAIL_SHARE.is_reached(1 / rounds)
 
 
 def tail_share(waves: float) -> float:
-    """Return the empty part of the last round, of the time of all rounds."""
+    """Return the empty part of the last round as a fraction of all rounds."""
     return 1.0 - waves / math.ceil(waves - 1e-6)
 
 
 def _last_round_is_shorter(*units: str) -> Callable[[Case], bool]:
-    """Return what tells that the last round cannot take as long as a full one: a unit was busy for more than that.
+    """Return a check whether the last round takes less time than a full one, because of the need of a unit.
 
-    It works for full rounds and a part of the last one at most. What it needs beyond that it had in less time, so that
-    it holds up blocks while all of them run, and the few of the last round run faster.
+    Blocks occupy such a unit in the full rounds and a part of the last one. If the unit was busy for a larger part of
+    the time, it limits the blocks while all of them run, and the few blocks of the last round run faster.
     """
 
-    def tells(case: Case) -> bool:
-        waves, need = case.kernel.waves, max((case.needs.get(unit, 0.0) for unit in units), default=0.0)
+    def is_shorter(case: Case) -> bool:
+        waves = case.kernel.waves
+        need = max((case.needs.get(unit, 0.0) for unit in units), default=0.0)
         return waves is not None and need > 1.0 - tail_share(waves)
 
-    return tells
+    return is_shorter
 
 
 _OF_SM = (SM, ISSUE)
-"""What limits on the instructions of an SM speak of, beside their pipe: its busiest part, and its issue slots."""
+"""Units of limits on the instructions of an SM, beside their pipe: the SM's busiest part, and its issue slots."""
 _LIMITS = {
     "dram-bandwidth": ("dram",), "l2-bandwidth": ("l2",), "l1-bandwidth": ("l1",),
     "fp32-compute-bound": ("fma", *_OF_SM), "tensor-compute-bound": ("tensor", *_OF_SM),
@@ -263,15 +264,15 @@ _LIMITS = {
 
 
 def is_tail(waves: float, idle: float) -> bool:
-    """Tell whether SMs that are idle for this share of the time are so because the last round is partial: just as long.
+    """Return whether the partial last round explains SMs that are idle for this share of the time: both are equal.
 
-    Less is possible, too, where an SM holds several blocks; but then a long block would look the same.
+    The idle share can also be smaller if an SM runs several blocks, but then a long block would look the same.
     """
     return has_tail(waves) and 100 * abs(idle - tail_share(waves)) <= TAIL_SLACK.value
 
 
 def idle_sms(case: Case) -> float | None:
-    """Return the idle share of an average SM, while the busiest works; None where the two cannot be of one kernel."""
+    """Return the idle share of an average SM while the busiest works; None if the counts cannot be of one kernel."""
     busiest, average = case.number(BUSIEST_SM), case.number(AVERAGE_SM)
     if not busiest or not average:
         return None
@@ -280,9 +281,9 @@ def idle_sms(case: Case) -> float | None:
 
 
 def _filled_share(case: Case) -> float | None:
-    """Return which share of the places for warps was filled over the kernel; of the SMs, where that is all there is.
+    """Return the filled share of the warp slots over the kernel, or of the SMs if occupancy is not known.
 
-    An SM with one block of the last round has work, and most of its places are empty.
+    An SM with one block of the last round has work, and most of its warp slots are empty.
     """
     active = case.active_share
     theoretical, achieved = case.kernel.occupancy.theoretical, case.kernel.occupancy.achieved
@@ -292,13 +293,13 @@ def _filled_share(case: Case) -> float | None:
 
 
 def active_evidence(case: Case) -> tuple[Evidence, ...]:
-    """Return the share of the time in which an average SM had work as evidence."""
+    """Return as evidence the share of the time in which an average SM had work."""
     active = case.active_share
     return context("sms-with-work", 100 * active, "%", metric=AVERAGE_SM) if active is not None else ()
 
 
 def is_under_a_wave(case: Case) -> bool:
-    """Tell whether SMs are idle because there are no blocks for them."""
+    """Return whether SMs are idle because there are no blocks for them."""
     waves, blocks, sms = case.kernel.waves, case.blocks, case.hardware.sm_count()
     if waves is not None:
         return waves < FULL_WAVE.value
@@ -306,7 +307,7 @@ def is_under_a_wave(case: Case) -> bool:
 
 
 def is_held_by_blocks(case: Case) -> bool:
-    """Tell whether nothing but the number of blocks that an SM takes limits its warps."""
+    """Return whether the maximum number of blocks per SM is the only limit on its warps."""
     occupancy = case.kernel.occupancy
     return occupancy.limiters == ("blocks",) and occupancy.theoretical is not None and occupancy.theoretical < FULL_OF
 
@@ -316,7 +317,9 @@ def _occupancy(case: Case) -> Findings:
     theoretical, limiters = occupancy.theoretical, occupancy.limiters
     if theoretical is None or theoretical >= FULL_OF or not limiters:
         return
-    starved, helps, queued = is_under_a_wave(case), _more_warps_help(case), queues_at_dram(case)
+    starved = is_under_a_wave(case)
+    helps = _more_warps_help(case)
+    queued = queues_at_dram(case)
     why = "not-shown"
     if starved:
         why = "few-blocks"
@@ -356,18 +359,18 @@ def _resources(case: Case) -> Iterator[Evidence]:
 
 
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
-"""What warps wait for while others could run; in the other states a queue or a pipe is full, and more warps wait."""
+"""Stall reasons that other warps can hide; in the other states a queue or a pipe is full, and more warps wait, too."""
 
 
 def _more_warps_help(case: Case) -> bool:
-    """Tell whether more warps would find room and cover what these wait for, and whether all that fit are there."""
+    """Return whether more warps would find issue slots and hide latencies, and all warps that fit are there."""
     if is_under_a_wave(case) or not has_room(case) or queues_at_dram(case):
         return False
     return is_taken(case) and others_cover(case) and (bool(case.stalls) or _eligible_warps(case) is not None)
 
 
 def is_taken(case: Case) -> bool:
-    """Tell whether the existing places for warps are taken."""
+    """Return whether the available warp slots are taken."""
     occupancy = case.kernel.occupancy
     if occupancy.achieved is not None and occupancy.theoretical:
         return TAKEN.is_reached(occupancy.achieved / occupancy.theoretical)
@@ -375,7 +378,7 @@ def is_taken(case: Case) -> bool:
 
 
 def others_cover(case: Case) -> bool:
-    """Tell whether most warps wait for what others cover; without warp states, whether no unit can be waited for."""
+    """Return whether other warps can hide most stalls; without warp states, whether the units' use is known."""
     if case.stalls:
         return COVERED.is_reached(case.stall(*LATENCIES))
     return "sm" in case.utilisation and case.memory_utilisation is not None
@@ -386,9 +389,9 @@ def _eligible_warps(case: Case) -> float | None:
 
 
 def has_room(case: Case) -> bool:
-    """Tell whether more warps would find idle issue slots: few of them used, hardly a warp eligible, no unit busy.
+    """Return whether more warps would find idle issue slots: few are used, hardly a warp is eligible, no unit is busy.
 
-    The SM is at least as busy as its issue slots.
+    If issue slots were not collected, use the SM, which is at least as busy.
     """
     eligible = _eligible_warps(case)
     issued = case.issue_active if case.issue_active is not None else case.utilisation.get("sm")
@@ -402,7 +405,7 @@ def has_room(case: Case) -> bool:
 
 
 def is_short(case: Case) -> bool:
-    """Tell whether the launch takes about as long as the kernel: nothing in the kernel is then sure to gain."""
+    """Return whether the launch takes about as long as the kernel: no change in the kernel is then sure to gain."""
     return case.kernel.duration_s is not None and case.kernel.duration_s < SHORT.value
 
 
@@ -425,7 +428,7 @@ def _short(case: Case) -> Findings:
 
 
 def _is_about_a_launch(case: Case) -> bool:
-    """Tell whether a kernel takes little more than one that does nothing, whatever its grid."""
+    """Return whether a kernel takes little longer than an empty one, whatever its grid."""
     duration = case.kernel.duration_s
     return duration is not None and (duration < NOTHING.value or 100 * case.needs.get(LAUNCH, 0.0) > LAUNCH_ALONE.value)
 

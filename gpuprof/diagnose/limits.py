@@ -1,4 +1,4 @@
-"""Rules on what a kernel runs into: the bandwidth of a memory level, or traffic over the host link."""
+"""Rules on the limits of memory: the bandwidth of a level, or traffic over the host link."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ HOST_FILL = percent("host-fills", 0.1)
 
 _LEVELS = ("dram", "l2", "l1")
 _AHEAD = 100 * TWO_PASSES
-"""What one counter can differ by between two passes of ncu, in percent."""
+"""Difference of one counter between two passes of ncu, in percent."""
 
 
 def _is_busiest(case: Case, level: str) -> bool | None:
-    """Tell whether no memory level is busier than this one; None where a level was not collected that could be.
+    """Return whether no memory level is busier than this one; None if a level that could be was not collected.
 
-    Every byte of DRAM passes the others: where one is equally busy, DRAM is the limit.
+    Every byte of DRAM passes the other levels: if one of them is equally busy, DRAM is the limit.
     """
     own = case.needs[level]
     others = {other: case.at_most(other) for other in _LEVELS if other != level}
@@ -87,58 +87,58 @@ def _sm_is_ahead(case: Case, fraction: float, points: float = BALANCED.value) ->
 
 
 def is_l1_full(case: Case) -> bool:
-    """Tell whether L1 is a limit: busy for most of the time, or well used while SMs have work, of which many have none.
+    """Return whether L1 is a limit: busy for most of the time, or well used while SMs work if many have no work.
 
-    The other levels are shared by all SMs. An SM that hardly works has an L1 that is three times as busy as can be (an
-    empty kernel on an H100): that tells nothing.
+    All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as possible (an empty
+    kernel on an H100), which shows nothing.
     """
     while_working = while_active(case, case.l1_busy) or 0.0
     return BUSY.is_reached(case.l1_busy) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
 
 
 _MOST_BUSY = 110.0
-"""Percent that a unit can seem to be busy for: cycles of two passes differ."""
+"""Maximum utilization in percent that is plausible: cycles of two passes differ."""
 
 
 def _confidence(case: Case, level: str) -> Confidence:
-    """What is busier than all other levels is the limit; with DRAM's speed unknown, DRAM can be, and so can the SM."""
+    """Return "inferred" for the busiest level; "guess" if DRAM or the SM can be the limit, as they are not known."""
     if SM not in case.needs and not NEAR_ROOF.is_reached(case.needs.get(level, 1.0)):
         return "guess"
     return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
 
 
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
-    """Return what fewer accesses gain: the arithmetic has to be done, and the launch takes its time.
+    """Bound the gain of fewer accesses: the arithmetic and the launch remain.
 
-    `fraction` is how busy the level is: the other time is not its own.
-    Less follows while the levels below move the same bytes and the SM does the same beside accesses; the accesses, what
-    it does for them and, where only pipes tell of the rest, their addresses go. What keeps values on the chip takes
-    bytes from the levels below, too: what these need is no bound.
+    `fraction` is the utilization of the level; the rest of the time is not its own. The saving is smaller if the levels
+    below move the same bytes and the SM does the same beside accesses. The accesses and the SM's work for them go, and
+    so do their addresses if only pipes show the other work. A change that keeps values on the chip takes bytes from the
+    levels below, too: their needs are no bound.
     """
     gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.least_times.items() if unit not in gone}
     work, others = case.arithmetic_fraction, _beside_accesses(case)
     rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
     bound = saving({unit: need for unit, need in rest.items() if need}, {})
-    is_told = work or others or stays.keys() - {*_LEVELS, LAUNCH}
-    arithmetic = "same-arithmetic" if is_told else "little-arithmetic"
+    is_known = work or others or stays.keys() - {*_LEVELS, LAUNCH}
+    arithmetic = "same-arithmetic" if is_known else "little-arithmetic"
     same_bytes = (f"same-bytes-through-{'-and-'.join(below)}",) if below else ()
-    told = bound.if_held(1.0 - max((work, *stays.values())), arithmetic, *same_bytes)
+    reuse = bound.if_held(1.0 - max((work, *stays.values())), arithmetic, *same_bytes)
     beside = 1.0 - max(others.values(), default=0.0)
-    told = told.if_held(beside, "same-other-instructions", *same_bytes)
-    return told.if_held(fraction, "rest-of-its-time-unchanged")
+    reuse = reuse.if_held(beside, "same-other-instructions", *same_bytes)
+    return reuse.if_held(fraction, "rest-of-its-time-unchanged")
 
 
 _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
-"""What also works for accesses and their addresses, and so less where there are fewer."""
+"""Units that also work for accesses and their addresses, and do less if there are fewer."""
 
 
 def _beside_accesses(case: Case) -> Mapping[str, float]:
-    """Return what the issue slots and the SM's busiest part need for more than accesses; empty where nothing tells.
+    """Return the needs of the issue slots and of the SM's busiest part beside accesses; empty if they are not known.
 
-    An access takes a pass of L1 at least: instructions beyond its passes are none. The SM's speed of light counts where
-    it is above all that works for accesses: that of memory, which is no less than that of the pipes that issue them,
-    and the pipes of addresses. With the issue slots not collected, these may be that part.
+    An access takes at least one pass of L1, so instructions beyond L1's passes are no accesses. The SM's speed of light
+    counts if it is above all units that work for accesses: memory, which is no less busy than the pipes that issue
+    accesses, and the pipes of addresses. If issue slots were not collected, they may be the SM's busiest part.
     """
     l1, memory = case.needs.get("l1"), case.utilisation.get("memory")
     if l1 is None:
@@ -162,7 +162,7 @@ def _evidence(case: Case, level: str) -> tuple[Evidence, ...]:
 
 
 def _dram(case: Case) -> Iterator[Finding]:
-    """Near its ceiling DRAM is a fact and no defect; below it, a limit while no other level is busier."""
+    """Report DRAM as a fact near its ceiling; below it as a limit, if no other level is busier."""
     fraction = case.needs.get("dram")
     if fraction is None or not BUSY.is_reached(fraction):
         return
@@ -204,7 +204,7 @@ def _dram(case: Case) -> Iterator[Finding]:
 def _why_dram(case: Case, waited: float | None, *, near: bool, is_alone: bool) -> tuple[str, ...]:
     """Return why DRAM is not fuller: the requests queue, or there are too few of them; without stalls it is unknown.
 
-    What it can still gain is the gap to the share of its peak that kernels reach.
+    The possible gain is the gap to the share of the peak that kernels reach.
     """
     gap = "gap-to-reached" if case.dram_reached < 1.0 else "gap"
     if near:
@@ -218,7 +218,7 @@ def _why_dram(case: Case, waited: float | None, *, near: bool, is_alone: bool) -
 
 
 def _l2(case: Case) -> Iterator[Finding]:
-    """Name the part of L2 that limits; only of those that carry bytes does the headline have bytes."""
+    """Report the part of L2 that limits; the headline has bytes only for parts that carry them."""
     fabric, fraction = _full_fabric(case), case.needs.get("l2")
     if fabric is not None:
         metric, full = fabric
@@ -239,27 +239,28 @@ _PARTS = {
     "lts__t_tag_requests": "tag-lookups",
     "lts__d_atomic_input_cycles_active": "atomic-unit",
 }
-"""The parts of L2, of which the busiest one limits.
+"""The parts of L2; the busiest one limits.
 
-What each counts is in NVIDIA's descriptions of the metrics (`ncu --query-metrics`). In recorded launches on V100, A100,
-A40 and H100 the crossbar from the SMs is busy for a cycle or less per load request, for one per sector that a store
-fills, and for two per sector of which it fills a part. The crossbar to the SMs carries one sector per cycle and slice,
-on A100 and H100 two.
+NVIDIA's descriptions of the metrics (`ncu --query-metrics`) define the counts. In recorded launches on V100, A100, A40
+and H100 the crossbar from the SMs is busy for a cycle or less per load request, for one cycle per sector that a store
+fills, and for two per sector that it fills in part. The crossbar to the SMs carries one sector per cycle and slice, on
+A100 and H100 two.
 """
 _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 _RELIEVED_BY_BYTES = (None, "fabric", *_CARRY_ALL_BYTES)
 
 
 def _busiest_part(case: Case, fraction: float) -> str | None:
-    """Return the busiest part of L2; None where no part that was collected is as busy as L2."""
+    """Return the busiest part of L2; None if no collected part is as busy as L2."""
     known = {name: busy for name in _PARTS if (busy := case.number(f"{name}{_ELAPSED}")) is not None}
     name = max(known, key=lambda part: known[part], default=None)
     return _PARTS[name] if name is not None and known[name] >= AS_BUSY * 100 * fraction else None
 
 
 def _full_fabric(case: Case) -> tuple[str, float] | None:
-    """Return how busy the fabric between the halves of L2 is if it is well used and nothing else in memory is as busy,
-    and its metric.
+    """Return the metric and utilization of the fabric between the halves of L2.
+
+    None if it is not well used, or another part of memory is as busy.
     """
     counters = (counter for link in case.arch.counters.get("fabric.l2", ()) for counter in link.terms)
     known = ((name, factor * busy) for name, factor in counters if (busy := case.number(name)) is not None)
@@ -272,11 +273,12 @@ def _full_fabric(case: Case) -> tuple[str, float] | None:
 
 def _l2_finding(case: Case, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
     rate = rate_of(case, "l2") if part in _CARRY_ALL_BYTES else None
-    subject, headline = "l2", "main" if rate is None else "counted"
+    subject = "l2"
+    headline = "main" if rate is None else "counted"
     if part is not None and part not in _CARRY_ALL_BYTES:
         subject, headline = f"l2-{part}", part
     change = _change_of_l2(case, part)
-    # Bytes that are not read again are DRAM's as well.
+    # Bytes without reuse also come from DRAM.
     levels = () if change == "once" else ("dram",)
     return finding(
         case,
@@ -304,7 +306,7 @@ _L2_ADVICE = {
 
 
 def _change_of_l2(case: Case, part: str | None) -> str:
-    """Return which change helps: fewer requests if these fill the part; else by whether L2 moves most bytes again."""
+    """Return the change that helps: fewer requests if these fill the part, else by whether L2 reuses most bytes."""
     l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
     if part not in _RELIEVED_BY_BYTES:
         return "requests"
@@ -318,7 +320,7 @@ def _l1(case: Case) -> Iterator[Finding]:
     if fraction is None or not is_l1_full(case) or _is_busiest(case, "l1") is False:
         return
     if _sm_is_ahead(case, fraction, _AHEAD):
-        # The load/store unit is a part of the SM: where that is busier, another part of it is.
+        # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
         return
     if (case.number(SHARED_BUSY) or 0.0) >= BUSY.value:
         return
@@ -326,9 +328,9 @@ def _l1(case: Case) -> Iterator[Finding]:
     at_least = per_request if per_request is not None else least_passes(case) or 0.0
     is_scattered = at_least >= MANY_WAVEFRONTS.value
     if is_scattered and case.kernel.shared_memory_per_block == 0:
-        # `uncoalesced-global` says the same and its cause.
+        # `uncoalesced-global` reports the same, with its cause.
         return
-    # A bound instead of a count tells of scattered accesses, unless the kernel uses shared memory in other ways.
+    # Without a count, a bound shows scattered accesses, unless the kernel may use shared memory.
     many = is_scattered and (per_request is not None or shares is None)
     if many:
         kind, why = "passes", _why_many_passes(case, uses_shared=bool(shares))
@@ -337,9 +339,10 @@ def _l1(case: Case) -> Iterator[Finding]:
         why = _why_l1(case, kind, per_request)
     headline = ["with-shared" if shares else "main"]
     sm = _beside_accesses(case).get(SM)
-    time, while_working = fraction, None if BUSY.is_reached(fraction) else while_active(case, fraction)
+    time = fraction
+    while_working = None if BUSY.is_reached(fraction) else while_active(case, fraction)
     if while_working is not None:
-        # The kernel lasts as long as the SMs that have work; that others have none makes it no shorter.
+        # The kernel lasts as long as the SMs that have work; idle SMs do not make it shorter.
         while_working = min(1.0, while_working)
         time = max(fraction, case.working_share * while_working)
         headline.append("while-working")
@@ -370,7 +373,7 @@ def _l1(case: Case) -> Iterator[Finding]:
 
 
 def l1_evidence(case: Case) -> Iterator[Evidence]:
-    """Yield how busy L1 is, or its load/store unit, whichever is known busiest; and the parts of that unit."""
+    """Yield the utilization of L1 or of its load/store unit, whichever is busier, and of the parts of that unit."""
     roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
     if case.busiest_of_l1 is not None:
         name, fraction = case.busiest_of_l1
@@ -382,10 +385,10 @@ _ONE_PASS = 1.5
 
 
 def uses_shared(case: Case) -> bool | None:
-    """Tell whether blocks use shared memory; where their bytes are not known, None if nothing else shows that they do.
+    """Return whether blocks use shared memory; None if neither their bytes nor anything else shows it.
 
-    Its conflicts do, and so do most warps that wait for the queue of shared memory, which special functions hardly
-    fill while L1 is busy.
+    Bank conflicts show it. So do many warps that wait for the queue of shared memory: special functions use it, too,
+    but hardly fill it while L1 is busy.
     """
     if case.kernel.shared_memory_per_block is not None:
         return case.kernel.shared_memory_per_block > 0
@@ -398,15 +401,15 @@ def _is_queue_full(case: Case) -> bool:
 
 
 def _kind_of_global(case: Case, passes: float) -> str:
-    """Return which change fits accesses of global memory: wider ones help only if these are narrow."""
+    """Return the change that fits accesses of global memory: wider ones help only if these are narrow."""
     sectors = request_sectors(case, "ld") or 0.0
     return "kept" if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value else "main"
 
 
 def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
-    """Return which change fits reads of shared memory: wider ones if their queue is full and no arithmetic is known.
+    """Return the change that fits reads of shared memory: wider ones if their queue is full and no arithmetic is known.
 
-    A larger tile feeds more arithmetic with each value: a search or a sort has none to feed, nor has a sum of integers.
+    A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no such arithmetic.
     """
     feeds = case.arithmetic_fraction or SM in _beside_accesses(case)
     if feeds or passes >= WIDE_PASSES.value or not _is_queue_full(case):
@@ -424,14 +427,14 @@ def _why_l1(case: Case, kind: str, per_request: float | None) -> tuple[str, ...]
 
 
 def _fewer_passes(case: Case) -> Saving:
-    """Bound what fewer passes gain: scattered accesses fetch sectors for nothing, which L2 and DRAM carry too."""
+    """Bound the gain of fewer passes: scattered accesses fetch unused sectors, which L2 and DRAM carry too."""
     stays = {"l1": l1_keeps(case)}
     bound = case.saving({**stays, "l2": 0.0, "dram": 0.0})
     return bound.if_held(case.saving(stays).fraction, "same-bytes-through-l2-and-dram")
 
 
 def _why_many_passes(case: Case, *, uses_shared: bool) -> tuple[str, ...]:
-    """Return what takes so many passes: how idle L2 is tells scattered accesses that miss L1 from the rest."""
+    """Return the cause of many passes: if L2 is idle, these are not scattered accesses that miss L1."""
     if not uses_shared:
         return ("many-passes", "either")
     l2 = case.at_most("l2")
@@ -470,8 +473,9 @@ _SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for ki
 
 
 def _shared_by_counts(case: Case) -> Iterator[Finding]:
-    """Guess it where counts are all that there is: shared memory then needs more cycles than the schedulers."""
-    instructions, passes = case.number(_INSTRUCTIONS), case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
+    """Guess the limit if there are only counts: shared memory then needs more cycles than the schedulers."""
+    instructions = case.number(_INSTRUCTIONS)
+    passes = case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
     if case.busiest_need is not None or case.stalls or not instructions or not passes:
         return
     if case.schedulers * passes <= instructions:
@@ -492,9 +496,9 @@ def _shared_by_counts(case: Case) -> Iterator[Finding]:
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 _HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 _DRAM_WRITES = "dram__sectors_write.sum"
-"""L2 takes every write for a hit. What it passes on of the GPU's own memory is what DRAM writes; the host's all is."""
+"""L2 counts every write as a hit. The GPU's own memory gets the writes that DRAM counts, the host gets all of its."""
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
-"""In every set: what L2 was filled with. Both peaks are one sector a cycle and slice."""
+"""Fills of L2; every set of metrics has them. Both peaks are one sector a cycle and slice."""
 _BELOW_L2 = (
     ("traffic", (HOST_MISSES, _HOST_WRITES), (_DEVICE_MISSES, _DRAM_WRITES)),
     ("traffic", (HOST_MISSES,), (_DEVICE_MISSES,)),
@@ -509,7 +513,7 @@ _HOST_ROLES = {
 
 
 def _below_l2(case: Case) -> tuple[str, float, float] | None:
-    """Return the sectors that L2 passes on to the host and to DRAM, else how much of its input came from either."""
+    """Return the sectors that L2 passes on to the host and to DRAM, or else the fills from either."""
     for kind, of_host, of_device in _BELOW_L2:
         host, device = case.total(of_host, of_all=True), case.total(of_device, of_all=True)
         if host is not None and device is not None:
@@ -543,7 +547,7 @@ def _host(case: Case) -> Iterator[Finding]:
 
 
 def _host_by_waits(case: Case) -> Iterator[Finding]:
-    """Guess it if warps wait longer than the GPU's memory takes, and nothing of the host link was collected."""
+    """Guess host traffic if warps wait longer than the GPU's memory takes, and no counter covers the host link."""
     cycles = far_memory(case)
     if cycles is None:
         return
@@ -567,9 +571,9 @@ def _host_by_waits(case: Case) -> Iterator[Finding]:
 
 
 def _are_mostly_conflicts(found: Finding) -> bool:
-    """Tell whether conflicts are most passes of shared memory and worth a fifth of the time.
+    """Return whether conflicts are most passes of shared memory and worth a fifth of the time.
 
-    The limit promises what is left without any access, which no repair reaches.
+    The gain of the limit assumes no access at all, which no fix reaches.
     """
     shares = (item.value for item in found.evidence if item.role == CONFLICT_SHARE)
     return found.severity == "high" and any(share >= _MOST_PASSES for share in shares)
@@ -581,13 +585,13 @@ _CONFLICT = Cause("shared-bank-conflict", most=_are_mostly_conflicts)
 
 
 def _shared_atomics(case: Case) -> bool:
-    """Tell whether atomics are most of what shared memory does."""
+    """Return whether atomics are most of the work of shared memory."""
     atomics, shared = case.number(SHARED_ATOMICS), case.number(SHARED_BUSY)
     return atomics is not None and shared is not None and 2 * atomics >= shared
 
 
 def _past_l1(level: str) -> tuple[Cause, Cause]:
-    """Return what makes more bytes pass L1, as causes of a full level, if they can be a part of what it moves."""
+    """Return causes of a full level that let more bytes pass L1, if they can be a part of its bytes."""
     scattered = Cause("uncoalesced-global", when=lambda case: excess_reaches(case, level))
     return scattered, Cause("local-memory-spill", when=lambda case: local_reaches(case, level))
 

@@ -1,4 +1,4 @@
-"""What each source line of a kernel did: its instructions, those of local memory, and the samples of warps at it."""
+"""The work of each source line of a kernel: its instructions, those of local memory, and the samples of warps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ MOST = 64
 _LONGEST_TEXT = 200
 _LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
 LOCAL_OPCODES = ("LDL", "STL")
-"""What accesses local memory, without modifiers."""
+"""Opcodes that access local memory, without modifiers."""
 _LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
 
 
 def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
-    """Return the lines with most work in the order of files and lines, and how many others there are.
+    """Return the lines with most work in the order of files and lines, and the number of other lines.
 
-    Lines that access local memory come before all others; lines are weighed by executed instructions, and by samples
-    where those were not counted.
+    Lines that access local memory take precedence. Work is measured in executed instructions, or in samples if those
+    were not counted.
     """
     if not case.code_by_line:
         return (), 0
@@ -48,10 +48,10 @@ def _rank(line: LineWork) -> tuple[object, ...]:
 
 
 def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledInstruction]], float | None]:
-    """Return what counts the executed instructions of a line that access local memory.
+    """Return a function that counts the executed instructions of a line that access local memory.
 
-    They are told by their opcodes; without machine code, by the sectors that ncu expects of each. Where the whole
-    kernel moved no sector of local memory, no line did.
+    Their opcodes show them or, without machine code, the sectors that ncu expects of each. If the whole kernel moved no
+    sector of local memory, no line did.
     """
     counts = {count.name: count.high for count in case.kernel.counts}
     if all(counts.get(name) == 0 for name in _LOCAL_COUNTS):

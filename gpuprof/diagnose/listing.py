@@ -1,4 +1,4 @@
-"""A kernel's machine code, whole, with what was counted and sampled at each instruction, and where its findings are."""
+"""A kernel's complete machine code, with the counts, samples and findings of each instruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import NOT_STALLED
 
 COLLECT = "gpuprof run --set full, or ncu --section SourceCounters"
-"""What collects counters of every instruction."""
+"""Commands that collect counters of every instruction."""
 
 _THREADS = "thread_inst_executed_true"
 _SECTORS, _WAVEFRONTS = "memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared"
@@ -34,9 +34,9 @@ _COUNTS = (
 
 
 class ListedInstruction(Struct, frozen=True, kw_only=True):
-    """An instruction. What was not collected is None; what was, and never seen at it, is zero.
+    """An instruction. A count that was not collected is None; one that was collected but not at it is zero.
 
-    Sectors and wavefronts are those of all its executions together, and only of what accesses such memory.
+    Sectors and wavefronts are sums over all its executions, and only of instructions that access such memory.
     """
 
     pc: Annotated[Whole, about("address")]
@@ -81,9 +81,9 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | None) -> Listing:
-    """Return the listing of a kernel of a session, out of what it was made from.
+    """Return the listing of a kernel of a session, from the recording that the session was made from.
 
-    Raises InputError where that has neither machine code nor counts of instructions, DamagedInput where it is broken.
+    Raise InputError if the recording has neither machine code nor counts of instructions, DamagedInput if it is broken.
     """
     if recorded is None:
         raise _no_code(session, kernel, kept=False)
@@ -130,7 +130,7 @@ def _no_code(session: Session, kernel: KernelProfile, *, kept: bool) -> InputErr
 
 
 def _functions(code: CodeListing) -> dict[int, list[ProfiledInstruction]]:
-    """Return the instructions of the kernel by where it begins, then those of each function that it calls."""
+    """Return the instructions of the kernel by its start address, then those of each function that it calls."""
     first = code.instructions[0].pc
     starts = sorted(code.functions)
     if not starts or first < starts[0]:
@@ -151,9 +151,11 @@ def _listed(
 ) -> ListedInstruction:
     """Return an instruction of a function. `whole` has the sums of the counts that were collected."""
     counts = instruction.counts
-    # What was collected is zero if it was seen at other instructions only.
+    # A collected count is zero if it was seen at other instructions only.
     collected = {name: counts.get(name, 0.0) for name in (SAMPLES, EXECUTED, _THREADS) if name in whole}
-    samples, executed, threads = collected.get(SAMPLES), collected.get(EXECUTED), collected.get(_THREADS)
+    samples = collected.get(SAMPLES)
+    executed = collected.get(EXECUTED)
+    threads = collected.get(_THREADS)
     return ListedInstruction(
         pc=instruction.pc,
         offset=instruction.pc - start,
@@ -176,7 +178,7 @@ def _listed(
 
 
 def _from_start(instruction: ProfiledInstruction, start: int) -> str:
-    """Write an instruction with where it jumps to as an offset, as far as that is an address."""
+    """Write an instruction with its jump target as an offset, if the target is an address."""
     parsed = instruction_of(instruction.sass, instruction.pc) if instruction.sass else None
     if parsed is None or parsed.target is None or parsed.target < start:
         return instruction.sass
@@ -193,14 +195,13 @@ def _main_stall(counts: Mapping[str, float]) -> StallShare | None:
 
 
 def _ideal(counts: Mapping[str, float], name: str) -> float | None:
-    """Return the least that a count can be, as recorded, or what is left of it without the excess."""
+    """Return the least possible value of a count, as recorded, or else the count without the excess."""
     whole, excess = counts.get(name), counts.get(f"derived__{name}_excessive")
-    told = counts.get(f"{name}_ideal")
-    return told if told is not None or whole is None or excess is None else whole - excess
+    ideal = counts.get(f"{name}_ideal")
+    return ideal if ideal is not None or whole is None or excess is None else whole - excess
 
 
 def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -> dict[str, dict[int, str]]:
-    """Return the text of the lines that instructions come from."""
     lines: dict[str, dict[int, str]] = {}
     for file, number in dict.fromkeys((each.file, each.line) for each in code):
         if file is None or number is None or not texts.get(file):
@@ -212,7 +213,7 @@ def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -
 
 
 def _missing(code: Sequence[ListedInstruction], texts: Mapping[str, str], recorded: Recorded) -> Iterator[Missing]:
-    """Yield what no instruction has, and what would collect it."""
+    """Yield the data that no instruction has, and how to collect it."""
     gaps = {gap.what: gap for gap in recorded.launch.details.code_gaps()}
     if SASS_TEXT in gaps and not any(each.sass for each in code):
         yield gaps[SASS_TEXT]

@@ -1,6 +1,6 @@
-"""Where warps wait for local memory, by the code: at its accesses, and where what they load is needed first.
+"""The instructions at which warps wait for local memory: its accesses, and the first uses of loaded values.
 
-It takes a walk through the code, so that it is only imported where local memory is worth it.
+It follows the code, which takes time: import it only if local memory is worth it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _FOR_LOADS = stall_metric("long_scoreboard", "sampled")
 
 
 def local_waits(case: Case) -> float | None:
-    """Return the share of the samples of warps that were at an access of local memory, or waited for what it loads.
+    """Return the share of the samples of warps that were at an access of local memory, or waited for its result.
 
-    None where the code or the samples are not known, or other instructions may access local memory.
+    None if the code or the samples are not known, or other instructions may access local memory.
     """
     total = sum(item.counts.get(SAMPLES, 0.0) for item in case.code)
     if not total or not all(case.sass):
@@ -34,14 +34,14 @@ def local_waits(case: Case) -> float | None:
     waits = 0.0
     for place, is_access in waiting.items():
         counts = case.code[place].counts
-        # A reason with next to no samples is not read by instruction: then all of them count.
+        # A reason with next to no samples is not read by instruction: then count all samples.
         waits += counts.get(SAMPLES if is_access else _FOR_LOADS, counts.get(SAMPLES, 0.0))
     return min(1.0, waits / total)
 
 
 @lru_cache(maxsize=32)
 def _places(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | None:
-    """Return where the accesses of local memory are, and what waits for their loads first: false for those."""
+    """Return the indices of accesses of local memory (True) and of the first instructions to wait for loads (False)."""
     code = tuple(filter(None, map(instruction_of, sass, pcs)))
     if len(code) < len(sass) or any(item.name in _GENERIC and item.name not in LOCAL_OPCODES for item in code):
         return None
@@ -60,11 +60,13 @@ def _places(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | No
 
 
 def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[Instruction]:
-    """Yield what needs the result of a load first, or its registers, on each way from it."""
-    load, seen, ways = graph.blocks[number][place], set[int](), [(number, place + 1)]
+    """Yield the first instruction on each path from a load that needs its result or its registers."""
+    load = graph.blocks[number][place]
+    seen = set[int]()
+    paths = [(number, place + 1)]
     registers = frozenset(written(load))
-    while ways:
-        number, place = ways.pop()
+    while paths:
+        number, place = paths.pop()
         needs = (
             item
             for item in graph.blocks[number][place:]
@@ -76,5 +78,5 @@ def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[I
             continue
         called = graph.calls.get(number)
         following = [*graph.successors[number], *([called] if called is not None else [])]
-        ways += [(successor, 0) for successor in following if successor not in seen]
+        paths += [(successor, 0) for successor in following if successor not in seen]
         seen.update(following)

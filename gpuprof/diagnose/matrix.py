@@ -1,4 +1,4 @@
-"""The rule on matrix products that run on the pipes for scalars while the tensor cores are at rest."""
+"""The rule on matrix products that run on the scalar pipes while the tensor cores are idle."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 _HALVED = ("sm_75", "sm_86", "sm_89", "sm_120")
 """Architectures whose GeForce products sum in FP32 at half of the rate of others (NVIDIA's whitepapers on Turing,
 GA102, Ada and RTX Blackwell)."""
-_AT_REST = 0.005
+_IDLE = 0.005
 _OPERATIONS_OF_IDP = 8
 """`IDP.4A` multiplies and adds four pairs; it runs at the rate of integer multiply-adds (CUDA Programming Guide,
 throughput of arithmetic instructions), each counted as one operation."""
 
 
 class _Type(Struct, frozen=True):
-    """A type of inputs as plain instructions multiply it, and what the tensor cores take instead.
+    """A type of inputs of plain instructions, and the types that the tensor cores take instead.
 
     `fused` are its multiply-adds, `alone` its additions and multiplications; `is_counted` if counters have them, too.
     """
@@ -80,20 +80,20 @@ _TYPES = {
 }
 _INT8_IN_FP32 = "int8-in-fp32"
 _BY_PATH = {**_TYPES, _INT8_IN_FP32: replace(_TYPES["fp32"], tensor={"tensor.int8": "INT8"})}
-"""Those and integers of 8 bits that are converted and multiplied in FP32."""
+"""These types and integers of 8 bits that are converted and multiplied in FP32."""
 _BYTE = frozenset({"S8", "U8"})
 _PLACES = ("first", "second", "third")
-"""What the wording calls the types of inputs, the slowest first."""
+"""Names of the types of inputs in the wording, the slowest first."""
 
 
 class _Product(Struct, frozen=True):
-    """A matrix product: its type, what shows that it is one, and what is known of its arithmetic.
+    """A matrix product: its type, the evidence for it, and its arithmetic as far as known.
 
-    `how` is the case of the wording that says what shows it. `work` is its arithmetic of the peak of plain
-    instructions, `use` the same or how busy their pipe is, whichever is more; if neither is known, how busy the SM is,
-    which is no less. `times` is the rate of the tensor cores over the plain one, by what they take: the least and the
-    most that a GPU of the architecture has, if it is not known which one it is. `outer` is the share of outer products
-    if the code is known.
+    `how` is the case of the wording for the evidence. `work` is its arithmetic as a fraction of the peak of plain
+    instructions. `use` is `work` or the utilization of their pipe, whichever is more; if neither is known, the
+    utilization of the SM, which is no less. `times` is the rate of the tensor cores over the plain rate by input type,
+    the least of the architecture if the GPU is not known, and `most_times` is the largest. `outer` is the share of
+    outer products if the code is known.
     """
 
     path: str
@@ -107,17 +107,17 @@ class _Product(Struct, frozen=True):
 
     @property
     def type(self) -> _Type:
-        """What is multiplied."""
+        """The type of the inputs."""
         return _BY_PATH[self.path]
 
     @property
     def in_tf32(self) -> bool:
-        """Tell whether FP32 data can stay as they are."""
+        """Return whether FP32 data can stay as they are."""
         return "tensor.tf32" in self.times
 
 
 def _tensor_idle(case: Case) -> Findings:
-    product = _product(case) if _may_multiply(case) and _tensor_cores_rest(case) else None
+    product = _product(case) if _may_multiply(case) and _tensor_cores_are_idle(case) else None
     if product is None or _is_bound_by_bytes(case, product):
         return
     limit = _limit(case, product)
@@ -169,17 +169,17 @@ def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
 
 
 def _may_multiply(case: Case) -> bool:
-    """Tell whether the kernel's kind multiplies matrices, and is not held up by DRAM more than by its arithmetic."""
+    """Return whether the kernel's kind multiplies matrices, and DRAM does not limit it more than its arithmetic."""
     kind = kind_named(case.kernel.kind)
     if kind is None:
         return True
     dram = case.needs.get("dram")
-    held_up = kind.binds == "dram" and dram is not None and dram >= case.arithmetic_fraction
-    return kind.multiplies and not held_up
+    limited_by_dram = kind.binds == "dram" and dram is not None and dram >= case.arithmetic_fraction
+    return kind.multiplies and not limited_by_dram
 
 
-def _tensor_cores_rest(case: Case) -> bool:
-    """Tell whether the GPU has tensor cores and the kernel no instruction for them: by its pipe, opcodes or name."""
+def _tensor_cores_are_idle(case: Case) -> bool:
+    """Return whether the GPU has tensor cores that the kernel does not use, by its pipe, opcodes or name."""
     hardware = case.hardware
     unnamed = hardware.arch.name == "sm_75" and hardware.gpu is None
     if unnamed and _WITH_TENSOR_CORES.search(hardware.device.name or "") is None:
@@ -188,32 +188,32 @@ def _tensor_cores_rest(case: Case) -> bool:
     if any(matrix_opcode(opcode) is not None for opcode in opcodes):
         return False
     if busy is not None:
-        return busy <= _AT_REST
+        return busy <= _IDLE
     return bool(opcodes) or plain_library_type(case.kernel.demangled) is not None
 
 
 def _product(case: Case) -> _Product | None:
-    """Return what the kernel multiplies: by the name of a library's kernel, its own name, its code or its counters."""
+    """Return the kernel's matrix product, by the name of a library's kernel, its code, its own name or its counters."""
     name = case.kernel.demangled
     library = plain_library_type(name)
     if library is not None:
-        return _of(case, library, "by-library")
+        return _product_of(case, library, "by-library")
     in_code = outer_products(case.code)
     if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
-        product = _of(case, in_code.path, "by-code")
+        product = _product_of(case, in_code.path, "by-code")
         return replace(product, outer=in_code.share) if product is not None else None
     path = _busiest_type(case)
     if path is None or not _is_fused(case, path):
         return None
     if is_product_by_name(name):
         is_unsure = is_only_a_convolution(name)
-        return _of(case, path, "by-convolution", "guess") if is_unsure else _of(case, path, "by-name")
-    product = _of(case, path, "by-arithmetic", "guess")
+        return _product_of(case, path, "by-convolution", "guess") if is_unsure else _product_of(case, path, "by-name")
+    product = _product_of(case, path, "by-arithmetic", "guess")
     is_large = product is not None and FMA_WORK.is_reached(product.work)
     return product if path == "fp32" and in_code is None and is_large else None
 
 
-def _of(case: Case, path: str, how: str, confidence: Confidence = "inferred") -> _Product | None:
+def _product_of(case: Case, path: str, how: str, confidence: Confidence = "inferred") -> _Product | None:
     work, busy = _work(case, path), _busy(case, path)
     if path == "fp32" and _multiplies_8_bits(case):
         path = _INT8_IN_FP32
@@ -229,7 +229,7 @@ def _of(case: Case, path: str, how: str, confidence: Confidence = "inferred") ->
 
 
 def _multiplies_8_bits(case: Case) -> bool:
-    """Tell whether FP32 arithmetic multiplies integers of 8 bits: by the signature, else by loads and conversions."""
+    """Return whether FP32 arithmetic multiplies integers of 8 bits: by the signature, else by loads and conversions."""
     if has_inputs_of_8_bits(case.kernel.demangled):
         return True
     loads = {name: count for name, count in case.opcodes().items() if name.startswith("LDG.")}
@@ -239,13 +239,13 @@ def _multiplies_8_bits(case: Case) -> bool:
 
 
 def _may_be_halved(case: Case, path: str) -> bool:
-    """Tell whether the product is unknown and may sum in FP32 at half of the rate."""
+    """Return whether the GPU product is unknown and may sum in FP32 at half of the rate."""
     hardware = case.hardware
     return path == "fp32" and not hardware.is_known and hardware.arch.name in _HALVED
 
 
 def _busy(case: Case, path: str) -> float | None:
-    """Return how busy the pipe of a type is at most: the SM is as busy as its busiest part, where no pipe is known."""
+    """Return the maximum utilization of the pipe of a type: that of the SM, its busiest part, if no pipe is known."""
     if not case.kernel.pipes:
         return case.utilisation.get("sm")
     pipe = _pipe(case, _TYPES[path]) or ""
@@ -257,7 +257,7 @@ def _pipe(case: Case, kind: _Type) -> str | None:
 
 
 def _work(case: Case, path: str) -> float | None:
-    """Return the arithmetic of the peak of plain instructions; of INT8 by its opcodes."""
+    """Return the arithmetic as a fraction of the peak of plain instructions; that of INT8 by its opcodes."""
     if path != "int8":
         return fraction_of_peak(case, path)
     count, cycles = executed(case, _TYPES[path].fused), sm_cycles(case)
@@ -268,9 +268,9 @@ def _work(case: Case, path: str) -> float | None:
 
 
 def _busiest_type(case: Case) -> str | None:
-    """Return the type that most of the arithmetic is of: by opcodes, else by counted work, else by the pipes.
+    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the pipes.
 
-    Where another pipe than those of a type is busier, the kernel is about something else.
+    Return None if the busiest pipe belongs to no type: the kernel then does something else.
     """
     if case.opcodes():
         counts = {path: executed(case, kind.fused) for path, kind in _TYPES.items()}
@@ -285,7 +285,7 @@ def _busiest_type(case: Case) -> str | None:
 
 
 def _is_fused(case: Case, path: str) -> bool:
-    """Tell whether the arithmetic is multiply-adds, as far as it was counted: its pipe is the busiest in any case."""
+    """Return whether the arithmetic is multiply-adds, as far as counted: its pipe is the busiest in any case."""
     kind = _TYPES[path]
     counted = fused_and_alone(case, kind.fused, *kind.alone) if kind.is_counted else None
     if counted is not None:
@@ -295,10 +295,7 @@ def _is_fused(case: Case, path: str) -> bool:
 
 
 def _times(case: Case, path: str) -> dict[str, float]:
-    """Return by tensor path how many times as fast as plain instructions the tensor cores are.
-
-    Sums are as exact as now.
-    """
+    """Return the speed of the tensor cores relative to plain instructions by tensor path, with sums as exact as now."""
     hardware = case.hardware
     rates = hardware.rates if hardware.is_known else hardware.arch.compute
     plain = rates.get(ComputeKey({"int8": "int32", _INT8_IN_FP32: "fp32"}.get(path, path)))
@@ -313,7 +310,7 @@ def _times(case: Case, path: str) -> dict[str, float]:
 
 
 def _is_bound_by_bytes(case: Case, product: _Product) -> bool:
-    """Tell whether DRAM is the busiest memory level and busier than the arithmetic: few rows, or a vector."""
+    """Return whether DRAM is the busiest memory level and busier than the arithmetic: few rows, or a vector."""
     dram = case.needs.get("dram")
     if dram is None or product.use is None or dram <= product.use + TWO_PASSES:
         return False
@@ -321,20 +318,20 @@ def _is_bound_by_bytes(case: Case, product: _Product) -> bool:
 
 
 def _limit(case: Case, product: _Product) -> tuple[str, ...]:
-    """Return the case that says what has to be repaired first; none if the arithmetic is the limit of the kernel.
+    """Return the case of the problem to fix first; nothing if the arithmetic is the limit of the kernel.
 
-    Memory that is as busy as the SM can be all that keeps the SM busy.
+    If memory is as busy as the SM, it alone can keep the SM busy.
     """
     if product.use is None:
         return ("limit-unknown",)
     busiest = _busiest_memory(case)
     known = product.work is not None or bool(case.kernel.pipes)
-    # L1 and shared memory bring the operands of the arithmetic, which tensor cores take in fewer and wider accesses.
+    # L1 and shared memory bring the operands of the arithmetic; tensor cores take them in fewer and wider accesses.
     feeds = busiest == "l1" and product.in_tf32 and known and FMA_WORK.is_reached(product.use)
     margin = TWO_PASSES if known else -TWO_PASSES
     if busiest is not None and not feeds and case.needs[busiest] > product.use + margin:
         return ("l1-busier" if busiest == "l1" else "memory-busier",)
-    # Of a busy SM, arithmetic is one part of several.
+    # Arithmetic is only one part of the work of a busy SM.
     is_enough = (FMA_WORK if known else PIPE_BUSY).is_reached(product.use)
     return () if is_enough else ("little-arithmetic",)
 
@@ -344,9 +341,9 @@ def _busiest_memory(case: Case) -> str | None:
 
 
 def _saving(case: Case, product: _Product) -> Saving | None:
-    """Bound it by the tensor cores' time for the same arithmetic, as far as that was counted.
+    """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was counted.
 
-    Operands reach tensor cores in fewer and wider accesses, so that L1 and the scalar pipes can be relieved altogether.
+    Operands reach tensor cores in fewer and wider accesses, which can relieve L1 and the scalar pipes altogether.
     Larger tiles read operands less often from L2 and DRAM, and inputs of 16 bits are half as wide.
     """
     if product.use is None:
@@ -356,14 +353,14 @@ def _saving(case: Case, product: _Product) -> Saving | None:
     if product.work is not None:
         bound = bound.no_more_than(1.0 - product.work / product.most_times)
     stays = 0.5 if _change(case, product) == "narrower" else 1.0
-    told = product.times["tensor.tf32"] if product.in_tf32 else max(product.times.values())
+    speedup = product.times["tensor.tf32"] if product.in_tf32 else max(product.times.values())
     fraction = min(
-        case.saving({**relieved, "l2": stays, "dram": stays}).fraction, 1.0 - (product.work or product.use) / told
+        case.saving({**relieved, "l2": stays, "dram": stays}).fraction, 1.0 - (product.work or product.use) / speedup
     )
     reuse = "same-operand-reuse"
     assumes = ("tf32-inputs", reuse) if product.in_tf32 else (reuse,)
     if not {"dram", "l2"} & case.needs.keys():
-        # What they need is most of what is left: anything smaller would be named in their place.
+        # Their needs are most of the remaining time: without them, a smaller need would be named in their place.
         bound = replace(bound, remains=())
     return bound.if_held(fraction, *assumes).only_if("same-multiplications-in-these-types")
 
@@ -378,14 +375,14 @@ def _headline(product: _Product) -> tuple[str, ...]:
 
 
 def _rates(product: _Product) -> tuple[tuple[str, float], ...]:
-    """Return the types of inputs of the tensor cores, with how many times as fast they are, the slowest first."""
+    """Return the types of inputs of the tensor cores with their relative speeds, the slowest first."""
     times, names = product.times, product.type.tensor
     ranked = sorted(times, key=lambda path: (times[path], list(names).index(path)))
     return tuple((names[path], times[path]) for path in ranked)
 
 
 def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16", and which GPUs do that."""
+    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16", and of their GPUs."""
     may_be_twice = _may_be_halved(case, product.path)
     yield "least-rates" if may_be_twice else "rates"
     before = None
@@ -399,7 +396,7 @@ def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]
 
 
 def _change(case: Case, product: _Product) -> str:
-    """Return the case of the wording that says which inputs the tensor cores should take."""
+    """Return the case of the wording for the inputs that the tensor cores should take."""
     if product.path != "fp32":
         return product.path
     if has_inputs_of_16_bits(case.kernel.demangled):
@@ -408,30 +405,30 @@ def _change(case: Case, product: _Product) -> str:
 
 
 def _advice(case: Case, product: _Product, change: str) -> Iterator[str]:
-    """Yield the cases that say how, those on PyTorch only if it may have launched the kernel."""
-    is_torchs = _may_be_torchs(case)
+    """Yield the cases of the advice, those on PyTorch only if it may have launched the kernel."""
+    is_pytorch = _may_be_pytorch(case)
     if change == "narrower":
         inputs = [name for name in ("bf16", "fp16") if f"tensor.{name}" in product.times]
         yield from (f"{before}-{name}" for before, name in zip(("if", "or"), inputs, strict=False))
     yield change
     if change == "fp64":
         return
-    if is_torchs:
+    if is_pytorch:
         yield f"{change}-torch"
     yield f"{change}-libraries"
     if change == "narrower":
         has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in case.hardware.rates
         yield "no-faster-tf32" if has_tf32 else "sums-in-fp32"
     if change == "tf32":
-        if is_torchs:
+        if is_pytorch:
             yield "torch-autocast"
         yield "faster-still"
         can_emulate = case.arch.name.startswith("sm_10")
         yield "in-fp32-or-emulated" if can_emulate else "in-fp32"
 
 
-def _may_be_torchs(case: Case) -> bool:
-    """Tell whether PyTorch launched a kernel, or may have: a library's kernels do not tell who calls it."""
+def _may_be_pytorch(case: Case) -> bool:
+    """Return whether PyTorch launched a kernel, or may have: a library's kernels do not show their caller."""
     name, ranges = case.kernel.demangled, case.kernel.ranges
     if case.kernel.operator_flop is not None or operator_name(ranges) or "." in innermost_module(ranges):
         return True

@@ -1,4 +1,4 @@
-"""What a report does not show of a kernel, and the command that would collect it, by the report's own command line."""
+"""The metrics that a report lacks for a kernel, and the command to collect them, from the report's own command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from gpuprof.diagnose.kernel_filter_regex import escaped, telling_expression
+from gpuprof.diagnose.kernel_filter_regex import escaped, unique_expression
 from gpuprof.diagnose.ranking import is_counted
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.ncu_line import VARIABLE, arguments_of, is_ncu, option_at
@@ -20,7 +20,7 @@ from gpuprof.model.surveyed import ONLY_TIMES
 from gpuprof.privacy.texts import clean_text
 
 PROGRAM = "PROGRAM"
-"""Stands for a command line that the report does not keep."""
+"""Placeholder for a command line that the report does not keep."""
 
 _WITH_SOURCES = (2022, 2)
 """The oldest release that was seen to take --import-source."""
@@ -41,7 +41,7 @@ _Option = tuple[str, str | None]
 
 
 class _NcuLine(NamedTuple):
-    """A command line of ncu: its options with their values, and the program; None where that cannot be told."""
+    """A command line of ncu: its options with their values, and the program; None if the program is not clear."""
 
     options: tuple[_Option, ...]
     program: tuple[str, ...] | None
@@ -51,11 +51,11 @@ _UNKNOWN = _NcuLine((), None)
 
 
 Gap = Literal["counters", "costs", "units", "stalls", "pipes"]
-"""What a report lacks of a kernel: all counters, all numbers that show a cost, how busy units and pipes are, stalls."""
+"""Missing data of a kernel: all counters, all numbers that show a cost, utilization of units and pipes, stalls."""
 
 
 def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
-    """Return what the metrics of a kernel do not show and the rules need."""
+    """Return the data that the rules need and the metrics of a kernel lack."""
     source = session.sources[kernel.source]
     if (source.is_survey and not kernel.throughput) or kind_named(source.kind).is_trace:
         return ("counters",)
@@ -76,12 +76,12 @@ def without_counters(kernel: KernelProfile) -> Missing | None:
 
 
 def has_failed(session: Session, kernel: KernelProfile) -> bool:
-    """Tell whether the command that would collect counters of a kernel was tried and failed."""
+    """Return whether the command that would collect counters of a kernel was tried and failed."""
     return all(source.is_survey for source in session.sources) and without_counters(kernel) not in (None, ONLY_TIMES)
 
 
 def command_for_more(session: Session, kernel: KernelProfile) -> str:
-    """Return the command line that collects all that the rules read of a kernel."""
+    """Return the command line that collects all metrics that the rules read of a kernel."""
     source = session.sources[kernel.source]
     if _is_timed_alone(source):
         return _gpuprof_line(session, kernel, source)
@@ -110,31 +110,31 @@ def _is_timed_alone(source: Source) -> bool:
 
 
 def needs_program(command: str) -> bool:
-    """Tell whether a command holds the placeholder of a program."""
+    """Return whether a command contains the placeholder of a program."""
     return command.endswith(f" {PROGRAM}")
 
 
 def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source) -> str:
-    """Return the command that profiles what a survey timed; a trace of its own plans it."""
+    """Return the command that profiles a surveyed kernel; a trace that the user made serves as the survey."""
     line = ["gpuprof", "run"]
     if not source.is_survey and _can_be_named(source.file):
         line += ["--survey", source.file]
     name = parse_name(kernel.demangled).base if kernel is not None else ""
     if kernel is not None and _IDENTIFIER.fullmatch(name):
-        line += ["--kernel", telling_expression(name, kernel.demangled, (other.demangled for other in session.kernels))]
+        line += ["--kernel", unique_expression(name, kernel.demangled, (other.demangled for other in session.kernels))]
     counted_first = sorted(session.sources, key=lambda other: other.is_survey)
     program = next((known for other in counted_first if (known := _program(other.command))), None)
     return f"{shlex.join(line)} -- {shlex.join(program) if program else PROGRAM}"
 
 
 def _can_be_named(file: str) -> bool:
-    """Tell whether a command line can name a source: it is a file, and no pipe that has been read."""
+    """Return whether a command line can name a source: it is a file and not a pipe, which is used up."""
     is_pipe = file == STANDARD_INPUT or file.startswith("/dev/fd/")
     return file.isprintable() and file != "" and not file.startswith("-") and not is_pipe
 
 
 def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[_Option]:
-    """Return the options that select a launch: by its name, or by its place among those that were selected before."""
+    """Return the options that select a launch: by its name, or by its index among the launches selected before."""
     filters = _filters(line)
     beside = [other for other in session.kernels if other.source == kernel.source]
     countable = (
@@ -143,7 +143,7 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
         and len({other.process for other in beside}) == 1
     )
     before = [other for other in beside if other.id < kernel.id]
-    # Where launches are not counted, what selected several kernels before would select the first of them.
+    # If launches are not counted, filters that matched several kernels would select the first of them.
     alike = session.run is None and all(other.name == kernel.name for other in beside)
     if (filters or _skipped(line)) and (countable or alike):
         skip = _skipped(line) + (len(before) if countable else 0)
@@ -152,7 +152,7 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
         namesakes = {other.demangled for other in beside if other.name == kernel.name} - {kernel.demangled}
         filters = []
         if named and namesakes and not countable:
-            expression = telling_expression(kernel.name, kernel.demangled, [other.demangled for other in beside])
+            expression = unique_expression(kernel.name, kernel.demangled, [other.demangled for other in beside])
             option, value = _matching(expression, source)
             filters = [(f"{option}-base", "demangled"), (option, value)]
         elif named:
@@ -172,7 +172,7 @@ def _matching(expression: str, source: Source) -> _Option:
 
 
 def _shell(source: Source, line: _NcuLine, chosen: Sequence[_Option], output: str) -> str:
-    """Return the command for a shell: what it collects, what the program needs, which launches, and the program."""
+    """Return the shell command: collected metrics, options for the program, selected launches, and the program."""
     options: list[_Option] = [("set", "full")]
     if _version(source) >= _WITH_SOURCES:
         options.append(("import-source", "yes"))
@@ -191,13 +191,13 @@ def _argument(name: str, value: str | None) -> Iterator[str]:
 
 
 def _file_name(kernel: KernelProfile) -> str:
-    """Return a file name for a kernel. Clean it before cutting, because a cut token is not recognised."""
+    """Return a file name for a kernel. Clean the name before cutting it, because a cut token is not recognized."""
     name = re.sub(r"[^A-Za-z0-9_.]+", "-", clean_text(kernel.name)).strip("-.")[:_LONGEST_NAME]
     return name or f"kernel-{kernel.id}"
 
 
 def _version(source: Source) -> tuple[int, int]:
-    """Return the release of ncu; of an unknown one, as if it were new."""
+    """Return the release of ncu; a very new one if it is not known."""
     match = re.match(r"(\d{4})\.(\d{1,3})(?!\d)", source.tool_version or "")
     return (int(match[1]), int(match[2])) if match is not None else (9999, 0)
 
@@ -208,7 +208,7 @@ def _skipped(line: _NcuLine) -> int:
 
 
 def _read(command: str | None) -> _NcuLine:
-    """Read a recorded command line. ncu keeps it without quotes; gpuprof keeps it as a shell takes it."""
+    """Parse a recorded command line. ncu records it without quotes, gpuprof with the quotes of a shell."""
     if command is None or len(command) > _LONGEST or not command.isprintable():
         return _UNKNOWN
     arguments = arguments_of(command)
@@ -242,9 +242,9 @@ def _program(command: str | None) -> tuple[str, ...] | None:
 
 
 def _takes_text(program: Sequence[str]) -> bool:
-    """Tell whether a shell or Python is given its program as a text of several words.
+    """Return whether a shell or Python takes its program as a text of several words (`-c`).
 
-    Without quotes nothing tells where that ends.
+    Without quotes the end of that text is not known.
     """
     for place, name in enumerate(program):
         if _INTERPRETER.fullmatch(name) is not None:

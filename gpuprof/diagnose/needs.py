@@ -1,7 +1,7 @@
-"""What the units of a GPU need of a kernel's time: a repair removes the need of some, what the others need stays.
+"""The needs of the units of a GPU as fractions of a kernel's time: a fix removes some of them, the others remain.
 
-A kernel cannot end before the unit that still has most to do is through with it. So the bound of every gain is
-1 − the largest need that remains, of the units that the repair does not relieve and of what it leaves to the others.
+A kernel cannot end before the unit with most remaining work has done it. So the bound of every gain is 1 − the largest
+need that remains: of units that the fix does not relieve, and the rest of those that it relieves in part.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from msgspec.structs import replace
 from gpuprof.model.session import KernelProfile, Pipe, Remaining
 
 LAUNCH_S = 1e-6
-"""The shortest kernel that does nothing takes about this long on any GPU since Volta: no repair makes one shorter."""
+"""The shortest empty kernel takes about this long on any GPU since Volta: no fix makes a kernel shorter."""
 
 LAUNCH_MOST_S = 3e-6
 """Hardly a kernel takes longer to start and to end: 1.2 to 2.9 µs without work on any SM, in kernels of 2.1 to 290 µs
-on an A100 and an H100. What cycles of two passes are apart by, in a long kernel, is no launch.
+on an A100 and an H100. In a long kernel a larger difference comes from the cycles of two passes, not from the launch.
 """
 
 SM, ISSUE, LAUNCH, WORK = "sm", "issue", "launch", "work"
 MEMORY = ("dram", "l2", "l1")
 _BESIDE_SM = (*MEMORY, LAUNCH)
-"""What is no part of the SM's speed of light."""
+"""Units that are not part of the SM's speed of light."""
 ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 """Pipes that run the arithmetic of addresses."""
 _PER_ELAPSED = "_elapsed"
 _SHOWN = 8
-"""How many of the remaining needs a finding keeps."""
+"""Number of remaining needs that a finding keeps."""
 
 UNIT_WORDS = {
     "dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SM", "issue": "the issue slots", "launch": "the launch itself",
@@ -38,15 +38,15 @@ UNIT_WORDS = {
 
 
 def pipe_name(name: str) -> str:
-    """Write the name of an execution pipe: FMA, ALU, but tensor and uniform, which are words."""
+    """Return the name of an execution pipe in capitals (FMA, ALU), except for the words tensor and uniform."""
     return name if name in ("tensor", "uniform") else name.upper()
 
 
 class Saving(Struct, frozen=True):
-    """What a repair saves of a kernel's time, and how far that holds.
+    """The part of a kernel's time that a fix saves, and its conditions.
 
-    `fraction` is of the kernel's time. It is a bound by `remains`, what the units then still need; or smaller, if it
-    holds only while what it `assumes` stays as it is.
+    `fraction` is of the kernel's time. It is bounded by `remains`, the needs of the units after the fix. It is smaller
+    if it is valid only while everything that it `assumes` stays as it is.
     """
 
     fraction: float
@@ -54,30 +54,30 @@ class Saving(Struct, frozen=True):
     assumes: tuple[str, ...] = ()
 
     def if_held(self, fraction: float, *assumes: str) -> Saving:
-        """Return the lesser saving that holds only with something as it is: "same-instructions"."""
+        """Return the smaller saving that is valid only if something stays as it is: "same-instructions"."""
         least = self.no_more_than(fraction)
         return replace(least, assumes=assumes) if least.fraction < self.fraction else self
 
     def only_if(self, *assumes: str) -> Saving:
-        """Return the saving as one that holds only with something as it is, if it does not say so already."""
+        """Return the saving with the condition that something stays as it is, if it has no condition yet."""
         return self if self.assumes else replace(self, assumes=assumes)
 
     def no_more_than(self, fraction: float) -> Saving:
-        """Return the saving under one more upper bound, such as the share of what the repair can touch."""
+        """Return the saving with one more upper bound, such as the share of the time that the fix can affect."""
         return replace(self, fraction=min(self.fraction, max(0.0, fraction)))
 
 
 def saving(needs: Mapping[str, float], relieved: Mapping[str, float]) -> Saving:
-    """Bound what a repair saves. `relieved` says by unit what part of its need stays: 0 where all of it goes."""
+    """Bound the saving of a fix. `relieved` maps a unit to the part of its need that stays: 0 if all of it goes."""
     remains = remaining(needs, relieved)
     rest = remains[0].fraction if remains else 0.0
     return Saving(1.0 - rest, remains)
 
 
 def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tuple[Remaining, ...]:
-    """Return what the units still need, most first; without those that need nothing.
+    """Return the remaining needs of the units, largest first, without those that need nothing.
 
-    The SM's speed of light is that of its busiest part: it only stays where the repair relieves no part of it.
+    The SM's speed of light is that of its busiest part: it stays only if the fix relieves no part of the SM.
     """
     kept = {unit: need * min(1.0, max(0.0, relieved.get(unit, 1.0))) for unit, need in needs.items()}
     if any(unit not in _BESIDE_SM and factor < 1.0 for unit, factor in relieved.items()):
@@ -89,7 +89,7 @@ def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tupl
 def launch_share(duration_s: float, working: float | None) -> float:
     """Return the share of a kernel's time that its launch takes: no SM works then, whatever is changed in the kernel.
 
-    `working` is the share of the elapsed cycles in which SMs work; None where that is not known: the least, then.
+    `working` is the share of the elapsed cycles in which SMs work; if it is None, return the least share.
     """
     idle = 0.0 if working is None else min(1.0 - working, LAUNCH_MOST_S / duration_s)
     return min(1.0, max(idle, LAUNCH_S / duration_s))
@@ -101,11 +101,11 @@ def needs_of(
     active: float | None,
     busiest: float | None = None,
 ) -> dict[str, float]:
-    """Return which fraction of its elapsed time each unit needs; what was not collected is left out.
+    """Return the fraction of the elapsed time that each unit needs, without units that were not collected.
 
-    `l1` is the busy fraction of L1 with the load/store unit before it. `active` is the share of the elapsed cycles in
-    which an average SM had work: what a metric tells of active cycles counts for so much of the time; unknown, nothing.
-    `busiest` is that share of the busiest SM, where nothing but the launch keeps it from work.
+    `l1` is the utilization of L1 with the load/store unit before it. `active` is the share of the elapsed cycles in
+    which an average SM had work: it scales metrics of active cycles, which are left out if it is None. `busiest` is
+    that share of the busiest SM, which only the launch keeps from work.
     """
     needs: dict[str, float | None] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
     needs.pop("memory", None)
@@ -121,16 +121,16 @@ def needs_of(
 
 
 def need_of_pipe(pipe: Pipe, active: float | None) -> float | None:
-    """Return which part of the elapsed time a pipe needs; None where its metric and `active` do not tell that."""
+    """Return the fraction of the elapsed time that a pipe needs; None if its metric needs `active`, which is None."""
     if pipe.metric.endswith(_PER_ELAPSED):
         return pipe.fraction
     return pipe.fraction * active if active is not None else None
 
 
 def together(findings: Iterable[tuple[Remaining, ...]]) -> float:
-    """Return the largest need that remains once several repairs are done: of each unit, the least that any leaves.
+    """Return the largest need that remains after several fixes: for each unit, the least that any of them leaves.
 
-    A unit that one of them does not name is one that it leaves with hardly anything.
+    A unit that a fix does not list needs hardly anything after it.
     """
     lists = [{item.unit: item.fraction for item in remains} for remains in findings]
     if not lists:

@@ -1,4 +1,4 @@
-"""The rules on what a GPU does while no kernel computes: copies, communication, and waits for other ranks."""
+"""The rules on a GPU's time without computation: copies, communication, and waits for other ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TO_DEVICE, _TO_HOST, _, _BETWEEN_PEERS, _ = DIRECTIONS
 _WAITS = "waits"
 _CopyKind = tuple[str, str | None]
 _OfGpu = tuple[DeviceTimeline, Copies | Communication, float]
-"""What a GPU did, and how long nothing else ran beside it."""
+"""A GPU's copies or communication, and the time in which nothing else ran beside them."""
 
 
 _PREFETCH = ("prefetch", ("prefetch",))
@@ -36,13 +36,13 @@ _CHANGES: dict[_CopyKind, tuple[str, tuple[str, ...]]] = {
     (_TO_HOST, UNIFIED): _PREFETCH,
     (_BETWEEN_PEERS, None): ("between-gpus", ("between-gpus",)),
 }
-"""The cases of what to change, and how, by direction and memory; None is all other memory."""
+"""The cases of the change and of the advice by direction and memory; None is all other memory."""
 
 
 def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
-    """Return what no kernel runs beside, each on the GPU with most of it, by the number of its kernel.
+    """Return copies and communication not overlapped by any kernel, each for the worst GPU, by the number of a kernel.
 
-    Of communication, waits for other ranks are apart from the rest, if they are known.
+    Waits for other ranks are separate from the rest of communication, if they are known.
     """
     done: dict[_CopyKind | str, list[_OfGpu]] = {}
     for device in session.timeline.devices if session.timeline is not None else ():
@@ -67,7 +67,7 @@ def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
 
 
 def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None:
-    """Return what is exposed longest of what GPUs did of one kind, where that is enough; None where it is not."""
+    """Return the longest exposed time of one kind on any GPU; None if it is too short to report."""
     devices = session.timeline.devices if session.timeline is not None else ()
     device, done, time_s = max(of_gpus, key=lambda entry: (_is_enough(entry[0], entry[2]), entry[2]))
     if not _is_enough(device, time_s):
@@ -84,7 +84,7 @@ def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None
 
 
 def _awaited(session: Session) -> tuple[int, float] | None:
-    """Return the rank that others waited for longest, and the part of all waits that is."""
+    """Return the rank that others waited for longest, and its part of all waits."""
     devices = session.timeline.devices if session.timeline is not None else ()
     waits = [
         (device.communication.awaited_s or 0.0, rank)
@@ -99,8 +99,9 @@ def _awaited(session: Session) -> tuple[int, float] | None:
 
 
 def _representative(session: Session, exposed: Exposed) -> KernelProfile | None:
-    """Return the kernel that takes most time of those on a GPU, or of those that communicate there."""
-    exchanges, place = isinstance(exposed.done, Communication), (exposed.device.source, exposed.device.device)
+    """Return the longest kernel of a GPU, or of its kernels that communicate."""
+    exchanges = isinstance(exposed.done, Communication)
+    place = (exposed.device.source, exposed.device.device)
     kernels = [kernel for kernel in session.kernels if not exchanges or kernel.kind == COMMUNICATION]
     here = [kernel for kernel in kernels if (kernel.source, kernel.device) == place]
     return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0, default=None)
@@ -156,7 +157,7 @@ def _copied(exposed: Exposed, copies: Copies) -> Iterator[str]:
 
 
 def _why_copies_cost(exposed: Exposed, copies: Copies, link: Fact | None) -> Iterator[str]:
-    """Yield the cases of why: overlap hides no more than the time of kernels, and the rate may be that of the link."""
+    """Yield the reasons: overlap hides no more than the time of kernels, and the link may limit the rate."""
     yield "main"
     if exposed.device.kernel_s < exposed.time_s:
         yield "few-kernels"
@@ -175,7 +176,7 @@ def _exposed_communication(case: Case) -> Findings:
             case,
             exposed,
             Cases(
-                headline=("name", gpu_case(exposed), "exposed", _of_its(exposed, talk)),
+                headline=("name", gpu_case(exposed), "exposed", _part_case(exposed, talk)),
                 why=(why, *_of_all(exposed)),
             ),
         )
@@ -187,13 +188,13 @@ def _waits_for_ranks(case: Case) -> Findings:
         if not isinstance(talk, Communication) or exposed.awaited is None:
             continue
         rank, part = exposed.awaited
-        least = _of_a_straggler(exposed.gpus)
+        least = _straggler_percent(exposed.gpus)
         whose = "one-rank" if 100 * part >= least else "any-rank"
         yield _finding(
             case,
             exposed,
             Cases(
-                headline=("name", gpu_case(exposed), "waits", _of_its(exposed, talk), whose),
+                headline=("name", gpu_case(exposed), "waits", _part_case(exposed, talk), whose),
                 why=(*MAIN, *_of_all(exposed)),
                 action=(whose,),
                 advice=(whose,),
@@ -204,14 +205,14 @@ def _waits_for_ranks(case: Case) -> Findings:
         )
 
 
-def _of_a_straggler(ranks: int) -> float:
-    """Return what share of the waits of so many ranks is for one that is slower than the others."""
+def _straggler_percent(ranks: int) -> float:
+    """Return the least percentage of all waits for one rank, among so many, that makes it a straggler."""
     even = 100 / ranks
     return even + STRAGGLER.value / 100 * (100 - even)
 
 
-def _of_its(exposed: Exposed, talk: Communication) -> str:
-    """Return the case of how much of its communication that is: all, if both times read the same."""
+def _part_case(exposed: Exposed, talk: Communication) -> str:
+    """Return the case for the part of the communication: all of it, if both times are equal as printed."""
     if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s"):
         return "shared/all-communication"
     return "shared/of-communication"
@@ -248,7 +249,7 @@ def _finding(
         labels=(*gpu_labels(exposed), *labels),
         confidence="inferred",
         gain_of_run=exposed.share,
-        # No kernel copies, and those that communicate are one of their own.
+        # Copies belong to no kernel; communication has kernels of its own.
         everywhere=isinstance(done, Copies),
         evidence=(
             EXPOSED_SHARE.evidence(100 * exposed.time_s / span_s),

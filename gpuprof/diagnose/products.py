@@ -1,4 +1,4 @@
-"""What tells that a kernel multiplies matrices without its name: outer products of loaded values in its hot code.
+"""Detection of matrix products by code, without a name: outer products of loaded values in the hot code.
 
 In a step of a matrix product every value of one operand meets every value of the other, each pair in a sum of its own.
 A filter, a stencil or the chain of a polynomial adds several pairs to one sum; a product of a matrix and a vector uses
@@ -20,14 +20,14 @@ from gpuprof.diagnose.case import EXECUTED, summed
 from gpuprof.model.recorded import ProfiledInstruction
 
 MULTIPLY_ADDS = {"FFMA": "fp32", "HFMA2": "fp16", "DFMA": "fp64", "IDP": "int8"}
-"""What multiplies and adds by type of the inputs: `IDP.4A` four pairs of 8 bits, `HFMA2` two pairs of 16 bits."""
+"""Multiply-add opcodes and the type of their inputs: `IDP.4A` takes four pairs of 8 bits, `HFMA2` two of 16 bits."""
 _OTHER_ARITHMETIC = ("FADD", "FMUL", "HADD2", "HMUL2", "DADD", "DMUL", "MUFU", "FFMA", "HFMA2", "DFMA", "IDP")
 _HOT = 0.5
 """Instructions that run at least half as often as the most frequent multiply-add belong to its loop."""
 _LEAST_SIDE = 2
 _BACK = 4
-"""How many moves and conversions there are at most between a load and the multiplication: widening two packed values
-takes up to three."""
+"""Maximum number of moves and conversions between a load and the multiplication: widening two packed values takes up
+to three."""
 
 _REGISTER = re.compile(r"^[-|~!]*(R\d{1,4})(?:\.reuse)?((?:\.\w+)*)\|?$")
 _LOADS = re.compile(r"^(?:LD|LDG|LDS|LDSM|SHFL)\b")
@@ -37,9 +37,9 @@ _MOVES = re.compile(
 
 
 class Value(NamedTuple):
-    """What a register holds between two writes: the write by its place in the hot code, None for before it.
+    """The value of a register between two writes. `written_at` is the index of the write in the hot code; None: before.
 
-    `half` tells the halves of a packed register apart.
+    `half` distinguishes the halves of a packed register.
     """
 
     register: str
@@ -48,17 +48,17 @@ class Value(NamedTuple):
 
 
 class OuterProducts(NamedTuple):
-    """Which share of the arithmetic of the hot code is part of outer products, and of which type most of those are."""
+    """The share of the arithmetic of the hot code that is part of outer products, and the type of most of these."""
 
     path: str
     share: float
 
 
 class _Step(Struct, frozen=True, kw_only=True, eq=False):
-    """What an instruction has to do with products. `path`: the type that it multiplies and adds; None: no other does.
+    """The role of an instruction in products. `path`: the type that it multiplies and adds; None if it does not.
 
-    `factors` are the registers and halves that it multiplies, `to` the one that it adds to; None: something else.
-    An instruction has one of these, however often it is asked for, so that they are compared as they are.
+    `factors` are the registers and halves that it multiplies, `to` the register that it adds to; None for other
+    operands. Each instruction has one cached step, so steps are compared by identity.
     """
 
     opcode: str
@@ -72,17 +72,17 @@ class _Step(Struct, frozen=True, kw_only=True, eq=False):
 
 
 _Counted = tuple[_Step, float]
-"""An instruction, and how often it runs."""
+"""An instruction and its number of executions."""
 
 
 def outer_products(code: Sequence[ProfiledInstruction]) -> OuterProducts | None:
-    """Return what the hot code multiplies and how much of it as outer products; None where the code is not known."""
+    """Return the type and share of outer products in the hot code; None if the code is not known."""
     steps = ((_step_of(profiled.sass), profiled.counts.get(EXECUTED, 0.0)) for profiled in code)
     return _of_hot([(step, count) for step, count in steps if step is not None])
 
 
 def outer_products_of_loop(loop: Iterable[Instruction]) -> OuterProducts | None:
-    """Return the same of the instructions of an innermost loop, all of which run equally often."""
+    """Return the same for the instructions of an innermost loop, which all run equally often."""
     return _of_hot([(_step(instruction.operation), 1.0) for instruction in loop if not instruction.idle])
 
 
@@ -130,9 +130,9 @@ class _Sum(Struct, frozen=True):
 
 
 def _sums(hot: Sequence[_Step]) -> dict[int, _Sum]:
-    """Return the multiply-adds whose factors are loaded in the hot code, by their place in it.
+    """Return the multiply-adds whose factors are loaded in the hot code, by their index in it.
 
-    What is read before it is written was written at the end of the loop's last round.
+    A value that is read before it is written comes from the loop's previous round.
     """
     now = {register: at for at, step in enumerate(hot) for register in step.destinations}
     moved: dict[int, list[int | None]] = {}
@@ -157,7 +157,7 @@ def _sums(hot: Sequence[_Step]) -> dict[int, _Sum]:
 
 
 def _is_loaded(written_at: int | None, hot: Sequence[_Step], moved: Mapping[int, Sequence[int | None]]) -> bool:
-    """Tell whether a value comes from a load of the hot code, with moves and conversions between."""
+    """Return whether a value comes from a load of the hot code, directly or by moves and conversions."""
     places = {written_at}
     for _ in range(_BACK + 1):
         if any(at is not None and hot[at].is_load for at in places):
@@ -168,9 +168,9 @@ def _is_loaded(written_at: int | None, hot: Sequence[_Step], moved: Mapping[int,
 
 @lru_cache(maxsize=256)
 def _in_outer_products(hot: tuple[_Step, ...]) -> tuple[int, ...]:
-    """Return the places of those multiply-adds in which two sets of values meet completely, each pair in its own sum.
+    """Return the indices of multiply-adds that pair all values of two sets, each pair in its own sum.
 
-    Launches of a kernel mostly have the same hot code.
+    The result is cached: launches of a kernel mostly have the same hot code.
     """
     return tuple(_complete(_sums(hot)))
 
@@ -200,7 +200,7 @@ def _complete(sums: dict[int, _Sum]) -> Iterator[int]:
 
 
 def _two_sides(start: Value, neighbours: Mapping[Value, set[Value]]) -> tuple[set[Value], set[Value]]:
-    """Return the values an even and an odd number of pairs away: with some in both if pairs have no two sides."""
+    """Return the values an even and an odd number of pairs away; some are in both if the pairs are not bipartite."""
     sides = set[Value](), set[Value]()
     queue = [(start, 0)]
     while queue:

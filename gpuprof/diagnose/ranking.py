@@ -1,4 +1,4 @@
-"""The order of a kernel's findings: causes by what they gain, then what it runs into, then what these bring about."""
+"""The order of a kernel's findings: defects by their gain, then limits, then symptoms."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding
 
 _NEAR_ROOF = 1.5
-"""A kernel near its roof is told so before its small findings, and after anything of medium severity."""
+"""Rank of a limit of severity "info" (near the roof): before small findings, after any of medium severity."""
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort a kernel's findings, most important first; what another finding explains stands behind all others."""
+    """Sort a kernel's findings, most important first; those that another finding explains come last."""
     return tuple(sorted(findings, key=_importance))
 
 
 def numbered(findings: Sequence[Finding], kernel: int) -> list[Finding]:
-    """Give findings their ids: "3.tail-effect", and "3.load-imbalance.2" where a rule speaks again."""
+    """Give findings their ids: "3.tail-effect", and "3.load-imbalance.2" for another finding of a rule."""
     names = unique(finding.rule for finding in findings)
     return [replace(finding, id=f"{kernel}.{name}") for finding, name in zip(findings, names, strict=True)]
 
 
 def unique(names: Iterable[str]) -> Iterator[str]:
-    """Yield names, with a number behind those that come again: "tail-effect", "tail-effect.2"."""
+    """Yield names, with a number after repeated ones: "tail-effect", "tail-effect.2"."""
     times: Counter[str] = Counter()
     for name in names:
         times[name] += 1
@@ -36,19 +36,19 @@ def unique(names: Iterable[str]) -> Iterator[str]:
 
 
 def about(finding: Finding) -> str:
-    """Return what kind of statement a finding is: a defect, a limit or a symptom."""
+    """Return the kind of a finding: "defect", "limit" or "symptom"."""
     rule = rule_named(finding.rule)
     return rule.kind if rule is not None else "defect"
 
 
 def is_counted(finding: Finding) -> bool:
-    """Tell whether a finding rests on counts alone: what it costs is not known."""
+    """Return whether a finding rests on counts alone: its cost is not known."""
     rule = rule_named(finding.rule)
     return finding.gain_kernel is None and rule is not None and not rule.by_times and rule.kind != "symptom"
 
 
 _KINDS = ("defect", "limit", "symptom")
-"""What can be fixed, what the kernel runs into because of it or without it, and what its warps then wait for."""
+"""Problems to fix, limits that the kernel reaches with or without them, and the waits of its warps that result."""
 
 
 def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, float]:

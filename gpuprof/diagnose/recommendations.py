@@ -1,4 +1,4 @@
-"""What to change first over all kernels: each change once, however many kernels it helps, the most worthwhile first."""
+"""The recommended changes over all kernels: each change once for all kernels that it helps, most worthwhile first."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gpuprof.model.session import Finding, KernelProfile, Recommendation
 Member = tuple[KernelProfile, Finding]
 
 _LEAST_OF_RUN = 0.005
-"""A change that saves less of the run is left to its kernel."""
+"""A change that saves less of the run is only reported with its kernel."""
 _ROUNDING = 1e-9
-"""What shares of a kernel's time may differ by when they are added in another order."""
+"""Rounding error of sums of a kernel's shares of time."""
 
 
 def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tuple[Recommendation, ...]:
-    """Return the changes that are worth their while; guesses come after all others, set-up kernels last.
+    """Return the worthwhile changes; guesses come after all others, set-up kernels last.
 
     `busy` is the part of the run that its kernels take.
 
-    Without durations nothing is known of the run: those come by what they gain of their kernel, and the launch of a
-    small one is left to it.
+    Without durations the gain of the run is not known: rank changes by the gain of their kernel, and leave out findings
+    on the launch of a small one.
     """
     set_up = set_up_kernels(kernels)
     made = [_recommendation(group, set_up) for group in _groups(kernels, set_up)]
@@ -42,9 +42,10 @@ def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tupl
 
 
 def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterable[list[Member]]:
-    """Group the findings by what is to be changed, that of the largest gain first in each group.
+    """Group the findings by the change that they need, the largest gain first in each group.
 
-    Guesses are groups of their own, as are set-up kernels: what is measured of one kernel may be a guess of another.
+    Guesses and set-up kernels have groups of their own: a finding can be measured for one kernel and a guess for
+    another.
     """
     groups: dict[tuple[str, tuple[str, ...], bool, bool], list[Member]] = {}
     small = small_and_untimed(kernels)
@@ -52,7 +53,8 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterabl
         for finding in kernel.findings:
             if not is_recommendation(kernel, finding) or (kernel.id in small and is_of_launch_alone(finding)):
                 continue
-            is_guess, sets_up = finding.confidence == "guess", _only_sets_up(kernel, finding, set_up)
+            is_guess = finding.confidence == "guess"
+            sets_up = _only_sets_up(kernel, finding, set_up)
             key = (finding.rule, finding.cases.action, is_guess, sets_up)
             groups.setdefault(key, []).append((kernel, finding))
     for members in groups.values():
@@ -60,15 +62,15 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterabl
 
 
 def _only_sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
-    """Tell whether a finding is of a kernel that only sets up; one on the run is told of a kernel, and not of it."""
+    """Return whether a finding is about a kernel that only sets up; a finding on the run is not about its kernel."""
     return kernel.id in set_up and not is_of_run(finding)
 
 
 def is_recommendation(kernel: KernelProfile, finding: Finding) -> bool:
-    """Tell whether a finding is something to change: it gains, nothing else explains it, and no defect comes before.
+    """Return whether a finding is worth a change: it has a gain, nothing else explains it, and no defect outweighs it.
 
-    A limit or symptom of a kernel with a defect of medium or high severity, no less severe and of at least half its
-    gain, changes when that is fixed.
+    A limit or symptom changes when a defect of the same kernel is fixed, if the defect is of medium or high severity,
+    no less severe than it, and has at least half its gain.
     """
     if finding.severity == "info" or finding.cause is not None:
         return False
@@ -87,7 +89,7 @@ def _outweighs(defect: Finding, finding: Finding) -> bool:
 
 def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recommendation:
     first = members[0][1]
-    # Two findings of one kernel with the same change are of the same time: the larger counts.
+    # Two findings of one kernel with the same change save the same time: the larger counts.
     totals: dict[int, float] = {}
     for kernel, finding in members:
         if finding.gain_total is not None:
@@ -113,11 +115,11 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
 
 
 def _rank(item: Recommendation, by_id: Mapping[str, Member]) -> tuple[bool, bool, bool, bool, float]:
-    """What voids all else comes first of its sort: after it there is another program to judge."""
+    """Return the sort key. Findings that invalidate others come first of their sort: they change the program."""
     gain = item.gain_total if item.gain_total is not None else _gain(by_id[item.findings[0]][1])
     rule = rule_named(item.rule)
-    voids = rule is not None and rule.invalidates
-    return item.set_up, item.confidence == "guess", not voids, item.gain_total is None, -gain
+    invalidates = rule is not None and rule.invalidates
+    return item.set_up, item.confidence == "guess", not invalidates, item.gain_total is None, -gain
 
 
 def _gain(finding: Finding) -> float:
@@ -127,11 +129,12 @@ def _gain(finding: Finding) -> float:
 def _after_those_before(
     items: Iterable[Recommendation], by_id: Mapping[str, Member], busy: float
 ) -> Iterable[Recommendation]:
-    """Add what each still saves once those before it are done: changes of one kernel overlap."""
+    """Add the saving that each change still has after those before it: changes of one kernel overlap."""
     done: dict[int, list[Finding]] = {}
     saved: dict[int, float] = {}
     for item in items:
-        after, counted = 0.0, set[int]()
+        after = 0.0
+        counted = set[int]()
         for name in item.findings:
             kernel, finding = by_id[name]
             if kernel.id in counted:
@@ -149,7 +152,7 @@ def _after_those_before(
 
 
 def _still_saved(finding: Finding, before: Sequence[Finding], saved: float) -> float:
-    """Return the part of its kernel's time that a change still saves after others that saved so much, all perfect."""
+    """Return the part of a kernel's time that a change still saves after perfect other changes that saved `saved`."""
     floor = together([other.remains for other in (*before, finding)])
     left = 1.0 - saved - floor
     return min(finding.gain_kernel or 0.0, left) if left > _ROUNDING else 0.0

@@ -1,9 +1,9 @@
-"""The rule on reductions that go through shared memory with a barrier a step, where registers and shuffles do.
+"""The rule on reductions in shared memory with a barrier per step, which registers and shuffles can do.
 
 A step of such a tree loads two values from shared memory, combines them and stores the result, and all threads wait at
-a barrier before the next one. Of n steps the first takes half of the threads and each one half of those before it: on
-average 1 in n adds at a step. Scans, transforms and stencils load, combine and store, too, but with all threads, or
-move values as they are.
+a barrier before the next step. The first of n steps uses half of the threads, and each later one half of those of the
+step before: on average 1 thread in n adds at a step. Scans, transforms and stencils load, combine and store, too, but
+with all threads, or they move values unchanged.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _COMBINING = (
     "FADD", "FMNMX", "FSEL", "DADD", "DMNMX", "IADD", "IADD3", "VIADD", "IMNMX", "VIMNMX", "LOP3", "SEL", "HADD2",
     "HMNMX2",
 )  # fmt: skip
-"""Opcodes that put two values together, as sums, extremes and logic do; products mostly scale by a pivot or a sum."""
+"""Opcodes that combine two values: sums, extremes and logic; products mostly scale by a pivot or a sum."""
 _COPYING = ("MOV", "IMAD.MOV", "IMAD.U32")
 _BETWEEN_LANES = ("SHFL", "REDUX", "CREDUX")
 _THREADS = "thread_inst_executed_true"
-"""Threads that executed an instruction and were not predicated off, by its address."""
+"""Threads that executed an instruction and were not predicated off, by the address of the instruction."""
 _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
-"""Opcodes that fill, update or read shared memory another way: then few stores tell nothing."""
+"""Opcodes that fill, update or read shared memory in another way: few stores then show nothing."""
 _LATER = 24
-"""So many instructions after its store a step has its barrier at the latest."""
+"""Maximum number of instructions from the store of a step to its barrier."""
 _ACCESSES = (
     "smsp__sass_inst_executed_op_shared_{}.sum",
     "sm__sass_inst_executed_op_shared_{}.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
 )
-"""Accesses of shared memory by warps, and the passes that they take: as many where none conflict."""
+"""Accesses of shared memory by warps, and their passes, which are as many if none conflict."""
 _AS_PRINTED = 0.005
-"""What a count can be off by that was printed as a rate, to three digits or more."""
+"""Relative error of a count that was printed as a rate, with three digits or more."""
 _LEAST_WARPS = 8
-"""In smaller blocks a tree stores as often as kernels do whose warps all store 3, 4 or 6 times."""
+"""In smaller blocks a tree has as many stores as kernels whose warps all store 3, 4 or 6 times."""
 
 
 def _reduction(case: Case) -> Iterator[Finding]:
@@ -80,7 +80,7 @@ def _reduction(case: Case) -> Iterator[Finding]:
 
 
 def _tree_without_waits(case: Case) -> Iterator[Finding]:
-    """Yield a finding if shared memory is accessed as a tree does and the report has no times."""
+    """Yield a finding if the counts of accesses of shared memory are those of a tree and the report has no times."""
     warps, blocks = case.warps_per_block, case.blocks
     if case.busiest_need is not None or not warps or not blocks:
         return
@@ -104,17 +104,18 @@ def _tree_without_waits(case: Case) -> Iterator[Finding]:
 
 
 def _count(case: Case, name: str) -> float:
-    """Return a sum, where only its rate was collected as the rate times the duration; 0 if neither was."""
+    """Return a sum, or its rate times the duration if only the rate was collected; 0 if neither was."""
     rate = case.number(f"{name}.per_second") or 0.0
     return case.number(name) or rate * (case.kernel.duration_s or 0.0)
 
 
 def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
-    """Tell whether a block of so many warps accesses shared memory as often as a tree does over all of its threads.
+    """Return whether a block accesses shared memory as often as a tree over all of its threads.
 
-    All warps store once. Then half of the threads do at each step, down to one thread: consecutive ones are in half
-    as many warps down to one warp, which five more steps take; every second, fourth and so on are in all warps for
-    the first five steps. A step loads one value or two before it stores; nobody, one warp or all load the result.
+    First all warps store once. At each step half of the threads of the step before store, down to one thread.
+    Consecutive threads are in half as many warps at each step, down to one warp, which takes five more steps. Every
+    second, fourth and so on thread are in all warps for the first five steps. A step loads one or two values before it
+    stores. At the end no warp, one or all load the result.
     """
     if warps < _LEAST_WARPS or warps & (warps - 1):
         return False
@@ -130,9 +131,9 @@ def _is_about(counted: float, expected: int) -> bool:
 
 
 class _Tree(Struct, frozen=True):
-    """A reduction in shared memory: how many threads add at a step, and which part of all waits is its own.
+    """A reduction in shared memory: the fraction of threads that add at a step, and its part of all waits.
 
-    `barriers` and `accesses` are its part of all barriers and of all loads from shared memory that were executed.
+    `barriers` and `accesses` are its part of all executed barriers and of all executed loads from shared memory.
     """
 
     metric: str
@@ -145,7 +146,7 @@ class _Tree(Struct, frozen=True):
 
 
 class TreeStep(Struct, frozen=True):
-    """A store to shared memory of what was combined from values loaded there, those loads, and the barrier behind."""
+    """A store to shared memory of a value combined from values loaded there, these loads, and the next barrier."""
 
     store: int
     barrier: int
@@ -154,9 +155,9 @@ class TreeStep(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
-    """Return the steps of reductions in SASS; none where values are also stored as they were loaded, or shuffled.
+    """Return the steps of reductions in SASS; none if values are also stored as they were loaded, or shuffled.
 
-    The code is read from its first instruction to its last, whatever it jumps to: a step is a straight line.
+    The code is read from its first instruction to its last and jumps are ignored: a step is straight-line code.
     """
     loaded: dict[str, frozenset[int]] = {}
     combined: dict[str, frozenset[int]] = {}
@@ -177,7 +178,8 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
             if values & combined.keys():
                 stores.append((place, _origins(values, combined)))
         else:
-            results, read = set(written(instruction)), set(_values(sources(instruction), opcode))
+            results = set(written(instruction))
+            read = set(_values(sources(instruction), opcode))
             is_copy = opcode.startswith(_COPYING)
             of_loaded, of_combined = _origins(read, loaded), _origins(read, combined)
             for register in results:
@@ -192,19 +194,19 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
 
 
 def _origins(registers: Iterable[str], loads: Mapping[str, frozenset[int]]) -> frozenset[int]:
-    """Return the places of the loads that these registers come from."""
+    """Return the indices of the loads that these registers come from."""
     return frozenset[int]().union(*(loads[register] for register in registers if register in loads))
 
 
 def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
-    """Yield the registers whose values are read, all that a wide one stands for; those of addresses are left out."""
+    """Yield the registers whose values are read, all parts of wide ones; registers of addresses are left out."""
     for operand in operands:
         if "[" not in operand:
             yield from (each for name in named(operand) for each in registers_of(name, opcode))
 
 
 def _tree_in_code(case: Case) -> _Tree | None:
-    """Return the tree that the code shows, if few of the threads at its barriers have anything to add."""
+    """Return the tree in the code, if few of the threads at its barriers have anything to add."""
     steps = steps_of(case.sass)
     if not steps:
         return None
@@ -214,7 +216,8 @@ def _tree_in_code(case: Case) -> _Tree | None:
     barriers = [instruction for instruction in case.code if opcode_of(instruction.sass).startswith("BAR")]
     counted = {instruction.pc: instruction.counts.get(EXECUTED, 0.0) for instruction in barriers}
     own = {case.code[step.barrier].pc for step in steps}
-    executed, total = sum(counted[pc] for pc in own), sum(counted.values())
+    executed = sum(counted[pc] for pc in own)
+    total = sum(counted.values())
     passed = executed / case.warps if executed and case.warps else None
     if adding is None or 100 * adding > ADDING.value or (passed is not None and passed < STEPS.value):
         return None
@@ -230,32 +233,37 @@ def _tree_in_code(case: Case) -> _Tree | None:
 
 
 def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
-    """Return how many threads took part in the steps of those that came to their barriers; None where not counted.
+    """Return the fraction of threads at the barriers that took part in the steps; None if they were not counted.
 
-    A thread that loads two values takes part, whether it stores what became of them or, by chance, not.
+    A thread that loads two values takes part even if, by chance, it does not store the result.
     """
     threads = case.metrics.instances(_THREADS)
     if not threads:
         return None
     count = [threads.get(instruction.pc, 0.0) for instruction in case.code]
-    came = sum(count[step.barrier] for step in steps)
+    arrived = sum(count[step.barrier] for step in steps)
     took_part = sum(max(count[step.store], min((count[at] for at in step.loads), default=0.0)) for step in steps)
-    return took_part / came if came else None
+    return took_part / arrived if arrived else None
 
 
 def _adding_by_opcodes(case: Case) -> float | None:
-    """Return all stores to shared memory over all passes of a barrier, in threads; a step loads two values a store."""
+    """Return stores to shared memory ÷ passes of a barrier, in threads; None unless a store has 0.5 to 3 loads.
+
+    A step of a tree has about two.
+    """
     threads = opcode_counts(case, THREAD_OPCODES)
-    loads, stores, came = (threads.get(name, 0.0) for name in ("LDS", "STS", "BAR"))
-    if came <= 0 or stores <= 0 or not stores / 2 <= loads <= 3 * stores:
+    loads, stores, arrived = (threads.get(name, 0.0) for name in ("LDS", "STS", "BAR"))
+    if arrived <= 0 or stores <= 0 or not stores / 2 <= loads <= 3 * stores:
         return None
-    return stores / came
+    return stores / arrived
 
 
 def _tree_in_opcodes(case: Case) -> _Tree | None:
-    """Return the tree that opcodes alone let one guess: many barriers, few stores, and as many loads as stores."""
+    """Return a guess of a tree by opcodes alone: many barriers, few stores, and a like number of loads."""
     executed, threads = opcode_counts(case), opcode_counts(case, THREAD_OPCODES)
-    adding, barriers, all_executed = _adding_by_opcodes(case), executed.get("BAR", 0.0), sum(executed.values())
+    adding = _adding_by_opcodes(case)
+    barriers = executed.get("BAR", 0.0)
+    all_executed = sum(executed.values())
     if adding is None or not barriers or 100 * barriers < BARRIERS.value * all_executed:
         return None
     if any(threads.get(name) for name in (*_BETWEEN_LANES, *_OTHER_WAYS)):

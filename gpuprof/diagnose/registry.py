@@ -1,4 +1,4 @@
-"""All rules: what a kernel runs into, what is wrong with it, and what is told only where nothing else explains it."""
+"""All rules: limits, defects, and symptoms that are reported only if nothing else explains them."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def rule_named(rule_id: str) -> Rule | None:
 
 
 def is_of_run(finding: Finding) -> bool:
-    """Tell whether a finding speaks of the run on a timeline: of the kernel that it is told of it says nothing."""
+    """Return whether a finding is about the run on a timeline, and not about the kernel that has it."""
     rule = rule_named(finding.rule)
     return rule is not None and rule.of_run

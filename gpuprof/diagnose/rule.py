@@ -1,4 +1,4 @@
-"""What a rule is: a question to one kernel, its thresholds, and how its gain is bounded."""
+"""The definition of a rule: a check of one kernel, its thresholds, and the bound of its gain."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuprof.model.findings import MAIN, Amount, CaseName, Cases, Label
 from gpuprof.model.session import Evidence, Finding, Location
 
 HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
-"""Least gain for the kernel of a severity: a fifth, a tenth, and what repeated runs can still tell from noise."""
+"""Least gain for the kernel of a severity: a fifth, a tenth, and the least that repeated runs separate from noise."""
 
 
 class Threshold(Struct, frozen=True):
-    """A number that a rule compares with, and its unit. The wording of the rule has by `name` why it is that number."""
+    """A number that a rule compares with, and its unit. The wording of the rule has the reason under `name`."""
 
     name: str
     value: float
@@ -28,11 +28,11 @@ class Threshold(Struct, frozen=True):
     reason: str = ""
 
     def is_reached(self, share: float | None) -> bool:
-        """Return whether a share, as a fraction of 1, is known and reaches so many percent."""
+        """Return whether a share, as a fraction of 1, is known and reaches the threshold in percent."""
         return share is not None and 100 * share >= self.value
 
     def evidence(self, value: float, role: str = "", *of: str, metric: str = "") -> Evidence:
-        """Return a value in the unit of this threshold and compared with it; by default the threshold is its role."""
+        """Return evidence: a value in the unit of this threshold, compared with it. Its default role is `name`."""
         return Evidence(metric, float(value), self.unit, self.value, role=role or self.name, of=of)
 
 
@@ -42,28 +42,30 @@ def percent(name: str, value: float, reason: str = "") -> Threshold:
 
 
 def context(role: str, value: float | None, unit: str, *of: str, metric: str = "") -> tuple[Evidence, ...]:
-    """Return a value that is compared with nothing as evidence; nothing if it is not known."""
+    """Return a value as evidence without a threshold; nothing if it is not known."""
     return (Evidence(metric, float(value), unit, None, role=role, of=of),) if value is not None else ()
 
 
 def amounts_of(unit: str = "fraction", /, **values: float | None) -> tuple[Amount, ...]:
-    """Return numbers of one unit by their names in the wording; what is not known is left out."""
+    """Return numbers of one unit by their names in the wording, without those that are not known."""
     return tuple(Amount(name, value, unit) for name, value in values.items() if value is not None)
 
 
 def labels_of(**texts: tuple[str, ...]) -> tuple[Label, ...]:
-    """Return names by what the wording calls them; empty ones are left out."""
+    """Return texts by their names in the wording, without empty ones."""
     return tuple(Label(name, those) for name, those in texts.items() if those)
 
 
 Findings = Iterator[Finding]
-"""What a rule finds in a kernel."""
+"""Findings of a rule in a kernel."""
 Kind = Literal["defect", "limit", "symptom"]
 
 
 class TreePlace(Struct, frozen=True):
-    """Where a finding hangs in the explanation of a kernel: at the largest of these stall reasons that is shown, else
-    at another node: "kernel", "unit" (the busiest), "issue" (issue slots) or "warps".
+    """The node of a finding in the explanation of a kernel.
+
+    It is the largest of these stall reasons that is shown, else another node: "kernel", "unit" (the busiest), "issue"
+    (issue slots) or "warps".
     """
 
     reasons: tuple[str, ...]
@@ -77,9 +79,9 @@ AT_KERNEL = TreePlace((), "kernel")
 
 
 class Cause(Struct, frozen=True):
-    """A rule whose finding explains another one, `when` that holds of the kernel and `what` of the finding.
+    """A rule whose finding explains another one, if `when` is true of the kernel and `what` of the finding.
 
-    `most` tells of a finding that it is most of the other, however much that promises.
+    `most` is true if the finding accounts for most of the other one, however large the other one's gain is.
     """
 
     rule: str
@@ -90,20 +92,20 @@ class Cause(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One diagnosis; its wording file has what it says, and the reference of it.
+    """One diagnosis; its wording file has its sentences and its reference.
 
-    kind: a `defect` to fix, a `limit` that the kernel runs into, or a `symptom`, which its warps wait for.
-    check: yield what it finds in a kernel.
-    metrics: what it reads beside the quantities of the model, as `ncu --metrics` takes them.
-    causes: the rules whose findings explain this one's.
-    by_times: it reads names, shapes and times alone, and so judges timelines, too.
-    of_timelines: it judges timelines, too, with less than it reads of counters.
-    of_run: it is about the run on a timeline, so that no kernel alone can show it.
-    of_launches: it compares launches of a kernel, so that none alone can show it.
+    kind: a `defect` to fix, a `limit` that the kernel reaches, or a `symptom`: waits of its warps.
+    check: yield its findings in a kernel.
+    metrics: the metrics that it reads beside the quantities of the model, as `ncu --metrics` takes them.
+    causes: the rules whose findings explain those of this rule.
+    by_times: it reads only names, shapes and times, and so also judges timelines.
+    of_timelines: it also judges timelines, with less data than from counters.
+    of_run: it is about the run on a timeline, which no kernel alone can show.
+    of_launches: it compares launches of a kernel, which none alone can show.
     place: the node of the explanation of a kernel that its finding belongs to.
-    invalidates: what else a kernel shows goes with this finding: what its `code` does, but not what its launch alone
-    shows, or its `time`, and with it all else.
-    survives_code_change: whether this rule's finding stays for a kernel even if its code is another.
+    invalidates: the other results that its finding makes invalid: those on the kernel's `code`, but not on its launch
+    alone, or those on its `time`, and so all others.
+    survives_code_change: whether its finding stays for a kernel even if the code changes.
     """
 
     id: str
@@ -136,13 +138,13 @@ def finding(
     severity: Severity | None = None,
     everywhere: bool = False,
 ) -> Finding:
-    """Return what a rule found in a kernel; the id and the name of its rule come later.
+    """Return a finding of a rule in a kernel; its id and the name of its rule are added later.
 
-    `cases` are sentences of the rule's wording, with `amounts` and `labels` for their placeholders. `saving` is what
-    the change saves of the kernel's time; None if nothing shows that. `gain_of_run` is set instead if the change saves
-    time of the run but not of a kernel, and `severity` if the gain does not decide it: "info" for what is true but
-    nothing to change, such as a kernel near its roof. `everywhere` marks what is spread over the run, so that no kernel
-    is its place.
+    `cases` are sentences of the rule's wording, with `amounts` and `labels` for their placeholders. `saving` is the
+    part of the kernel's time that the change saves; None if it is not known. `gain_of_run` is set instead if the change
+    saves time of the run but not of a kernel. `severity` is set if the gain does not decide it: "info" for facts that
+    need no change, such as a kernel near its roof. `everywhere` marks a finding that is spread over the run and has no
+    kernel as its place.
     """
     gain = saving.fraction if saving is not None else None
     of_run = min(1.0, max(0.0, gain_of_run)) if gain_of_run is not None else None
@@ -172,7 +174,7 @@ def finding(
 
 
 def cases_of(change: CaseName, headline: tuple[CaseName, ...] = MAIN, why: tuple[CaseName, ...] = MAIN) -> Cases:
-    """Return these cases, with the same one for what to change and how."""
+    """Return these cases, with the same one for the action and the advice."""
     return Cases(headline=headline, why=why, action=(change,), advice=(change,))
 
 
@@ -182,7 +184,7 @@ def cases_named(name: str) -> Cases:
 
 
 def as_guess(found: Finding) -> Finding:
-    """Return a finding as a guess, which is of low severity at most."""
+    """Return a finding as a guess, with at most low severity."""
     severity: Severity = "low" if found.severity in ("high", "medium") else found.severity
     return replace(found, confidence="guess", severity=severity)
 

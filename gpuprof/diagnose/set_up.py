@@ -1,9 +1,8 @@
-"""Kernels that only make ready what others use: random numbers, fills and copies of frameworks before the work starts.
+"""Kernels that only prepare data for others: random numbers, fills and copies of frameworks before the work starts.
 
-What a framework calls such a kernel is in its name. Random numbers and fills are set-up wherever they are; a copy is
-only where it is launched before any other kernel, because later ones belong to the work, or where nothing but set-up is
-beside it. What only warms the GPU up is known by its name, too. Tries of an autotuner are among the kernels of a
-session only where a report holds nothing else.
+They are recognized by their names. Random numbers and fills are set-up at any time. A copy is set-up only if it is
+launched before any other kernel, because later copies belong to the work. Kernels that only warm the GPU up are also
+recognized by their names. Tries of an autotuner are among the kernels of a session only if a report has nothing else.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _LIBRARIES = re.compile(
     r"|\braft::random::(?:\w+::){0,9}(?:rngKernel|fillKernel)\b|\bTensorFill\w*Func\b|\bRandom(?:Uniform|Gaussian)Func\b"
 )
 _OWN = re.compile(
-    # What programs call such a kernel, from the first letter to the last and in no namespace, where functions of
-    # libraries are part of something else; `setup_kernel` is that of cuRAND's manual.
+    # Whole names that programs give such a kernel, without a namespace, because functions of libraries in one are part
+    # of something else; `setup_kernel` is from cuRAND's manual.
     r"(?:gpu_?|cuda_?|d_?)?(?:memset|set_?zeros?|zero_?fill|fill|init|initiali[sz]e|(?:init_?|fill_?|set_?up_?)?curand"
     r"|set_?up|(?:fill_?|init_?|initiali[sz]e_?|generate_?|set_?up_?)(?:with_?)?(?:random|rand|rng|ones|zeros?)"
     r"|random_?(?:init|fill)|rng_?(?:init|set_?up))"
@@ -47,30 +46,30 @@ _WARM_UP = re.compile(
 _COPIES = re.compile(
     r"\bdirect_copy_kernel|\bcopy_device_to_device\b|\bb?float(?:8|16)_copy_kernel|\bcupy_copy(?![a-z])"
     r"|\bCopyFunctor<|\b__copy::functor\b|\bcuda_cub::__transform::unary_transform_f<.{0,200}\bidentity\b"
-    # A cast that inductor fuses with nothing.
+    # A cast that inductor does not fuse with anything.
     r"|\btriton_\w{2,4}_fused__to_copy_\d"
 )
 _NO_SET_UP = frozenset({"init", "set_up", "setup"})
-"""Too little of a name to tell."""
+"""Names that are too general to show set-up."""
 
 
 Role = Literal["data", "warm-up", "try"]
-"""What a kernel is launched for that does no work: to make data, to warm the GPU up, to choose another kernel."""
+"""Purpose of a kernel that does no work: to make data, to warm the GPU up, to choose another kernel."""
 
 
 def set_up_kernels(kernels: Sequence[KernelProfile]) -> frozenset[int]:
-    """Return the ids of the kernels that only set up what others use."""
+    """Return the ids of the kernels that only prepare data for others."""
     making = {kernel.id for kernel in kernels if _role(kernel) is not None}
     working = [kernel.id for kernel in kernels if kernel.id not in making and not _is_copy(kernel)]
     if not working:
-        # Copies alone are what was asked about.
+        # If there are only copies, the user asked about them.
         return frozenset(kernel.id for kernel in kernels if making)
     first = min(working)
     return frozenset(making.union(kernel.id for kernel in kernels if kernel.id < first))
 
 
 def roles_of(kernels: Iterable[KernelProfile]) -> frozenset[Role]:
-    """Return what kernels that only set up are launched for; copies make data."""
+    """Return the purposes of kernels that only set up; copies make data."""
     return frozenset(_role(kernel) or "data" for kernel in kernels)
 
 
@@ -89,7 +88,7 @@ def _warms_up(name: str) -> bool:
 
 
 def makes_data(kernel: KernelProfile) -> bool:
-    """Tell whether a kernel makes random numbers or fills, by its name."""
+    """Return whether a kernel makes random numbers or fills, by its name."""
     return _makes_data(kernel.name) or _makes_data(kernel.demangled)
 
 
@@ -102,5 +101,5 @@ def _makes_data(name: str) -> bool:
 
 
 def _is_copy(kernel: KernelProfile) -> bool:
-    """Tell whether it is a single launch that copies: what stands for several is launched among the others, too."""
+    """Return whether a kernel is a single launch that copies: a group of launches also runs among the others."""
     return kernel.launches == 1 and _COPIES.search(kernel.demangled) is not None

@@ -1,4 +1,4 @@
-"""What moves through the memory levels: sectors beyond need, bytes of each level, and the time that a unit explains."""
+"""Traffic of the memory levels: excess sectors, bytes of each level, and the time that a unit explains."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _AMPERE, _HOPPER = 8.0, 9.0
-"""The first with `cp.async`, and the first with copies of a whole tile by one thread (CUDA programming guide)."""
+"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one thread (CUDA
+programming guide)."""
 _ONE_WAY = "only"
-"""How the definition of traffic says that it is of one direction."""
+"""Word in the definition of traffic that covers only one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
 _RAMP = 0.1
 """Less idle time of SMs is the ramp at the start and the end of a kernel."""
 _FELT = 0.1
-"""What is less than a tenth of a level's bytes does not make it the limit."""
+"""Less than a tenth of a level's bytes does not make it the limit."""
 _MANY = 1e6
 """Counts from here on are written with a prefix."""
 _NOTICED = 1.01
-"""So much more than the ideal bytes is more than rounding and the kernel's own parameters."""
+"""A larger ratio to the ideal bytes is more than rounding and the kernel's own parameters."""
 
 
 class CountedSectors(NamedTuple):
-    """Excess and all sectors of global accesses, and the counters that tell them."""
+    """Excess and all sectors of global accesses, and their counters."""
 
     excess: float
     total: float
@@ -56,8 +57,10 @@ class CountedSectors(NamedTuple):
 
 
 def counted_sectors(case: Case) -> CountedSectors | None:
-    """What NVIDIA's instrumentation counts: sectors beyond those that the same bytes would need if contiguous."""
-    total, excess, ideal = case.number(ALL_SECTORS), case.number(EXCESS_SECTORS), case.number(IDEAL_SECTORS)
+    """Return sectors as NVIDIA's instrumentation counts them: excess is beyond those that contiguous bytes need."""
+    total = case.number(ALL_SECTORS)
+    excess = case.number(EXCESS_SECTORS)
+    ideal = case.number(IDEAL_SECTORS)
     every = case.metric(ALL_SECTORS, "sectors", "sector")
     if total is not None and excess is not None:
         return CountedSectors(excess, total, (*case.metric(EXCESS_SECTORS, "excess-sectors", "sector"), *every))
@@ -68,37 +71,37 @@ def counted_sectors(case: Case) -> CountedSectors | None:
 
 
 def request_sectors(case: Case, what: str) -> float | None:
-    """Return the sectors of a request of loads ("ld") or stores ("st")."""
+    """Return the sectors per request of loads ("ld") or stores ("st")."""
     counted = counted_request_sectors(case, what)
     return counted if counted is not None else case.number(SECTORS_PER_REQUEST.format(what))
 
 
 def counted_request_sectors(case: Case, what: str) -> float | None:
-    """Return them where sectors and requests were counted."""
+    """Return the sectors per request from counts of both; None if they were not collected."""
     return case.ratio(GLOBAL_SECTORS.format(what), GLOBAL_REQUESTS.format(what)) or None
 
 
 def counts_case(total: float) -> CaseName:
-    """Return the case of a headline that writes counts of so many: "120 of 2 000", "28.4 M of 31.9 M"."""
+    """Return the case of a headline for counts up to `total`: "120 of 2 000", "28.4 M of 31.9 M"."""
     return "shared/counts" if total < _MANY else "shared/large-counts"
 
 
 def ideal_bytes(case: Case) -> float | None:
-    """Return the bytes that global accesses would move if each were contiguous; None where sectors were not counted."""
+    """Return the bytes that global accesses would move if each were contiguous; None if sectors were not counted."""
     counts = counted_sectors(case)
     return SECTOR_BYTES * max(0.0, counts.total - counts.excess) if counts is not None else None
 
 
 def bytes_of(case: Case, level: str) -> float | None:
-    """Return the bytes that a level moved; None where that or one of the directions was not collected."""
+    """Return the bytes that a level moved; None if that or one of the directions was not collected."""
     moved = _both_ways(case, level)
     return moved.bytes if moved is not None else None
 
 
 def rate_of(case: Case, level: str) -> float | None:
-    """Return the bytes a second that a level moved; None where one of the directions was not counted, or none was.
+    """Return the bytes per second that a level moved; None if a direction was not counted.
 
-    What is only a percentage times a rated peak is no count: the clock in it can be another one.
+    A percentage times a rated peak is no count: the actual clock can differ.
     """
     moved = _both_ways(case, level)
     return moved.bytes_per_s if moved is not None and moved.basis != "estimated" else None
@@ -109,30 +112,31 @@ def _both_ways(case: Case, level: str) -> Traffic | None:
 
 
 def excess_reaches(case: Case, level: str) -> bool:
-    """Tell whether a level moves more than the global accesses need; true where that is not known."""
+    """Return whether a level moves more than the global accesses need; true if that is not known."""
     ideal, moved = ideal_bytes(case), bytes_of(case, level)
     return ideal is None or moved is None or moved > _NOTICED * ideal
 
 
 def local_bytes_past_l1(case: Case) -> float | None:
-    """Return the bytes of local memory that L1 passes on at most: loads that miss it, and stores."""
+    """Return the maximum bytes of local memory that L1 passes on: loads that miss it, and stores."""
     loads, stores = LOCAL_SECTORS
     passed = case.total((case.first_of((_LOCAL_MISSES, loads)), stores), of_all=True)
     return SECTOR_BYTES * passed if passed is not None and case.number(loads) is not None else None
 
 
 def local_reaches(case: Case, level: str) -> bool:
-    """Tell whether local memory can be a tenth or more of what a level moves; true where that is not known."""
+    """Return whether local memory can be a tenth or more of a level's bytes; true if that is not known."""
     passed, moved = local_bytes_past_l1(case), bytes_of(case, level)
     return passed is None or moved is None or passed >= _FELT * moved
 
 
 def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float:
-    """Return how much of the time a unit can explain: while it is busy, or warps wait for it or for each other.
+    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it or for each other.
 
-    No unit reaches its peak in practice, so that one counts as all of the time from where it counts as well used. A
-    unit that is idle may still be waited for: where either was not collected, it can explain everything. So it can of
-    the time in which SMs have ended and others work: few warps are left then, and their waits are a small share.
+    No unit reaches its peak in practice, so a unit that counts as well used explains all of the time. Warps can also
+    wait for an idle unit: if its utilization or the stalls were not collected, it can explain everything. It can also
+    explain all of the time in which some SMs have ended and others work: few warps are left then, and their waits are a
+    small share.
     """
     if busy is None:
         return 1.0
@@ -140,22 +144,22 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
 
 
 def at_work(case: Case, busy: float, waits: float, late: float = 1.0) -> float:
-    """Return how much of the time follows from a busy unit and the warps' waits, with a part of what only few see."""
+    """Return the share of the time that a busy unit and the warps' waits explain, plus `late` of the late share."""
     return min(1.0, max(busy, waits) / WELL_USED + late * late_share(case))
 
 
 def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
-    """Bound what goes by its share of a unit's work, and by how much of the time the unit explains.
+    """Bound a saving by its share of a unit's work, and by the share of the time that the unit explains.
 
-    Both are of the time that the launch leaves. Waits tell that only while the others stay: those that come behind one
-    of them can go with it.
+    Both are shares of the time without the launch. The bound by waits assumes that the other waits stay: some of them
+    can also go, if they result from these.
     """
     most = bound.no_more_than(share * (1.0 - case.needs.get(LAUNCH, 0.0)))
     return most if weight >= 1.0 else most.if_held(share * weight * case.working_share, OTHER_WAITS)
 
 
 def late_share(case: Case) -> float:
-    """Return the share of the time that an average SM with a block has ended before the last; 0 where not known."""
+    """Return the share of the time between the end of an average SM with a block and the last; 0 if not known."""
     if case.active_share is None:
         return 0.0
     blocks, sms = case.blocks, _sms(case)
@@ -165,7 +169,7 @@ def late_share(case: Case) -> float:
 
 
 def memory_busy(case: Case) -> float | None:
-    """Return the need of the busiest memory level; None where one that could be was not collected."""
+    """Return the need of the busiest memory level; None if a level that could be the busiest was not collected."""
     overall = case.utilisation.get("memory")
     levels = (case.needs.get("dram"), case.needs.get("l2"), l1_speed(case))
     known = [level for level in (*levels, overall) if level is not None]
@@ -173,7 +177,7 @@ def memory_busy(case: Case) -> float | None:
 
 
 def l1_speed(case: Case) -> float | None:
-    """Return the need of L1, None where only the load/store unit's part or a lower bound of it is known."""
+    """Return the need of L1; None if only the load/store unit's part or a lower bound of it is known."""
     l1 = next((unit for unit in case.kernel.throughput if unit.unit == "l1"), None)
     is_bound = l1 is not None and l1.bound == "at-least" and "memory" not in case.utilisation
     whole = (l1 is not None and not is_bound) or case.number(WAVEFRONTS) is not None
@@ -181,12 +185,12 @@ def l1_speed(case: Case) -> float | None:
 
 
 def has_bulk_copies(case: Case) -> bool:
-    """Tell whether one thread can start the copy of a whole tile; true of an architecture that is not known."""
+    """Return whether one thread can start the copy of a whole tile; true if the architecture is not known."""
     return _is_of(case, _HOPPER)
 
 
 def copies_ahead_case(case: Case) -> str:
-    """Return the case of the shared wording that says by what a program for this GPU fetches its next tile."""
+    """Return the case of the shared wording for the way in which programs for this GPU fetch the next tile."""
     if not _is_of(case, _AMPERE):
         return "shared/ahead-in-registers"
     return "shared/ahead-by-tma" if has_bulk_copies(case) else "shared/ahead-by-cp-async"
@@ -198,9 +202,9 @@ def _is_of(case: Case, first: float) -> bool:
 
 
 def while_active(case: Case, busy: float | None) -> float | None:
-    """Return how busy a part of the SM is while its SM works; None where that is not known.
+    """Return the utilization of a part of the SM while its SM works; None if that is not known.
 
-    Where active cycles were not collected, SMs without a block are those that do not work.
+    If active cycles were not collected, only SMs without a block count as idle.
     """
     if busy is None:
         return None
@@ -213,27 +217,31 @@ def while_active(case: Case, busy: float | None) -> float | None:
 
 
 def cycles_of_passes(case: Case, passes: float) -> float | None:
-    """Return the share of the elapsed cycles that passes through L1 take at most; None where that is not known.
+    """Return the maximum share of the elapsed cycles that passes through L1 take; None if that is not known.
 
-    A pass of 32 words takes a cycle with 32 load/store units in an SM, and two at most with 16.
+    A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
     """
-    sms, cycles, rate = _sms(case), case.number(*_ELAPSED, "gpc__cycles_elapsed.max"), request_rate(case)
+    sms = _sms(case)
+    cycles = case.number(*_ELAPSED, "gpc__cycles_elapsed.max")
+    rate = request_rate(case)
     return passes / (sms * cycles) / min(1.0, rate) if sms and cycles and rate else None
 
 
 def _sms(case: Case) -> float | None:
-    """Return the number of SMs; of an unknown GPU, by a count of all of them and its share of what they could do."""
+    """Return the number of SMs; for an unknown GPU, from a count over all SMs and its percentage of their peak."""
     known = case.hardware.sm_count()
     if known is not None:
         return known
-    passes, percent, cycles = case.number(SHARED_PASSES), case.number(SHARED_BUSY), case.number(*_ELAPSED)
+    passes = case.number(SHARED_PASSES)
+    percent = case.number(SHARED_BUSY)
+    cycles = case.number(*_ELAPSED)
     return passes / (percent / 100 * cycles) if passes and percent and cycles else None
 
 
 def l1_keeps(case: Case, *percent: float | None) -> float:
-    """Return the part of L1's need that stays once each request takes as few passes as it can.
+    """Return the part of L1's need that stays if each request takes as few passes as possible.
 
-    The requests stay, the registers that are written, and what else is given, in percent of the elapsed time.
+    Requests and writes of registers stay, and so do the other given needs, in percent of the elapsed time.
     """
     l1 = case.needs.get("l1")
     stays = [part for part in (case.number(REQUESTS), case.number(_WRITEBACK), *percent) if part is not None]
@@ -241,27 +249,27 @@ def l1_keeps(case: Case, *percent: float | None) -> float:
 
 
 def wavefronts_per_request(case: Case) -> float | None:
-    """Return passes through L1's data pipe per request; None where they or the GPU's rate of requests are not known.
+    """Return passes through L1's data pipe per request; None if they or the GPU's rate of requests are not known.
 
-    The pipe's peak is a pass a cycle.
+    The pipe's peak is one pass per cycle.
     """
     passes, rate = case.ratio(WAVEFRONTS, REQUESTS), request_rate(case)
     return passes / rate if passes is not None and rate is not None else None
 
 
 def request_rate(case: Case) -> float | None:
-    """Return how many requests an SM can take per cycle: one with 32 load/store units, half with 16."""
+    """Return the maximum number of requests of an SM per cycle: one with 32 load/store units, half with 16."""
     lanes = case.arch.operations.get("load-store")
     return lanes.value / WARP_THREADS if lanes is not None else None
 
 
 def least_passes(case: Case) -> float | None:
-    """Return how many passes through L1 a request takes at least, where they and the requests were not counted.
+    """Return a lower bound of the passes through L1 per request, if passes and requests were not counted.
 
-    The use of the pipes that issue accesses is a request a cycle at most, that of L1 a pass a cycle: their ratio is no
-    more than the passes of a request. Four of 16 bytes a thread stay below it on every architecture. Where the pipes
-    were not collected, the SM's speed of light stands for them, which is that of its busiest part (basic set). Bulk
-    copies from Hopper on reach L1 beside those pipes; they need shared memory.
+    The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per cycle: the ratio of
+    their utilizations is no more than the passes of a request. It stays below the four passes of accesses of 16 bytes
+    per thread on every architecture. If the pipes were not collected (basic set), use the SM's speed of light, which is
+    that of its busiest part. Bulk copies, from Hopper on, reach L1 without those pipes; they need shared memory.
     """
     l1, issued = l1_speed(case), case.number(_ISSUED)
     if issued is not None:

@@ -1,7 +1,7 @@
-"""The state of what takes the time, as data: how close the longest kernel is to which ceiling, and why.
+"""The verdict on a session as data: the ceiling that its longest kernel is closest to, how close, and why.
 
-Only useful work makes a kernel done: bytes that have to move, or arithmetic of a type that the result needs. A busy
-integer pipe, full issue slots or wasted sectors are a limit, and never a ceiling. A guess is no state.
+Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the result needs. A
+busy integer pipe, full issue slots or wasted sectors are a limit, but never a ceiling. A guess never decides the state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuprof.diagnose.needs import MEMORY, SM
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels
-from gpuprof.diagnose.without_durations import most_telling
+from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
 from gpuprof.model.headline import main_point, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import COMMUNICATION
@@ -29,9 +29,9 @@ BUSY = 0.6
 """A unit that is less busy is no limit, by NVIDIA's speed-of-light rule."""
 _MOST = 0.5
 _SMALL_PART = 0.1
-"""What saves less is no answer to why a kernel takes its time."""
+"""A smaller saving does not explain the time of a kernel."""
 _SAME_NEED = 0.99
-"""A unit that still needs so much of its time was not relieved."""
+"""A unit that still needs this part of its time was not relieved."""
 _NOTHING_BUSY = "latency-bound"
 
 
@@ -44,7 +44,7 @@ class _Reached(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The state, the case of its sentence, and what of a ceiling is reached."""
+    """The state, the case of its sentence, and the reached part of a ceiling."""
 
     name: RunState
     case: str
@@ -54,7 +54,7 @@ class _State(NamedTuple):
 
 
 def run_verdict(session: Session) -> RunVerdict:
-    """Return the verdict on a session: of the kernel that takes most time, set-up kernels only if all are."""
+    """Return the verdict on a session: on the kernel that takes most time, and on set-up kernels only if all are."""
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
@@ -84,7 +84,7 @@ def run_verdict(session: Session) -> RunVerdict:
 
 
 def _command(session: Session, kernel: KernelProfile, state: _State, *, has_work: bool) -> str | None:
-    """Return the command that would collect what cannot be said of a kernel; None if nothing is open."""
+    """Return the command that collects the missing data of a kernel; None if nothing is open."""
     if not has_work and not is_part(session):
         return command_for_rest(session, kernel)
     if not is_open(state.case, kernel) or not gaps_of(session, kernel) or has_failed(session, kernel):
@@ -93,14 +93,14 @@ def _command(session: Session, kernel: KernelProfile, state: _State, *, has_work
 
 
 def is_open(case: str | None, kernel: KernelProfile) -> bool:
-    """Return whether more metrics could say more of a kernel with this case of a verdict."""
+    """Return whether more metrics could show more about a kernel with this case of a verdict."""
     return case not in ("at-roof", "short", "void") and kernel.kind != COMMUNICATION
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the longest launch of the label that takes most time; without durations the one of which most is known."""
+    """Return the longest launch of the label that takes most time; without durations the one with most known work."""
     if all(kernel.time_total_s is None for kernel in kernels):
-        return most_telling(kernels)
+        return largest_untimed(kernels)
     times = summed((kernel.label, kernel.time_total_s or 0.0) for kernel in kernels)
     label = max(times, key=lambda name: times[name])
     return max((kernel for kernel in kernels if kernel.label == label), key=lambda kernel: kernel.time_total_s or 0.0)
@@ -122,7 +122,7 @@ def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
 
 
 def _timed_state(finding: Finding | None) -> _State:
-    """Return the state of a kernel that was only timed: its launch can show that it does not fill the GPU."""
+    """Return the state of a kernel that was only timed; its launch can still show that it does not fill the GPU."""
     if finding is None or finding.severity == "info":
         return _State("open", "time-only")
     return _State(_state_name(finding), "finding", finding=finding)
@@ -139,7 +139,7 @@ def first_proven(kernel: KernelProfile) -> Finding | None:
 
 
 def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
-    """Return the state of a kernel that its first finding takes for done: near the ceiling of useful work."""
+    """Return the state "at-roof" if the first finding shows a kernel near the ceiling of useful work."""
     if about(finding) != "limit":
         return None
     if finding.rule == "dram-bandwidth":
@@ -154,7 +154,7 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
 
 
 def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
-    """Return the state of a kernel whose first finding explains a small part of its time, and whose rest is open."""
+    """Return the state of a kernel if its first finding explains a small part of its time and the rest is open."""
     busy, gain = _busiest(kernel), finding.gain_kernel
     if gain is None or gain >= _SMALL_PART or about(finding) == "limit":
         return None
@@ -166,22 +166,23 @@ def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
 
 
 def _waits_for_unknown(kernel: KernelProfile) -> bool:
-    """Return whether no unit is busy in a kernel, and nothing shows what it waits for."""
+    """Return whether no unit is busy in a kernel, and the reason of its waits is not known."""
     idle = next((other for other in kernel.findings if other.rule == _NOTHING_BUSY and other.cause is None), None)
     return idle is not None and idle.confidence == "guess" and (idle.gain_kernel or 0.0) >= _MOST
 
 
 def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
-    """Return whether the SMs are busy with instructions of an unknown kind, of which fewer would gain more."""
+    """Return whether the SMs are busy with instructions of an unknown kind, and fewer of these would gain more."""
     guesses = (other for other in kernel.findings if other.confidence == "guess" and other.cause is None)
     return any(about(other) == "limit" and (other.gain_kernel or 0.0) > gain for other in guesses)
 
 
 def _answered(kernel: KernelProfile, finding: Finding) -> _State:
-    name, busy = _state_name(finding), _busiest(kernel)
+    name = _state_name(finding)
+    busy = _busiest(kernel)
     level = _LEVELS_OF_RULES.get(finding.rule) if finding.subject in (None, *MEMORY) else None
     if name == "limited" and busy is not None and level is not None:
-        # A part of the level can be busier than its average, and another unit as busy: the finding has the number.
+        # A part of the level can be busier than its average, or another unit as busy: use the finding's number.
         fraction = finding.amount("busy")
         reached = _Reached(level, fraction if fraction is not None else busy.fraction)
         return _State(name, "limit", reached, finding, is_cause=True)
@@ -192,9 +193,9 @@ def _answered(kernel: KernelProfile, finding: Finding) -> _State:
 
 
 def _relieves(finding: Finding, busy: _Reached) -> bool:
-    """Return whether the busiest unit has less to do once a finding is fixed: then the finding is why it is busy.
+    """Return whether fixing a finding relieves the busiest unit: then the finding is why the unit is busy.
 
-    The finding keeps what each unit then still needs. Memory as a whole needs what its busiest level does.
+    The finding lists the remaining need of each unit. Memory as a whole needs as much as its busiest level.
     """
     if not finding.remains:
         return False
@@ -211,7 +212,7 @@ def _state_name(finding: Finding) -> RunState:
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:
-    """Return the busiest unit; without speeds of light, what the traffic or the work is of its ceiling."""
+    """Return the busiest unit; without speeds of light, the fraction of the roof that traffic or work reaches."""
     nearest = nearest_limit(kernel)
     if nearest is not None:
         return _Reached(nearest.unit, nearest.fraction, nearest.bound)
@@ -244,9 +245,9 @@ def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:
 
 
 def leading_finding(session: Session) -> Finding | None:
-    """Return the finding on the run that is of more of its time than any kernel takes: it is said first.
+    """Return the finding on the run if its gain is larger than the share of any kernel: it is reported first.
 
-    Shares are of the time of kernels, a gain of the run is of all of its time.
+    Shares of kernels are of the time of all kernels; a gain of the run is of its whole time.
     """
     most = next((finding for finding, _ in run_findings(session)), None)
     busy = busy_share(session)

@@ -1,4 +1,4 @@
-"""What fixes gave, beside what the finding promised: for kernels of which each is the fix of the one before it."""
+"""The savings of fixes beside the bound of the finding, for kernels that are each the fix of the one before."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from msgspec import Struct
 from gpuprof.model.session import Finding, KernelProfile
 
 _ROUNDING = 1e-9
-"""What a quotient of two durations can be off by."""
+"""Rounding error of a quotient of two durations."""
 
 
 class VersionPair(Struct, frozen=True):
-    """A kernel and its fix. `saved` is the fraction of its time that went; negative where the fix is slower.
+    """A kernel and its fix. `saved` is the saved fraction of its time; negative if the fix is slower.
 
-    `finding` is what the fix is held against: None where nothing was found. `saved` is None without both durations.
+    The fix is compared with `finding`, which is None if nothing was found. `saved` is None without both durations.
     """
 
     before: KernelProfile
@@ -26,26 +26,26 @@ class VersionPair(Struct, frozen=True):
 
     @property
     def promised(self) -> float | None:
-        """Return what the finding said could be saved of the kernel's time; None where it did not say."""
+        """Return the fraction of the kernel's time that the finding said a fix could save; None if it did not say."""
         return (self.finding.gain_kernel or None) if self.finding is not None else None
 
     @property
     def breaks_promise(self) -> bool:
-        """Tell whether the fix saved more than the finding said it could at most."""
+        """Return whether the fix saved more than the upper bound of the finding."""
         if self.finding is None or self.finding.gain_kind != "bound" or self.saved is None:
             return False
         return self.promised is not None and self.saved > self.promised + _ROUNDING
 
     @property
     def is_found_again(self) -> bool:
-        """Tell whether the fixed kernel has the same finding, with something left to fix."""
+        """Return whether the fixed kernel has the same finding, with something left to fix."""
         return self.finding is not None and self.finding.rule in {
             finding.rule for finding in self.after.findings if finding.severity != "info"
         }
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether the fixed kernel is without the finding, though no less was collected of it."""
+        """Return whether the fixed kernel no longer has the finding, and no less was collected for it."""
         lacks = _missing(self.after) <= _missing(self.before)
         return self.finding is not None and not self.is_found_again and lacks
 

@@ -1,7 +1,7 @@
-"""What speaks where durations are not known: the kernel that does most work, and of several alike what was counted.
+"""The choice of kernels and findings if durations are not known: most work first, and counters before launch shapes.
 
-The shape of a launch tells how much of the GPU it leaves empty, and not for how long: that of a small kernel beside a
-large one says nothing of the run.
+The shape of a launch shows which part of the GPU it leaves empty, but not for how long: the shape of a small kernel
+beside a large one shows nothing about the run.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from gpuprof.diagnose.ranking import is_counted
 from gpuprof.model.session import Finding, KernelProfile
 
 _OF_LAUNCH = ("launch__", "sm__maximum_warps_per_active_cycle_pct")
-"""How the names of metrics begin that follow from the launch alone."""
+"""Prefixes of metrics that follow from the launch alone."""
 _FAR_FEWER = 0.1
-"""A kernel with so little of the work of the largest one is seldom what a run waits for."""
+"""A run seldom waits for a kernel with a smaller fraction of the work of the largest one."""
 
 
 def is_of_launch_alone(finding: Finding) -> bool:
-    """Tell whether a finding rests on the shape of the launch, and on nothing that was counted while it ran."""
+    """Return whether a finding rests only on the shape of the launch, and not on counters."""
     metrics = [item.metric for item in finding.evidence if item.metric]
     return bool(metrics) and all(metric.startswith(_OF_LAUNCH) for metric in metrics)
 
 
 def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
-    """Return the ids of kernels of unknown time that do little beside others: their shape tells little of the run."""
+    """Return the ids of kernels of unknown time with little work: their shape shows little about the run."""
     amounts = _amounts(kernels)
     least = _FAR_FEWER * max(amounts, default=0.0)
     return frozenset(
@@ -35,24 +35,24 @@ def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
     )
 
 
-def most_telling(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the kernel with most work, of several with comparable work one that something counted speaks of."""
+def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
+    """Return the kernel with most work; of several with comparable work, prefer one with a finding from counters."""
     amounts = _amounts(kernels)
     least = _FAR_FEWER * max(amounts, default=0.0)
     large = [(kernel, amount) for kernel, amount in zip(kernels, amounts, strict=True) if amount >= least]
-    spoken = [(kernel, amount) for kernel, amount in large if any(map(_is_told, kernel.findings))]
-    return max(spoken or large, key=lambda pair: pair[1], default=(None, 0.0))[0]
+    counted = [(kernel, amount) for kernel, amount in large if any(map(_is_from_counters, kernel.findings))]
+    return max(counted or large, key=lambda pair: pair[1], default=(None, 0.0))[0]
 
 
-def _is_told(finding: Finding) -> bool:
-    """Tell whether counters show something to change, or a count whose cost is not known."""
+def _is_from_counters(finding: Finding) -> bool:
+    """Return whether a finding from counters has something to change, or is a count of unknown cost."""
     if finding.confidence == "guess" or finding.cause is not None or is_of_launch_alone(finding):
         return False
     return finding.severity != "info" or is_counted(finding)
 
 
 def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
-    """Return how much each kernel does, by the first measure that all of them have: closest to its time first."""
+    """Return the work of each kernel by the first measure that all have; measures closest to time come first."""
     for column in zip(*map(_measures, kernels), strict=True):
         amounts = [
             amount * kernel.launches for kernel, amount in zip(kernels, column, strict=True) if amount is not None
