@@ -190,6 +190,48 @@ def test_the_state_of_a_kernel_by_its_findings_and_its_units(
     assert verdict.sentence.endswith(".") and "  " not in verdict.sentence
 
 
+@each_row(
+    ("rule", "remains", "profile", "is_joined"),
+    [
+        # Fixing the finding takes 3, then 50 of the 90 % that L1 is busy.
+        ("uncoalesced-global", {"l1": 0.87}, {"l1": 0.9}, False),
+        ("uncoalesced-global", {"l1": 0.40}, {"l1": 0.9}, True),
+        ("uncoalesced-global", {}, {"l1": 0.9}, False),
+        # Nothing under 60 % is a limit.
+        ("uncoalesced-global", {"l1": 0.20}, {"l1": 0.5}, False),
+        # The SM needs what its busiest part needs, whatever memory and the launch need.
+        ("excess-instructions", {"dram": 0.8, "launch": 0.8, "issue": 0.3}, {"sm": 0.9, "dram": 0.8}, True),
+        ("excess-instructions", {"issue": 0.3, "fp64": 0.85}, {"sm": 0.9}, False),
+        # A full pipe is why the SM is busy, and not why DRAM is.
+        ("fp32-compute-bound", {}, {"sm": 0.9}, True),
+        ("fp32-compute-bound", {}, {"sm": 0.7, "dram": 0.9}, False),
+        # What a debug build costs each unit is not known.
+        ("debug-build", {"l1": 0.1}, {"l1": 0.9}, False),
+    ],
+)  # fmt: skip
+def test_a_finding_is_why_a_unit_is_busy_only_if_fixing_it_takes_a_good_part_of_the_unit_s_work(
+    rule: str, remains: dict[str, float], profile: dict[str, float], is_joined: bool
+) -> None:
+    left = tuple(Remaining(unit, fraction) for unit, fraction in remains.items())
+    verdict = judged(kernel(0, finding(rule, remains=left), throughput=lights(**profile)))
+    assert (verdict.state, verdict.explains_limit) == ("limited", is_joined)
+    # Joined, they are one sentence.
+    assert ("-bound (" in verdict.sentence) is is_joined
+
+
+def test_an_upper_bound_of_how_busy_a_unit_is_makes_no_limit() -> None:
+    half = finding("uncoalesced-global", remains=(Remaining("l1", 0.2),))
+    verdict = judged(kernel(0, half, throughput=(Throughput("l1", 0.8, "of active cycles"),)))
+    assert not verdict.explains_limit and "-bound" not in verdict.sentence and "at most 80 %" in verdict.sentence
+
+
+def test_a_memory_level_is_no_limit_if_the_sm_is_busier() -> None:
+    full = finding("l1-bandwidth", subject="l1", amounts=(Amount("busy", 0.8, "fraction"),))
+    limited, busy_sm = (judged(kernel(0, full, throughput=lights(l1=0.8, sm=of_sm))) for of_sm in (0.81, 0.9))
+    assert "L1-bound (80 %)" in limited.sentence
+    assert (busy_sm.subject, busy_sm.fraction) == ("sm", 0.9) and "L1-bound" not in busy_sm.sentence
+
+
 def test_a_full_fma_pipe_of_multiply_adds_is_a_roof_and_a_full_integer_pipe_is_none() -> None:
     # 2 · 5.184e9 FLOP in 1 ms of 13.824 TFLOP/s: three quarters of the peak.
     work = operations(ffma=5.184e9, fadd=0, fmul=0)

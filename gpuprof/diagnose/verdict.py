@@ -12,13 +12,14 @@ from typing import NamedTuple
 from gpuprof.diagnose.case import summed
 from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
-from gpuprof.diagnose.needs import MEMORY, SM
+from gpuprof.diagnose.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.rule import HIGH
 from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
-from gpuprof.model.headline import main_point, nearest_limit, units_not_collected
+from gpuprof.model.headline import TWO_PASSES, main_point, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
@@ -30,8 +31,7 @@ BUSY = 0.6
 _MOST = 0.5
 _SMALL_PART = 0.1
 """A smaller saving does not explain the time of a kernel."""
-_SAME_NEED = 0.99
-"""A unit that still needs this part of its time was not relieved."""
+_CASES: dict[RunState, str] = {"unfilled": "unfilled", "waiting": "waits", "limited": "slowed"}
 _NOTHING_BUSY = "latency-bound"
 
 
@@ -125,7 +125,8 @@ def _timed_state(finding: Finding | None) -> _State:
     """Return the state of a kernel that was only timed; its launch can still show that it does not fill the GPU."""
     if finding is None or finding.severity == "info":
         return _State("open", "time-only")
-    return _State(_state_name(finding), "finding", finding=finding)
+    name = _state_name(finding)
+    return _State(name, _CASES[name], finding=finding)
 
 
 def first_proven(kernel: KernelProfile) -> Finding | None:
@@ -180,28 +181,43 @@ def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
 def _answered(kernel: KernelProfile, finding: Finding) -> _State:
     name = _state_name(finding)
     busy = _busiest(kernel)
-    level = _LEVELS_OF_RULES.get(finding.rule) if finding.subject in (None, *MEMORY) else None
-    if name == "limited" and busy is not None and level is not None:
-        # A part of the level can be busier than its average, or another unit as busy: use the finding's number.
-        fraction = finding.amount("busy")
-        reached = _Reached(level, fraction if fraction is not None else busy.fraction)
-        return _State(name, "limit", reached, finding, is_cause=True)
-    if name == "waiting" and units_not_collected(kernel) and (finding.gain_kernel or 0.0) < _MOST:
-        return _State(name, "waits-in-part", busy, finding)
-    is_cause = name == "limited" and busy is not None and busy.fraction >= BUSY and _relieves(finding, busy)
-    return _State(name, "finding", busy, finding, is_cause=is_cause)
+    if name == "unfilled":
+        return _State(name, "unfilled", busy, finding)
+    if name == "waiting":
+        in_part = units_not_collected(kernel) and (finding.gain_kernel or 0.0) < _MOST
+        return _State(name, "waits-in-part" if in_part else "waits", busy, finding)
+    level = _LEVELS_OF_RULES.get(finding.rule)
+    fraction = finding.amount("busy")
+    if busy is not None and fraction is None and level == busy.subject:
+        fraction = busy.fraction
+    # A part of the level can be busier than its average, or another unit as busy: use the finding's number.
+    is_level = level is not None and finding.subject in (None, level)
+    if busy is not None and level is not None and is_level and (fraction or 0.0) >= busy.fraction - TWO_PASSES:
+        return _State(name, "limit", _Reached(level, fraction or 0.0), finding)
+    if busy is None or busy.fraction < BUSY or busy.bound == "at-most":
+        return _State(name, "slowed", busy, finding)
+    if _is_cause(finding, busy):
+        return _State(name, "caused", busy, finding, is_cause=True)
+    return _State(name, "slowed-while-busy", busy, finding)
 
 
-def _relieves(finding: Finding, busy: _Reached) -> bool:
-    """Return whether fixing a finding relieves the busiest unit: then the finding is why the unit is busy.
+def _is_cause(finding: Finding, busy: _Reached) -> bool:
+    """Return whether the busiest unit is busy because of a finding: fixing it takes a good part of the unit's work.
 
-    The finding lists the remaining need of each unit. Memory as a whole needs as much as its busiest level.
+    A full pipe is why the SM is busy. The other findings list the need of each unit that remains. What a build without
+    optimization costs each unit is not known.
     """
-    if not finding.remains:
+    rule = rule_named(finding.rule)
+    if rule is not None and rule.kind == "limit":
+        return busy.subject not in (*MEMORY, "memory")
+    if not finding.remains or (rule is not None and rule.invalidates):
         return False
-    left = {item.unit: item.fraction for item in finding.remains}
-    units = MEMORY if busy.subject == "memory" else (busy.subject,)
-    return max(left.get(unit, 0.0) for unit in units) < _SAME_NEED * busy.fraction
+    if busy.subject == SM:
+        left = [item.fraction for item in finding.remains if item.unit not in (*MEMORY, LAUNCH)]
+    else:
+        units = MEMORY if busy.subject == "memory" else (busy.subject,)
+        left = [item.fraction for item in finding.remains if item.unit in units]
+    return max(left, default=0.0) <= (1.0 - HIGH) * busy.fraction
 
 
 def _state_name(finding: Finding) -> RunState:

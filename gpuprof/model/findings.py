@@ -13,6 +13,8 @@ from gpuprof.model.field_types import Number, Word, about
 
 CaseName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,60}(/[a-z0-9-]{1,60})?$(?!\n)")]
 """A case of the rule's wording file; with a slash, of another file: `kinds/gemm-fill`."""
+Role = Annotated[str, Meta(pattern=r"^[a-z0-9-]{0,60}$(?!\n)")]
+"""What a piece of evidence is: a name in the wording; empty for what has only its meaning."""
 MAIN = ("main",)
 
 

@@ -45,7 +45,7 @@ from gpuprof.model.field_types import (
     Word,
     about,
 )
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import Amount, CaseName, Cases, Label, Role
 from gpuprof.model.recorded import Dim3, GpuSamples, Missing
 from gpuprof.model.sources import SURVEY_MARK, SourceKindName, kind_named
 
@@ -94,7 +94,7 @@ class Ceiling(Struct, frozen=True, kw_only=True):
     id: Annotated[str, about("origin/path or origin/level")]
     path: Annotated[Word | None, about("compute path, of a compute ceiling")]
     level: Annotated[Level | None, about("memory level, of a bandwidth ceiling")]
-    value: Annotated[Drawn, about("FLOP/s or bytes/s, by kind")]
+    value: Annotated[Drawn, about("FLOP/s of a path, bytes/s of a level")]
     clock_hz: Annotated[Hertz | None, about("clock that the value holds at")]
     origin: Annotated[CeilingOrigin, about("datasheet, this kernel's clock, or micro-kernels")]
     source: Annotated[str, about("where the value comes from")]
@@ -323,8 +323,8 @@ class Evidence(Struct, frozen=True):
     unit: Annotated[str, about("unit of value and threshold")]
     threshold: Annotated[Number | None, about("what the value is compared with; null for context")]
     meaning: Annotated[str, about("what the value is, in words")] = ""
-    role: Annotated[str, about("what the value is: the name of it, or of its threshold, in the rule's wording")] = ""
-    of: Annotated[tuple[str, ...], about("what it is of, such as a pipe or a stall reason", most=100)] = ()
+    role: Annotated[Role, about("what the value is: the name of it, or of its threshold, in the rule's wording")] = ""
+    of: Annotated[tuple[Word, ...], about("what it is of, such as a pipe or a stall reason", most=100)] = ()
 
 
 class Location(Struct, frozen=True, kw_only=True):
@@ -366,7 +366,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     gain_total: Annotated[Gain | None, about("what fixing it saves of the run's time")]
     gain_kind: Annotated[GainKind | None, about("whether that is an upper bound; null without a gain")] = None
     held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")] = None
-    assumes: Annotated[tuple[str, ...], about("names of what is held fixed", most=100)] = ()
+    assumes: Annotated[tuple[CaseName, ...], about("names of what is held fixed", most=100)] = ()
     remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first", most=100)] = ()
     cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
     everywhere: Annotated[
@@ -398,7 +398,7 @@ class Recommendation(Struct, frozen=True, kw_only=True):
     gain_kind: Annotated[GainKind | None, about("whether the gain is an upper bound")]
     held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")]
     set_up: Annotated[bool, about("whether all of its kernels only set up what others use")]
-    assumes: Annotated[tuple[str, ...], about("names of what is held fixed", most=100)] = ()
+    assumes: Annotated[tuple[CaseName, ...], about("names of what is held fixed", most=100)] = ()
 
 
 class RunVerdict(Struct, frozen=True, kw_only=True):

@@ -215,11 +215,13 @@ def _held_text(item: Recommendation, kernels: dict[int, KernelProfile]) -> str:
         return ""
     names = frozenset(item.findings)
     members = [finding for number in item.kernels for finding in kernels[number].findings if finding.id in names]
-    held = {finding.held for finding in members if finding.held}
-    if len(held) != 1:
-        return "under the condition named at each kernel" if held else held_text(item.held)
-    in_part = "in part " if any(finding.gain_kind == "bound" for finding in members) else ""
-    return f"{in_part}{held_text(*held)}"
+    conditional = [finding for finding in members if finding.gain_kind == "conditional"]
+    if not conditional:
+        return held_text(item.held)
+    if len({finding.assumes for finding in conditional}) > 1:
+        return "under the condition named at each kernel"
+    in_part = "in part " if len(conditional) < len(members) else ""
+    return f"{in_part}{held_text(conditional[0].held)}"
 
 
 def _after_text(item: Recommendation) -> str:

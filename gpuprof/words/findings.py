@@ -85,6 +85,15 @@ def cause_phrase(finding: Finding) -> str:
         return inside(known.title) or finding.rule
 
 
+def further_headline(finding: Finding) -> str:
+    """Return what a headline adds to its first case: "; 14 wavefronts per request"; empty if nothing, or unknown."""
+    try:
+        text = filled(finding.rule, "headline", finding.cases.headline[1:], _values(finding))
+    except KeyError:
+        return ""
+    return text if text.startswith((";", ",")) else f" {text}".rstrip()
+
+
 def run_sentence(finding: Finding, kernel: str, file: str) -> str:
     """Return a finding on the run as a sentence with the names of its kernel and of the kernel's file.
 

@@ -10,7 +10,7 @@ from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
 from gpuprof.diagnose.needs import LAUNCH_S
 from gpuprof.diagnose.set_up import Role, roles_of
-from gpuprof.diagnose.verdict import BUSY, is_open, run_findings
+from gpuprof.diagnose.verdict import is_open, run_findings
 from gpuprof.model.headline import asked_of_peak, line_text, listed, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
@@ -19,7 +19,7 @@ from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.sources import kind_named as source_kind_named
 from gpuprof.model.surveyed import NOT_CHOSEN
 from gpuprof.units import format_percent, format_si
-from gpuprof.words.findings import cause_phrase, run_sentence
+from gpuprof.words.findings import cause_phrase, further_headline, run_sentence
 from gpuprof.words.sentences import capital, full_stop, inside
 from gpuprof.words.wording import template
 
@@ -166,23 +166,29 @@ def _limit(told: _Told) -> str:
     return f"is {bound_text(told.verdict.subject or '')} ({told.share})"
 
 
-def _by_finding(told: _Told) -> str:
-    """Say what slows a kernel down: after its limit if that is because of it, else on its own."""
-    verdict = told.verdict
-    slows = {"unfilled": "does not fill the GPU", "waiting": "mostly waits"}.get(verdict.state, "can be faster")
-    if verdict.subject is None:
-        return f"{slows}: {told.cause}"
-    if verdict.explains_limit:
-        return f"is {bound_text(verdict.subject)} ({told.share}): {told.cause}"
-    if verdict.state == "limited" and (verdict.fraction or 0.0) >= BUSY:
-        reaches = f"it already reaches {told.share} of {ceiling_name('dram')}"
-        other = f"the busiest unit is {told.subject} ({told.share})"
-        return f"{slows}: {told.cause}. {capital(reaches if verdict.subject == 'dram' else other)}"
-    return f"{slows}: {told.cause}. {_no_unit(told)}"
+def _own_limit(told: _Told) -> str:
+    """Say which memory level limits a kernel, at which rate, and what else its finding says of it."""
+    finding = told.finding
+    rate = finding.amount("rate") if finding is not None else None
+    rate_text = f", {format_si(rate, 'B/s')}" if rate is not None else ""
+    more = further_headline(finding) if finding is not None else ""
+    return f"is {bound_text(told.verdict.subject or '')} ({told.share}{rate_text}){more}"
 
 
-def _waits_in_part(told: _Told) -> str:
-    text = f"waits in part: {told.cause}"
+def _caused(told: _Told) -> str:
+    return f"{_limit(told)}: {told.cause}"
+
+
+def _slowed_while_busy(told: _Told) -> str:
+    """Say what slows a kernel down, and the limit on its own: the one is not why the other is."""
+    if told.verdict.subject == "dram":
+        return f"can be faster: {told.cause}. It already reaches {told.share} of {ceiling_name('dram')}"
+    busy = "are" if told.verdict.subject == "sm" else "is"
+    return f"can be faster: {told.cause}. {capital(told.subject)} {busy} {told.share} busy"
+
+
+def _slowed(told: _Told, how: str = "can be faster") -> str:
+    text = f"{how}: {told.cause}"
     return text if told.verdict.subject is None else f"{text}. {_no_unit(told)}"
 
 
@@ -272,9 +278,13 @@ _SENTENCES: Mapping[str, Callable[[_Told], str]] = {
     "short": _short,
     "void": lambda _: "stores nothing: check what it computes, for its time says nothing of that",
     "at-roof": _at_roof,
-    "limit": _limit,
-    "finding": _by_finding,
-    "waits-in-part": _waits_in_part,
+    "limit": _own_limit,
+    "caused": _caused,
+    "slowed": _slowed,
+    "slowed-while-busy": _slowed_while_busy,
+    "unfilled": lambda told: _slowed(told, "does not fill the GPU"),
+    "waits": lambda told: _slowed(told, "mostly waits"),
+    "waits-in-part": lambda told: _slowed(told, "waits in part"),
     "waits-unknown": _waits_unknown,
     "busy-unknown": _busy_unknown,
     "counted": _counted,
