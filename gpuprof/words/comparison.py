@@ -33,7 +33,7 @@ _VERDICTS = (
     ("unclear", "inconclusive", "inconclusive"),
     ("unknown", "without times", "without times"),
 )
-"""Verdicts on time in the order in which kernels are counted, and what is said of several kernels and of one."""
+"""Verdicts on time in the order in which kernels are counted, with the words for several kernels and for one."""
 
 
 def with_sentences(comparison: Comparison) -> Comparison:
@@ -64,7 +64,7 @@ def _with_sentence(change: KernelChange) -> KernelChange:
 
 
 def whole_sentence(comparison: Comparison) -> str:
-    """Write what became of the run, and which kernels most of it comes from; first of all what forbids a verdict."""
+    """Write how the run changed and which kernels most of the change comes from; first, what forbids a verdict."""
     kernels = comparison.kernels
     if comparison.identical:
         named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
@@ -124,7 +124,7 @@ def _kernels(kernels: Sequence[KernelChange]) -> str:
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
-    """Write what is known beside unclear times: how far apart they are, and whether the work is the same."""
+    """Write how far apart unclear times are, and whether the work is the same."""
     times = [kernel.time for kernel in kernels]
     ratios = [time.ratio for time in times if time.ratio is not None and time.noise is not None]
     parts = []

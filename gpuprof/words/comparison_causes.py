@@ -20,7 +20,7 @@ _NOTHING = {
     "less-busy": "no unit has more to do, each is busy for less of the time",
     "more-busy": "no unit has less to do, each is busy for more of the time",
     "same-counts": "nothing that was counted changed",
-    "no-counts": "no counters on both sides tell why",
+    "no-counts": "the two sides share no counters that show why",
 }
 _ACCESSES = {"global-load-sectors-per-request": "global load", "global-store-sectors-per-request": "global store"}
 
@@ -62,10 +62,10 @@ def _line(cause: ChangeCause, change: KernelChange) -> str:
     value = cause.values[0]
     gained = (value.new or 0.0) - (value.base or 0.0)
     name = place.file.replace("\\", "/").rsplit("/", 1)[-1]
-    where = f"{short(name)}:{place.line}" if names_its_file(change) else f"line {place.line}"
+    line = f"{short(name)}:{place.line}" if names_its_file(change) else f"line {place.line}"
     base = " of the base" if cause.kind == "base-line" else ""
     word = "gained" if gained > 0 else "lost"
-    return f"{where}{base} {word} {value_text(abs(gained))} {_LINE_WORDS.get(value.name, value.name)}"
+    return f"{line}{base} {word} {value_text(abs(gained))} {_LINE_WORDS.get(value.name, value.name)}"
 
 
 def _counts(cause: ChangeCause) -> str:

@@ -36,7 +36,7 @@ _SENTENCES = {
     "or sessions, which name it.",
     "sm-count": "The GPU had another number of SMs, as a MIG instance has: times are not compared. Profile both sides "
     "on the same part of it.",
-    "mixed-gpus": "A side has kernels of several GPUs: what they differ in counts as noise between its runs. Compare "
+    "mixed-gpus": "A side has kernels of several GPUs: their differences count as noise between its runs. Compare "
     "one GPU at a time.",
     "durations": "Durations were measured by other means, and times are not compared: under ncu kernels run alone, "
     "often with locked clocks and empty caches. Record both sides alike.",
@@ -45,10 +45,10 @@ _SENTENCES = {
     "--graph-profiling.",
     "judged-part": "Spans, busy and idle times and copies are of different parts of the traces, and are not compared. "
     "Record both sides alike.",
-    "clock-control": "ncu held the clocks otherwise on each side, and not all launches tell their SM clock: times are "
-    "not compared. Profile both with one --clock-control.",
-    "clock-control/known": "ncu held the clocks otherwise on each side: a change of time is one only where cycles and "
-    "seconds agree. Profile both with one --clock-control to see smaller ones.",
+    "clock-control": "ncu controlled the clocks differently on each side, and not all launches have an SM clock: "
+    "times are not compared. Profile both with one --clock-control.",
+    "clock-control/known": "ncu controlled the clocks differently on each side: a change of time counts only if cycles "
+    "and seconds agree. Profile both with one --clock-control to see smaller ones.",
     "cache-control": "ncu emptied the caches before each pass on one side only: times and the bytes behind L1 are not "
     "compared. Profile both with one --cache-control.",
     "clock-control-not-known": "A side does not say which --clock-control it was profiled with; it is taken to be the "
@@ -63,16 +63,16 @@ _SENTENCES = {
     "lower clocks, and measure both sides again.",
     "sm-clock": "The SM clock of the new side is {apart} the base's, by the median kernel: seconds vary with it. Lock "
     "the clocks, or measure both sides in turn.",
-    "dram-clock": "The DRAM clock of the new side is {apart} the base's, which alone can change times by as much: a "
-    "change is one only beyond that. Bring the GPU into one power state: nvidia-smi --lock-memory-clocks.",
+    "dram-clock": "The DRAM clock of the new side is {apart} the base's, which alone can change times by as much: only "
+    "a larger change counts. Bring the GPU into one power state: nvidia-smi --lock-memory-clocks.",
     "temperature": "A warmer GPU can run at lower clocks. Let it warm up before both sides, or measure them in turn.",
-    "ncu": "Releases of ncu rename counters and correct what they count: where both sides name other counters, a "
-    "count may differ for that. Profile both sides with one release.",
+    "ncu": "Releases of ncu rename counters and correct what they count: if the two sides name different counters, a "
+    "count may differ only because of that. Profile both sides with one release.",
     "driver": "A driver compiles PTX and governs clocks: a kernel that is shipped as PTX may have other machine code. "
     "Use one driver, or compile for the GPU (-arch=sm_XX).",
-    "gpuprof": "Versions of gpuprof may derive a quantity otherwise. Make both sessions from their reports anew.",
-    "printed-counts": "Counts that were printed with about four digits differ by up to 1 % for that. Compare .ncu-rep "
-    "files, or CSV of --page raw.",
+    "gpuprof": "Versions of gpuprof may derive a quantity differently. Make both sessions from their reports again.",
+    "printed-counts": "Counts printed with about four digits can differ by up to 1 % from rounding alone. Compare "
+    ".ncu-rep files, or CSV of --page raw.",
     "profiled": "Not all kernels of a run were profiled: one that a side lacks may have run all the same.",
 }
 """What follows from a condition, by its name and, if it has several cases, its kind."""
@@ -163,5 +163,5 @@ def fact_sentence(fact: ComparisonFact) -> str:
 
 
 def _entry(_place: str, quantity: str, pattern: str, _until: str) -> str:
-    """Write what an accepted regression is about."""
+    """Write the quantity and the kernels of an accepted regression."""
     return f"{quantity} of {pattern!r:.60}" if pattern else quantity

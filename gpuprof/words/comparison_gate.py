@@ -43,15 +43,15 @@ def check_sentence(check: GateCheck, kernels: Sequence[KernelChange], total: Seq
 
 
 def gate_text(gate: Gate) -> str:
-    """Write the result: "Gate failed: 2 regressions, 1 unclear; 14 checks hold."."""
+    """Write the result: "Gate failed: 2 regressions, 1 unclear; 14 checks ok."."""
     regressions = sum(check.word == "regression" for check in gate.checks)
     listed = ", ".join(filter(None, (counted(regressions, "regression") if regressions else "", others_text(gate))))
     return f"Gate {'passed' if gate.passed else 'failed'}: {'; '.join(filter(None, (listed, kept_text(gate))))}."
 
 
 def kept_text(gate: Gate) -> str:
-    """Write how many checks are ok: "14 checks hold"."""
-    return f"{counted(gate.ok, 'check')} {'holds' if gate.ok == 1 else 'hold'}"
+    """Write how many checks are ok: "14 checks ok"."""
+    return f"{counted(gate.ok, 'check')} ok"
 
 
 def others_text(gate: Gate) -> str:
@@ -91,7 +91,7 @@ def _total(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[Qu
     if check.because == "conditions":
         return f"{text}, and the runs are not alike"
     if check.because == "noise":
-        return f"{text}, {_limit(check)}: the runs are too few, too noisy or at other clocks to tell"
+        return f"{text}, {_limit(check)}: the runs are too few, too noisy or at different clocks"
     return f"{text}, {_limit(check)}{_stores(check, kernels)}"
 
 

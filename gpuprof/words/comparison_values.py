@@ -61,7 +61,7 @@ def names_text(names: Sequence[str]) -> str:
 
 
 def value_text(value: float | None, unit: str = "", name: str = "", digits: int = _DIGITS) -> str:
-    """Write a value in its unit: 12, 4 608, 1.38 G, 1.42 GB; a plain count has no unit, its name says what it is."""
+    """Write a value in its unit: 12, 4 608, 1.38 G, 1.42 GB; a plain count has no unit beside its name."""
     if value is None or not math.isfinite(value):
         return NOT_KNOWN
     if unit in ("fraction", "%"):
@@ -117,7 +117,7 @@ def count_values(count: CountChange | ValueChange) -> str:
 def count_text(count: CountChange | ValueChange) -> str:
     """Write how a count changed: "instructions 1.20 M → 1.42 M (+18 %)"; if it did not, "registers 40"."""
     kind, dot, path = count.name.partition(".")
-    # The unit of the values says what is counted.
+    # The unit of the values names what was counted.
     name = path_name(path) if kind == "flop" and dot else count_name(count.name)
     if count.base == count.new:
         return f"{name} {value_text(count.new, count.unit, count.name)}"

@@ -64,7 +64,7 @@ _QUIET = {
     ("unclear", "unknown"): "whose change of time is unclear, and whose work is not known",
     ("unknown", "same"): "with the same work; the time is not known",
 }
-"""What is said of kernels that are left out, by their verdicts on time and work."""
+"""Words for kernels that are left out, by their verdicts on time and work."""
 _TOO_LITTLE = "without a verdict that they changed"
 
 
@@ -132,7 +132,7 @@ _DOUBTS: dict[DoubtKind, tuple[str, str]] = {
         "{cycles} in cycles and {seconds} in seconds",
         ": the SM clock was not the same; lock the clocks, or interleave the runs of both sides",
     ),
-    "conditions": ("what is around the runs differs too much to compare their times", ""),
+    "conditions": ("the conditions of the runs differ too much to compare their times", ""),
     "graph-replay": ("the time of a whole CUDA graph is that of its replay under ncu", ""),
     "no-durations": ("no durations on the {sides} side", ""),
 }  # fmt: skip
@@ -142,16 +142,16 @@ def stop_text(reason: StopReason) -> str:
     """Write why measuring in turns ends."""
     return {
         "no-kernels": "no kernel that matters is on both sides with a time",
-        "conditions": "what is around the runs differs too much to compare their times",
-        "too-noisy": "what is unclear is not settled by as many runs as the budget has",
+        "conditions": "the conditions of the runs differ too much to compare their times",
+        "too-noisy": "the budget has too few runs to settle what is unclear",
         "clear": "every kernel that matters is clear",
-        "budget": "the budget is over",
-        "most-runs": "there are runs enough",
+        "budget": "the budget is used up",
+        "most-runs": "the maximum number of runs is reached",
     }[reason]
 
 
 def noise_text(time: TimeChange) -> str:
-    """Write where the noise is from; empty if it is not known."""
+    """Write the source of the noise; empty if it is not known."""
     match time.noise_basis:
         case "assumed":
             return (
@@ -229,7 +229,7 @@ def changed_counts(work: WorkChange) -> list[CountChange]:
 
 
 def work_reason(change: KernelChange) -> str:
-    """Write what the values of the work are of and why a verdict is missing, in sentences."""
+    """Write which launches the values of the work cover, and why a verdict is missing, in sentences."""
     return " ".join(map(closed, _work_sentences(change)))
 
 
@@ -251,7 +251,7 @@ def _work_sentences(change: KernelChange) -> Iterator[str]:
 
 _BESIDE = {
     "resources": "resources that changed: {}",
-    "too-varied": "too different within a side to tell: {}",
+    "too-varied": "too different within a side to compare: {}",
     "other-counters": "from other counters on each side: {}",
 }
 
@@ -276,9 +276,10 @@ _NOTES: dict[WorkNoteKind, str] = {
     "no-counts": "{sides} no counts of what a launch does: a timeline has none, and ncu's basic set hardly any. "
     "Profile both with gpuprof run, or with ncu --set full",
     "varies": f"{_VARIES}, and the ranges of both sides overlap",
-    "varies-too-few": f"{_VARIES}; {{launches}} counted on a side cannot tell: count 9 a side, or fix the data",
+    "varies-too-few": f"{_VARIES}; {{launches}} counted on a side are too few to compare: count 9 a side, or "
+    "fix the data",
     "other-opcodes": "As much work as before, by other instructions",
-    "counted-once": "One launch was counted on a side: whether the work depends on data cannot be told",
+    "counted-once": "One launch was counted on a side: whether the work depends on data is not known",
     "caches": "Not compared, because the caches were not treated alike: {names}",
 }
 
@@ -328,12 +329,12 @@ def _labels(side: Sequence[ComparedKernel]) -> str:
 
 
 def kernel_sentence(change: KernelChange) -> str:
-    """Write what became of a kernel and why: "slower by 18 %: registers 40 → 72, occupancy 75 % → 50 %"."""
+    """Write how a kernel changed and why: "slower by 18 %: registers 40 → 72, occupancy 75 % → 50 %"."""
     return ": ".join(filter(None, (kernel_verdict(change), kernel_reasons(change))))
 
 
 def kernel_verdict(change: KernelChange) -> str:
-    """Write what became of a kernel: "1.8x faster a launch, 10 → 20 launches, together 1.00 → 1.10 ms (+10 %)"."""
+    """Write how a kernel changed: "1.8x faster a launch, 10 → 20 launches, together 1.00 → 1.10 ms (+10 %)"."""
     return ", ".join(filter(None, verdict_parts(change)))
 
 
@@ -369,7 +370,7 @@ def total_s(side: Sequence[ComparedKernel]) -> float | None:
 
 
 def _runs(time: TimeChange) -> str:
-    """Write what an unclear verdict is based on: "1 run a side", "3 and 5 runs"."""
+    """Write the runs that an unclear verdict is based on: "1 run a side", "3 and 5 runs"."""
     if time.base_runs != time.new_runs:
         return f"{time.base_runs} and {time.new_runs} runs"
     return f"{counted(time.base_runs, 'run')} a side"
@@ -430,7 +431,7 @@ def _joint(before: str, now: str) -> str:
 
 
 def beside_figures(change: KernelChange) -> str:
-    """Write what the figures of a kernel do not say: how it was matched, its launches, what is unclear, and why.
+    """Write the facts beside the figures of a kernel: how it was matched, its launches, what is unclear, and why.
 
     The doubt comes before the reasons, which may be long: a view cuts the end.
     """
@@ -452,7 +453,7 @@ def _interval_if_unclear(time: TimeChange) -> str:
 
 
 def line_text(line: LineChange, file: str) -> str:
-    """Write what a line does more or less of: "mlp.cu:12 (was 10): 440 M → 17.7 M instructions"."""
+    """Write the work that a line gained or lost: "mlp.cu:12 (was 10): 440 M → 17.7 M instructions"."""
     unit = "local accesses" if line.what == "local" else line.what
     if line.new_line is None:
         return f"{file}:{line.base_line} is gone: {value_text(line.base)} {unit}"

@@ -1,4 +1,4 @@
-"""What a reader is told of the kernels that were excluded."""
+"""The sentence on the kernels that were excluded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuprof.model.session import Exclusion
 from gpuprof.units import format_percent
 
 _SHOWN, _LONGEST = 5, 80
-"""How many patterns are told, and how many characters of each."""
+"""Maximum number of patterns to show, and of characters of each."""
 
 
 def exclusion_text(excluded: Exclusion) -> str:

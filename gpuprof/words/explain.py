@@ -31,7 +31,7 @@ _REASONS_SHOWN = 5
 _LEAST_SHARE = 0.02
 
 _EXPLAINED_ALIKE = (AT_MEMORY.reasons, AT_SHARED.reasons)
-"""Stall reasons with the same units behind them: those are told once."""
+"""Stall reasons with the same units behind them: the units are shown once."""
 
 STALL_MEANINGS = {
     "long_scoreboard": "waits for data of global, local, texture or surface memory",
@@ -78,12 +78,11 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNod
 
 
 def _of_export(node: ExplanationNode) -> ExplanationNode:
-    """Say of what is missing that a text export may have left it out."""
+    """Say of each missing step that the text export may have left it out."""
     below = tuple(map(_of_export, node.children))
     if node.kind != "missing":
         return replace(node, children=below)
-    detail = node.detail.replace("collect with", "the .ncu-rep may have it, else collect with")
-    return replace(node, kind="left-out", detail=detail, children=below)
+    return replace(node, kind="left-out", detail=f"the .ncu-rep may have it, else {node.detail}", children=below)
 
 
 def _weight_text(kernel: KernelProfile) -> str:
@@ -95,7 +94,7 @@ def _weight_text(kernel: KernelProfile) -> str:
 
 
 def _chained(node: ExplanationNode, below: Sequence[ExplanationNode]) -> tuple[ExplanationNode, ...]:
-    """Hang nodes below one; beside it where it was not collected."""
+    """Put nodes below one; beside it if it was not collected."""
     if node.kind == "missing":
         return (replace(node, children=()), *node.children, *below)
     return (replace(node, children=(*node.children, *below)),)
@@ -113,13 +112,13 @@ def _placed(findings: Sequence[Finding], reasons: Sequence[str]) -> dict[str, tu
     for finding in findings:
         rule = rule_named(finding.rule)
         place = rule.place if rule is not None else AT_KERNEL
-        where = next((reason for reason in reasons if reason in place.reasons), place.otherwise)
-        placed[where] = (*placed.get(where, ()), finding)
+        parent = next((reason for reason in reasons if reason in place.reasons), place.otherwise)
+        placed[parent] = (*placed.get(parent, ()), finding)
     return placed
 
 
 def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
-    """The speed of light: what no change of anything else can pass."""
+    """Return the speed of light of the busiest unit, which bounds every gain that leaves its work as it is."""
     below = tuple(_finding_nodes(kernel, findings))
     limit = nearest_limit(kernel)
     if limit is None:
@@ -197,7 +196,7 @@ def _occupancy(kernel: KernelProfile) -> Iterator[ExplanationNode]:
 def _warp_states(
     kernel: KernelProfile, stalls: Sequence[Stall], findings: dict[str, tuple[Finding, ...]]
 ) -> Iterator[ExplanationNode]:
-    """Each stall reason with its causes, then the rest of them, then what is no stall."""
+    """Yield the largest stall reasons with their causes, then the other reasons, then the states that are no stall."""
     states = stalls_of(kernel)
     if not states:
         yield missing_node("stall reasons", "WarpStateStats")
@@ -230,15 +229,15 @@ def _stall(
     meaning = STALL_MEANINGS.get(stall.reason, "")
     cycles = f"{significant(stall.cycles_per_issue)} cycles per issue" if stall.cycles_per_issue is not None else ""
     detail = "; ".join(part for part in (meaning, cycles or _FAMILIES.get(stall.family, "")) if part)
-    told = tuple(_finding_nodes(kernel, findings))
+    below_finding = tuple(_finding_nodes(kernel, findings))
     places = {place for finding in findings for place in places_of(finding.place)}
     hottest = tuple(node for place, node in hottest_line(kernel, stall.reason) if place not in places)
-    below = (*causes, *told, *hottest)
+    below = (*causes, *below_finding, *hottest)
     return percent_node("stall", stall_name(stall.reason), stall.share, detail, below)
 
 
 def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterator[ExplanationNode]:
-    """A finding by its gain for the kernel, with the line that it is about below."""
+    """Yield findings by their gain for the kernel, each with its line below."""
     for finding in findings:
         gain = 100 * finding.gain_kernel if finding.gain_kernel is not None else None
         line = tuple(location_node(kernel, finding.place))

@@ -1,4 +1,4 @@
-"""The units behind a stall reason, as far as a profile tells of them: hit rates, DRAM, pipes, the size of a block."""
+"""The units behind a stall reason, as far as a profile has them: hit rates, DRAM, pipes, the size of a block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PASSES_BY = 1.1
 
 
 def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]:
-    """Yield the units behind a reason, as far as the report tells of them."""
+    """Yield the units behind a reason, as far as the report has them."""
     if reason in AT_MEMORY.reasons:
         yield from _memory_path(kernel)
     elif reason in SHARED_STALLS:
@@ -37,7 +37,7 @@ def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]
 
 
 def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
-    """Hit rates of L1 and L2, what DRAM does, and how much of what is asked at L1 comes from where."""
+    """Yield the hit rates of L1 and L2, how busy DRAM is, and the bytes at each level."""
     traffic = {moved.level: moved for moved in kernel.traffic}
     for level in ("l1", "l2"):
         moved = traffic.get(level)
@@ -60,7 +60,7 @@ def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
 
 
 def _path_text(l1: float, l2: float, dram: float) -> str:
-    """Write how the bytes thin out on their way down; where they do not, such as with bulk copies, just how many."""
+    """Write which part of L1's bytes goes on to L2 and DRAM; just the bytes if L2 moves more, as bulk copies do."""
     if l1 > 0 and l2 <= _PASSES_BY * l1:
         to_l2, to_dram = significant(100 * l2 / l1), significant(100 * dram / l1)
         return f"of 100 B requested from L1, {to_l2} B go on to L2 and {to_dram} B to DRAM"
@@ -68,7 +68,7 @@ def _path_text(l1: float, l2: float, dram: float) -> str:
 
 
 def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
-    """How busy the pipes behind the memory queue are; bank conflicts are told by their own finding."""
+    """Yield how busy the pipes behind the memory queue are; bank conflicts have their own finding."""
     pipes = {pipe.name: pipe for pipe in kernel.pipes}
     known = [(pipes[name], text) for name, text in _QUEUE_PIPES.items() if name in pipes]
     for pipe, text in known:
@@ -86,7 +86,7 @@ _QUEUE_PIPES = {
 
 
 def _busy(pipe: Pipe, text: str) -> ExplanationNode:
-    """Say how busy a pipe is, and in which cycles, as the name of its metric tells."""
+    """Say how busy a pipe is, and in which cycles, by the name of its metric."""
     cycles = next((f" in {cycles} cycles" for cycles in ("elapsed", "active") if pipe.metric.endswith(cycles)), "")
     return percent_node("cause", f"busy{cycles}: {text}", pipe.fraction)
 

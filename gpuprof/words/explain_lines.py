@@ -16,7 +16,7 @@ SourceLine = tuple[str | None, int]
 
 
 def location_node(kernel: KernelProfile, location: Location | None) -> Iterator[ExplanationNode]:
-    """Yield the place of a finding, its share of what was found and of all samples; nothing where none is known."""
+    """Yield the place of a finding with its share of the finding and of all samples; nothing if no place is known."""
     places = places_of(location)
     if location is None or not places:
         return
@@ -37,7 +37,7 @@ def places_of(location: Location | None) -> list[SourceLine]:
 
 
 def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[SourceLine, ExplanationNode]]:
-    """Yield the line with most samples of a reason: its source where the report has it, else its instruction."""
+    """Yield the line with most samples of a reason: its source if the report has it, else its instruction."""
     weighed = [
         (line.share * stall.share, stall.share, place, line)
         for place, line, excerpt in _lines(kernel)
@@ -63,15 +63,15 @@ def _lines(kernel: KernelProfile) -> Iterator[tuple[SourceLine, CodeLine, Excerp
 
 def _line_text(place: SourceLine, code: str) -> str:
     file, number = place
-    where = f"{file.replace(chr(92), '/').rpartition('/')[2]}:{number}" if file is not None else f"0x{number:x}"
+    place_name = f"{file.replace(chr(92), '/').rpartition('/')[2]}:{number}" if file is not None else f"0x{number:x}"
     code = code.strip()
-    return f"{where}  {code[:_CODE_SHOWN]}{'…' if len(code) > _CODE_SHOWN else ''}".rstrip()
+    return f"{place_name}  {code[:_CODE_SHOWN]}{'…' if len(code) > _CODE_SHOWN else ''}".rstrip()
 
 
 def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[ExplanationNode]:
-    """Say what would show source lines where the profile has none."""
+    """Say how to get source lines if the profile has none."""
     if from_text:
-        yield ExplanationNode("missing", "source lines", detail="it has no code; the .ncu-rep may have it")
+        yield ExplanationNode("left-out", "source lines", detail="it has no code; the .ncu-rep may have it")
     elif not kernel.excerpts:
         how = "compile with -lineinfo, collect with ncu --section SourceCounters --import-source yes"
         yield ExplanationNode("missing", "source lines", detail=how)
@@ -81,5 +81,5 @@ def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[Explana
 
 
 def _knows_lines(kernel: KernelProfile) -> bool:
-    """Tell whether a finding names a line of source: that is known, too, where the report does not have its text."""
+    """Return whether a finding names a line of source, which is known even if the report lacks its text."""
     return any(finding.place is not None and finding.place.line is not None for finding in kernel.findings)

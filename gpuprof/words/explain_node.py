@@ -1,4 +1,4 @@
-"""What an explanation is made of: steps with a number, words, and the steps below them."""
+"""The steps of an explanation: a number, words, and the steps below."""
 
 from __future__ import annotations
 

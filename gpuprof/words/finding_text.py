@@ -20,9 +20,9 @@ _PLURAL_UNITS = ("issue",)
 
 
 def gain_text(finding: Finding) -> str:
-    """Write what a finding can gain: "at most 31 % of this kernel's time, 12 % of the run".
+    """Write the gain of a finding: "at most 31 % of this kernel's time, 12 % of the run".
 
-    "At most" is said of bounds alone; else what is held fixed is: "31 % of this kernel's time with the same work".
+    Only a bound has "at most"; others name their condition: "31 % of this kernel's time with the same work".
     """
     if finding.gain_kernel is None:
         if finding.gain_total is not None:
@@ -44,12 +44,12 @@ def _held_or_bound(gain: float, finding: Finding, of: str) -> str:
 
 
 def held_text(held: str | None) -> str:
-    """Write what a gain holds with: "with the same instructions"; empty for a bound."""
+    """Write the condition of a gain: "with the same instructions"; empty for a bound."""
     return f"with {held}" if held else ""
 
 
 def short_gain(gain: float | None, kind: GainKind | None) -> str:
-    """Write a gain in a few characters: "≤ 12 %" where it is an upper bound, else "~ 12 %"."""
+    """Write a gain in a few characters: "≤ 12 %" if it is an upper bound, else "~ 12 %"."""
     if gain is None:
         return "–"
     return f"{'≤' if kind == 'bound' else '~'} {format_percent(gain)}"
@@ -82,14 +82,14 @@ def cause_text(finding: Finding, kernel: KernelProfile) -> str:
 
 
 def place_text(location: Location | None) -> str:
-    """Write the file and line of a location, else its instruction: "gather.cu:41"; empty where there is none."""
+    """Write the file and line of a location, else its instruction: "gather.cu:41"; empty if there is none."""
     if location is None:
         return ""
     return line_text(location) or location.sass or ""
 
 
 def location_text(location: Location | None) -> str:
-    """Write where, and how much of the finding is there: "gather.cu:41, 62 % of the finding"; empty without code."""
+    """Write a place and its share of the finding: "gather.cu:41, 62 % of the finding"; empty without code."""
     place = place_text(location)
     if location is None or not place or location.share is None:
         return place
@@ -97,7 +97,7 @@ def location_text(location: Location | None) -> str:
 
 
 def evidence_texts(finding: Finding) -> Iterator[str]:
-    """Write each piece of evidence: what it means, its value, and what it was held against."""
+    """Write each piece of evidence: its meaning, its value and its threshold."""
     for item in finding.evidence:
         held = f", threshold {value_text(item.threshold, item.unit)}" if item.threshold is not None else ""
         yield f"{item.meaning or item.metric}: {value_text(item.value, item.unit)}{held}"

@@ -45,7 +45,7 @@ def _with_meaning(evidence: Evidence, rule: str) -> Evidence:
 
 
 def meaning(evidence: Evidence, rule: str) -> str:
-    """Return what a piece of evidence is, by its role in the finding of a rule."""
+    """Return the meaning of a piece of evidence by its role in the finding of a rule."""
     values = {"of": NameText(evidence.of)}
     for file in (rule, SHARED):
         known = wording(file)
@@ -57,7 +57,7 @@ def meaning(evidence: Evidence, rule: str) -> str:
 
 
 def threshold_text(threshold: Threshold, rule: str) -> ThresholdText:
-    """Return what a threshold of a rule is called and why it is that number."""
+    """Return the name of a threshold of a rule and the reason for its value."""
     for file in (rule, SHARED):
         known = wording(file).thresholds.get(threshold.name)
         if known is not None:
@@ -66,13 +66,13 @@ def threshold_text(threshold: Threshold, rule: str) -> ThresholdText:
 
 
 def assumption_text(assumes: Sequence[str]) -> str:
-    """Return what a gain holds with: "the same bytes"; empty without. One of another version stays a name."""
+    """Return what a gain assumes in words: "the same bytes". An assumption of another version stays a name."""
     texts = wording(SHARED).assumptions
     return " and ".join(texts.get(name, name) for name in assumes)
 
 
 def cause_phrase(finding: Finding) -> str:
-    """Return what a finding is called inside of a sentence: "uncoalesced global access".
+    """Return a finding as a phrase inside of a sentence: "uncoalesced global access".
 
     Of a finding of another version, whose cases are unknown, it is the title of its rule, or the rule itself.
     """
@@ -86,7 +86,7 @@ def cause_phrase(finding: Finding) -> str:
 
 
 def further_headline(finding: Finding) -> str:
-    """Return what a headline adds to its first case: "; 14 wavefronts per request"; empty if nothing, or unknown."""
+    """Return the headline after its first case: "; 14 wavefronts per request"; empty if none, or unknown."""
     try:
         text = filled(finding.rule, "headline", finding.cases.headline[1:], _values(finding))
     except KeyError:
@@ -107,7 +107,7 @@ def run_sentence(finding: Finding, kernel: str, file: str) -> str:
 
 
 def common_headline(findings: Sequence[Finding]) -> str:
-    """Return the headline of findings of one rule: what all of them say, and numbers as the range that they span.
+    """Return the headline of findings of one rule: the cases that all of them have, with ranges for their numbers.
 
     "Latency-bound: no unit is more than 2 to 52 % busy". If they have nothing in common it is that of the first.
     """

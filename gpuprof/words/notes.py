@@ -1,4 +1,4 @@
-"""What else is to be known of a session, in sentences: set-up, whole graphs, kinds, versions, clocks, ceilings."""
+"""The notes on a session, in sentences: set-up, whole graphs, kinds, versions, clocks, ceilings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ONLY_SET_UP: dict[Role | None, str] = {
 
 
 def notes(session: Session, verdict: RunVerdict) -> Iterator[str]:
-    """Yield what else is to be known of a session."""
+    """Yield the notes on a session."""
     kernel = session.numbered(verdict.kernel)
     yield from _without_spec(session)
     for finding, of_kernel in run_findings(session):
@@ -57,7 +57,7 @@ def notes(session: Session, verdict: RunVerdict) -> Iterator[str]:
 
 
 def _set_up(session: Session) -> Iterator[str]:
-    """Say that nothing but set-up was profiled, or what it takes of the time."""
+    """Say that nothing but set-up was profiled, or its share of the time."""
     kernels = session.kernels
     set_up = set_up_kernels(kernels)
     those = [kernel for kernel in kernels if kernel.id in set_up]
@@ -88,7 +88,7 @@ def _without_spec(session: Session) -> Iterator[str]:
 
 
 def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
-    """Say what the times of CUDA graphs are that were profiled as a whole, and that kernels' times are others."""
+    """Say that the time of a CUDA graph profiled as a whole is not the time of its kernels."""
     graphs = [kernel for kernel in kernels if kernel.duration_source == GRAPH_REPLAY]
     if not graphs:
         return
@@ -102,22 +102,22 @@ def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
     )
 
 
-def _counted_beside(session: Session, spoken: KernelProfile | None) -> Iterator[str]:
-    """Say what was counted of other kernels, where no durations tell which of them matters."""
-    if spoken is None or any(kernel.time_total_s is not None for kernel in session.kernels):
+def _counted_beside(session: Session, named: KernelProfile | None) -> Iterator[str]:
+    """Yield the first finding of the other kernels if no durations show which kernel matters."""
+    if named is None or any(kernel.time_total_s is not None for kernel in session.kernels):
         return
     counted = {
         kernel.label: finding
         for kernel in session.kernels
         for finding in [first_proven(kernel)]
-        if finding is not None and is_counted(finding) and kernel.label != spoken.label
+        if finding is not None and is_counted(finding) and kernel.label != named.label
     }
     for label, finding in [*counted.items()][:_MOST_SHOWN]:
         yield full_stop(f"{label}: {finding.headline}")
 
 
 def _of_no_effect(kernel: KernelProfile | None) -> Iterator[str]:
-    """Say that a kernel stores nothing, where nothing tells whether it should."""
+    """Say that a kernel stores nothing if it is not known whether it should."""
     findings = kernel.findings if kernel is not None else ()
     for finding in findings:
         if kernel is not None and finding.rule == STORES_NOTHING and finding.severity == "info":
@@ -125,7 +125,7 @@ def _of_no_effect(kernel: KernelProfile | None) -> Iterator[str]:
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
-    """Say what the time goes to by kind, where most of it is of several known ones."""
+    """Say which kinds of kernels take the time, if most of it belongs to several known kinds."""
     shares: dict[str, float] = {}
     for kernel in kernels:
         kind = kind_named(kernel.kind)
@@ -199,15 +199,15 @@ def _sm_clocks(session: Session, pair: ClockPair) -> str:
     assert pair.sm is not None
     slow, fast = pair.sm
     low, high = (format_si(kernel.sm_clock_hz or 0.0, "Hz") for kernel in (slow, fast))
-    where = f"{low} in {_named(slow)} and {high} in {_named(fast)}"
+    both = f"{low} in {_named(slow)} and {high} in {_named(fast)}"
     if pair.is_other_time:
         return (
-            f"Cycles over time give SM clocks of {where}. DRAM clocks would differ as much, so neither changed: the "
+            f"Cycles over time give SM clocks of {both}. DRAM clocks would differ as much, so neither changed: the "
             f"time of #{slow.id} includes a part that no counter covers. Compare cycles, not times."
         )
     if pair.dram is not None:
         return (
-            f"SM clocks differ ({where}), and so do DRAM clocks ({_dram_text(*pair.dram)}). Compare percentages, not "
+            f"SM clocks differ ({both}), and so do DRAM clocks ({_dram_text(*pair.dram)}). Compare percentages, not "
             "times, or profile again after a warm-up."
         )
     controls = {session.sources[kernel.source].clock_control for kernel in (slow, fast)}
@@ -218,7 +218,7 @@ def _sm_clocks(session: Session, pair: ClockPair) -> str:
     elif locked:
         remedy = ", or profile again after a warm-up"
     return (
-        f"SM clocks differ{' although ncu locked them' if locked else ''}: {where}. Compare cycles, not times{remedy}."
+        f"SM clocks differ{' although ncu locked them' if locked else ''}: {both}. Compare cycles, not times{remedy}."
     )
 
 

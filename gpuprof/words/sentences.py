@@ -15,7 +15,7 @@ def capital(text: str) -> str:
 
 
 def inside(text: str) -> str:
-    """Return what begins a sentence as it stands inside of one: "pad the array", but "FP64 work"."""
+    """Return the start of a sentence as written inside of one: "pad the array", but "FP64 work"."""
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 

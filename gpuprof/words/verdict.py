@@ -1,4 +1,4 @@
-"""The verdict on a run in a sentence: the limit, then the cause; joined only if the one brings about the other."""
+"""The verdict on a run in a sentence: the limit, then the cause; joined only if the one causes the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MISSING = {"units": "how busy the units are", "stalls": "why warps stall", "pip
 
 
 class _SetUp(NamedTuple):
-    """What is said of a kernel that only sets up, and of a report that has nothing else."""
+    """Phrases for a kernel that only sets up, and for a report that has nothing else."""
 
     does: str
     nothing_but: str
@@ -68,7 +68,7 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     if kernel is None:
         return ""
     finding = next((item for item in kernel.findings if item.id == verdict.cause), None)
-    state = _SENTENCES[verdict.case or ""](_Told(session, kernel, verdict, finding))
+    state = _SENTENCES[verdict.case or ""](_Facts(session, kernel, verdict, finding))
     state = _with_bytes(kernel, verdict, state)
     if verdict.state == "set-up":
         state = _set_up(session, kernel, state)
@@ -79,8 +79,8 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     return f"{leading} {sentence}" if leading else sentence
 
 
-class _Told(NamedTuple):
-    """What a sentence on a kernel is made from."""
+class _Facts(NamedTuple):
+    """The data of a sentence on a kernel."""
 
     session: Session
     kernel: KernelProfile
@@ -89,12 +89,12 @@ class _Told(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """The unit or compute path in words."""
+        """Return the unit or compute path in words."""
         return unit_text(self.verdict.subject or "")
 
     @property
     def fraction(self) -> float:
-        """The fraction of its ceiling that is reached; the verdict has none if it is only an upper bound."""
+        """Return the fraction of its ceiling that is reached; the verdict has none if it is only an upper bound."""
         if self.verdict.fraction is not None:
             return self.verdict.fraction
         nearest = nearest_limit(self.kernel)
@@ -102,13 +102,13 @@ class _Told(NamedTuple):
 
     @property
     def share(self) -> str:
-        """That fraction in words."""
+        """Return that fraction in words."""
         bound = {"at-least": "at least ", "at-most": "at most "}.get(self.verdict.bound or "", "")
         return f"{bound}{format_percent(self.fraction)}"
 
     @property
     def cause(self) -> str:
-        """What slows the kernel down, and where: "uncoalesced global access at gather.cu:41"."""
+        """Return the cause and its line: "uncoalesced global access at gather.cu:41"."""
         if self.finding is None:
             return ""
         line = line_text(self.verdict.place)
@@ -121,18 +121,18 @@ def unit_text(subject: str) -> str:
 
 
 def bound_text(subject: str) -> str:
-    """Return what a kernel is if that unit limits it: "DRAM-bound"."""
+    """Return the name of a kernel's limit: "DRAM-bound"."""
     return _BOUND.get(subject) or f"bound by {path_name(subject)} arithmetic"
 
 
 def _kind(kernel: KernelProfile) -> str:
-    """Return what a kernel does, unless its label says that already."""
+    """Return the kind of a kernel, unless its label says it already."""
     kind = kind_named(kernel.kind)
     return "" if kind is None or kind.title.lower() in kernel.label.lower() else kind.title
 
 
 def _share(kernel: KernelProfile, session: Session) -> str:
-    """Return what the launches of a label take in their report: "87 % of GPU time"; empty if all, or unknown.
+    """Return the share of a label's launches in their report: "87 % of GPU time"; empty if all, or unknown.
 
     If GPUs are busy longer with other things than with kernels, the share is of the kernels' time.
     """
@@ -148,62 +148,62 @@ def _share(kernel: KernelProfile, session: Session) -> str:
     return f"{format_percent(min(1.0, sum(shares)))} of {'the time of kernels' if of_less else 'GPU time'}"
 
 
-def _short(told: _Told) -> str:
-    duration_s = told.kernel.duration_s or 0.0
+def _short(facts: _Facts) -> str:
+    duration_s = facts.kernel.duration_s or 0.0
     case = "less-than-launch" if duration_s < LAUNCH_S else "as-long-as-launch"
     return f"takes {format_si(duration_s, 's')}{template('short-kernel', 'headline', case)}"
 
 
-def _at_roof(told: _Told) -> str:
-    verdict = told.verdict
+def _at_roof(facts: _Facts) -> str:
+    verdict = facts.verdict
     helps = "moving fewer bytes helps" if verdict.subject == "dram" else "less arithmetic or a narrower type helps"
     if verdict.subject is None or verdict.fraction is None:
         return f"is near the ceiling of {ceiling_name('dram')}: only moving fewer bytes helps"
-    return f"is at {told.share} of {ceiling_name(verdict.subject)}: only {helps}"
+    return f"is at {facts.share} of {ceiling_name(verdict.subject)}: only {helps}"
 
 
-def _limit(told: _Told) -> str:
-    return f"is {bound_text(told.verdict.subject or '')} ({told.share})"
+def _limit(facts: _Facts) -> str:
+    return f"is {bound_text(facts.verdict.subject or '')} ({facts.share})"
 
 
-def _own_limit(told: _Told) -> str:
+def _own_limit(facts: _Facts) -> str:
     """Say which memory level limits a kernel, at which rate, and what else its finding says of it."""
-    finding = told.finding
+    finding = facts.finding
     rate = finding.amount("rate") if finding is not None else None
     rate_text = f", {format_si(rate, 'B/s')}" if rate is not None else ""
     more = further_headline(finding) if finding is not None else ""
-    return f"is {bound_text(told.verdict.subject or '')} ({told.share}{rate_text}){more}"
+    return f"is {bound_text(facts.verdict.subject or '')} ({facts.share}{rate_text}){more}"
 
 
-def _caused(told: _Told) -> str:
-    return f"{_limit(told)}: {told.cause}"
+def _caused(facts: _Facts) -> str:
+    return f"{_limit(facts)}: {facts.cause}"
 
 
-def _slowed_while_busy(told: _Told) -> str:
+def _slowed_while_busy(facts: _Facts) -> str:
     """Say what slows a kernel down, and the limit on its own: the one is not why the other is."""
-    if told.verdict.subject == "dram":
-        return f"can be faster: {told.cause}. It already reaches {told.share} of {ceiling_name('dram')}"
-    busy = "are" if told.verdict.subject == "sm" else "is"
-    return f"can be faster: {told.cause}. {capital(told.subject)} {busy} {told.share} busy"
+    if facts.verdict.subject == "dram":
+        return f"can be faster: {facts.cause}. It already reaches {facts.share} of {ceiling_name('dram')}"
+    busy = "are" if facts.verdict.subject == "sm" else "is"
+    return f"can be faster: {facts.cause}. {capital(facts.subject)} {busy} {facts.share} busy"
 
 
-def _slowed(told: _Told, how: str = "can be faster") -> str:
-    text = f"{how}: {told.cause}"
-    return text if told.verdict.subject is None else f"{text}. {_no_unit(told)}"
+def _slowed(facts: _Facts, how: str = "can be faster") -> str:
+    text = f"{how}: {facts.cause}"
+    return text if facts.verdict.subject is None else f"{text}. {_no_unit(facts)}"
 
 
-def _waits_unknown(told: _Told) -> str:
-    return f"mostly waits, and the report does not show for what. {_no_unit(told)}"
+def _waits_unknown(facts: _Facts) -> str:
+    return f"mostly waits, and the report does not show for what. {_no_unit(facts)}"
 
 
-def _no_unit(told: _Told) -> str:
+def _no_unit(facts: _Facts) -> str:
     """Say how busy the units are at most; one that was not collected can be busier than all others."""
-    verdict = told.verdict
-    most = max((unit.fraction for unit in told.kernel.throughput if unit.is_exact), default=0.0)
-    share = format_percent(min(1.0, max(most, told.fraction if verdict.subject is not None else 0.0)))
-    unknown = [_UNITS[unit] for unit in units_not_collected(told.kernel)]
+    verdict = facts.verdict
+    most = max((unit.fraction for unit in facts.kernel.throughput if unit.is_exact), default=0.0)
+    share = format_percent(min(1.0, max(most, facts.fraction if verdict.subject is not None else 0.0)))
+    unknown = [_UNITS[unit] for unit in units_not_collected(facts.kernel)]
     if verdict.bound == "at-least":
-        return f"The busiest unit that is known is busy for {told.share} of the time: {told.subject}"
+        return f"The busiest unit that is known is busy for {facts.share} of the time: {facts.subject}"
     if unknown:
         verb = "was" if len(unknown) == 1 and unknown[0] != _UNITS["sm"] else "were"
         at_most = "at most " if verdict.bound == "at-most" else ""
@@ -211,12 +211,12 @@ def _no_unit(told: _Told) -> str:
     return f"No unit is more than {share} busy"
 
 
-def _busy_unknown(told: _Told) -> str:
-    return f"keeps {told.subject} {told.share} busy, and the report does not show with what"
+def _busy_unknown(facts: _Facts) -> str:
+    return f"keeps {facts.subject} {facts.share} busy, and the report does not show with what"
 
 
-def _counted(told: _Told) -> str:
-    finding = told.finding
+def _counted(facts: _Facts) -> str:
+    finding = facts.finding
     if finding is None:
         raise KeyError("a verdict on counts names no finding")
     return (
@@ -225,22 +225,22 @@ def _counted(told: _Told) -> str:
     )
 
 
-def _busiest(told: _Told, when: str = "", subject: str = "it") -> str:
-    others = "any other unit that was collected" if units_not_collected(told.kernel) else "any other unit"
-    return f"keeps {told.subject} {told.share} busy{when}, more than {others}; {_what_helps(told, subject)}"
+def _busiest(facts: _Facts, when: str = "", subject: str = "it") -> str:
+    others = "any other unit that was collected" if units_not_collected(facts.kernel) else "any other unit"
+    return f"keeps {facts.subject} {facts.share} busy{when}, more than {others}; {_what_helps(facts, subject)}"
 
 
-def _what_helps(told: _Told, subject: str) -> str:
+def _what_helps(facts: _Facts, subject: str) -> str:
     """Say that nothing shows what would make a kernel faster, or that a finding only guesses it."""
-    guesses = (item for item in told.kernel.findings if item.confidence == "guess" and item.cause is None)
+    guesses = (item for item in facts.kernel.findings if item.confidence == "guess" and item.cause is None)
     if any(finding.severity != "info" for finding in guesses):
         return f"what would make {subject} faster is only a guess"
     return f"nothing in the report shows what would make {subject} faster"
 
 
-def _time_only(told: _Told) -> str:
-    """Say what is known of a kernel's speed if nothing shows why it is no faster."""
-    asked = _by_shapes(told.kernel) or _by_dram(told.kernel)
+def _time_only(facts: _Facts) -> str:
+    """Say how fast a kernel is if nothing shows why it is no faster."""
+    asked = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
     return f"{asked}; only counters show what limits it" if asked else "was only timed: counters show what limits it"
 
 
@@ -262,10 +262,10 @@ def _by_dram(kernel: KernelProfile) -> str:
     return f"moves {format_si(rate, 'B/s')} through DRAM" if rate else ""
 
 
-def _exchange(told: _Told) -> str:
+def _exchange(facts: _Facts) -> str:
     """Say that a kernel exchanges data, and how much of that no other kernel runs beside."""
     text = "exchanges data with other GPUs: the links and the other ranks set its time"
-    devices = told.session.timeline.devices if told.session.timeline is not None else ()
+    devices = facts.session.timeline.devices if facts.session.timeline is not None else ()
     talks = [device.communication for device in devices if device.communication is not None]
     time_s = sum(talk.time_s for talk in talks)
     if not time_s:
@@ -274,7 +274,7 @@ def _exchange(told: _Told) -> str:
     return f"{text}. {format_percent(share)} of the communication time is exposed: no other kernel runs meanwhile"
 
 
-_SENTENCES: Mapping[str, Callable[[_Told], str]] = {
+_SENTENCES: Mapping[str, Callable[[_Facts], str]] = {
     "short": _short,
     "void": lambda _: "stores nothing: check what it computes, for its time says nothing of that",
     "at-roof": _at_roof,
@@ -282,20 +282,20 @@ _SENTENCES: Mapping[str, Callable[[_Told], str]] = {
     "caused": _caused,
     "slowed": _slowed,
     "slowed-while-busy": _slowed_while_busy,
-    "unfilled": lambda told: _slowed(told, "does not fill the GPU"),
-    "waits": lambda told: _slowed(told, "mostly waits"),
-    "waits-in-part": lambda told: _slowed(told, "waits in part"),
+    "unfilled": lambda facts: _slowed(facts, "does not fill the GPU"),
+    "waits": lambda facts: _slowed(facts, "mostly waits"),
+    "waits-in-part": lambda facts: _slowed(facts, "waits in part"),
     "waits-unknown": _waits_unknown,
     "busy-unknown": _busy_unknown,
     "counted": _counted,
     "busiest": _busiest,
-    "busiest-launch": lambda told: _busiest(told, " in its longest launch", "that launch"),
+    "busiest-launch": lambda facts: _busiest(facts, " in its longest launch", "that launch"),
     "time-only": _time_only,
     "no-times": lambda _: "has no times in the report",
     "no-cost": lambda _: "has no numbers in the report that show what it costs",
     "exchange": _exchange,
 }
-"""By the case of a verdict: what is said after the kernel's name."""
+"""By the case of a verdict: the words after the kernel's name."""
 
 
 def _with_bytes(kernel: KernelProfile, verdict: RunVerdict, state: str) -> str:
@@ -330,7 +330,7 @@ def _file_of(session: Session, kernel: KernelProfile) -> str:
 
 
 def unknown_sentence(session: Session, verdict: RunVerdict) -> str | None:
-    """Return what cannot be said of the kernel of a verdict; None if nothing is open."""
+    """Return what the report does not show of the kernel of a verdict; None if nothing is open."""
     kernel = session.numbered(verdict.kernel)
     if kernel is None:
         return None

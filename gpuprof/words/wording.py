@@ -39,7 +39,7 @@ Values = Mapping[str, ValueText]
 
 
 class ThresholdText(msgspec.Struct, frozen=True):
-    """What a threshold is called, and why it is that number."""
+    """The name of a threshold and the reason for its value."""
 
     name: str
     reason: str
@@ -49,7 +49,7 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A wording file. `cause` names the finding inside of a sentence, by the first case of its headline or for all.
 
     `sentence` has the cases of `headline` for the verdict: with `{kernel}` and `{file}` for the names of the kernel and
-    its file. `title`, `inputs`, `gain` and `limitations` are what the reference says of the rule.
+    its file. The reference page of the rule has `title`, `inputs`, `gain` and `limitations`.
     """
 
     title: str = ""
