@@ -454,6 +454,7 @@ def _uneven_slices(case: Case) -> Findings:
     yield finding(
         case,
         cases_named("slices"),
+        subject="l2",
         amounts=amounts_of(longer=busiest / average - 1),
         confidence="inferred" if is_busy else "guess",
         saving=saving,
