@@ -208,14 +208,19 @@ def _spill(case: Case) -> Iterator[Finding]:
     ceiling = _register_ceiling(case)
     threads = case.threads_per_block if ceiling < _ALL_REGISTERS else None
     full = registers is not None and registers >= ceiling
-    action = "smaller-blocks" if threads is not None else "lower-pressure"
+    action, advice = "keep-arrays", ("raise-cap", "shorter-ranges")
+    if full and threads is not None:
+        action, advice = "smaller-blocks", ("smaller-blocks", "shorter-ranges")
+    elif full:
+        # No instruction can address more registers.
+        action, advice = "lower-pressure", ("shorter-ranges",)
     yield finding(
         case,
         Cases(
             headline=(local.counted,),
             why=("all-registers" if full else "local-arrays", "through-l1"),
-            action=(action if full else "keep-arrays",),
-            advice=("smaller-blocks" if threads is not None else "raise-cap", "shorter-ranges"),
+            action=(action,),
+            advice=advice,
         ),
         amounts=(
             *amounts_of(share=local.share),
