@@ -208,19 +208,20 @@ def _spill(case: Case) -> Iterator[Finding]:
     ceiling = _register_ceiling(case)
     threads = case.threads_per_block if ceiling < _ALL_REGISTERS else None
     full = registers is not None and registers >= ceiling
-    action, advice = "keep-arrays", ("raise-cap", "shorter-ranges")
+    action = "keep-arrays"
+    first: tuple[str, ...] = ("raise-cap",)
     if full and threads is not None:
-        action, advice = "smaller-blocks", ("smaller-blocks", "shorter-ranges")
+        action, first = "smaller-blocks", ("smaller-blocks",)
     elif full:
-        # No instruction can address more registers.
-        action, advice = "lower-pressure", ("shorter-ranges",)
+        # No instruction can address more registers, so there is no cap to raise.
+        action, first = "lower-pressure", ()
     yield finding(
         case,
         Cases(
             headline=(local.counted,),
             why=("all-registers" if full else "local-arrays", "through-l1"),
             action=(action,),
-            advice=advice,
+            advice=(*first, "shorter-ranges"),
         ),
         amounts=(
             *amounts_of(share=local.share),
