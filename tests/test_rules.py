@@ -405,7 +405,7 @@ EDGES = (
          lambda findings: "shared" in findings[0].headline),
     Edge("l1-bandwidth", limits.FROM_L2, lambda value: made(
          busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}),
-         why("hit in L1"), above=False),
+         why("L1 hits"), above=False),
     Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),
     Edge("host-memory-traffic", limits.HOST_FILL, lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
     Edge("host-memory-traffic", dram_latency.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
@@ -418,7 +418,7 @@ EDGES = (
     Edge("uncoalesced-global", access_shape.SHIFTED,
          lambda value: made({TOTAL: 100.0, EXCESS: value}), action("32 bytes"), above=False),
     Edge("uncoalesced-global", coalescing.IN_L2,
-         lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), action("a table")),
+         lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), action("tables")),
     # Bytes that a thread reads one at a time, in a row of a length that the code does not know.
     Edge("uncoalesced-global", access_shape.WIDE, lambda value: lanes_apart(
          "c[0x0][0x168]", *(f"LDG.E.U8 R6, [R4.64+{at:#x}]" for at in range(math.floor(value)))),
@@ -428,7 +428,8 @@ EDGES = (
     # Of the other load nothing tells where it leads.
     Edge("uncoalesced-global", access_shape.MOST, lambda value: counted_code(
          ("S2R R0, SR_TID.X", 0, 0), ("IMAD R4, R0, c[0x0][0x168], R2", 0, 0), ("LDG.E R6, [R4.64]", 100, value),
-         ("LDG.E R7, [R8.64]", 100, 100 - value), ("EXIT", 0, 0)), why("far apart")),
+         ("LDG.E R7, [R8.64]", 100, 100 - value), ("EXIT", 0, 0)),
+         lambda findings: findings[0].cases.why == ("stride",)),
     Edge("shared-bank-conflict", access.CONFLICTS, lambda value: made({SHARED_WAVES: 100.0, SHARED_EXCESS: value})),
     Edge("local-memory-spill", access.SPILL, lambda value: made(
          {LOCAL_LOADS: value, LOCAL_STORES: 0, LOAD_SECTORS: 100 - value, STORE_SECTORS: 0})),
@@ -559,9 +560,9 @@ EDGES = (
     Edge("latency-bound", latency.DOMINANT,
          lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), shows_the_wait),
     Edge("latency-bound", dram_latency.SLOWER_THAN_LOADS,
-         lambda value: made(busy(sm=value, memory=1), {WAVES: 16.0}), action("in line"), above=False),
+         lambda value: made(busy(sm=value, memory=1), {WAVES: 16.0}), action("polling"), above=False),
     Edge("latency-bound", latency.MANY_WAVES,
-         lambda value: made(busy(sm=1, memory=1), {WAVES: value}), action("in line")),
+         lambda value: made(busy(sm=1, memory=1), {WAVES: value}), action("polling")),
     # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some.
     Edge("latency-bound", blocks.SHORT_BLOCK, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20, memory=10), issued(70),

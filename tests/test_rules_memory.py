@@ -130,6 +130,44 @@ def test_excess_sectors_gain_what_their_level_costs(launch: Judged, rule: str, e
     check_row(launch, rule, expected)
 
 
+@each_row(
+    ("launch", "why"),
+    [
+        (STREAM, ("not-adjacent",)),
+        (STREAM.plus(moving(1000, 1000)), ("not-adjacent", "stays-in-l1")),
+        # The 1000 ideal sectors bound what DRAM needs: 900 can be all that is used, or half of it.
+        (STREAM.plus(moving(4000, 900)), ("not-adjacent", "moved-by-l2")),
+        (STREAM.plus(moving(4000, 4000)), ("not-adjacent", "moved-by-l2-and-dram")),
+        (PASSES.plus(NO_SHARED), ("many-wavefronts",)),
+        (PASSES.plus(NO_SHARED, moving(4000, 4000)), ("many-wavefronts",)),
+    ],
+)  # fmt: skip
+def test_only_levels_that_are_known_to_move_an_excess_are_named(launch: Made, why: tuple[str, ...]) -> None:
+    assert said(launch, UNCOALESCED).cases.why == why
+
+
+@each_row(
+    ("reason", "why"), [("long_scoreboard", "too-few-requests"), ("lg_throttle", "room"), ("drain", "room")]
+)  # fmt: skip
+def test_a_full_queue_is_no_lack_of_requests(reason: str, why: str) -> None:
+    assert said(made(busy(dram=20, l2=20, l1=20, memory=20), issued(20), stalls(**{reason: 50.0})),
+                "memory-latency").cases.why == (why,)  # fmt: skip
+
+
+@each_row(
+    ("registers", "threads", "advice"),
+    [(255.0, 256, ()), (64.0, 1024, ("smaller-blocks",)), (40.0, 1024, ("raise-cap",)), (40.0, 256, ("raise-cap",))],
+)
+def test_a_register_cap_is_raised_only_below_the_most_registers(
+    registers: float, threads: int, advice: tuple[str, ...]
+) -> None:
+    launch = made(
+        {"launch__registers_per_thread": registers}, busy(dram=60), LOCAL, {LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0},
+        block=(threads, 1, 1),
+    )  # fmt: skip
+    assert said(launch, SPILL).cases.advice == (*advice, "shorter-ranges")
+
+
 # Conflicts, spills, narrow accesses and atomics.
 
 LOCAL = {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0}

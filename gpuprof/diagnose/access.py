@@ -208,14 +208,20 @@ def _spill(case: Case) -> Iterator[Finding]:
     ceiling = _register_ceiling(case)
     threads = case.threads_per_block if ceiling < _ALL_REGISTERS else None
     full = registers is not None and registers >= ceiling
-    action = "smaller-blocks" if threads is not None else "lower-pressure"
+    action = "keep-arrays"
+    first: tuple[str, ...] = ("raise-cap",)
+    if full and threads is not None:
+        action, first = "smaller-blocks", ("smaller-blocks",)
+    elif full:
+        # No instruction can address more registers, so there is no cap to raise.
+        action, first = "lower-pressure", ()
     yield finding(
         case,
         Cases(
             headline=(local.counted,),
             why=("all-registers" if full else "local-arrays", "through-l1"),
-            action=(action if full else "keep-arrays",),
-            advice=("smaller-blocks" if threads is not None else "raise-cap", "shorter-ranges"),
+            action=(action,),
+            advice=(*first, "shorter-ranges"),
         ),
         amounts=(
             *amounts_of(share=local.share),

@@ -43,6 +43,7 @@ from gpuprof.diagnose.traffic import (
     l1_keeps,
     least_passes,
     memory_busy,
+    rate_of,
     request_sectors,
     wavefronts_per_request,
 )  # fmt: skip
@@ -70,18 +71,16 @@ _SAME_DATA = "same-data-through-l2-and-dram"
 _SAME_INSTRUCTIONS = "same-instructions"
 
 _SMALL_EXCESS = Cases(why=("small-excess",), action=("align",), advice=("align", "single-lines", "consecutive"))
-_CAUGHT = Cases(why=("not-adjacent", "stays-in-l1"), action=("wide",), advice=("wide", "consecutive"))
-_CAUGHT_BY_RATE = replace(_CAUGHT, why=("not-adjacent", "hits-in-l1"))
-_SCATTERED = Cases(why=("any-level",), action=("consecutive",), advice=("consecutive", "wide"))
-_SEEN_IN_L1 = replace(_SCATTERED, why=("seen-in-l1",))
+_CAUGHT = Cases(action=("wide",), advice=("wide", "otherwise", "consecutive"))
+_SCATTERED = Cases(action=("consecutive",), advice=("consecutive", "wide"))
 _MAY_BE_WIDER = frozenset({"wide", "neighbours", "structure"})
 """Actions that may be wider accesses, which also remove instructions."""
-_ASKS_FOR_WIDE = frozenset({"neighbours", "not-adjacent"})
-"""Reasons whose action is wider accesses."""
+_ASKS_FOR_WIDE = frozenset({"wide", "neighbours"})
+"""Actions that are wider accesses."""
 
 
 class _Excess(Struct, frozen=True):
-    """The excess share of the sectors, and the cases and amounts of the headline.
+    """The excess share of the sectors, the cases and amounts of the headline, and the reason if no shape is known.
 
     `may_be_single_words`: requests for a single word, which need one sector each, can look the same.
     `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and DRAM.
@@ -94,6 +93,7 @@ class _Excess(Struct, frozen=True):
     evidence: tuple[Evidence, ...]
     may_be_single_words: bool = False
     in_l1_alone: bool = False
+    why: CaseName = "not-adjacent"
 
 
 def _uncoalesced(case: Case) -> Iterator[Finding]:
@@ -137,7 +137,7 @@ def _worst_request(case: Case) -> tuple[Evidence, ...]:
 
 def asks_for_wide_accesses(found: Finding) -> bool:
     """Return whether the fix of this rule's finding is wider accesses, as for narrow ones."""
-    return found.cases.why[0] in _ASKS_FOR_WIDE
+    return not _ASKS_FOR_WIDE.isdisjoint(found.cases.action)
 
 
 def _shape(case: Case) -> FoundShape | None:
@@ -183,18 +183,29 @@ def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
     """Return the cases for the shape of the accesses, or without one for the causes that counters leave possible."""
     if shape is not None:
         cases = cases_of_shape(shape.name)
-        return replace(cases, why=(*cases.why, "stays-in-l1")) if _stays_in_l1(case) else cases
+        return replace(cases, why=(*cases.why, *_past_l1(case)))
     if not SHIFTED.is_reached(excess.fraction):
         return _SMALL_EXCESS
+    why = (excess.why, *_past_l1(case))
     if _stays_in_l1(case):
-        return _CAUGHT
+        return replace(_CAUGHT, why=why)
     if bytes_of(case, "l2") is None and case.hit_rates.get("l1", -1.0) >= excess.fraction:
-        return _CAUGHT_BY_RATE
-    unknown = excess.in_l1_alone and all(bytes_of(case, level) is None for level in _LEVELS)
-    cases = _SEEN_IN_L1 if unknown else _SCATTERED
+        return replace(_CAUGHT, why=(*why, "hits-in-l1"))
+    cases = replace(_SCATTERED, why=why)
     if (case.number(_L2_HITS) or 0.0) < IN_L2.value:
         return cases
     return replace(cases, action=(*cases.action, "or-table"), advice=(*cases.advice, "table"))
+
+
+def _past_l1(case: Case) -> tuple[CaseName, ...]:
+    """Return which levels below L1 move more than the global accesses need, by counts; nothing if that is not known."""
+    if _stays_in_l1(case):
+        return ("stays-in-l1",)
+    if ideal_bytes(case) is None:
+        return ()
+    counted = (level for level in _LEVELS if rate_of(case, level) is not None)
+    levels = [level for level in counted if excess_reaches(case, level)]
+    return (f"moved-by-{'-and-'.join(levels)}",) if levels else ()
 
 
 def _stays_in_l1(case: Case) -> bool:
@@ -385,6 +396,7 @@ def _many_wavefronts(case: Case) -> _Excess | None:
         confidence,
         evidence=(*l1_evidence(case), MANY_WAVEFRONTS.evidence(ratio)),
         in_l1_alone=True,
+        why="many-wavefronts",
     )
 
 

@@ -42,7 +42,7 @@ def _memory_latency(case: Case) -> Iterator[Finding]:
         return
     busy = max(case.memory_utilisation or 0.0, case.l1_busy or 0.0)
     is_full = LATENCY_BOUND.is_reached(busy)
-    headline, why = "main", "too-few-requests"
+    headline, why = "main", "too-few-requests" if reason == "long_scoreboard" else "room"
     if is_full:
         why = "unit-busy"
     elif memory_busy(case) is None:

@@ -174,14 +174,13 @@ def _dram(case: Case) -> Iterator[Finding]:
     alike = tuple(level for level in ("l1", "l2") if case.needs.get(level, 0.0) >= AS_BUSY * fraction)
     headline = "main" if rate is None else "counted"
     is_full = near or (waited is not None and waited >= QUEUED.value)
-    fewer_bytes = ("main", "fewer-bytes")
     yield finding(
         case,
         Cases(
             headline=(headline, "near") if near else (headline,),
             why=_why_dram(case, waited, near=near, is_alone=not alike),
             action=("main" if is_full else "in-flight",),
-            advice=fewer_bytes if is_full else ("in-flight", copies_ahead_case(case), *fewer_bytes),
+            advice=("fewer-bytes",) if is_full else ("in-flight", copies_ahead_case(case), "fewer-bytes"),
         ),
         amounts=(
             *amounts_of(busy=fraction, reached=case.dram_reached),
@@ -421,7 +420,7 @@ def _why_l1(case: Case, kind: str, per_request: float | None) -> tuple[str, ...]
     if kind == "kept":
         loads = () if request_sectors(case, "ld") is None else ("load-sectors",)
         return ("main", *loads, "kept")
-    if per_request is not None:
+    if per_request is not None and per_request < _ONE_PASS:
         return ("many-accesses",)
     return ("full-queue",) if _is_queue_full(case) and uses_shared(case) else ("main",)
 
