@@ -1,8 +1,8 @@
 """Writes docs/reference from code and data: commands, the session, rules, counters, hardware, probes, and so on.
 
 `python docs/generate.py` writes the files, and what examples print into the README and the how-to of `compare` and
-`check`; with `--check` it writes nothing and fails if one is out of date. `--pictures` also takes the README's pictures
-of a page; their bytes depend on the browser.
+`check`; with names of files, only those. With `--check` it writes nothing and fails if one is out of date. `--pictures`
+also takes the README's pictures of a page; their bytes depend on the browser.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ WIDTH = 100
 def main() -> int:
     """Write or check every generated file; return the exit code."""
     stale = []
-    for name, make in FILES.items():
+    wanted = [name for name in sys.argv[1:] if not name.startswith("--")] or FILES
+    for name in wanted:
+        make = FILES[name]
         path, text = (REFERENCE / name).resolve(), make()
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             continue

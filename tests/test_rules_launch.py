@@ -20,6 +20,7 @@ from tests.rule_examples import (
     active_for,
     check_row,
     half_full,
+    said,
     says,
     silent,
 )  # fmt: skip
@@ -276,3 +277,28 @@ STARVED = made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wai
 )  # fmt: skip
 def test_occupancy(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
+
+
+# What is known of the reason.
+
+
+@each_row(
+    ("launch", "rule", "why"),
+    [
+        # The A100 has 108 SMs; a GPU without a name any number of them.
+        (of_grid(107, {WAVES: 0.5}), GRID, "no-block"),
+        (of_grid(108, {WAVES: 0.5}), GRID, "every-sm"),
+        (OfUnknownGpu(of_grid(108, {WAVES: 0.5})), GRID, "main"),
+        (OfUnknownGpu(of_grid(64, lasting(), active_for(59.2), busy(dram=26))), GRID, "perhaps-no-block"),
+        (OfUnknownGpu(of_grid(14, lasting())), GRID, "perhaps-no-block"),
+        (OfUnknownGpu(of_grid(3, lasting())), GRID, "no-block"),
+        (STARVED, OCCUPANCY, "latencies"),
+        (STARVED.without(*stalls(wait=60)).plus(busy(sm=40, memory=40)), OCCUPANCY, "few-eligible"),
+        (made(HALF_OCCUPANCY, busy(sm=85)), OCCUPANCY, "not-shown"),
+        (made(of_sms(1000.0, 700.0)), IMBALANCE, "main"),
+        (made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}), IMBALANCE, "occupancy"),
+        (FEW_ACTIVE, IMBALANCE, "few-blocks"),
+    ],
+)  # fmt: skip
+def test_the_reason_given_is_one_that_is_known(launch: Judged, rule: str, why: str) -> None:
+    assert said(launch, rule).cases.why == (why,)

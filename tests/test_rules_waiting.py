@@ -112,6 +112,18 @@ def test_a_wait_is_explained_by_what_brings_it_about(launch: Made, rule: str, ca
     assert cause is None or launch.profile().findings[0].rule == cause
 
 
+@each_row(
+    ("shares", "change"),
+    [({"barrier": 30, "membar": 4}, ("main",)), ({"barrier": 10, "membar": 20}, ("main", "fences")),
+     ({"barrier": 2, "membar": 30}, ("fences",))],
+)  # fmt: skip
+def test_fences_are_not_called_barriers(shares: dict[str, float], change: tuple[str, ...]) -> None:
+    found = said(made(stalls(**shares), issued(20)), BARRIER)
+    assert found.cases.advice == change
+    assert found.cases.action == change[:1]
+    assert (found.cases.why[0], "fences" in found.cases.why) == (change[0], "fences" in change)
+
+
 def test_no_share_of_warp_time_is_called_a_bound() -> None:
     for example in LATENCY:
         if "wait" in example.rule or "latency" in example.rule:

@@ -21,6 +21,7 @@ from gpuprof.model.session import (
     Finding,
     KernelProfile,
     Occupancy,
+    Pipe,
     Remaining,
     RunVerdict,
     Session,
@@ -200,8 +201,8 @@ def test_the_state_of_a_kernel_by_its_findings_and_its_units(
         # Nothing under 60 % is a limit.
         ("uncoalesced-global", {"l1": 0.20}, {"l1": 0.5}, False),
         # The SM needs what its busiest part needs, whatever memory and the launch need.
-        ("excess-instructions", {"dram": 0.8, "launch": 0.8, "issue": 0.3}, {"sm": 0.9, "dram": 0.8}, True),
-        ("excess-instructions", {"issue": 0.3, "fp64": 0.85}, {"sm": 0.9}, False),
+        ("shared-bank-conflict", {"dram": 0.8, "launch": 0.8, "issue": 0.3}, {"sm": 0.9, "dram": 0.8}, True),
+        ("shared-bank-conflict", {"issue": 0.3, "fp64": 0.85}, {"sm": 0.9}, False),
         # A full pipe is why the SM is busy, and not why DRAM is.
         ("fp32-compute-bound", {}, {"sm": 0.9}, True),
         ("fp32-compute-bound", {}, {"sm": 0.7, "dram": 0.9}, False),
@@ -219,6 +220,34 @@ def test_a_finding_is_why_a_unit_is_busy_only_if_fixing_it_takes_a_good_part_of_
     assert ("-bound (" in verdict.sentence) is is_joined
 
 
+def test_a_finding_is_no_cause_if_the_report_does_not_show_that_it_is() -> None:
+    def is_joined(found: Finding, profile: dict[str, float], *known: Pipe) -> bool:
+        verdict = judged(kernel(0, found, throughput=lights(**profile), pipes=known))
+        assert ("-bound (" in verdict.sentence) is verdict.explains_limit
+        return verdict.explains_limit
+
+    fp64 = finding("fp64-bound", subject="fp64", remains=(Remaining("issue", 0.2),))
+    assert is_joined(fp64, {"sm": 0.8}, Pipe("fp64", 0.8, "m"))
+    # ALU is the fuller pipe, and FP64 is not why it is full.
+    assert not is_joined(fp64, {"sm": 0.8}, Pipe("alu", 0.8, "m"), Pipe("fp64", 0.76, "m"))
+    # Without pipes it is not known whether the fix relieves the busiest part of the SM.
+    atomics = finding("atomic-contention", remains=(Remaining("dram", 0.1),))
+    assert is_joined(atomics, {"sm": 0.8}, Pipe("lsu", 0.8, "m")) and not is_joined(atomics, {"sm": 0.8})
+    # Memory is busier than any of its levels that is known.
+    spills = finding("local-memory-spill", remains=(Remaining("dram", 0.1),))
+    assert not is_joined(spills, {"memory": 0.8, "dram": 0.3, "l2": 0.3, "l1": 0.3, "sm": 0.2})
+
+
+def test_a_kernel_that_does_not_fill_the_gpu_has_its_limit_in_a_sentence_of_its_own() -> None:
+    grid, slots = finding("small-grid"), finding("low-occupancy")
+    full, empty = (judged(kernel(0, grid, throughput=lights(sm=sm))) for sm in (0.7, 0.3))
+    assert "does not fill the GPU" in full.sentence and "The SMs are 70 % busy" in full.sentence
+    assert "No unit" not in full.sentence and "No unit that" not in empty.sentence and "30 %" in empty.sentence
+    # Low occupancy leaves slots empty on SMs that all have blocks.
+    assert "does not fill the GPU" not in judged(kernel(0, slots, throughput=lights(sm=0.3))).sentence
+    assert judged(kernel(0, slots, throughput=lights(sm=0.3))).state == "unfilled"
+
+
 def test_an_upper_bound_of_how_busy_a_unit_is_makes_no_limit() -> None:
     half = finding("uncoalesced-global", remains=(Remaining("l1", 0.2),))
     verdict = judged(kernel(0, half, throughput=(Throughput("l1", 0.8, "of active cycles"),)))
@@ -229,7 +258,8 @@ def test_a_memory_level_is_no_limit_if_the_sm_is_busier() -> None:
     full = finding("l1-bandwidth", subject="l1", amounts=(Amount("busy", 0.8, "fraction"),))
     limited, busy_sm = (judged(kernel(0, full, throughput=lights(l1=0.8, sm=of_sm))) for of_sm in (0.81, 0.9))
     assert "L1-bound (80 %)" in limited.sentence
-    assert (busy_sm.subject, busy_sm.fraction) == ("sm", 0.9) and "L1-bound" not in busy_sm.sentence
+    assert (busy_sm.subject, busy_sm.fraction) == ("sm", 0.9) and "-bound" not in busy_sm.sentence
+    assert "90 %" in busy_sm.sentence and "L1 80 %" in busy_sm.sentence
 
 
 def test_a_full_fma_pipe_of_multiply_adds_is_a_roof_and_a_full_integer_pipe_is_none() -> None:

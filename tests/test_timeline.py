@@ -370,8 +370,8 @@ def test_an_eager_training_of_small_kernels_launches_late() -> None:
     assert "CUDA graphs" in found.recommendations[0].action
     told, gaps_finding = gaps_of(found)
     assert run_sentence(gaps_finding, told.label, "t") == (
-        "the GPU is idle for 83 % of the 56.1 ms after start-up; the idle time is spread: at most 8.9 % of it is before "
-        "any one of 130 kernels or kinds of copies"
+        "the GPU is idle for 83 % of the 56.1 ms after start-up; the idle time is spread: at most 8.9 % of it is "
+        "before any one of 130 kernels or kinds of copies"
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
+import re
 import string
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +25,7 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule
 from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.session import Finding
 from gpuprof.present.console import print_session
 from gpuprof.present.html import render_html
@@ -73,12 +76,53 @@ class AnyValue(Mapping[str, object]):
         return len(self._specs)
 
 
-@each_row("file", FILES)
-def test_a_wording_file_has_each_key_once_and_every_sentence_can_be_filled_in(file: Path) -> None:
-    yaml.load(file.read_text(encoding="utf-8"), UniqueKeys)
-    for text in templates(wording(file.stem)):
+@each_row("name", [file.stem for file in FILES])
+def test_a_wording_file_has_each_key_once_and_every_sentence_can_be_filled_in(name: str) -> None:
+    yaml.load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), UniqueKeys)
+    for text in templates(wording(name)):
         filled = text.format_map(AnyValue(text))
         assert "{" not in filled and "  " not in filled and filled == filled.strip()
+
+
+def pattern(node: ast.expr) -> Iterator[str]:
+    """A string in code as a regular expression: what is filled in or added to it matches anything."""
+    if isinstance(node, ast.JoinedStr):
+        text = "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in node.values)
+        if re.search("[a-z]{2}", text):
+            yield text
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        before = ".+" if node.value.startswith("-") else ""
+        after = ".+" if node.value.endswith("-") else ""
+        yield f"{before}{re.escape(node.value)}{after}"
+
+
+def names_in_rules() -> Iterator[str]:
+    """Every string and every name of an argument in the code of the rules."""
+    for file in FOLDER.parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg is not None:
+                yield node.arg
+            elif isinstance(node, ast.expr):
+                yield from pattern(node)
+
+
+OF_VALUES = (*LIMITERS, "(if|or)-(bf16|fp16)")
+"""Cases that are made of a value alone."""
+IN_RULES = re.compile("|".join(sorted({text for text in names_in_rules() if re.search("[a-z]", text)} | {*OF_VALUES})))
+
+
+@each_row("name", [file.stem for file in FILES])
+def test_every_placeholder_is_a_value_that_a_rule_gives_and_every_case_is_one_that_a_rule_chooses(name: str) -> None:
+    known = wording(name)
+    for text in templates(known):
+        for _, placeholder, _, _ in string.Formatter().parse(text):
+            is_given = placeholder in (None, "of", "kernel", "file") or IN_RULES.fullmatch(placeholder)
+            assert is_given, f"{name}.yaml: no rule gives {placeholder!r}"
+    for section in SECTIONS:
+        for case in getattr(known, section):
+            spelled = (case, f"{name}/{case}", case.replace("-", "_"), case.replace("-", " "))
+            is_chosen = any(map(IN_RULES.fullmatch, spelled))
+            assert is_chosen, f"{name}.yaml, {section}: no rule chooses {case!r}"
 
 
 @each_row("rule", RULES)

@@ -345,7 +345,7 @@ def _uneven_few_blocks(case: Case) -> Findings:
         return
     yield finding(
         case,
-        Cases(headline=("few-blocks",)),
+        Cases(headline=("few-blocks",), why=("few-blocks",)),
         amounts=amounts_of(working=1 - idle),
         confidence="inferred",
         saving=without_idle(case, idle - (1.0 - case.working_share), _SAME_WARPS),
@@ -428,7 +428,7 @@ def _occupancy_gap(case: Case) -> Findings:
         return
     yield finding(
         case,
-        Cases(headline=("occupancy",)),
+        Cases(headline=("occupancy",), why=("occupancy",)),
         amounts=gap.amounts,
         confidence="guess",
         saving=replace(case.saving_of_wait(gap.empty), assumes=(_SAME_WARPS,)),
@@ -454,6 +454,7 @@ def _uneven_slices(case: Case) -> Findings:
     yield finding(
         case,
         cases_named("slices"),
+        subject="l2",
         amounts=amounts_of(longer=busiest / average - 1),
         confidence="inferred" if is_busy else "guess",
         saving=saving,

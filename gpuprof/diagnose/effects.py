@@ -22,8 +22,8 @@ _PASSED = (
     "lts__t_sectors_srcunit_tex_op_red.sum",
 )
 """Writes of SMs to L2, which include part of the local stores. Other units also write to L2."""
-_PRODUCTS = ("FFMA", "FMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
-"""Opcodes that multiply matrices without tensor cores. IMAD is not among them, since it also computes addresses."""
+_PRODUCTS = ("FFMA", "FMUL", "UFFMA", "UFMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
+"""Opcode prefixes of multiplications of floating-point values, or packed integers, without tensor cores."""
 
 
 def _stores_nothing(case: Case) -> Findings:
@@ -34,7 +34,7 @@ def _stores_nothing(case: Case) -> Findings:
     is_product = kind is not None and kind.multiplies
     if not is_product and (case.kernel.duration_s is None or is_short(case)):
         return
-    multiplies = any(matrix_opcode(name) or name.partition(".")[0] in _PRODUCTS for name in opcodes)
+    multiplies = any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes)
     executed = sum(opcodes.values())
     source = WARP_OPCODES if case.opcodes() else EXECUTED
     yield finding(

@@ -60,6 +60,7 @@ def _fp64(case: Case) -> Findings:
             action=("divisions",) if divides else MAIN,
             advice=("divisions", *MAIN) if divides else MAIN,
         ),
+        subject="fp64",
         amounts=(
             *amounts_of(use=use, divisions=divisions, busier_use=busier.fraction if busier is not None else None),
             *amounts_of(beside_busier=max(0.0, 1.0 - busier.fraction) if busier is not None else None),

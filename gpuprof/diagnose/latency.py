@@ -116,15 +116,19 @@ def _waiting(
 
 
 def _barrier(case: Case) -> Iterator[Finding]:
-    why, threshold = ["main"], NOTABLE
+    fences = ("fences",) if case.stall("membar") >= _SHOWN else ()
+    reasons = ("barrier", "membar") if fences else ("barrier",)
+    is_alone = _one_block_fits(case)
+    why = ["main"]
     if case.threads_per_block is not None:
         why.append("threads")
-    if _one_block_fits(case):
+    if is_alone:
         why.append("one-block")
-        threshold = ALONE
-    reasons = ("barrier", "membar") if case.stall("membar") >= _SHOWN else ("barrier",)
+    cases = Cases(why=(*why, *fences), advice=("main", *fences))
+    if fences and case.stall("barrier") < _SHOWN:
+        cases = Cases(why=fences, action=fences, advice=fences)
     amounts = amounts_of("thread", threads=case.threads_per_block)
-    yield from _waiting(case, reasons, threshold, Cases(why=tuple(why)), amounts=amounts, confidence="measured")
+    yield from _waiting(case, reasons, ALONE if is_alone else NOTABLE, cases, amounts=amounts, confidence="measured")
 
 
 def _one_block_fits(case: Case) -> bool:

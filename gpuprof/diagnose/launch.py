@@ -63,9 +63,11 @@ def _small_grid(case: Case) -> Findings:
     empty = _empty_slots(case, waves) if waves is not None else _Empty(0.0, _PER_SM)
     confidence: Confidence = "measured"
     headline: tuple[str, ...]
+    why = MAIN
     if sms is not None and blocks < sms:
         filled = _filled_slots(case)
         headline = ("few-blocks", "slots") if filled is not None else ("few-blocks",)
+        why = ("no-block",)
         amounts = amounts_of(filled=filled)
         without_work = _Empty(1.0 - blocks / sms, _PER_SM)
         empty = max(empty, without_work, key=lambda part: part.share)
@@ -75,7 +77,10 @@ def _small_grid(case: Case) -> Findings:
         fills = "one-block" if blocks == 1 else "blocks"
         if waves < _LEAST_WAVES:
             fills += "-hardly"
-        headline = (fills, "on-sms") if sms is not None else (fills,)
+        headline = (fills,)
+        if sms is not None:
+            headline = (fills, "on-sms")
+            why = ("every-sm",)
         amounts = amounts_of(waves=waves, least=_LEAST_WAVES)
     else:
         return
@@ -83,7 +88,7 @@ def _small_grid(case: Case) -> Findings:
         case,
         blocks,
         sms,
-        Cases(headline=headline, why=("every-sm",) if sms is not None and blocks >= sms else MAIN),
+        Cases(headline=headline, why=why),
         confidence,
         empty,
         amounts=amounts,
@@ -96,20 +101,23 @@ def _few_blocks(case: Case, blocks: int) -> Findings:
     seen = _sms_by_idle(case, blocks)
     if seen is not None:
         sms, confidence = seen
+        cases = Cases(headline=("about",), why=("perhaps-no-block",))
         empty = _Empty(1.0 - blocks / sms, _PER_SM)
-        evidence = active_evidence(case)
-        yield _grid_finding(case, blocks, sms, Cases(headline=("about",)), confidence, empty, evidence=evidence)
+        yield _grid_finding(case, blocks, sms, cases, confidence, empty, evidence=active_evidence(case))
         return
     fewest = case.hardware.fewest_sms() or _FEWEST_SMS
     if blocks >= fewest:
         return
     is_sure = blocks < _FEWEST_SMS
+    cases = Cases(headline=("architecture",), why=("perhaps-no-block",))
+    if is_sure:
+        cases = Cases(headline=("any-gpu",), why=("no-block",))
     capability = case.arch.name.removeprefix("sm_")
     yield _grid_finding(
         case,
         blocks,
         fewest,
-        Cases(headline=("any-gpu",) if is_sure else ("architecture",)),
+        cases,
         "inferred" if is_sure else "guess",
         _Empty(1.0 - blocks / fewest, _PER_SM),
         labels=labels_of(capability=(f"{capability[:-1]}.{capability[-1]}",)),
@@ -326,14 +334,14 @@ def _occupancy(case: Case) -> Findings:
     elif queued:
         why = "queue"
     elif helps:
-        why = "latencies"
+        why = "latencies" if case.stalls else "few-eligible"
     waits = 0.0 if starved or queued else case.stall_at_most(*LATENCIES)
     missing = case.saving_of_wait(min(1.0 - theoretical, waits))
     changes = [limiter.replace(" ", "-") for limiter in limiters]
-    others = (part for change in changes[1:] for part in ("or", change))
+    advice = (*changes, "all", "in-flight") if len(changes) > 1 else (*changes, "in-flight")
     yield finding(
         case,
-        Cases(why=(why,), action=("main", changes[0]), advice=("main", changes[0], *others, "in-flight")),
+        Cases(why=(why,), action=("main", changes[0]), advice=advice),
         amounts=amounts_of(theoretical=theoretical),
         labels=labels_of(limiters=limiters),
         confidence="inferred" if helps else "guess",

@@ -60,7 +60,8 @@ def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
     if (source.is_survey and not kernel.throughput) or kind_named(source.kind).is_trace:
         return ("counters",)
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
-    if not measured and not any(map(is_counted, kernel.findings)):
+    known_cost = any(is_counted(finding) or finding.gain_kernel for finding in kernel.findings)
+    if not measured and not known_cost:
         return ("costs",)
     known: dict[Gap, object] = {
         "units": kernel.throughput or kernel.roofline,

@@ -29,9 +29,10 @@ _PATHS_OF_RULES = {"fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor
 BUSY = 0.6
 """A unit that is less busy is no limit, by NVIDIA's speed-of-light rule."""
 _MOST = 0.5
-_SMALL_PART = 0.1
+SMALL_PART = 0.1
 """A smaller saving does not explain the time of a kernel."""
-_CASES: dict[RunState, str] = {"unfilled": "unfilled", "waiting": "waits", "limited": "slowed"}
+_OF_THE_GRID = ("small-grid", "tail-effect", "load-imbalance")
+"""Findings of SMs without work; other unfilled kernels have blocks on all SMs, and empty slots or lanes."""
 _NOTHING_BUSY = "latency-bound"
 
 
@@ -125,8 +126,7 @@ def _timed_state(finding: Finding | None) -> _State:
     """Return the state of a kernel that was only timed; its launch can still show that it does not fill the GPU."""
     if finding is None or finding.severity == "info":
         return _State("open", "time-only")
-    name = _state_name(finding)
-    return _State(name, _CASES[name], finding=finding)
+    return _State(_state_name(finding), _case(finding), finding=finding)
 
 
 def first_proven(kernel: KernelProfile) -> Finding | None:
@@ -157,7 +157,7 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
 def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
     """Return the state of a kernel if its first finding explains a small part of its time and the rest is open."""
     busy, gain = _busiest(kernel), finding.gain_kernel
-    if gain is None or gain >= _SMALL_PART or about(finding) == "limit":
+    if gain is None or gain >= SMALL_PART or about(finding) == "limit":
         return None
     if _waits_for_unknown(kernel):
         return _State("waiting", "waits-unknown", busy)
@@ -179,50 +179,77 @@ def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
 
 
 def _answered(kernel: KernelProfile, finding: Finding) -> _State:
-    name = _state_name(finding)
-    busy = _busiest(kernel)
-    if name == "unfilled":
-        return _State(name, "unfilled", busy, finding)
+    name, busy = _state_name(finding), _busiest(kernel)
     if name == "waiting":
         in_part = units_not_collected(kernel) and (finding.gain_kernel or 0.0) < _MOST
         return _State(name, "waits-in-part" if in_part else "waits", busy, finding)
+    if name == "limited" and busy is not None:
+        level = level_of(finding)
+        if level is not None:
+            return _limited_by(level, busy, finding)
+        if is_limit(busy.fraction, busy.bound) and _is_cause(finding, busy, kernel):
+            return _State(name, "caused", busy, finding, is_cause=True)
+    return _State(name, _case(finding), busy, finding)
+
+
+def level_of(finding: Finding) -> str | None:
+    """Return the memory level that a finding names as the limit; None if it is on something else."""
     level = _LEVELS_OF_RULES.get(finding.rule)
+    return level if finding.subject in (None, level) else None
+
+
+def is_limit(fraction: float | None, bound: Bound | None) -> bool:
+    """Return whether a unit that is so busy can be the limit."""
+    return fraction is not None and fraction >= BUSY and bound != "at-most"
+
+
+def _limited_by(level: str, busy: _Reached, finding: Finding) -> _State:
+    """Return the state of a kernel whose finding is a memory level: its limit, unless the SM is busier."""
     fraction = finding.amount("busy")
-    if busy is not None and fraction is None and level == busy.subject:
+    if fraction is None and level == busy.subject:
         fraction = busy.fraction
     # A part of the level can be busier than its average, or another unit as busy: use the finding's number.
-    is_level = level is not None and finding.subject in (None, level)
-    if busy is not None and level is not None and is_level and (fraction or 0.0) >= busy.fraction - TWO_PASSES:
-        return _State(name, "limit", _Reached(level, fraction or 0.0), finding)
-    if busy is None or busy.fraction < BUSY or busy.bound == "at-most":
-        return _State(name, "slowed", busy, finding)
-    if _is_cause(finding, busy):
-        return _State(name, "caused", busy, finding, is_cause=True)
-    return _State(name, "slowed-while-busy", busy, finding)
+    if fraction is not None and fraction >= busy.fraction - TWO_PASSES:
+        return _State("limited", "limit", _Reached(level, fraction), finding)
+    return _State("limited", "two-limits" if fraction is not None else "slowed", busy, finding)
 
 
-def _is_cause(finding: Finding, busy: _Reached) -> bool:
+def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     """Return whether the busiest unit is busy because of a finding: fixing it takes a good part of the unit's work.
 
-    A full pipe is why the SM is busy. The other findings list the need of each unit that remains. What a build without
-    optimization costs each unit is not known.
+    A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of each unit that
+    remains: nothing remains of a known unit that is not in the list. Not known is which unit keeps memory busy if none
+    of its levels does, and what a build without optimization costs each unit.
     """
     rule = rule_named(finding.rule)
-    if rule is not None and rule.kind == "limit":
-        return busy.subject not in (*MEMORY, "memory")
-    if not finding.remains or (rule is not None and rule.invalidates):
+    if rule is None or rule.invalidates or busy.subject == "memory":
         return False
+    pipe = next((pipe for pipe in kernel.pipes if pipe.name == finding.subject), None)
+    of_whole_sm = finding.amount("sm") is not None
+    if pipe is not None and not of_whole_sm and pipe.fraction < busy.fraction - TWO_PASSES:
+        return False
+    if rule.kind == "limit":
+        return busy.subject not in MEMORY
     if busy.subject == SM:
+        is_known = bool(kernel.pipes)
         left = [item.fraction for item in finding.remains if item.unit not in (*MEMORY, LAUNCH)]
     else:
-        units = MEMORY if busy.subject == "memory" else (busy.subject,)
-        left = [item.fraction for item in finding.remains if item.unit in units]
-    return max(left, default=0.0) <= (1.0 - HIGH) * busy.fraction
+        is_known = any(unit.unit == busy.subject and unit.is_exact for unit in kernel.throughput)
+        left = [item.fraction for item in finding.remains if item.unit == busy.subject]
+    is_known = bool(left) or (is_known and bool(finding.remains))
+    return is_known and max(left, default=0.0) <= (1.0 - HIGH) * busy.fraction
+
+
+def _case(finding: Finding) -> str:
+    """Return the case of the sentence on what slows a kernel down, by itself."""
+    if about(finding) == "symptom":
+        return "waits"
+    return "unfilled" if finding.rule in _OF_THE_GRID and _state_name(finding) == "unfilled" else "slowed"
 
 
 def _state_name(finding: Finding) -> RunState:
     rule = rule_named(finding.rule)
-    if rule is not None and rule.place.otherwise == "warps":
+    if rule is not None and rule.place.otherwise == "warps" and finding.subject not in MEMORY:
         return "unfilled"
     return "waiting" if about(finding) == "symptom" else "limited"
 

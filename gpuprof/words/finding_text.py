@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.needs import UNIT_WORDS, pipe_name
+from gpuprof.diagnose.verdict import BUSY
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.headline import line_text
 from gpuprof.model.session import Finding, KernelProfile, Location
@@ -56,10 +57,15 @@ def short_gain(gain: float | None, kind: GainKind | None) -> str:
 
 
 def remains_text(finding: Finding) -> str:
-    """Write what the busiest unit still needs after the change: "then DRAM still needs 62 %"; empty if not known."""
+    """Write the need of the busiest unit after the change: "then DRAM still needs 62 %".
+
+    Empty if it is not known, or if the unit is too idle after the change to be the next limit.
+    """
     if not finding.remains or not finding.gain_kernel or finding.cause is not None:
         return ""
     rest = finding.remains[0]
+    if rest.fraction < BUSY * (1.0 - finding.gain_kernel):
+        return ""
     name = UNIT_WORDS.get(rest.unit) or f"the {pipe_name(rest.unit)} pipe"
     verb = "need" if rest.unit in _PLURAL_UNITS else "needs"
     return f"then {name} still {verb} {format_percent(rest.fraction)} of this kernel's time"

@@ -80,9 +80,10 @@ def cause_phrase(finding: Finding) -> str:
     phrases, case = known.cause, finding.cases.headline[0] if finding.cases.headline else ""
     try:
         phrase = phrases if isinstance(phrases, str) else phrases[case if case in phrases else "main"]
-        return phrase.format_map(_values(finding))
+        text = phrase.format_map(_values(finding))
     except KeyError:
-        return inside(known.title) or finding.rule
+        text = ""
+    return text or inside(known.title) or finding.rule
 
 
 def further_headline(finding: Finding) -> str:

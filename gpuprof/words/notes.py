@@ -57,17 +57,19 @@ def notes(session: Session, verdict: RunVerdict) -> Iterator[str]:
 
 
 def _set_up(session: Session) -> Iterator[str]:
-    """Say that nothing but set-up was profiled, or its share of the time."""
+    """Say that nothing but set-up was profiled, or its share of the time if all kernels have times."""
     kernels = session.kernels
     set_up = set_up_kernels(kernels)
     those = [kernel for kernel in kernels if kernel.id in set_up]
     share = sum(kernel.time_share or 0.0 for kernel in those)
+    all_timed = all(kernel.time_total_s is not None for kernel in kernels)
     if those and len(those) == len(kernels):
         if not is_part(session):
             yield _ONLY_SET_UP[only_role(those)]
     elif share >= _LEAST_SHARE:
         what = "set up data" if roles_of(those) == {"data"} else "set up data or warm up"
-        yield f"Kernels that only {what} take {format_percent(min(1.0, share))} of the time; their fixes come last."
+        how = f"take {format_percent(min(1.0, share))} of the time" if all_timed else "were profiled, too"
+        yield f"Kernels that only {what} {how}; their fixes come last."
 
 
 def _without_spec(session: Session) -> Iterator[str]:

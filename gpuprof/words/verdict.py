@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
-from gpuprof.diagnose.needs import LAUNCH_S
+from gpuprof.diagnose.needs import LAUNCH_S, pipe_name
 from gpuprof.diagnose.set_up import Role, roles_of
-from gpuprof.diagnose.verdict import is_open, run_findings
+from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, level_of, run_findings
 from gpuprof.model.headline import asked_of_peak, line_text, listed, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
@@ -156,10 +156,12 @@ def _short(facts: _Facts) -> str:
 
 def _at_roof(facts: _Facts) -> str:
     verdict = facts.verdict
-    helps = "moving fewer bytes helps" if verdict.subject == "dram" else "less arithmetic or a narrower type helps"
     if verdict.subject is None or verdict.fraction is None:
         return f"is near the ceiling of {ceiling_name('dram')}: only moving fewer bytes helps"
-    return f"is at {facts.share} of {ceiling_name(verdict.subject)}: only {helps}"
+    helps = "moving fewer bytes helps" if verdict.subject == "dram" else "less arithmetic or a narrower type helps"
+    # The work as it is has something to gain, too.
+    has_gap = facts.finding is not None and (facts.finding.gain_kernel or 0.0) >= SMALL_PART
+    return f"is at {facts.share} of {ceiling_name(verdict.subject)}: {f'{helps} most' if has_gap else f'only {helps}'}"
 
 
 def _limit(facts: _Facts) -> str:
@@ -179,29 +181,45 @@ def _caused(facts: _Facts) -> str:
     return f"{_limit(facts)}: {facts.cause}"
 
 
-def _slowed_while_busy(facts: _Facts) -> str:
-    """Say what slows a kernel down, and the limit on its own: the one is not why the other is."""
-    if facts.verdict.subject == "dram":
-        return f"can be faster: {facts.cause}. It already reaches {facts.share} of {ceiling_name('dram')}"
-    busy = "are" if facts.verdict.subject == "sm" else "is"
-    return f"can be faster: {facts.cause}. {capital(facts.subject)} {busy} {facts.share} busy"
+def _two_limits(facts: _Facts) -> str:
+    """Say how busy the SMs are, and the memory level of the finding, which is nearly as busy."""
+    finding = facts.finding
+    level = level_of(finding) if finding is not None else None
+    fraction = finding.amount("busy") if finding is not None else None
+    if level is None or fraction is None:
+        raise KeyError("a verdict on two limits names no memory level")
+    return f"keeps {facts.subject} {facts.share} and {unit_text(level)} {format_percent(fraction)} busy"
 
 
 def _slowed(facts: _Facts, how: str = "can be faster") -> str:
+    """Say what slows a kernel down, and on its own how busy its units are: the one is not why the other is."""
     text = f"{how}: {facts.cause}"
-    return text if facts.verdict.subject is None else f"{text}. {_no_unit(facts)}"
+    return text if facts.verdict.subject is None else f"{text}. {_how_busy(facts)}"
+
+
+def _how_busy(facts: _Facts) -> str:
+    """Say how busy the unit is that may be the limit; else how busy no unit is."""
+    verdict = facts.verdict
+    if not is_limit(verdict.fraction, verdict.bound):
+        return _no_unit(facts)
+    if verdict.subject == "dram":
+        return f"It already reaches {facts.share} of {ceiling_name('dram')}"
+    return f"{capital(facts.subject)} {'are' if verdict.subject == 'sm' else 'is'} {facts.share} busy"
 
 
 def _waits_unknown(facts: _Facts) -> str:
-    return f"mostly waits, and the report does not show for what. {_no_unit(facts)}"
+    return f"mostly waits, and the report does not show for what. {_how_busy(facts)}"
 
 
 def _no_unit(facts: _Facts) -> str:
     """Say how busy the units are at most; one that was not collected can be busier than all others."""
     verdict = facts.verdict
-    most = max((unit.fraction for unit in facts.kernel.throughput if unit.is_exact), default=0.0)
-    share = format_percent(min(1.0, max(most, facts.fraction if verdict.subject is not None else 0.0)))
-    unknown = [_UNITS[unit] for unit in units_not_collected(facts.kernel)]
+    unknown_units = units_not_collected(facts.kernel)
+    unknown = [_UNITS[unit] for unit in unknown_units]
+    pipe = max(facts.kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
+    if "sm" in unknown_units and pipe is not None and pipe.fraction >= BUSY:
+        return f"The {pipe_name(pipe.name)} pipe is {format_percent(pipe.fraction)} busy"
+    share = _most_busy(facts)
     if verdict.bound == "at-least":
         return f"The busiest unit that is known is busy for {facts.share} of the time: {facts.subject}"
     if unknown:
@@ -209,6 +227,12 @@ def _no_unit(facts: _Facts) -> str:
         at_most = "at most " if verdict.bound == "at-most" else ""
         return f"The busiest unit that was collected is {at_most}{share} busy; {listed(unknown)} {verb} not collected"
     return f"No unit is more than {share} busy"
+
+
+def _most_busy(facts: _Facts) -> str:
+    """Write how busy the busiest unit is that was collected."""
+    most = max((unit.fraction for unit in facts.kernel.throughput if unit.is_exact), default=0.0)
+    return format_percent(min(1.0, max(most, facts.fraction if facts.verdict.subject is not None else 0.0)))
 
 
 def _busy_unknown(facts: _Facts) -> str:
@@ -220,14 +244,17 @@ def _counted(facts: _Facts) -> str:
     if finding is None:
         raise KeyError("a verdict on counts names no finding")
     return (
-        f"has counts of its work only; nothing shows what that work costs. {finding.headline}. If that takes time: "
+        f"has only counts in the report, and nothing shows its bottleneck. {finding.headline}. If that takes time: "
         f"{inside(finding.action)}"
     )
 
 
 def _busiest(facts: _Facts, when: str = "", subject: str = "it") -> str:
-    others = "any other unit that was collected" if units_not_collected(facts.kernel) else "any other unit"
-    return f"keeps {facts.subject} {facts.share} busy{when}, more than {others}; {_what_helps(facts, subject)}"
+    collected = " that was collected" if units_not_collected(facts.kernel) else ""
+    helps = _what_helps(facts, subject)
+    if facts.fraction < BUSY and facts.verdict.bound != "at-least":
+        return f"keeps no unit{collected} more than {_most_busy(facts)} busy{when}; {helps}"
+    return f"keeps {facts.subject} {facts.share} busy{when}, more than any other unit{collected}; {helps}"
 
 
 def _what_helps(facts: _Facts, subject: str) -> str:
@@ -241,6 +268,8 @@ def _what_helps(facts: _Facts, subject: str) -> str:
 def _time_only(facts: _Facts) -> str:
     """Say how fast a kernel is if nothing shows why it is no faster."""
     asked = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
+    if not asked and "counters" not in gaps_of(facts.session, facts.kernel):
+        return "has no numbers in the report that show what limits it"
     return f"{asked}; only counters show what limits it" if asked else "was only timed: counters show what limits it"
 
 
@@ -276,12 +305,12 @@ def _exchange(facts: _Facts) -> str:
 
 _SENTENCES: Mapping[str, Callable[[_Facts], str]] = {
     "short": _short,
-    "void": lambda _: "stores nothing: check what it computes, for its time says nothing of that",
+    "void": lambda _: "stores nothing, so its time means nothing: check what it computes first",
     "at-roof": _at_roof,
     "limit": _own_limit,
     "caused": _caused,
     "slowed": _slowed,
-    "slowed-while-busy": _slowed_while_busy,
+    "two-limits": _two_limits,
     "unfilled": lambda facts: _slowed(facts, "does not fill the GPU"),
     "waits": lambda facts: _slowed(facts, "mostly waits"),
     "waits-in-part": lambda facts: _slowed(facts, "waits in part"),
@@ -351,6 +380,6 @@ def _gap_sentence(session: Session, kernel: KernelProfile, gaps: Sequence[Gap]) 
         why = f": {lacking.why}" if lacking is not None and lacking != NOT_CHOSEN else ""
         return f"It was timed, not profiled{why}."
     if "costs" in gaps:
-        return "The report has none of the numbers of this launch that show what it costs."
+        return "The report has no duration, throughput, traffic or stalls of this launch."
     *some, last = (_MISSING[gap] for gap in gaps)
     return f"The report does not show {', '.join(some)}{' or ' if some else ''}{last}."

@@ -73,7 +73,10 @@ def wording(name: str) -> Wording:
     file = FOLDER / f"{name}.yaml"
     if not file.is_file():
         return Wording()
-    return msgspec.convert(yaml.load(file.read_text(encoding="utf-8"), _LOADER), Wording)  # noqa: S506, a safe loader
+    try:
+        return msgspec.convert(yaml.load(file.read_text(encoding="utf-8"), _LOADER), Wording)  # noqa: S506, a safe loader
+    except (ValueError, yaml.YAMLError) as error:
+        raise ValueError(f"{file.name}: {error}") from error
 
 
 def template(rule: str, section: str, case: str) -> str:
@@ -81,13 +84,23 @@ def template(rule: str, section: str, case: str) -> str:
     file, _, name = case.rpartition("/")
     cases: Mapping[str, str] = getattr(wording(file or rule), section)
     if name not in cases:
-        raise KeyError(f"{file or rule}.yaml has no {section} {name!r}")
+        raise KeyError(f"{file or rule}.yaml has no {section} {name!r}, or there is no such file")
     return cases[name]
 
 
 def filled(rule: str, section: str, cases: Iterable[str], values: Values) -> str:
     """Return the sentences of several cases as one text. Raises KeyError for a case or a value that is not there."""
-    return joined([template(rule, section, case).format_map(values) for case in cases])
+    return joined([_filled(rule, section, case, values) for case in cases])
+
+
+def _filled(rule: str, section: str, case: str, values: Values) -> str:
+    text = template(rule, section, case)
+    try:
+        return text.format_map(values)
+    except KeyError as error:
+        raise KeyError(f"{rule}.yaml, {section} {case!r}: the finding has no {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{rule}.yaml, {section} {case!r}: {error}") from error
 
 
 def joined(parts: Sequence[str]) -> str:
