@@ -52,7 +52,7 @@ def test_a_recorded_training_is_judged_by_its_steps_whoever_says_that_it_began(f
     assert gpu.after_s == pytest.approx(70.689e-6)
     ((_, finding),) = of_rule(found, "launch-gaps")
     assert finding.gain_total == pytest.approx(1 - 9.6624 / 56.0705, abs=1e-4)
-    assert "83 % of 56.1 ms" in finding.headline
+    assert "83 % of the 56.1 ms" in finding.headline
     # All kernels are shown, those of the start-up, too.
     assert sum(one.launches for one in found.kernels) == 644
 

@@ -151,7 +151,7 @@ def test_a_naive_product_has_its_accesses_repaired_first() -> None:
     # In TF32 20 % ÷ 8; DRAM's 5 % stay.
     assert finding.gain_kernel == pytest.approx(0.95)
     small = made(pipes(tensor=0, fma=20), lasting(), FIFTH, name="gemm_naive").finding(RULE)
-    assert small.severity == "info" and "20 %" in small.why
+    assert small.severity == "info" and small.cases.why[0] == "by-name" and "20 %" in small.why
     # One that is bound by bytes is silent.
     few_rows = made(busy(dram=74, l1=39, l2=40), pipes(tensor=0, fma=48), lasting(), name="ampere_sgemm_128x64_tn")
     assert few_rows.findings(RULE) == []
@@ -174,6 +174,16 @@ def test_a_product_at_the_roof_of_fp32_is_told_of_the_tensor_cores_first() -> No
     bare = made(lasting(), name="ampere_sgemm_128x64_nn").finding(RULE)
     assert (bare.severity, bare.gain_kernel, bare.confidence) == ("info", None, "inferred")
     assert made(lasting(), name="my_sgemm").findings(RULE) == []
+
+
+def test_a_name_alone_shows_no_multiply_adds_and_a_busy_sm_no_limit() -> None:
+    values = (pipes(tensor=0, fma=80), lasting())
+    assert made(*values, name="gemm_naive").finding(RULE).cases.why[0] == "by-name-alone"
+    convolution = made(*values, name="conv2d_kernel(float *)").finding(RULE)
+    assert (convolution.cases.headline[0], convolution.confidence) == ("convolution", "guess")
+    # Memory that is as busy as the SM can be what keeps it busy.
+    library = made(busy(sm=70, l1=70, dram=10), lasting(), name="ampere_sgemm_128x64_nn").finding(RULE)
+    assert library.cases.why[-1] == "l1-as-busy" and library.severity == "info"
 
 
 def test_code_that_multiplies_no_matrices_takes_the_guess_back() -> None:
@@ -219,7 +229,10 @@ def test_a_product_that_is_not_known_may_have_half_of_the_rate() -> None:
     # Of Ada, TF32 is 1 or 2 times as fast as FP32, BF16 2 or 4 times: 80 % ÷ 2 stay.
     launch = made(pipes(tensor=0, fma=80), lasting(), name="ampere_sgemm_128x64_nn")
     (unknown,) = on(launch, "", "8.9", 128)
-    assert unknown.gain_kernel == pytest.approx(0.6)
+    assert unknown.gain_kernel == pytest.approx(0.6) and unknown.cases.why[-1] == "or-twice"
+    # Of Ampere with FP32 at full rate all have one rate, which is that of others.
+    (of_others,) = on(launch, "", "8.0", 108)
+    assert (of_others.cases.why[1], of_others.cases.why[-1]) == ("rates-of-others", "without-spec")
     # An L4 is known to have all of it: 80 % ÷ 2 in TF32.
     (l4,) = on(launch, "NVIDIA L4", "8.9", 58)
     assert l4.gain_kernel == pytest.approx(0.6)

@@ -105,6 +105,8 @@ def half_tensor(opcode: str = "") -> Made:
         silent("an A100 has the full rate", half_tensor("HMMA.16816.F32.BF16"), TENSOR),
         # An SM that is busy with hardly an instruction multiplies matrices.
         says("an instruction in 29 cycles", GEMM, TENSOR, 0.09, "29 cycles", confidence="inferred", severity="info"),
+        # FP64 takes as long on a GPU with few units of it.
+        says("or FP64", On(GEMM, *RTX_3090), TENSOR, 0.09, "FP64", confidence="guess", severity="info"),
         silent("an instruction in 29 cycles", GEMM, FP32, INTEGER),
         # The name reveals matrix instructions if nothing else does.
         *(says("by its name", made(busy(sm=74, memory=38), name=name), TENSOR, 0.26, "74 %", confidence="guess")

@@ -399,13 +399,16 @@ def _long_instructions(case: Case) -> Findings:
         return
     ratio = fp64_over_fp32(case)
     is_near = PIPE_NEAR_ROOF.is_reached(sm)
-    seen = "long-instructions" if are_long else "by-name"
+    is_sure = (ratio or 0.0) >= _FP64_IS_FAST or by_name
+    seen = "by-name"
+    if are_long:
+        seen = "long-instructions" if is_sure else "long-or-fp64"
     yield finding(
         case,
         Cases(headline=(seen, "shared/near-ceiling") if is_near else (seen,), why=(seen,)),
         amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), _of_ceiling(sm)),
         subject="tensor",
-        confidence="inferred" if are_long and ((ratio or 0.0) >= _FP64_IS_FAST or by_name) else "guess",
+        confidence="inferred" if seen == "long-instructions" else "guess",
         saving=_with_full_sm(case, "tensor"),
         severity="info" if is_near else None,
         evidence=(

@@ -17,6 +17,8 @@ SPREAD = percent("one-place", 20.0)
 ALIKE = percent("alike", 80.0)
 UNSURE = percent("unsure", 20.0)
 _AT_COPIES = {DIRECTIONS[0]: "to-device", DIRECTIONS[1]: "to-host"}
+_OUTSIDE_GRAPHS = ("waiting", "short", "long")
+"""Reasons that most of the idle time outside CUDA graphs shows."""
 _BEFORE = {KERNEL: "before-kernel", MEMORY_SET: "before-memory-sets", TRY: "before-trials"}
 
 
@@ -93,11 +95,12 @@ def _launch_gaps(case: Case) -> Findings:
     headline = ("name", gpu_case(pauses), idle, "spread" if is_spread else _before(wait))
     yield finding(
         case,
-        cases_of(kind, headline, tuple(_why(kind, pauses, is_guess=is_guess))),
+        cases_of(kind, headline, tuple(_why(kind, pauses, gaps, is_guess=is_guess, is_spread=is_spread))),
         amounts=(
             *amounts_of(idle=idle_s / span_s, idle_before=wait.idle_s / idle_s, most=pauses.most_s / idle_s),
             *amounts_of(idle_of_all=pauses.idle_share),
             *amounts_of("s", span=span_s, time_before=wait.idle_s, start_up=left_out_s, unsure=gaps.unsure_s),
+            *amounts_of("s", in_graphs=gaps.in_graph_s),
             *amounts_of("", ends=pauses.ends, gpus=pauses.gpus),
         ),
         labels=(*gpu_labels(pauses), *labels_of(direction=_direction(wait))),
@@ -108,9 +111,11 @@ def _launch_gaps(case: Case) -> Findings:
     )
 
 
-def _why(kind: str, pauses: Pauses, *, is_guess: bool) -> Iterator[str]:
+def _why(kind: str, pauses: Pauses, gaps: Gaps, *, is_guess: bool, is_spread: bool) -> Iterator[str]:
     yield kind
-    if pauses.wait.before != KERNEL and pauses.wait.kernel is not None:
+    if gaps.in_graph_s and kind in _OUTSIDE_GRAPHS:
+        yield "outside-graphs"
+    if pauses.wait.before in DIRECTIONS and pauses.wait.kernel is not None and not is_spread:
         yield "next-kernel"
     if pauses.gpus > 1:
         yield "all-gpus"

@@ -82,6 +82,7 @@ _INT8_IN_FP32 = "int8-in-fp32"
 _BY_PATH = {**_TYPES, _INT8_IN_FP32: replace(_TYPES["fp32"], tensor={"tensor.int8": "INT8"})}
 """These types and integers of 8 bits that are converted and multiplied in FP32."""
 _BYTE = frozenset({"S8", "U8"})
+_CONVOLUTION, _ARITHMETIC = "by-convolution", "by-arithmetic"
 _PLACES = ("first", "second", "third")
 """Names of the types of inputs in the wording, the slowest first."""
 
@@ -203,12 +204,14 @@ def _product(case: Case) -> _Product | None:
         product = _product_of(case, in_code.path, "by-code")
         return replace(product, outer=in_code.share) if product is not None else None
     path = _busiest_type(case)
-    if path is None or not _is_fused(case, path):
+    fused = _fused_share(case, path) if path is not None else None
+    if path is None or (fused is not None and not FUSED_SHARE.is_reached(fused)):
         return None
     if is_product_by_name(name):
-        is_unsure = is_only_a_convolution(name)
-        return _product_of(case, path, "by-convolution", "guess") if is_unsure else _product_of(case, path, "by-name")
-    product = _product_of(case, path, "by-arithmetic", "guess")
+        if is_only_a_convolution(name):
+            return _product_of(case, path, _CONVOLUTION, "guess")
+        return _product_of(case, path, "by-name" if fused is not None else "by-name-alone")
+    product = _product_of(case, path, _ARITHMETIC, "guess")
     is_large = product is not None and FMA_WORK.is_reached(product.work)
     return product if path == "fp32" and in_code is None and is_large else None
 
@@ -284,14 +287,15 @@ def _busiest_type(case: Case) -> str | None:
     return next((path for path, kind in _TYPES.items() if busiest in kind.pipes), None)
 
 
-def _is_fused(case: Case, path: str) -> bool:
-    """Return whether the arithmetic is multiply-adds, as far as counted: its pipe is the busiest in any case."""
+def _fused_share(case: Case, path: str) -> float | None:
+    """Return the share of multiply-adds in the arithmetic of a type; None if it was not counted."""
     kind = _TYPES[path]
     counted = fused_and_alone(case, kind.fused, *kind.alone) if kind.is_counted else None
     if counted is not None:
-        return counted.all > 0 and 100 * counted.fused >= FUSED_SHARE.value * counted.all
+        return counted.fused / counted.all if counted.all else 0.0
     fused = executed(case, kind.fused)
-    return 100 * fused >= FUSED_SHARE.value * (fused + executed(case, *kind.alone))
+    both = fused + executed(case, *kind.alone)
+    return fused / both if both else None
 
 
 def _times(case: Case, path: str) -> dict[str, float]:
@@ -330,7 +334,8 @@ def _limit(case: Case, product: _Product) -> tuple[str, ...]:
     feeds = busiest == "l1" and product.in_tf32 and known and FMA_WORK.is_reached(product.use)
     margin = TWO_PASSES if known else -TWO_PASSES
     if busiest is not None and not feeds and case.needs[busiest] > product.use + margin:
-        return ("l1-busier" if busiest == "l1" else "memory-busier",)
+        of_memory = "l1" if busiest == "l1" else "memory"
+        return (f"{of_memory}-busier" if known else f"{of_memory}-as-busy",)
     # Arithmetic is only one part of the work of a busy SM.
     is_enough = (FMA_WORK if known else PIPE_BUSY).is_reached(product.use)
     return () if is_enough else ("little-arithmetic",)
@@ -367,11 +372,11 @@ def _saving(case: Case, product: _Product) -> Saving | None:
 
 def _headline(product: _Product) -> tuple[str, ...]:
     is_counted = product.work is not None
-    if product.confidence == "guess":
-        return ("multiply-adds-of-peak",) if is_counted else ("multiply-adds",)
-    if product.path == _INT8_IN_FP32:
+    if product.how == _ARITHMETIC:
+        return ("multiply-adds-of-peak",)
+    if product.how != _CONVOLUTION and product.path == _INT8_IN_FP32:
         return (product.path, "of-peak") if is_counted else (product.path,)
-    return ("product", "at-peak" if is_counted else "without")
+    return ("convolution" if product.how == _CONVOLUTION else "product", "at-peak" if is_counted else "without")
 
 
 def _rates(product: _Product) -> tuple[tuple[str, float], ...]:
@@ -384,7 +389,8 @@ def _rates(product: _Product) -> tuple[tuple[str, float], ...]:
 def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[str]:
     """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16", and of their GPUs."""
     may_be_twice = _may_be_halved(case, product.path)
-    yield "least-rates" if may_be_twice else "rates"
+    is_known = case.hardware.is_known or may_be_twice
+    yield "rates" if is_known else "rates-of-others"
     before = None
     for place, (_, times) in zip(_PLACES, rates, strict=False):
         yield f"or-{place}" if times == before else place
@@ -392,7 +398,7 @@ def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]
     if may_be_twice:
         yield "or-twice"
     else:
-        yield "of-product" if case.hardware.is_known else "of-other-products"
+        yield "of-product" if is_known else "without-spec"
 
 
 def _change(case: Case, product: _Product) -> str:

@@ -145,9 +145,9 @@ def _exposed_copies(case: Case) -> Findings:
 
 
 def _copied(exposed: Exposed, copies: Copies) -> Iterator[str]:
-    yield from ("name", gpu_case(exposed), "exposed")
+    yield from ("name", gpu_case(exposed))
     if copies.memory is None:
-        yield "direction"
+        yield "between-gpus" if copies.direction == _BETWEEN_PEERS else "direction"
     elif copies.memory == UNIFIED:
         yield "unified"
     else:
@@ -171,15 +171,12 @@ def _exposed_communication(case: Case) -> Findings:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is not None:
             continue
-        why = "without-waits" if talk.waiting_s is not None else "with-waits"
-        yield _finding(
-            case,
-            exposed,
-            Cases(
-                headline=("name", gpu_case(exposed), "exposed", _part_case(exposed, talk)),
-                why=(why, *_of_all(exposed)),
-            ),
-        )
+        headline = ("name", gpu_case(exposed), _part_case(exposed, talk))
+        if talk.waiting_s is None:
+            cases = Cases(headline=headline, why=("with-waits", *_of_all(exposed)), advice=(*MAIN, "with-waits"))
+        else:
+            cases = Cases(headline=(*headline, "without-waits"), why=("without-waits", *_of_all(exposed)))
+        yield _finding(case, exposed, cases)
 
 
 def _waits_for_ranks(case: Case) -> Findings:
@@ -194,7 +191,7 @@ def _waits_for_ranks(case: Case) -> Findings:
             case,
             exposed,
             Cases(
-                headline=("name", gpu_case(exposed), "waits", _part_case(exposed, talk), whose),
+                headline=("name", gpu_case(exposed), _part_case(exposed, talk), whose),
                 why=(*MAIN, *_of_all(exposed)),
                 action=(whose,),
                 advice=(whose,),
@@ -214,8 +211,8 @@ def _straggler_percent(ranks: int) -> float:
 def _part_case(exposed: Exposed, talk: Communication) -> str:
     """Return the case for the part of the communication: all of it, if both times are equal as printed."""
     if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s"):
-        return "shared/all-communication"
-    return "shared/of-communication"
+        return "all"
+    return "part"
 
 
 def _is_enough(device: DeviceTimeline, time_s: float) -> bool:
