@@ -268,7 +268,8 @@ def _what_helps(facts: _Facts, subject: str) -> str:
 def _time_only(facts: _Facts) -> str:
     """Say how fast a kernel is if nothing shows why it is no faster."""
     asked = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
-    if not asked and "counters" not in gaps_of(facts.session, facts.kernel):
+    counted = facts.kernel.traffic or facts.kernel.work or facts.kernel.stalls or facts.kernel.pipes
+    if counted and not asked:
         return "has no numbers in the report that show what limits it"
     return f"{asked}; only counters show what limits it" if asked else "was only timed: counters show what limits it"
 
