@@ -1,4 +1,4 @@
-"""Kernels of the two sides that belong together, and how users say it themselves."""
+"""Kernels of the two sides that belong together, and how users name such pairs themselves."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.sides import SideKernel
-from gpuprof.comparison.values import Values
+from gpuprof.comparison.values import Values, all_known
 
 
 class NamedMatch(NamedTuple):
-    """What --match OLD=NEW says: expressions that name kernels of the base and of the new side."""
+    """A --match OLD=NEW: expressions that name kernels of the base and of the new side."""
 
     base: str
     new: str
@@ -33,19 +33,20 @@ class Pair(Struct, frozen=True):
     @property
     def launches(self) -> Values:
         """Return the launches of a run, of all its kernels."""
-        return Values(*(sum(kernel.launches for kernel in kernels) for kernels in (self.base, self.new)))
+        return Values(sum(kernel.launches for kernel in self.base), sum(kernel.launches for kernel in self.new))
 
     @property
     def totals_s(self) -> Values | None:
         """Return the time of all launches of a run; None if that of one of its kernels is not known."""
-        sides = [[kernel.total_s for kernel in kernels] for kernels in (self.base, self.new)]
-        if any(total is None for side in sides for total in side):
-            return None
-        return Values(*(sum(total for total in side if total is not None) for side in sides))
+        base = all_known(kernel.total_s for kernel in self.base)
+        new = all_known(kernel.total_s for kernel in self.new)
+        return Values(sum(base), sum(new)) if base is not None and new is not None else None
 
 
 def match_of(base: int, new: int, one_to_one: MatchKind) -> MatchKind:
-    """Return what numbers of kernels that belong together say: several on one side were split or fused."""
+    """Return the kind of match by the number of kernels on each side: several on one side were split or fused."""
     if base == 1 and new > 1:
         return "split"
-    return "fused" if base > 1 and new == 1 else one_to_one
+    if base > 1 and new == 1:
+        return "fused"
+    return one_to_one
