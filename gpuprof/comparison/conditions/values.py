@@ -15,7 +15,7 @@ Value = TypeVar("Value", str, int)
 
 def condition(
     name: str,
-    values: Iterable[Sequence[str | float]],
+    values: Iterable[Iterable[str | float]],
     affects: Affects | None = None,
     *,
     kind: str = "",
