@@ -69,7 +69,8 @@ def compare(
 ) -> Compared:
     """Compare the runs of two sides. Raises UsageError for a match that names no kernel.
 
-    `paired`: the nth runs of both sides were made side by side, in the order ABBA. Of files, copies count once.
+    `paired`: the nth runs of both sides were made side by side, in the order ABBA. Of files, copies
+    count once.
     """
     facts: list[ComparisonFact] = []
     if not paired:
@@ -119,8 +120,8 @@ def _without_copies(runs: Sequence[Run], side: SideName, facts: list[ComparisonF
 class _Context(Struct, frozen=True, kw_only=True):
     """The circumstances of a comparison that decide how each pair is compared.
 
-    `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `sums`: the times of both
-    sides add up to the same. `base_s` is the GPU time of the base.
+    `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `sums`:
+    the times of both sides add up to the same. `base_s` is the GPU time of the base.
     """
 
     alike: bool
@@ -135,7 +136,8 @@ class _Context(Struct, frozen=True, kw_only=True):
 
 
 def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
-    """Return the change of each pair, and the pairs, both by effect on the total, numbered in that order.
+    """Return the change of each pair, and the pairs, both by effect on the total, numbered in that
+    order.
 
     Equal effects are in the same order whatever the order of launches.
     """

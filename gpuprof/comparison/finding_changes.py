@@ -20,7 +20,8 @@ _BEYOND = 0.02
 def finding_changes(pair: Pair, time: TimeChange) -> tuple[FindingChange, ...]:
     """Return the findings that went, that came and that stayed, each by severity.
 
-    A finding of one side alone counts only if the counters that it is based on were collected on the other side, too.
+    A finding of one side alone counts only if the counters that it is based on were collected on
+    the other side, too.
     """
     if not pair.base or not pair.new:
         return ()

@@ -27,8 +27,8 @@ _LONGEST = 2000
 """Lines of a file that are matched, and characters of a line: difflib takes their square in the worst case."""
 _MATCHED_TEXT = 300
 FEW_LINES = 500
-"""Of longer files difflib leaves out texts that recur in more than 1 % of the lines: if every other line has one, it
-takes the cube of their number otherwise, 48 s for 2,000 lines."""
+"""Of longer files difflib leaves out texts that recur in more than 1 % of the lines: if every other
+line has one, it takes the cube of their number otherwise, 48 s for 2,000 lines."""
 
 
 class _Match(Struct, frozen=True):
@@ -39,10 +39,12 @@ class _Match(Struct, frozen=True):
 
 
 def line_changes(pair: Pair) -> tuple[LineChange, ...]:
-    """Return the lines whose work changed, by the fraction of the kernel's work that they add or save, largest first.
+    """Return the lines whose work changed, by the fraction of the kernel's work that they add or
+    save, largest first.
 
-    Lines are matched by their text, in order, or by their number if neither side has text. A line that one side
-    lacks did nothing there, unless that side kept only a part of its lines: then its work is not known.
+    Lines are matched by their text, in order, or by their number if neither side has text. A line
+    that one side lacks did nothing there, unless that side kept only a part of its lines: then its
+    work is not known.
     """
     if not pair.is_one_to_one:
         return ()
@@ -175,10 +177,11 @@ def _threshold(what: str, was: float, now: float, whole: float, total: float) ->
 
 
 def _hidden(kernel: KernelProfile, what: str) -> float | None:
-    """Return the most that an unlisted line of a side does: nothing, or as much as its least listed line.
+    """Return the most that an unlisted line of a side does: nothing, or as much as its least listed
+    line.
 
-    The kept lines are those with most work, after all that access local memory: how much one of these executes does
-    not bound the others.
+    The kept lines are those with most work, after all that access local memory: how much one of
+    these executes does not bound the others.
     """
     if not kernel.lines_dropped:
         return 0.0

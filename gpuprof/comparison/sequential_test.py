@@ -1,7 +1,8 @@
-"""Measuring two programs in turns: which one runs next, when the verdicts are checked, and when that is enough.
+"""Measuring two programs in turns: which one runs next, when the verdicts are checked, and when
+that is enough.
 
-A check after each round that stops at the first change has several chances of a false one. Checks are therefore few,
-and a change counts once a second check, at twice as many runs, confirms it.
+A check after each round that stops at the first change has several chances of a false one. Checks
+are therefore few, and a change counts once a second check, at twice as many runs, confirms it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ LEAST_ROUNDS = 3
 MATTERS = 0.9
 """Share of a side's GPU time that the kernels take whose verdicts decide."""
 _AGAIN = 2
-"""A change is checked again when the number of runs has grown by this factor. With 1.5, 1.2 % of the pairs of the same
-code ended as changed at a noise of 2 %, with 2 it is 0.6 % (`python -m benchmarks.turns`)."""
+"""A change is checked again when the number of runs has grown by this factor. With 1.5, 1.2 % of
+the pairs of the same code ended as changed at a noise of 2 %, with 2 it is 0.6 % (`python -m
+benchmarks.turns`)."""
 _GROWTH = 2.0
-"""The forecast of the needed runs follows the square of a spread estimated from few runs. It is trusted up to this
-factor, neither to run further without a check nor to give up."""
+"""The forecast of the needed runs follows the square of a spread estimated from few runs. It is
+trusted up to this factor, neither to run further without a check nor to give up."""
 StopReason = Literal["no-kernels", "conditions", "too-noisy", "clear", "budget", "most-runs"]
 
 

@@ -43,8 +43,9 @@ class KernelKey(Struct, frozen=True):
 class RunTimes(Struct, frozen=True):
     """The launches of a kernel in one run.
 
-    `cycles` are SM cycles of the launches with a duration; empty if not all are known. Each rank and each GPU of a
-    session counts as a run. `launches` counts those without a duration, too; `total_s` is the time of the others.
+    `cycles` are SM cycles of the launches with a duration; empty if not all are known. Each rank
+    and each GPU of a session counts as a run. `launches` counts those without a duration, too;
+    `total_s` is the time of the others.
     """
 
     run: int
@@ -57,9 +58,10 @@ class RunTimes(Struct, frozen=True):
 class SideKernel(Struct, frozen=True):
     """A kernel of one side.
 
-    `representative` is the one of its `profiles` with median duration, in the run `run`. `counts` have the value of
-    the representative, and the least and most of all launches in all runs. `launches` and `total_s` are those of a
-    run, all its ranks and GPUs together, on average over the `runs` that have the kernel.
+    `representative` is the one of its `profiles` with median duration, in the run `run`. `counts`
+    have the value of the representative, and the least and most of all launches in all runs.
+    `launches` and `total_s` are those of a run, all its ranks and GPUs together, on average over
+    the `runs` that have the kernel.
     """
 
     key: KernelKey

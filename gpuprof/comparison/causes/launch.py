@@ -65,7 +65,8 @@ def _grid(
 ) -> Reason | None:
     """Return the effect of the number of blocks on the time.
 
-    It follows from the resident warps if one grid is less than a wave, else from how full the waves are.
+    It follows from the resident warps if one grid is less than a wave, else from how full the waves
+    are.
     """
     if base.grid is None or new.grid is None or waves is None:
         return None

@@ -1,8 +1,8 @@
 """Factors of a change of time: the clock, the busy time of the busiest unit, and its utilization.
 
-Of a kernel that a unit keeps busy, time = busy time of that unit ÷ its busy fraction. Of one that waits,
-cycles = instructions × cycles that a warp takes per instruction ÷ resident warps (Little's law).
-Each is an identity: the logarithms of the factors add up to that of the ratio of times.
+Of a kernel that a unit keeps busy, time = busy time of that unit ÷ its busy fraction. Of one that
+waits, cycles = instructions × cycles that a warp takes per instruction ÷ resident warps (Little's
+law). Each is an identity: the logarithms of the factors add up to that of the ratio of times.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ALIKE = 0.02
 class Reason(Struct, frozen=True):
     """A candidate cause.
 
-    `effect` is the logarithm of the resulting ratio of times: positive if slower, zero if none. `first`: ranked before
-    reasons of the same effect, because it is the work of the busiest unit. `always`: listed even if its effect is
-    small. `early`: listed right behind the first cause.
+    `effect` is the logarithm of the resulting ratio of times: positive if slower, zero if none.
+    `first`: ranked before reasons of the same effect, because it is the work of the busiest unit.
+    `always`: listed even if its effect is small. `early`: listed right behind the first cause.
     """
 
     mechanism: str
@@ -60,9 +60,9 @@ class Reason(Struct, frozen=True):
 class TimeFactors(Struct, frozen=True):
     """Logarithms of new ÷ base: of the `times`, and of their factors; None if a side lacks one.
 
-    `busy` is the time in which the busiest unit is busy, `fill` the contribution of its busy fraction. `sides` are the
-    busy fractions of units on each side. `unit` is the busiest one of the slower side, `utilization` are the busy
-    fractions there, and `bound` is whether it binds.
+    `busy` is the time in which the busiest unit is busy, `fill` the contribution of its busy
+    fraction. `sides` are the busy fractions of units on each side. `unit` is the busiest one of the
+    slower side, `utilization` are the busy fractions there, and `bound` is whether it binds.
     """
 
     total: float
@@ -159,8 +159,8 @@ def factors_of_times(times: Values) -> TimeFactors | None:
 def _busy_fractions(kernel: KernelProfile) -> dict[str, float]:
     """Return the fraction of the elapsed time that each unit was busy, if known.
 
-    ncu's memory is the busiest of L1, L2, DRAM and the links between them: if L2 and DRAM are clearly less busy, it is
-    L1. Its SM is the busiest of the pipes and the issue slots.
+    ncu's memory is the busiest of L1, L2, DRAM and the links between them: if L2 and DRAM are
+    clearly less busy, it is L1. Its SM is the busiest of the pipes and the issue slots.
     """
     busy = {unit: need for unit, need in needs_of(kernel, None, None).items() if unit != LAUNCH}
     exact = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
@@ -215,10 +215,11 @@ def _instructions(base: KernelProfile, new: KernelProfile, counts: Counts, cycle
 
 
 def _warps(base: KernelProfile, new: KernelProfile) -> float | None:
-    """Return the log ratio of resident warps, on average: that of the achieved occupancies if the grids fill the GPU.
+    """Return the log ratio of resident warps, on average: that of the achieved occupancies if the
+    grids fill the GPU.
 
-    A grid of less than a wave has all of its threads resident at once, on as many SMs as it has blocks for. A larger
-    one has a wave of them, scaled by achieved over theoretical occupancy.
+    A grid of less than a wave has all of its threads resident at once, on as many SMs as it has
+    blocks for. A larger one has a wave of them, scaled by achieved over theoretical occupancy.
     """
     if any(kernel.waves is not None and 0 < kernel.waves < 1 for kernel in (base, new)):
         return _log(_threads(new), _threads(base))

@@ -20,8 +20,9 @@ _SM_CLOCK = 0.03
 seven kernels longer than 20 µs (V100, A10G); of shorter ones 10 %. Eight recordings of one kernel of 70 µs on an H100
 whose clock did not move differed by 2.3 %: ncu 2025.3 counted cycles in another pass than the time."""
 _DRAM_CLOCK = 0.07
-"""The DRAM clock does not follow the load. As computed from counters it differed by 5.8 % over seven launches of one
-kernel of 20 ms (RTX 2060), and by at most 2.2 % in seven others. A larger difference is another power state."""
+"""The DRAM clock does not follow the load. As computed from counters it differed by 5.8 % over
+seven launches of one kernel of 20 ms (RTX 2060), and by at most 2.2 % in seven others. A larger
+difference is another power state."""
 _LONG_ENOUGH_S = 20e-6
 """NVIDIA calls values that ncu derives from shorter kernels unreliable."""
 _THROTTLED_SHARE = 0.05
@@ -49,7 +50,8 @@ def clocks(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def dram_shift(base: Side, new: Side) -> float:
-    """Return how much another DRAM clock can change the time of a kernel, as a logarithm; 0 if no clock is known.
+    """Return how much another DRAM clock can change the time of a kernel, as a logarithm; 0 if no
+    clock is known.
 
     No kernel loses or gains more than the ratio of the clocks, even if DRAM binds it.
     """
@@ -57,9 +59,11 @@ def dram_shift(base: Side, new: Side) -> float:
 
 
 def clock_shift(base: Side, new: Side) -> float:
-    """Return how much other clocks, of SM or DRAM, can change seconds, as a logarithm; 0 if no clock is known.
+    """Return how much other clocks, of SM or DRAM, can change seconds, as a logarithm; 0 if no
+    clock is known.
 
-    The cycles of a run are not known, which would distinguish other clocks from a change of the code.
+    The cycles of a run are not known, which would distinguish other clocks from a change of the
+    code.
     """
     return _shift(_sm_change(base, new)) + dram_shift(base, new)
 
@@ -77,7 +81,8 @@ def warmth(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _throttling(side: Side) -> bool | None:
-    """Return whether kernels with more than 5 % of the time ran at lowered clocks, or any kernel if no time is known.
+    """Return whether kernels with more than 5 % of the time ran at lowered clocks, or any kernel if
+    no time is known.
 
     None if neither reports nor samples say.
     """
@@ -99,7 +104,8 @@ def _any_known(states: Iterable[bool | None]) -> bool | None:
 def _sm_change(base: Side, new: Side) -> _Clocks | None:
     """Compare the SM clock.
 
-    None if the driver saw the same one on both sides all the time, and the cycles of each kernel fit it.
+    None if the driver saw the same one on both sides all the time, and the cycles of each kernel
+    fit it.
     """
     held_hz = _held(base)
     kernels = (*base.kernels, *new.kernels)

@@ -98,7 +98,8 @@ def _gpus(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield a difference between the sources of durations: kernel by kernel, or as a whole if no kernel is common.
+    """Yield a difference between the sources of durations: kernel by kernel, or as a whole if no
+    kernel is common.
 
     The sum of replays of whole graphs is not compared with the sum of kernels' times either.
     """
@@ -144,9 +145,11 @@ def _controls(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _has_all_clocks(side: Side) -> bool:
-    """Return whether the SM clock of every launch is known: then clocks that were locked on one side forbid nothing.
+    """Return whether the SM clock of every launch is known: then clocks that were locked on one
+    side forbid nothing.
 
-    Unchanged code takes more cycles at a higher clock and fewer seconds, and a verdict needs both to agree.
+    Unchanged code takes more cycles at a higher clock and fewer seconds, and a verdict needs both
+    to agree.
     """
     return all(times.cycles for kernel in side.kernels for times in kernel.times if times.total_s)
 

@@ -1,7 +1,9 @@
-"""The gate: the limits of --fail-on for each kernel and for the run, and the regressions that a file accepts.
+"""The gate: the limits of --fail-on for each kernel and for the run, and the regressions that a
+file accepts.
 
-A limit is exceeded if the verdict is a change for the worse and that is larger than allowed. The result is unclear if
-the interval includes the limit, or if the conditions of the runs forbid the verdict.
+A limit is exceeded if the verdict is a change for the worse and that is larger than allowed. The
+result is unclear if the interval includes the limit, or if the conditions of the runs forbid the
+verdict.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def gated(
 ) -> Compared:
     """Return a comparison with its gate, and with facts about accepted regressions.
 
-    A limit for kernels of a pattern takes precedence over that for all kernels; of several that fit, the first.
+    A limit for kernels of a pattern takes precedence over that for all kernels; of several that
+    fit, the first.
     """
     results = [_check(applied, accepted, today) for applied in _applied_limits(compared, limits)]
     checks = sorted((check for check, _ in results), key=lambda check: _ORDER.index(check.word))
@@ -195,9 +198,11 @@ def _concerns(entry: Accepted, compared: Compared, limits: Sequence[GateLimit], 
 
 
 class CheckResult(NamedTuple):
-    """The result of a limit, the relative change for the worse (None: not a fraction), and the reason.
+    """The result of a limit, the relative change for the worse (None: not a fraction), and the
+    reason.
 
-    `upper` is the upper end of the change at 99 % if that exceeds the limit and the change itself does not.
+    `upper` is the upper end of the change at 99 % if that exceeds the limit and the change itself
+    does not.
     """
 
     word: GateWord
@@ -209,8 +214,8 @@ class CheckResult(NamedTuple):
 def check_kernel(change: KernelChange, quantity: str, most: float, *, alike: bool, same_work: bool) -> CheckResult:
     """Check a limit for a kernel that is on both sides.
 
-    `alike`: no condition forbids verdicts on time; `same_work`: none forbids those on work. No limit is kept by a
-    kernel that stores on one side only.
+    `alike`: no condition forbids verdicts on time; `same_work`: none forbids those on work. No
+    limit is kept by a kernel that stores on one side only.
     """
     if quantity == TIME:
         return check_time(change.time, most, alike=alike)

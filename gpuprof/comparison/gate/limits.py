@@ -35,8 +35,8 @@ _OPCODE = re.compile(r"opcode\.[A-Z][A-Z0-9_]*")
 class GateLimit(Struct, frozen=True):
     """A limit of --fail-on: `time:3%` for all kernels, or for those that a pattern names.
 
-    `quantity` is time, total-time or the name of a count. `most` is the allowed rise, as a fraction; of occupancy, the
-    fall.
+    `quantity` is time, total-time or the name of a count. `most` is the allowed rise, as a
+    fraction; of occupancy, the fall.
     """
 
     text: str

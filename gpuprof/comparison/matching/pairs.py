@@ -23,11 +23,11 @@ from gpuprof.comparison.sides import Side
 def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identical: bool = False) -> tuple[Pair, ...]:
     """Return every kernel of both sides, each once, with its partners on the other side.
 
-    Kernels that the user names are paired first, then equal ones, then less and less alike ones. No step pairs a kernel
-    that may belong to another one as well: a wrong pair is worse than none. The order of launches does not count,
-    because runs of one program differ in it. If the sides are `identical`, one recording, kernels that the user's names
-    leave without their equal are on both sides, neither new nor gone, and left out. Raises UsageError for a name that
-    fits no kernel.
+    Kernels that the user names are paired first, then equal ones, then less and less alike ones. No
+    step pairs a kernel that may belong to another one as well: a wrong pair is worse than none. The
+    order of launches does not count, because runs of one program differ in it. If the sides are
+    `identical`, one recording, kernels that the user's names leave without their equal are on both
+    sides, neither new nor gone, and left out. Raises UsageError for a name that fits no kernel.
     """
     pairs = named_pairs(base, new, named)
     taken = {id(kernel) for pair in pairs for kernel in (*pair.base, *pair.new)}

@@ -10,15 +10,15 @@ from gpuprof.comparison.matching.traits import Traits
 from gpuprof.comparison.sides import KernelKey
 
 _MOST_SIZES = 4.0
-"""Among several sizes of a kernel two are the same one, changed, only within this factor: a batch of four times as
-much is a change of the input, and more of it another input."""
+"""Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
+of four times as much is a change of the input, and more of it another input."""
 _LIKE_CLASSES = 0.75
 """Two carriers run the same code if they share at least this fraction of the types among their arguments."""
 _MOST_NUMBERED = 64
 """If more kernels differ in numbers alone, the order of these numbers is too weak a sign."""
 _MOST_FLOP, _MOST_LAUNCHES, _MOST_INSTRUCTIONS, _MOST_THREADS = 4.0, 4.0, 16.0, 1024.0
-"""Largest factors of a change by other code: another tile has the same FLOP, and a loop over the grid that replaces a
-thread for each element has fewer threads by at most the size of a block."""
+"""Largest factors of a change by other code: another tile has the same FLOP, and a loop over the
+grid that replaces a thread for each element has fewer threads by at most the size of a block."""
 _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 """A kernel that does as much is recognizable by its FLOP; elementwise kernels all do a few for each element."""
 
@@ -26,8 +26,8 @@ _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 def pair_configurations(left: Leftovers, exact: Iterable[KernelKey]) -> None:
     """Pair the launch configurations of a name in its ranges that only one side has.
 
-    First those with as many threads, then the others in the order of their size, if both sides have as many of
-    them. `exact` are the kernels that both sides have.
+    First those with as many threads, then the others in the order of their size, if both sides have
+    as many of them. `exact` are the kernels that both sides have.
     """
     left.join("reconfigured", _place_and_threads)
     places = {(key.name, key.ranges) for key in exact}
@@ -52,7 +52,8 @@ def _like_size(base: Traits, new: Traits) -> bool:
 
 
 def pair_ranges(left: Leftovers, names: Counter[str]) -> None:
-    """Pair kernels of one name and configuration whose ranges were renamed, if there is no other candidate.
+    """Pair kernels of one name and configuration whose ranges were renamed, if there is no other
+    candidate.
 
     `names` are the names of both sides, with how many kernels have them.
     """
@@ -83,7 +84,8 @@ def _like_classes(base: Traits, new: Traits) -> bool:
 def pair_numbered(left: Leftovers) -> None:
     """Pair names that differ only in the numbers that compilers give: lines, counters.
 
-    Several of them are paired in the order of their numbers, if their launch configurations then agree.
+    Several of them are paired in the order of their numbers, if their launch configurations then
+    agree.
     """
     left.join("renamed", lambda traits: (_stem(traits), _launch(traits)) if traits.numbers else None, may_be_same)
     for base, new in left.groups(_stem):

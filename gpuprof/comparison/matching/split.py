@@ -26,8 +26,8 @@ _Whole = tuple[Traits, Sequence[Traits]]
 def pair_split_and_fused(left: Leftovers) -> None:
     """Pair a kernel with those of its ranges on the other side that do the same together.
 
-    Their names make up its name, as in Triton's `fused_add_mul`; or their work adds up, if no other kernel of these
-    ranges is left on either side.
+    Their names make up its name, as in Triton's `fused_add_mul`; or their work adds up, if no other
+    kernel of these ranges is left on either side.
     """
     for find in (_by_names, _by_work):
         split = list(find(left.base.values(), left.new.values()))

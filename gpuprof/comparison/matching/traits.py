@@ -34,11 +34,12 @@ _NUMBER_PART = re.compile(r"(?<=_)\d+(?=_|$)")
 class Traits(Struct, frozen=True, eq=False):
     """A kernel and its traits.
 
-    `function` is its qualified name without arguments; `stem` its whole name without the numbers that compilers count
-    their kernels with, which are `numbers`. `classes` are the types among its arguments, without numbers and data
-    types, and `head` is the first of them: the code that a carrier such as `cutlass::Kernel` runs. `own_words` are
-    those of the function's own name, `all_words` its numbers and the words of the arguments, too. `threads` are all
-    threads of a launch. `work` are the counts of a launch, by name; `paths` are the compute paths of its FLOP.
+    `function` is its qualified name without arguments; `stem` its whole name without the numbers
+    that compilers count their kernels with, which are `numbers`. `classes` are the types among its
+    arguments, without numbers and data types, and `head` is the first of them: the code that a
+    carrier such as `cutlass::Kernel` runs. `own_words` are those of the function's own name,
+    `all_words` its numbers and the words of the arguments, too. `threads` are all threads of a
+    launch. `work` are the counts of a launch, by name; `paths` are the compute paths of its FLOP.
     """
 
     kernel: SideKernel

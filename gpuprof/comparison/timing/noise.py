@@ -1,7 +1,9 @@
-"""The ratio of times of two sides: its interval at 99 %, and whether it is changed, unchanged or inconclusive.
+"""The ratio of times of two sides: its interval at 99 %, and whether it is changed, unchanged or
+inconclusive.
 
-A sample is a run. Launches of a run share its circumstances (clock, placement in memory, temperature), so they only
-show how well the run's median is known. docs/explanation/noise.md has the reasons and the resulting error rates.
+A sample is a run. Launches of a run share its circumstances (clock, placement in memory,
+temperature), so they only show how well the run's median is known. docs/explanation/noise.md has
+the reasons and the resulting error rates.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ SMALLEST = math.log(1.005)
 MARGIN = math.log(1.02)
 """Sides are the `same` if they differ by at most this much, at the confidence of the interval."""
 STATE = 0.135
-"""Possible error of all runs of a side that are too few to show it. Runs of one program in newton-physics/newton#2534
-have two modes, 22.5 and 25.5 ms: log(25.5 / 22.5) = 0.125, and each mode scatters a little."""
+"""Possible error of all runs of a side that are too few to show it. Runs of one program in
+newton-physics/newton#2534 have two modes, 22.5 and 25.5 ms: log(25.5 / 22.5) = 0.125, and each mode
+scatters a little."""
 STATE_OF_UNKNOWN_CLOCK = 0.25
-"""The same for one run a side whose SM clock is not known: a lowered clock may add to it. 24.6 % is the largest spread
-between runs of a kernel in ROCm/FlyDSL#924; nvbench discards samples at a clock below 80 %."""
+"""The same for one run a side whose SM clock is not known: a lowered clock may add to it. 24.6 % is
+the largest spread between runs of a kernel in ROCm/FlyDSL#924; nvbench discards samples at a clock
+below 80 %."""
 ASSUMED_SPREAD = 0.01
 ASSUMED_FREEDOM = 4
 """Relative standard deviation between runs if too few show it, and its degrees of freedom. Within one session it was
@@ -37,20 +41,24 @@ ASSUMED_FREEDOM = 4
 LEAST_SPREAD = 0.001
 """Runs that agree better than this do so by chance or because of the step of their clock."""
 SHIFT = 0.0025
-"""Standard deviation of the shift between two series of runs that were not interleaved, however many runs they have:
-temperature and memory layout differ. It covers a steady drift of 0.6 % over both."""
+"""Standard deviation of the shift between two series of runs that were not interleaved, however
+many runs they have: temperature and memory layout differ. It covers a steady drift of 0.6 % over
+both."""
 OF_BLOCKS = 1.08
-"""Factor on the interval that t gives for interleaved runs: noise between two states is far from normal in blocks of
-four, and gave 1.2 % false alarms instead of 1 % without it (`python -m benchmarks.gate`)."""
+"""Factor on the interval that t gives for interleaved runs: noise between two states is far from
+normal in blocks of four, and gave 1.2 % false alarms instead of 1 % without it (`python -m
+benchmarks.gate`)."""
 FEWEST_RUNS = 5
 """With five runs a side, all of one are above all of the other by chance in 0.8 % of cases; with four, in 2.9 %."""
 MOST_RUNS = 1000
 
 
 class Samples(Struct, frozen=True):
-    """One side: the time of each of its runs in their order, and how well the launches of a run determine it.
+    """One side: the time of each of its runs in their order, and how well the launches of a run
+    determine it.
 
-    `errors` are relative standard errors of the runs' medians. `step` is the clock's, relative to the time.
+    `errors` are relative standard errors of the runs' medians. `step` is the clock's, relative to
+    the time.
     """
 
     logs: tuple[float, ...]
@@ -61,7 +69,8 @@ class Samples(Struct, frozen=True):
 class RatioEstimate(Struct, frozen=True):
     """The ratio new ÷ base as a logarithm, the half width of its interval, and the verdict.
 
-    `spread` is the relative standard deviation between runs that gives the interval. `few`: it is assumed.
+    `spread` is the relative standard deviation between runs that gives the interval. `few`: it is
+    assumed.
     """
 
     change: float
@@ -76,9 +85,11 @@ class RatioEstimate(Struct, frozen=True):
 def estimate(
     base: Samples, new: Samples, *, paired: bool = False, clock_known: bool = False, shift: float = 0.0
 ) -> RatioEstimate:
-    """Compare the runs of two sides. `paired`: the nth runs of both were made side by side, in the order ABBA.
+    """Compare the runs of two sides. `paired`: the nth runs of both were made side by side, in the
+    order ABBA.
 
-    `shift`: the largest effect of a known difference between the sides, as a logarithm. More runs do not reduce it.
+    `shift`: the largest effect of a known difference between the sides, as a logarithm. More runs
+    do not reduce it.
     """
     logs: tuple[Sequence[float], Sequence[float]] = (base.logs, new.logs)
     base_runs, new_runs = map(len, logs)
@@ -116,8 +127,8 @@ def word_of(change: float, half: float, *, apart: bool) -> SampleWord:
 def runs_needed(estimated: RatioEstimate, runs: int, step: float, *, paired: bool = False) -> int | None:
     """Return the runs a side at which the verdict on this change would be clear.
 
-    None if no number suffices. Runs that drift are such a case: more of them drift further. `runs` are those of the
-    side that has fewer.
+    None if no number suffices. Runs that drift are such a case: more of them drift further. `runs`
+    are those of the side that has fewer.
     """
     size = abs(estimated.change)
     enough = max(size if size >= SMALLEST else 0.0, MARGIN - size)
@@ -166,7 +177,8 @@ def _variance(
 ) -> tuple[float, int]:
     """Return the variance between runs and its degrees of freedom.
 
-    Few runs and the assumed variance count by their degrees of freedom (Smyth 2004, the moderated t of limma).
+    Few runs and the assumed variance count by their degrees of freedom (Smyth 2004, the moderated t
+    of limma).
     """
     if paired:
         squares = max(sum(log * log for side in logs for log in side) - len(logs[0]) * change * change / 2, 0.0)
@@ -189,9 +201,11 @@ def _errors(side: Samples) -> float:
 
 
 def _drift(base: Sequence[float], new: Sequence[float]) -> float:
-    """Return the difference of the sides that a steady drift causes, had all base runs been made before the new ones.
+    """Return the difference of the sides that a steady drift causes, had all base runs been made
+    before the new ones.
 
-    It is a slope that both sides have. It counts if it is not chance, at the confidence of the interval.
+    It is a slope that both sides have. It counts if it is not chance, at the confidence of the
+    interval.
     """
     weight = products = squares = 0.0
     for logs in (base, new):

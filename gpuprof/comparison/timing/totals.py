@@ -29,8 +29,8 @@ class _Quantity(Struct, frozen=True):
 def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
     """Return the figures that a side or both have, the GPU time of all kernels first.
 
-    Figures of the judged part of traces are left out if that differs between the sides; times and launches of kernels
-    are, if the other side has those of whole graphs.
+    Figures of the judged part of traces are left out if that differs between the sides; times and
+    launches of kernels are, if the other side has those of whole graphs.
 
     `shift`: how far other clocks alone can set seconds of the sides apart, as a logarithm.
     """

@@ -25,8 +25,8 @@ from gpuprof.comparison.timing.noise import (
 from gpuprof.comparison.values import all_known
 
 CLOCK_STEP_S = 32e-9
-"""Step of durations from ncu, Nsight Systems and CUPTI: 61 % to 70 % of those in the recorded traces that have
-nanoseconds are a multiple of it, the others are one nanosecond off by rounding."""
+"""Step of durations from ncu, Nsight Systems and CUPTI: 61 % to 70 % of those in the recorded
+traces that have nanoseconds are a multiple of it, the others are one nanosecond off by rounding."""
 _COARSE_STEP_S = 1e-6
 """Older traces of PyTorch have whole microseconds."""
 _OF_MEDIAN = math.sqrt(math.pi / 2)
@@ -36,9 +36,11 @@ _LEAST, _MOST = 1e-30, 1e30
 
 
 class _RunSample(Struct, frozen=True):
-    """A run: its median launch in seconds and SM cycles, the number of launches, and the relative standard error.
+    """A run: its median launch in seconds and SM cycles, the number of launches, and the relative
+    standard error.
 
-    `whole`: all launches are whole microseconds. `rounded`: the number of roundings to a step of the clock in the time.
+    `whole`: all launches are whole microseconds. `rounded`: the number of roundings to a step of
+    the clock in the time.
     """
 
     run: int
@@ -53,10 +55,12 @@ class _RunSample(Struct, frozen=True):
 def time_change(
     pair: Pair, *, comparable: bool = True, paired: bool = False, shift: float = 0.0, barred: TimeDoubt | None = None
 ) -> TimeChange:
-    """Return how the time of a launch changed. If runs are not `comparable`, it has figures and no verdict.
+    """Return how the time of a launch changed. If runs are not `comparable`, it has figures and no
+    verdict.
 
-    `barred`: why the times of this kernel alone do not compare. `paired`: the nth runs of both sides were made side by
-    side, in the order ABBA. `shift`: how far the circumstances of the runs can set the sides apart, as a logarithm.
+    `barred`: why the times of this kernel alone do not compare. `paired`: the nth runs of both
+    sides were made side by side, in the order ABBA. `shift`: how far the circumstances of the runs
+    can set the sides apart, as a logarithm.
     """
     several = len(pair.base) > 1 or len(pair.new) > 1
     base = _samples(pair.base, several=several)

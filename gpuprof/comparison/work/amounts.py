@@ -16,10 +16,11 @@ _LARGEST = 1e30
 
 
 class WorkAmount(NamedTuple):
-    """A value of one launch, or of a run; `low` and `high` are the least and most of `launches` counted launches.
+    """A value of one launch, or of a run; `low` and `high` are the least and most of `launches`
+    counted launches.
 
-    `exact` is false for a value computed from a rate or from a percentage of a peak. `summed` are the launches of a
-    run whose sum it is.
+    `exact` is false for a value computed from a rate or from a percentage of a peak. `summed` are
+    the launches of a run whose sum it is.
     """
 
     value: float
@@ -45,8 +46,8 @@ class WorkAmount(NamedTuple):
 def amounts_of(kernels: Sequence[SideKernel], *, per_run: bool, exact: bool = True) -> dict[str, WorkAmount]:
     """Return the work of a launch of a kernel, or of all launches in a run of all these kernels.
 
-    Of several kernels there is no resource, and no count that one of them lacks. Values that were printed with few
-    digits are not `exact`.
+    Of several kernels there is no resource, and no count that one of them lacks. Values that were
+    printed with few digits are not `exact`.
     """
     by_kernel = [_of_kernel(kernel, per_run=per_run) for kernel in kernels]
     amounts = by_kernel[0] if len(by_kernel) == 1 else _summed(by_kernel)

@@ -31,8 +31,8 @@ def count_change(
 ) -> CountChange:
     """Return one count on both sides, and whether it is more, less or the same.
 
-    If the launches of a kernel are known to be `varying`, a count that is known of one launch varies, too, and so does
-    one that moves within the tolerance.
+    If the launches of a kernel are known to be `varying`, a count that is known of one launch
+    varies, too, and so does one that moves within the tolerance.
     """
     word, tolerance, dependent = _judged(name, base, new, varying=varying)
     comparable = judged or base is None or new is None
@@ -55,11 +55,12 @@ def count_change(
 def _judged(
     name: str, base: WorkAmount | None, new: WorkAmount | None, *, varying: bool
 ) -> tuple[CountWord, float, bool]:
-    """Return the word, the allowed difference as a fraction of the base, and whether the count depends on data.
+    """Return the word, the allowed difference as a fraction of the base, and whether the count
+    depends on data.
 
-    If launches of a side differ by more than the tolerance, the work depends on data or on races. It then changed
-    only if all launches of one side are beyond all of the other, by a margin, and enough to exclude chance. It is the
-    same if its least and its most are; else it is unclear.
+    If launches of a side differ by more than the tolerance, the work depends on data or on races.
+    It then changed only if all launches of one side are beyond all of the other, by a margin, and
+    enough to exclude chance. It is the same if its least and its most are; else it is unclear.
     """
     tolerance = tolerance_of(name)
     if base is None:

@@ -35,8 +35,9 @@ class Tolerance(NamedTuple):
 
 
 EXACT = Tolerance(0.001)
-"""Counts of executed work. No pair differed by one instruction; 0.1 % is room for retries of atomics and for warps that
-spin at a barrier, a fifth of the smallest regression that must be found."""
+"""Counts of executed work. No pair differed by one instruction; 0.1 % is room for retries of
+atomics and for warps that spin at a barrier, a fifth of the smallest regression that must be
+found."""
 SECTORS = Tolerance(0.003, 32.0)
 """Sectors and wavefronts: how L1 splits requests depends on those in flight, so single ones move."""
 LOCAL = Tolerance(0.003)
@@ -46,8 +47,8 @@ CACHE_BYTES = Tolerance(0.003, 1024.0)
 DRAM = Tolerance(0.005, 512.0 * 1024.0)
 """Bytes at DRAM: dirty lines in L2 at the end of a launch are written later, and another context may evict lines."""
 ESTIMATE = 0.01
-"""Added if one side has a percentage of a peak instead of a count: the two differed by up to 0.8 %, in four SGEMM
-kernels of an A10G that were profiled both ways."""
+"""Added if one side has a percentage of a peak instead of a count: the two differed by up to 0.8 %,
+in four SGEMM kernels of an A10G that were profiled both ways."""
 RESOURCE = Tolerance(0.0)
 """Resources of a launch follow from the code and the launch configuration alone."""
 
@@ -69,11 +70,13 @@ _BY_NAME = {
 }
 
 LEAST_CHANCE = 1e-4
-"""The chance that launches of the same code, with all orders equally likely, separate into a side with all lower and
-one with all higher values. If it is larger, there is no verdict on work that depends on data."""
+"""The chance that launches of the same code, with all orders equally likely, separate into a side
+with all lower and one with all higher values. If it is larger, there is no verdict on work that
+depends on data."""
 MARGIN = 0.5
-"""The least distance between the ranges of such sides, in widths of the wider one. The chance above is valid for any
-distribution; the margin is for launches of a run that are more alike than those of another run."""
+"""The least distance between the ranges of such sides, in widths of the wider one. The chance above
+is valid for any distribution; the margin is for launches of a run that are more alike than those of
+another run."""
 
 _MANY = 200
 """More launches than this count as this many: the chance is far below by then, unless a side has only one."""

@@ -32,17 +32,18 @@ _ORDER = (
 _PLACES = {name: place for place, name in enumerate(_ORDER)}
 _CHANGED_FIRST: Mapping[CountWord, int] = {"more": 0, "less": 0, "unclear": 1, "only-base": 1, "only-new": 1, "same": 2}
 _OUTWEIGHS = 10
-"""A change outweighs those of the other direction if its logarithm is this many times larger than theirs: a kernel with
-60 % fewer instructions and 2 % more DRAM bytes does less."""
+"""A change outweighs those of the other direction if its logarithm is this many times larger than
+theirs: a kernel with 60 % fewer instructions and 2 % more DRAM bytes does less."""
 _MOVED: tuple[CountWord, ...] = ("more", "less")
 
 
 def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = True, rounded: bool = False) -> WorkChange:
-    """Return how the work of a launch changed. If code is not `comparable` (other GPUs), only FLOP are listed.
+    """Return how the work of a launch changed. If code is not `comparable` (other GPUs), only FLOP
+    are listed.
 
-    For kernels that are not one to one, and for one with another launch configuration and another number of launches,
-    it is the work of all launches of a run. Without `caches_alike` the bytes behind the caches are not judged. Counts
-    that were printed `rounded` may differ by more.
+    For kernels that are not one to one, and for one with another launch configuration and another
+    number of launches, it is the work of all launches of a run. Without `caches_alike` the bytes
+    behind the caches are not judged. Counts that were printed `rounded` may differ by more.
     """
     if pair.match == "new" or pair.match == "gone":  # noqa: PLR1714 - mypy narrows no membership
         return WorkChange(verdict=pair.match, counts=())
@@ -97,8 +98,8 @@ def _is_judged(name: str, *, comparable: bool, caches_alike: bool) -> bool:
 
 
 def _rank(count: CountChange) -> tuple[int, int, float, str]:
-    """Rank a count: changed ones, then unclear or one-sided ones, then the same; work before resources, launches and
-    opcodes, which are ranked by the size of the change.
+    """Rank a count: changed ones, then unclear or one-sided ones, then the same; work before
+    resources, launches and opcodes, which are ranked by the size of the change.
     """
     family = next((prefix for prefix in (FLOP, OPCODES) if count.name.startswith(prefix)), count.name)
     base = count.base or 0.0
@@ -107,11 +108,13 @@ def _rank(count: CountChange) -> tuple[int, int, float, str]:
 
 
 def _verdict(counts: Sequence[CountChange]) -> WorkWord:
-    """Weigh the counts that moved: work first; the opcodes if no work did; never a resource or the number of launches.
+    """Weigh the counts that moved: work first; the opcodes if no work did; never a resource or the
+    number of launches.
 
-    A direction wins if it is the only one, or if a primary count moved ten times as much that way as any count
-    moved the other way. A count that was zero moved without bound. Bytes and FLOP, which are often known of the launch
-    that represents a group, make no work unclear whose counts are the same over all launches.
+    A direction wins if it is the only one, or if a primary count moved ten times as much that way
+    as any count moved the other way. A count that was zero moved without bound. Bytes and FLOP,
+    which are often known of the launch that represents a group, make no work unclear whose counts
+    are the same over all launches.
     """
     weighed = [count for count in counts if is_work(count)]
     compared = [count for count in weighed if _was_compared(count)]
