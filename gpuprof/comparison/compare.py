@@ -65,7 +65,12 @@ class Compared(Struct, frozen=True):
 
 
 def compare(
-    base: Sequence[Run], new: Sequence[Run], version: str, named: Sequence[NamedMatch] = (), *, paired: bool = False
+    base: Sequence[Run],
+    new: Sequence[Run],
+    version: str,
+    named: Sequence[NamedMatch] = (),
+    *,
+    paired: bool = False,
 ) -> Compared:
     """Compare the runs of two sides. Raises UsageError for a match that names no kernel.
 
@@ -151,7 +156,12 @@ def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChan
 
 
 def _change(pair: Pair, context: _Context) -> KernelChange:
-    work = work_change(pair, comparable=context.same_code, caches_alike=context.same_caches, rounded=context.rounded)
+    work = work_change(
+        pair,
+        comparable=context.same_code,
+        caches_alike=context.same_caches,
+        rounded=context.rounded,
+    )
     time = _time(pair, work, context)
     lines = line_changes(pair)
     totals = pair.totals_s

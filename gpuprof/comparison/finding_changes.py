@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpuprof.comparison.contract import FindingChange, FindingWord, SourceLine, TimeChange, ValueChange
+from gpuprof.comparison.contract import (
+    FindingChange,
+    FindingWord,
+    SourceLine,
+    TimeChange,
+    ValueChange,
+)
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.diagnose.registry import rule_named

@@ -33,7 +33,10 @@ class Pair(Struct, frozen=True):
     @property
     def launches(self) -> Values:
         """Return the launches of a run, of all its kernels."""
-        return Values(sum(kernel.launches for kernel in self.base), sum(kernel.launches for kernel in self.new))
+        return Values(
+            sum(kernel.launches for kernel in self.base),
+            sum(kernel.launches for kernel in self.new),
+        )
 
     @property
     def totals_s(self) -> Values | None:

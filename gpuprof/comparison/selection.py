@@ -35,7 +35,10 @@ def narrowed(compared: Compared, kernels: Sequence[str] = (), exclude: Sequence[
     if len(left) == len(changes):
         return compared
     if not left:
-        raise UsageError("every kernel is excluded", f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}")
+        raise UsageError(
+            "every kernel is excluded",
+            f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}",
+        )
     facts = (*compared.comparison.facts, _left_out(changes, left, kernels, exclude))
     comparison = replace(compared.comparison, kernels=tuple(left), facts=facts)
     return replace(compared, comparison=comparison, pairs=tuple(pairs))
@@ -73,7 +76,10 @@ def nothing_fits(changes: Sequence[KernelChange], option: str) -> UsageError:
 
 
 def _left_out(
-    changes: Sequence[KernelChange], left: Sequence[KernelChange], kernels: Sequence[str], exclude: Sequence[str]
+    changes: Sequence[KernelChange],
+    left: Sequence[KernelChange],
+    kernels: Sequence[str],
+    exclude: Sequence[str],
 ) -> ComparisonFact:
     """Return how many of all kernels are left out, with their share of the time if known, and by which options."""
     options = [f"--kernel {text}" for text in kernels]

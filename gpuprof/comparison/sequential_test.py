@@ -83,7 +83,10 @@ def watched_kernels(compared: Compared) -> tuple[WatchedKernel, ...]:
     watched = []
     for number, (change, pair) in enumerate(zip(changes, compared.pairs, strict=True)):
         if number in chosen and change.time.verdict not in ("new", "gone", "unknown"):
-            key = tuple(kernel.key for kernel in pair.base), tuple(kernel.key for kernel in pair.new)
+            key = (
+                tuple(kernel.key for kernel in pair.base),
+                tuple(kernel.key for kernel in pair.new),
+            )
             watched.append(WatchedKernel(key, change.label, change.time.verdict, change.time.runs_needed))
     return tuple(watched)
 
@@ -116,7 +119,11 @@ def stable_verdicts(
 
 
 def interim_check(
-    kernels: Sequence[WatchedKernel], stable: Mapping[Hashable, StableVerdict], progress: Progress, *, alike: bool
+    kernels: Sequence[WatchedKernel],
+    stable: Mapping[Hashable, StableVerdict],
+    progress: Progress,
+    *,
+    alike: bool,
 ) -> InterimCheck:
     """Return when to check again.
 

@@ -19,7 +19,11 @@ _ISSUES_MOVED = 0.01
 """Instructions that follow from the issue rate move if they differ by more."""
 _COMPARABLE = 0.5
 """Work of a unit grows with the time if it grows by this share of the logarithm of the time's growth, or more."""
-_COUNTS = {"dram": ("dram-bytes",), "l2": ("l2-bytes", "l2-sectors"), "l1": ("l1-bytes", "global-load-sectors")}
+_COUNTS = {
+    "dram": ("dram-bytes",),
+    "l2": ("l2-bytes", "l2-sectors"),
+    "l1": ("l1-bytes", "global-load-sectors"),
+}
 """Counts of the work of a memory level; instructions count that of all other units."""
 _CYCLES = "cycles-per-instruction"
 _STALL_SHARE = 0.4

@@ -10,7 +10,13 @@ from gpuprof.comparison.causes.busy_units import unit_reasons
 from gpuprof.comparison.causes.counted import counted_reasons, moved
 from gpuprof.comparison.causes.launch import launch_reasons, launches_reason
 from gpuprof.comparison.causes.opcodes import STORES, opcode_reasons, side_without_stores
-from gpuprof.comparison.causes.time_model import Counts, Reason, TimeFactors, factors_of, factors_of_times
+from gpuprof.comparison.causes.time_model import (
+    Counts,
+    Reason,
+    TimeFactors,
+    factors_of,
+    factors_of_times,
+)
 from gpuprof.comparison.contract import (
     Certainty,
     ChangeCause,

@@ -61,7 +61,11 @@ def _clocks(base: KernelProfile, new: KernelProfile, factors: TimeFactors) -> It
 
 
 def _grid(
-    base: KernelProfile, new: KernelProfile, factors: TimeFactors, waves: Values | None, achieved: Values | None
+    base: KernelProfile,
+    new: KernelProfile,
+    factors: TimeFactors,
+    waves: Values | None,
+    achieved: Values | None,
 ) -> Reason | None:
     """Return the effect of the number of blocks on the time.
 
@@ -138,7 +142,11 @@ def _more_warps(
 
 
 def _occupancies(
-    theoretical: Values | None, achieved: Values | None, changed: Sequence[ValueChange], *, moved: bool
+    theoretical: Values | None,
+    achieved: Values | None,
+    changed: Sequence[ValueChange],
+    *,
+    moved: bool,
 ) -> Iterator[ValueChange]:
     """Yield theoretical and achieved occupancy if one moved, or stayed the same although a resource changed."""
     if theoretical is not None and theoretical.base != theoretical.new:
@@ -148,7 +156,11 @@ def _occupancies(
     elif moved and achieved is not None:
         yield achieved.named("achieved-occupancy", "fraction")
     elif changed:
-        yield ValueChange(name="occupancy" if achieved is None else "achieved-occupancy", unit="fraction", same=True)
+        yield ValueChange(
+            name="occupancy" if achieved is None else "achieved-occupancy",
+            unit="fraction",
+            same=True,
+        )
 
 
 def _resources(base: KernelProfile, new: KernelProfile) -> list[ValueChange]:

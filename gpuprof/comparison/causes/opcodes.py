@@ -61,7 +61,10 @@ def opcode_reasons(counts: Counts, effect: float, *, fp64_binds: bool) -> Iterat
     Divisions come first if `fp64_binds`: the pipe that they keep busy binds the slower side.
     """
     opcodes = dict(_opcodes(counts))
-    whole = max(sum(values.base for values in opcodes.values()), sum(values.new for values in opcodes.values()))
+    whole = max(
+        sum(values.base for values in opcodes.values()),
+        sum(values.new for values in opcodes.values()),
+    )
     listed = [opcode for opcode, values in opcodes.items() if _is_notable(opcode, values, whole)]
     listed.sort(key=lambda opcode: -_significance(opcode, opcodes[opcode]))
     listed = listed[:_MOST]

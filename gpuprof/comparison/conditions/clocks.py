@@ -44,7 +44,10 @@ def throttled(base: Side, new: Side) -> Iterator[RunCondition]:
 
 def clocks(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield the clocks that differ over the kernels of both sides by more than they vary."""
-    for name, change in (("sm-clock", _sm_change(base, new)), ("dram-clock", _dram_change(base, new))):
+    for name, change in (
+        ("sm-clock", _sm_change(base, new)),
+        ("dram-clock", _dram_change(base, new)),
+    ):
         if change is not None:
             yield condition(name, change.medians_hz, ratio=change.ratio)
 

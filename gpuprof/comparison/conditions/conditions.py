@@ -176,7 +176,10 @@ def _versions(base: Side, new: Side) -> Iterator[RunCondition]:
     for name, versions in (
         ("ncu", both(base, new, _tools)),
         ("driver", both(base, new, lambda side: (source.driver for source in sources(side)))),
-        ("gpuprof", both(base, new, lambda side: (run.session.gpuprof_version for run in side.runs))),
+        (
+            "gpuprof",
+            both(base, new, lambda side: (run.session.gpuprof_version for run in side.runs)),
+        ),
     ):
         if differ(*versions):
             yield condition(name, versions)

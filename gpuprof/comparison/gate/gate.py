@@ -171,7 +171,11 @@ def _without_base(changes: Sequence[KernelChange], limits: Sequence[GateLimit]) 
 
 
 def _idle(
-    entry: Accepted, compared: Compared, limits: Sequence[GateLimit], broken: Sequence[GateCheck], today: date
+    entry: Accepted,
+    compared: Compared,
+    limits: Sequence[GateLimit],
+    broken: Sequence[GateCheck],
+    today: date,
 ) -> ComparisonFact:
     """Return why nothing needed an accepted regression. `broken` are the checks of limits that are not kept."""
     pattern = entry.pattern

@@ -51,7 +51,10 @@ def limits_of(texts: Sequence[str], option: str = "--fail-on") -> tuple[GateLimi
     for limit in [limit_of(text, option) for text in texts]:
         other = limits.setdefault((limit.pattern, limit.quantity), limit)
         if other.text != limit.text:
-            raise UsageError(f"{option}: {other.text!r:.80} and {limit.text!r:.80} contradict each other", "keep one")
+            raise UsageError(
+                f"{option}: {other.text!r:.80} and {limit.text!r:.80} contradict each other",
+                "keep one",
+            )
     return tuple(limits.values())
 
 

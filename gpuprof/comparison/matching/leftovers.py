@@ -39,7 +39,10 @@ class Leftovers:
         self.pairs.append(Pair(match, tuple(item.kernel for item in base), tuple(item.kernel for item in new)))
 
     def join(
-        self, match: MatchKind, shared: Callable[[Traits], Hashable], fits: Fits = lambda _base, _new: True
+        self,
+        match: MatchKind,
+        shared: Callable[[Traits], Hashable],
+        fits: Fits = lambda _base, _new: True,
     ) -> None:
         """Pair the kernels that alone on both sides share something, if they fit."""
         for base, new in self.groups(shared):

@@ -58,8 +58,15 @@ def pair_ranges(left: Leftovers, names: Counter[str]) -> None:
     `names` are the names of both sides, with how many kernels have them.
     """
     for part in (slice(1, None), slice(None, -1), slice(-1, None), slice(0, 0)):
-        left.join("renamed", lambda traits, part=part: (traits.key.name, *_launch(traits), traits.key.ranges[part]))  # type: ignore[misc]
-    left.join("renamed", lambda traits: traits.key.name if names[traits.key.name] == 2 else None, may_be_same)
+        left.join(
+            "renamed",
+            lambda traits, part=part: (traits.key.name, *_launch(traits), traits.key.ranges[part]),
+        )  # type: ignore[misc]
+    left.join(
+        "renamed",
+        lambda traits: traits.key.name if names[traits.key.name] == 2 else None,
+        may_be_same,
+    )
 
 
 def _launch(traits: Traits) -> tuple[Hashable, Hashable]:
@@ -69,7 +76,11 @@ def _launch(traits: Traits) -> tuple[Hashable, Hashable]:
 def pair_template_arguments(left: Leftovers) -> None:
     """Pair a function whose template arguments changed, if it is the only one of its ranges."""
     left.join("reconfigured", lambda traits: (function_of(traits), traits.classes), may_be_same)
-    left.join("reconfigured", function_of, lambda base, new: _like_classes(base, new) and may_be_same(base, new))
+    left.join(
+        "reconfigured",
+        function_of,
+        lambda base, new: _like_classes(base, new) and may_be_same(base, new),
+    )
 
 
 def function_of(traits: Traits) -> Hashable:
@@ -87,7 +98,11 @@ def pair_numbered(left: Leftovers) -> None:
     Several of them are paired in the order of their numbers, if their launch configurations then
     agree.
     """
-    left.join("renamed", lambda traits: (_stem(traits), _launch(traits)) if traits.numbers else None, may_be_same)
+    left.join(
+        "renamed",
+        lambda traits: (_stem(traits), _launch(traits)) if traits.numbers else None,
+        may_be_same,
+    )
     for base, new in left.groups(_stem):
         if 1 < len(base) == len(new) <= _MOST_NUMBERED:
             left.pair_in_order("renamed", (base, new), lambda traits: traits.numbers, _like_launch)

@@ -95,7 +95,12 @@ def _likeness(base: Traits, new: Traits, weights: Mapping[str, float]) -> float:
         return 0.0
     known = [(_NAME, name), (_LAUNCHES, _ratio(base.kernel.launches, new.kernel.launches))]
     if base.key.ranges or new.key.ranges:
-        known.append((_RANGES, _overlap(words_of_ranges(base.key.ranges), words_of_ranges(new.key.ranges), {})))
+        known.append(
+            (
+                _RANGES,
+                _overlap(words_of_ranges(base.key.ranges), words_of_ranges(new.key.ranges), {}),
+            )
+        )
     if base.threads is not None and new.threads is not None:
         known.append((_CONFIGURATION, _configuration(base, new)))
     work = [_ratio(amount, new.work[name]) for name, amount in base.work.items() if name in new.work]

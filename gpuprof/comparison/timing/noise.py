@@ -83,7 +83,12 @@ class RatioEstimate(Struct, frozen=True):
 
 
 def estimate(
-    base: Samples, new: Samples, *, paired: bool = False, clock_known: bool = False, shift: float = 0.0
+    base: Samples,
+    new: Samples,
+    *,
+    paired: bool = False,
+    clock_known: bool = False,
+    shift: float = 0.0,
 ) -> RatioEstimate:
     """Compare the runs of two sides. `paired`: the nth runs of both were made side by side, in the
     order ABBA.
@@ -173,7 +178,12 @@ def _freedom(base: int, new: int, *, paired: bool) -> int:
 
 
 def _variance(
-    logs: tuple[Sequence[float], Sequence[float]], change: float, freedom: int, *, few: bool, paired: bool
+    logs: tuple[Sequence[float], Sequence[float]],
+    change: float,
+    freedom: int,
+    *,
+    few: bool,
+    paired: bool,
 ) -> tuple[float, int]:
     """Return the variance between runs and its degrees of freedom.
 
@@ -181,7 +191,10 @@ def _variance(
     of limma).
     """
     if paired:
-        squares = max(sum(log * log for side in logs for log in side) - len(logs[0]) * change * change / 2, 0.0)
+        squares = max(
+            sum(log * log for side in logs for log in side) - len(logs[0]) * change * change / 2,
+            0.0,
+        )
     else:
         squares = sum(map(_squares, logs))
     if few:

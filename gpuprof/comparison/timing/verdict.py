@@ -53,7 +53,12 @@ class _RunSample(Struct, frozen=True):
 
 
 def time_change(
-    pair: Pair, *, comparable: bool = True, paired: bool = False, shift: float = 0.0, barred: TimeDoubt | None = None
+    pair: Pair,
+    *,
+    comparable: bool = True,
+    paired: bool = False,
+    shift: float = 0.0,
+    barred: TimeDoubt | None = None,
 ) -> TimeChange:
     """Return how the time of a launch changed. If runs are not `comparable`, it has figures and no
     verdict.
@@ -215,7 +220,11 @@ def _step_s(samples: Iterable[_RunSample]) -> float:
 
 def _in_seconds(side: Sequence[_RunSample], step_s: float) -> Samples:
     step = max(step_s * sample.rounded / sample.seconds for sample in side)
-    return Samples(tuple(math.log(sample.seconds) for sample in side), tuple(sample.error for sample in side), step)
+    return Samples(
+        tuple(math.log(sample.seconds) for sample in side),
+        tuple(sample.error for sample in side),
+        step,
+    )
 
 
 def _in_cycles(side: Sequence[_RunSample]) -> Samples:

@@ -109,15 +109,26 @@ def _derived(profile: KernelProfile) -> Iterator[tuple[str, WorkAmount]]:
     for traffic in profile.traffic:
         if traffic.bytes is not None:
             exact = traffic.basis != "estimated"
-            yield f"{traffic.level}-bytes", _single(traffic.bytes, "B", traffic.definition, exact=exact)
+            yield (
+                f"{traffic.level}-bytes",
+                _single(traffic.bytes, "B", traffic.definition, exact=exact),
+            )
     for work in profile.work:
         if work.flop is not None:
             unit = "OP" if "int" in work.path else "FLOP"
             metric = f"{work.basis} {unit} of {work.path}"
-            yield f"flop.{work.path}", _single(work.flop, unit, metric, exact=work.basis == "counted")
+            yield (
+                f"flop.{work.path}",
+                _single(work.flop, unit, metric, exact=work.basis == "counted"),
+            )
     for name, value, unit, metric in (
         ("registers", profile.registers_per_thread, "register", "launch__registers_per_thread"),
-        ("shared-memory", profile.shared_memory_per_block, "B", "static and dynamic shared memory per block"),
+        (
+            "shared-memory",
+            profile.shared_memory_per_block,
+            "B",
+            "static and dynamic shared memory per block",
+        ),
         ("occupancy", profile.occupancy.theoretical, "fraction", "theoretical occupancy"),
     ):
         if value is not None:
@@ -158,7 +169,14 @@ def _launches(kernels: Sequence[SideKernel]) -> WorkAmount:
     for kernel in kernels:
         counts = [float(times.launches) for times in kernel.times]
         amounts.append(
-            WorkAmount(kernel.launches, min(counts), max(counts), "launch", "launches of a run", len(counts))
+            WorkAmount(
+                kernel.launches,
+                min(counts),
+                max(counts),
+                "launch",
+                "launches of a run",
+                len(counts),
+            )
         )
     return _sum(amounts)
 

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 
 from gpuprof.comparison.contract import CountChange, CountWord
 from gpuprof.comparison.work.amounts import WorkAmount
-from gpuprof.comparison.work.tolerances import ESTIMATE, MARGIN, Tolerance, can_distinguish, tolerance_of
+from gpuprof.comparison.work.tolerances import (
+    ESTIMATE,
+    MARGIN,
+    Tolerance,
+    can_distinguish,
+    tolerance_of,
+)
 
 RESOURCES = ("registers", "shared-memory", "occupancy")
 """Resources of a launch: by themselves they make work neither more nor less."""
@@ -27,7 +33,12 @@ _LARGEST = 1e30
 
 
 def count_change(
-    name: str, base: WorkAmount | None, new: WorkAmount | None, *, judged: bool = True, varying: bool = False
+    name: str,
+    base: WorkAmount | None,
+    new: WorkAmount | None,
+    *,
+    judged: bool = True,
+    varying: bool = False,
 ) -> CountChange:
     """Return one count on both sides, and whether it is more, less or the same.
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuprof.comparison.contract import SIDES, CountChange, CountWord, WorkChange, WorkNote, WorkNoteKind, WorkWord
+from gpuprof.comparison.contract import (
+    SIDES,
+    CountChange,
+    CountWord,
+    WorkChange,
+    WorkNote,
+    WorkNoteKind,
+    WorkWord,
+)
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.work.amounts import WorkAmount, amounts_of
 from gpuprof.comparison.work.counts import (
@@ -30,7 +38,14 @@ _ORDER = (
     *RESOURCES, LAUNCHES, OPCODES,
 )  # fmt: skip
 _PLACES = {name: place for place, name in enumerate(_ORDER)}
-_CHANGED_FIRST: Mapping[CountWord, int] = {"more": 0, "less": 0, "unclear": 1, "only-base": 1, "only-new": 1, "same": 2}
+_CHANGED_FIRST: Mapping[CountWord, int] = {
+    "more": 0,
+    "less": 0,
+    "unclear": 1,
+    "only-base": 1,
+    "only-new": 1,
+    "same": 2,
+}
 _OUTWEIGHS = 10
 """A change outweighs those of the other direction if its logarithm is this many times larger than
 theirs: a kernel with 60 % fewer instructions and 2 % more DRAM bytes does less."""
@@ -104,7 +119,12 @@ def _rank(count: CountChange) -> tuple[int, int, float, str]:
     family = next((prefix for prefix in (FLOP, OPCODES) if count.name.startswith(prefix)), count.name)
     base = count.base or 0.0
     new = count.new or 0.0
-    return _CHANGED_FIRST[count.word], _PLACES.get(family, len(_ORDER)), -(abs(new - base) or new), count.name
+    return (
+        _CHANGED_FIRST[count.word],
+        _PLACES.get(family, len(_ORDER)),
+        -(abs(new - base) or new),
+        count.name,
+    )
 
 
 def _verdict(counts: Sequence[CountChange]) -> WorkWord:
@@ -171,7 +191,10 @@ def _largest(counts: Sequence[CountChange], word: CountWord) -> float:
 
 
 def _reasons(
-    verdict: WorkWord, counts: Sequence[CountChange], base: Mapping[str, WorkAmount], new: Mapping[str, WorkAmount]
+    verdict: WorkWord,
+    counts: Sequence[CountChange],
+    base: Mapping[str, WorkAmount],
+    new: Mapping[str, WorkAmount],
 ) -> Iterator[WorkNote]:
     """Yield why there is no verdict, or notes beside it."""
     weighed = [count for count in counts if is_work(count)]
