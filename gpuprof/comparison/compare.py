@@ -164,8 +164,12 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
     )
     time = _time(pair, work, context)
     lines = line_changes(pair)
+    effect_s = effect = None
     totals = pair.totals_s
-    effect_s = totals.new - totals.base if totals is not None and context.sums else None
+    if totals is not None and context.sums:
+        effect_s = totals.new - totals.base
+        if context.base_s and context.alike:
+            effect = effect_s / context.base_s
     return KernelChange(
         id=0,
         label="",
@@ -178,7 +182,7 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
         lines=lines,
         findings=finding_changes(pair, time),
         effect_s=effect_s,
-        effect=effect_s / context.base_s if effect_s is not None and context.base_s and context.alike else None,
+        effect=effect,
     )
 
 
@@ -200,7 +204,9 @@ def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
     if base and new and base != new:
         return TimeDoubt(kind="graph-replay")
     side = side_without_stores({change.name: change for change in work.counts})
-    return TimeDoubt(kind="stores", sides=(side,)) if side is not None else None
+    if side is None:
+        return None
+    return TimeDoubt(kind="stores", sides=(side,))
 
 
 def _kernel(kernel: SideKernel) -> ComparedKernel:

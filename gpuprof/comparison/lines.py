@@ -173,7 +173,9 @@ def _total(kernel: KernelProfile, what: str) -> float:
 def _threshold(what: str, was: float, now: float, whole: float, total: float) -> float:
     if what == "samples":
         return max(_NOTED_SAMPLES * whole, _DEVIATIONS * math.sqrt(was + now))
-    return max(_NOTED * (total if what == "local" else whole), 1.0)
+    if what == "local":
+        whole = total
+    return max(_NOTED * whole, 1.0)
 
 
 def _hidden(kernel: KernelProfile, what: str) -> float | None:
@@ -205,4 +207,6 @@ def _line_change(match: _Match, what: str, was: float | None, now: float | None)
 
 def _value(line: LineWork, what: str) -> float | None:
     value: float | None = getattr(line, what)
-    return value if value is not None and math.isfinite(value) else None
+    if value is None or not math.isfinite(value):
+        return None
+    return value

@@ -43,7 +43,9 @@ class Pair(Struct, frozen=True):
         """Return the time of all launches of a run; None if that of one of its kernels is not known."""
         base = all_known(kernel.total_s for kernel in self.base)
         new = all_known(kernel.total_s for kernel in self.new)
-        return Values(sum(base), sum(new)) if base is not None and new is not None else None
+        if base is None or new is None:
+            return None
+        return Values(sum(base), sum(new))
 
 
 def match_of(base: int, new: int, one_to_one: MatchKind) -> MatchKind:

@@ -284,19 +284,22 @@ def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
 
 
 def _launches(kernel: KernelProfile) -> tuple[list[float], list[float]]:
-    """Return durations and SM clocks of the launches of a kernel's group, or of its single launch."""
+    """Return durations and SM clocks of the launches of a kernel's group, or of its only launch."""
     times = kernel.launch_times
-    if times is None:
-        if kernel.duration_s is None or not _is_time(kernel.duration_s):
-            return [], []
+    if times is not None:
+        durations = times.durations_s
+        clocks = times.sm_clocks_hz
+    elif kernel.duration_s is not None:
+        durations = (kernel.duration_s,)
         # Of a kernel that was timed by a survey, the clock is that of another run, under the profiler.
-        clock = kernel.sm_clock_hz if kernel.duration_source in BY_NCU else None
-        return [kernel.duration_s], [clock] if clock is not None and 0 < clock < inf else []
-    durations = times.durations_s
-    clocks = times.sm_clocks_hz
+        has_clock = kernel.sm_clock_hz is not None and kernel.duration_source in BY_NCU
+        clocks = (kernel.sm_clock_hz or 0.0,) if has_clock else ()
+    else:
+        return [], []
     kept = [place for place, duration in enumerate(durations) if _is_time(duration)]
-    known = len(clocks) == len(durations) and all(0 < clock < inf for clock in clocks)
-    return [durations[place] for place in kept], [clocks[place] for place in kept] if known else []
+    if len(clocks) != len(durations) or not all(0 < clock < inf for clock in clocks):
+        return [durations[place] for place in kept], []
+    return [durations[place] for place in kept], [clocks[place] for place in kept]
 
 
 def _finite(kernel: KernelProfile) -> list[LaunchCount]:

@@ -85,7 +85,9 @@ def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[Li
 def _factors(pair: Pair, counts: Counts) -> TimeFactors | None:
     totals = pair.totals_s
     if not pair.is_one_to_one:
-        return factors_of_times(totals) if totals is not None else None
+        if totals is None:
+            return None
+        return factors_of_times(totals)
     is_per_run = pair.match != "exact" and moved(counts.get("launches")) is not None
     base, new = pair.base[0].representative, pair.new[0].representative
     return factors_of(base, new, counts, totals if is_per_run else None)

@@ -74,7 +74,7 @@ def opcode_reasons(counts: Counts, effect: float, *, fp64_binds: bool) -> Iterat
         yield Reason(
             "opcodes",
             (opcodes["MUFU"].named(f"{OPCODES}MUFU"),),
-            effect=effect if _change(opcodes["MUFU"]) * effect > 0 else 0.0,
+            effect=_if_same_sign(effect, _change(opcodes["MUFU"])),
             certainty="inferred",
             kind="fp64-divisions",
             first=fp64_binds,
@@ -83,7 +83,11 @@ def opcode_reasons(counts: Counts, effect: float, *, fp64_binds: bool) -> Iterat
     if listed:
         moves = sum(_change(opcodes[opcode]) for opcode in listed)
         values = tuple(opcodes[opcode].named(f"{OPCODES}{opcode}") for opcode in listed)
-        yield Reason("opcodes", values, effect if moves * effect > 0 else 0.0)
+        yield Reason("opcodes", values, _if_same_sign(effect, moves))
+
+
+def _if_same_sign(effect: float, change: float) -> float:
+    return effect if effect * change > 0 else 0.0
 
 
 def _change(values: Values) -> float:

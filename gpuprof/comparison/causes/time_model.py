@@ -113,8 +113,10 @@ def factors_of(
     """
     if times is None and base.duration_s is not None and new.duration_s is not None:
         times = Values(base.duration_s, new.duration_s)
-    total = _log(times.new, times.base) if times is not None else None
-    if times is None or total is None:
+    if times is None:
+        return None
+    total = _log(times.new, times.base)
+    if total is None:
         return None
     before = _busy_fractions(base)
     after = _busy_fractions(new)
@@ -132,7 +134,9 @@ def factors_of(
     warps = _warps(base, new)
     instructions = _instructions(base, new, counts, cycles)
     own = total - clock
-    latency = own + warps - instructions if warps is not None and instructions is not None else None
+    latency = None
+    if warps is not None and instructions is not None:
+        latency = own + warps - instructions
     return TimeFactors(
         total=total,
         times=times,
@@ -211,7 +215,9 @@ def _instructions(base: KernelProfile, new: KernelProfile, counts: Counts, cycle
     if counted is not None:
         return counted.log_ratio
     rate = _log(_issue_active(new), _issue_active(base))
-    return rate + cycles if rate is not None and cycles is not None else None
+    if rate is None or cycles is None:
+        return None
+    return rate + cycles
 
 
 def _warps(base: KernelProfile, new: KernelProfile) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from functools import partial
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.traits import Traits
@@ -52,21 +53,21 @@ def _like_size(base: Traits, new: Traits) -> bool:
 
 
 def pair_ranges(left: Leftovers, names: Counter[str]) -> None:
-    """Pair kernels of one name and configuration whose ranges were renamed, if there is no other
-    candidate.
+    """Pair kernels of one name and configuration whose ranges were renamed, if only one fits.
 
     `names` are the names of both sides, with how many kernels have them.
     """
     for part in (slice(1, None), slice(None, -1), slice(-1, None), slice(0, 0)):
-        left.join(
-            "renamed",
-            lambda traits, part=part: (traits.key.name, *_launch(traits), traits.key.ranges[part]),
-        )  # type: ignore[misc]
+        left.join("renamed", partial(_part_of_ranges, part))
     left.join(
         "renamed",
         lambda traits: traits.key.name if names[traits.key.name] == 2 else None,
         may_be_same,
     )
+
+
+def _part_of_ranges(part: slice, traits: Traits) -> Hashable:
+    return traits.key.name, _launch(traits), traits.key.ranges[part]
 
 
 def _launch(traits: Traits) -> tuple[Hashable, Hashable]:

@@ -124,9 +124,12 @@ def too_few(base: int, new: int) -> bool:
 
 def word_of(change: float, half: float, *, apart: bool) -> SampleWord:
     """Return the verdict on a change. `apart`: the order of the runs, too, excludes chance."""
-    if apart and abs(change) >= SMALLEST and abs(change) > half:
+    size = abs(change)
+    if apart and size >= SMALLEST and size > half:
         return "slower" if change > 0 else "faster"
-    return "same" if abs(change) + half <= MARGIN else "unclear"
+    if size + half <= MARGIN:
+        return "same"
+    return "unclear"
 
 
 def runs_needed(estimated: RatioEstimate, runs: int, step: float, *, paired: bool = False) -> int | None:
@@ -205,7 +208,9 @@ def _variance(
 
 def _width(sampled: float, *, paired: bool) -> float:
     """Add to a half width the shift between series that were not interleaved, which samples do not show."""
-    return OF_BLOCKS * sampled if paired else math.hypot(sampled, NORMAL * SHIFT)
+    if paired:
+        return OF_BLOCKS * sampled
+    return math.hypot(sampled, NORMAL * SHIFT)
 
 
 def _errors(side: Samples) -> float:

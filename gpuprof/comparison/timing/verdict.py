@@ -149,10 +149,13 @@ def _of_launches(times: RunTimes) -> _RunSample | None:
     known = _usable(times.durations_s)
     if not known:
         return None
+    cycles = None
+    if times.cycles and all(map(_is_usable, times.cycles)):
+        cycles = median(times.cycles)
     return _RunSample(
         run=times.run,
         seconds=median(known),
-        cycles=median(times.cycles) if times.cycles and all(map(_is_usable, times.cycles)) else None,
+        cycles=cycles,
         launches=len(known),
         error=_OF_MEDIAN * _spread(list(map(math.log, known))) / math.sqrt(len(known)),
         whole=_is_whole(known),
@@ -211,7 +214,9 @@ def _estimates(
     step_s = _step_s((*base, *new))
     compare = partial(estimate, paired=paired, clock_known=clock_known, shift=shift)
     seconds = compare(_in_seconds(base, step_s), _in_seconds(new, step_s))
-    return seconds, compare(_in_cycles(base), _in_cycles(new)) if clock_known else None
+    if not clock_known:
+        return seconds, None
+    return seconds, compare(_in_cycles(base), _in_cycles(new))
 
 
 def _step_s(samples: Iterable[_RunSample]) -> float:
@@ -240,12 +245,17 @@ def _joined(cycles: RatioEstimate | None, seconds: RatioEstimate) -> tuple[TimeW
         return seconds.word, seconds.doubt
     if cycles.word == seconds.word:
         return seconds.word, cycles.doubt
-    clear, other = (cycles, seconds) if seconds.word == "unclear" else (seconds, cycles)
+    clear = seconds
+    other = cycles
+    measure: Literal["cycles", "seconds"] = "seconds"
+    if seconds.word == "unclear":
+        clear = cycles
+        other = seconds
+        measure = "cycles"
     if clear.word == "same" and other.word == "unclear" and abs(other.change) <= MARGIN:
         return "same", None
     if clear.word == "same" or other.doubt is None:
         return "unclear", TimeDoubt(kind="clocks-disagree")
-    measure: Literal["cycles", "seconds"] = "cycles" if clear is cycles else "seconds"
     return "unclear", replace(other.doubt, clear_in=measure, clear_verdict=clear.word)
 
 

@@ -46,20 +46,23 @@ def count_change(
     varies, too, and so does one that moves within the tolerance.
     """
     word, tolerance, dependent = _judged(name, base, new, varying=varying)
-    comparable = judged or base is None or new is None
-    metrics = dict.fromkeys(amount.metric for amount in (base, new) if amount is not None)
-    known = new if new is not None else base
-    ratio = new.value / base.value if base is not None and new is not None and base.value else None
+    known = [amount for amount in (new, base) if amount is not None]
+    ratio = None
+    if base is not None and new is not None:
+        if not judged:
+            word = "unclear"
+        if base.value and math.isfinite(new.value / base.value):
+            ratio = new.value / base.value
     return CountChange(
         name=name,
-        unit=known.unit if known is not None else "",
+        unit=known[0].unit if known else "",
         base=base.value if base is not None else None,
         new=new.value if new is not None else None,
-        ratio=ratio if ratio is not None and math.isfinite(ratio) else None,
-        word=word if comparable else "unclear",
+        ratio=ratio,
+        word=word,
         tolerance=tolerance,
         data_dependent=dependent,
-        metric="; ".join(metrics),
+        metric="; ".join(dict.fromkeys(amount.metric for amount in reversed(known))),
     )
 
 
@@ -84,15 +87,18 @@ def _judged(
     unsure = varying and moves and name not in (*RESOURCES, LAUNCHES)
     dependent = unsure or _varies(name, base) or _varies(name, new)
     allowed = band + (1 + MARGIN) * width if dependent else band
-    relative = min(round(allowed / base.value, 9), _LARGEST) if base.value > 0 else tolerance.fraction
+    relative = tolerance.fraction
+    if base.value > 0:
+        relative = min(round(allowed / base.value, 9), _LARGEST)
     if _counted_otherwise(name, base, new):
         return "unclear", relative, dependent
     if dependent:
         same = _ROUNDING * max(base.value, new.value) if is_exact(name) else band
         return _beyond(base, new, band, width=width, same=same), relative, dependent
-    if abs(new.value - base.value) <= band:
-        return "same", relative, dependent
-    return ("more" if new.value > base.value else "less"), relative, dependent
+    word: CountWord = "same"
+    if abs(new.value - base.value) > band:
+        word = "more" if new.value > base.value else "less"
+    return word, relative, dependent
 
 
 def _varies(name: str, amount: WorkAmount) -> bool:
