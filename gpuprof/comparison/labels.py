@@ -47,7 +47,11 @@ def _distinguished(labels: Sequence[str], additions: Sequence[str]) -> list[str]
     pairs = list(zip(labels, additions, strict=True))
     for label, addition in pairs:
         known[label].add(addition)
-    return [label + addition if len(known[label]) > 1 else label for label, addition in pairs]
+    distinguished = []
+    for label, addition in pairs:
+        is_unique = len(known[label]) == 1
+        distinguished.append(label if is_unique else label + addition)
+    return distinguished
 
 
 def _numbered(labels: Sequence[str]) -> list[str]:

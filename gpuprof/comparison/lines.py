@@ -48,7 +48,7 @@ def line_changes(pair: Pair) -> tuple[LineChange, ...]:
     """
     if not pair.is_one_to_one:
         return ()
-    base, new = pair.base[0].representative, pair.new[0].representative
+    base, new = pair.representatives
     if not base.lines or not new.lines:
         return ()
     matches = list(_matches(base.lines, new.lines))

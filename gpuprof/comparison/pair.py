@@ -9,6 +9,7 @@ from msgspec import Struct
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.comparison.values import Values, all_known
+from gpuprof.model.session import KernelProfile
 
 
 class NamedMatch(NamedTuple):
@@ -29,6 +30,11 @@ class Pair(Struct, frozen=True):
     def is_one_to_one(self) -> bool:
         """Return whether each side has one kernel of it."""
         return len(self.base) == 1 and len(self.new) == 1
+
+    @property
+    def representatives(self) -> tuple[KernelProfile, KernelProfile]:
+        """Return the representative launch of the first kernel of each side."""
+        return self.base[0].representative, self.new[0].representative
 
     @property
     def launches(self) -> Values:

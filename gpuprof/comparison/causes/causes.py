@@ -89,8 +89,7 @@ def _factors(pair: Pair, counts: Counts) -> TimeFactors | None:
             return None
         return factors_of_times(totals)
     is_per_run = pair.match != "exact" and moved(counts.get("launches")) is not None
-    base, new = pair.base[0].representative, pair.new[0].representative
-    return factors_of(base, new, counts, totals if is_per_run else None)
+    return factors_of(*pair.representatives, counts, totals if is_per_run else None)
 
 
 def _with_stores(causes: list[ChangeCause], counts: Counts) -> list[ChangeCause]:
@@ -104,7 +103,7 @@ def _reasons(pair: Pair, counts: Counts, factors: TimeFactors) -> Iterator[Reaso
     if not pair.is_one_to_one:
         yield from counted_reasons(None, None, counts, factors)
         return
-    base, new = pair.base[0].representative, pair.new[0].representative
+    base, new = pair.representatives
     yield from unit_reasons(base, new, factors, counts)
     effect = 0.0
     for reason in counted_reasons(base, new, counts, factors):
@@ -203,7 +202,7 @@ def _moved(counts: Counts, pair: Pair) -> Iterator[ChangeCause]:
     listed = [change for change in counts.values() if moved(change) is not None and not change.name.startswith(OPCODES)]
     for change in listed[:_MOST]:
         yield _neutral("flop" if change.name.startswith(FLOP) else change.name, counted_value(change))
-    base, new = pair.base[0].representative, pair.new[0].representative
+    base, new = pair.representatives
     registers = values_of(base.registers_per_thread, new.registers_per_thread)
     if pair.is_one_to_one and not listed and registers is not None and registers.base != registers.new:
         yield _neutral("registers", registers.named("registers"))

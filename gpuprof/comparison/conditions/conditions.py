@@ -75,7 +75,7 @@ def _same_files(base: Side, new: Side) -> Iterator[RunCondition]:
     shared = [sha256 for sha256 in before if sha256 and sha256 in after]
     if shared and any(are_identical([ours], [theirs]) for ours, theirs in product(base.runs, new.runs)):
         kind = "all" if len(shared) == len(before) == len(after) else "some"
-        names = [[files[sha256] for sha256 in shared] for files in (before, after)]
+        names = map(before.__getitem__, shared), map(after.__getitem__, shared)
         yield condition("file", names, kind=kind)
 
 

@@ -65,7 +65,9 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
     per_run = not pair.is_one_to_one or (pair.match != "exact" and pair.launches.base != pair.launches.new)
     base = amounts_of(pair.base, per_run=per_run, exact=not rounded)
     new = amounts_of(pair.new, per_run=per_run, exact=not rounded)
-    base, new = {**_zeros(new, base), **base}, {**_zeros(base, new), **new}
+    zeros = _zeros(new, base)
+    new = _zeros(base, new) | new
+    base = zeros | base
     varying = varies(base) or varies(new)
     counts = []
     for name in dict.fromkeys((*base, *new)):
