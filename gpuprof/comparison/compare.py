@@ -1,4 +1,4 @@
-"""Compare two sides: conditions, work and time of each kernel, and causes; ranked by effect on the total."""
+"""Compare two sides: conditions, work and time of each kernel, and causes; largest effect first."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def facts_of(base: Side, new: Side, fields: KeyFields, pairs: Sequence[Pair]) ->
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:
-    """Yield that `absent` kernels may have run on a side all the same: every run of it was profiled in part."""
+    """Yield that `absent` kernels may have run on a side: each of its runs was profiled in part."""
     reasons = all_known(_partial(run.session, name, absent) for run in side.runs)
     if absent and side.kernels and reasons:
         yield reasons[0]
@@ -296,7 +296,7 @@ def _chosen_by(source: Source) -> str:
 
 
 def _in_some_runs(side: Side, name: SideName) -> Iterator[ComparisonFact]:
-    """Yield how many kernels are only in some runs of a side, and that several ranks or GPUs count as runs."""
+    """Yield how many kernels are only in some runs, and that several ranks or GPUs count as runs."""
     whole = sum(bool(run.session.kernels) for run in side.runs)
     some = sum(len(kernel.runs) < whole for kernel in side.kernels)
     if some:

@@ -1,4 +1,4 @@
-"""Findings that went, came and stayed, with the bound on the gain of a fix and the measured gain."""
+"""Findings that went, came and stayed, with the bound on the gain and the measured gain."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _kinds(kernel: KernelProfile) -> Iterator[str]:
 
 
 def _could_be_found(rule: str, there: frozenset[str], here: frozenset[str]) -> bool:
-    """Return whether a rule that found something on one side had the counters for it on the other one, too."""
+    """Return whether a rule that found something had the counters for it on the other side, too."""
     known = rule_named(rule)
     return there <= here or (known is not None and known.by_times)
 

@@ -42,7 +42,7 @@ def _range(kernel: ComparedKernel) -> str:
 
 
 def _distinguished(labels: Sequence[str], additions: Sequence[str]) -> list[str]:
-    """Return the labels; those that several kernels have with an addition for each, if the additions differ."""
+    """Add to labels that several kernels have an addition for each, if the additions differ."""
     known: defaultdict[str, set[str]] = defaultdict(set)
     pairs = list(zip(labels, additions, strict=True))
     for label, addition in pairs:

@@ -20,11 +20,11 @@ _NOTED = 0.005
 """A line is listed if its instructions changed by at least this fraction of the kernel's."""
 _NOTED_SAMPLES = 0.02
 _DEVIATIONS = 4.0
-"""Samples scatter as random counts do, by their root: a difference of less than four roots may be chance."""
+"""Samples scatter like random counts, by their root: less than four roots may be chance."""
 _ALIKE = 0.5
 """Two texts at one place are the same line, changed, if they share half of their characters."""
 _LONGEST = 2000
-"""Lines of a file that are matched, and characters of a line: difflib takes their square in the worst case."""
+"""Most lines of a file and characters of a line: difflib takes their square in the worst case."""
 _MATCHED_TEXT = 300
 FEW_LINES = 500
 """Of longer files difflib leaves out texts that recur in more than 1 % of the lines: if every other
@@ -60,7 +60,7 @@ def line_changes(pair: Pair) -> tuple[LineChange, ...]:
 
 
 def _quantities(base: KernelProfile, new: KernelProfile) -> list[str]:
-    """Return the quantities that both sides have of their lines; samples only if instructions are not counted."""
+    """Return the quantities of lines that both sides have; samples only without instructions."""
     known = [what for what in ("local", "instructions", "samples") if _is_known(base, what) and _is_known(new, what)]
     if "instructions" in known and "samples" in known:
         known.remove("samples")

@@ -46,7 +46,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def totals_s(self) -> Values | None:
-        """Return the time of all launches of a run; None if that of one of its kernels is not known."""
+        """Return the time of all launches of a run; None if a kernel has none."""
         base = all_known(kernel.total_s for kernel in self.base)
         new = all_known(kernel.total_s for kernel in self.new)
         if base is None or new is None:

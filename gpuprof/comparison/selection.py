@@ -1,4 +1,4 @@
-"""The kernels of a comparison that --kernel and --exclude choose; its totals stay those of all kernels."""
+"""Choose kernels of a comparison by --kernel and --exclude; its totals are those of all kernels."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _left_out(
     kernels: Sequence[str],
     exclude: Sequence[str],
 ) -> ComparisonFact:
-    """Return how many of all kernels are left out, with their share of the time if known, and by which options."""
+    """Return how many kernels are left out, their share of the time if known, and the options."""
     options = [f"--kernel {text}" for text in kernels]
     options += [f"--exclude {text}" for text in exclude]
     numbers: list[float] = [len(changes) - len(left), len(changes)]

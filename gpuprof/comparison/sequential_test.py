@@ -47,7 +47,7 @@ class StableVerdict(NamedTuple):
 
 
 class Progress(Struct, frozen=True):
-    """Progress of measuring: runs per side, seconds that are left, and the longest run of each side, added up."""
+    """Progress of measuring: runs per side, seconds left, and the sum of each side's longest run."""
 
     rounds: int
     left_s: float
@@ -158,14 +158,14 @@ def _continue(rounds: int, pending: tuple[str, ...], progress: Progress) -> Inte
 
 
 def _is_hopeless(kernel: WatchedKernel, progress: Progress) -> bool:
-    """Return whether the budget has too few runs for a verdict; fewer than five per side do not show the noise."""
+    """Return whether the budget is too small for a verdict; fewer than five runs show no noise."""
     if progress.rounds < FEWEST_RUNS:
         return False
     return kernel.runs_needed is None or kernel.runs_needed > _GROWTH * progress.reach
 
 
 def _rounds_needed(kernel: WatchedKernel, stable: StableVerdict, progress: Progress) -> int | None:
-    """Return the rounds after which a kernel is to be checked again; None if its verdict is final."""
+    """Return the rounds before the next check of a kernel; None if its verdict is final."""
     if kernel.verdict == "unclear":
         needed = kernel.runs_needed or FEWEST_RUNS
         return max(progress.rounds + 1, min(needed, int(_GROWTH * progress.rounds)), FEWEST_RUNS)

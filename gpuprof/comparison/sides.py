@@ -1,4 +1,4 @@
-"""One side of a comparison: its runs, and its kernels over all of them, each with a representative launch."""
+"""One side of a comparison: its runs, and its kernels, each with a representative launch."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Side(Struct, frozen=True):
 
 
 def sums_alike(base: Side, new: Side) -> bool:
-    """Return whether both sides have times of one kind: of whole graphs that ncu replayed, or of kernels."""
+    """Return whether both sides have times of one kind: of replayed whole graphs, or of kernels."""
     base_kinds = _kinds_of_times(base)
     new_kinds = _kinds_of_times(new)
     return not base_kinds or not new_kinds or base_kinds == new_kinds
@@ -102,17 +102,17 @@ def _kinds_of_times(side: Side) -> set[bool]:
 
 
 def has_replays_alone(side: Side) -> bool:
-    """Return whether all times of a side are of replays of whole graphs under ncu: they add up to no GPU time."""
+    """Return whether all times are of replays of whole graphs: they add up to no GPU time."""
     return _kinds_of_times(side) == {True}
 
 
 def is_replay(kernel: SideKernel) -> bool:
-    """Return whether a kernel is a whole CUDA graph, and its time that of replaying it under ncu."""
+    """Return whether a kernel is a whole CUDA graph that was timed by replaying it under ncu."""
     return kernel.representative.duration_source == GRAPH_REPLAY
 
 
 def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
-    """Return whether both sides are the same recordings: files of the same bytes with the same kernels."""
+    """Return whether both sides are the same recordings: equal files with equal kernels."""
     return bool(base) and len(base) == len(new) and all(map(_is_copy, base, new))
 
 
@@ -130,7 +130,7 @@ def without_copies(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 
 def _kernels(run: Run) -> Counter[KernelProfile]:
-    """Return the kernels of a run, in any order and without their numbers, which each session gives."""
+    """Return the kernels of a run, in any order and without the numbers that a session gives."""
     return Counter(replace(kernel, id=0) for kernel in run.session.kernels)
 
 
@@ -149,7 +149,7 @@ ALL_FIELDS = KeyFields()
 
 
 def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, KeyFields]:
-    """Return both sides. Ranges or launch configurations that only one of them recorded distinguish no kernels."""
+    """Return both sides. Fields that only one of them recorded distinguish no kernels."""
     fields = KeyFields(
         ranges=_agree(base, new, lambda kernel: bool(kernel.ranges)),
         configurations=_agree(base, new, lambda kernel: kernel.grid is not None or kernel.block is not None),
@@ -158,7 +158,7 @@ def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, KeyFi
 
 
 def _agree(base: Sequence[Run], new: Sequence[Run], has: Callable[[KernelProfile], bool]) -> bool:
-    """Return whether both sides recorded something or neither did; a side without kernels agrees."""
+    """Return whether both sides or neither recorded something; a side without kernels agrees."""
     had = {has(kernel) for run in base for kernel in run.session.kernels}
     have = {has(kernel) for run in new for kernel in run.session.kernels}
     return not had or not have or (True in had) == (True in have)
@@ -177,7 +177,7 @@ def side_of(runs: Sequence[Run], fields: KeyFields = ALL_FIELDS) -> Side:
 
 
 def run_time_s(session: Session) -> float | None:
-    """Return the GPU time of a session's run, with that of excluded kernels; None if none is known."""
+    """Return the GPU time of a run, with that of excluded kernels; None if none is known."""
     if session.run is not None:
         return session.run.time_s
     excluded_s = session.excluded.time_s if session.excluded is not None else None
@@ -284,7 +284,7 @@ def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
 
 
 def _launches(kernel: KernelProfile) -> tuple[list[float], list[float]]:
-    """Return durations and SM clocks of the launches of a kernel's group, or of its only launch."""
+    """Return durations and SM clocks of the launches of a kernel."""
     times = kernel.launch_times
     if times is not None:
         durations = times.durations_s

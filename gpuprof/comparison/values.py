@@ -24,7 +24,7 @@ class Values(NamedTuple):
 
     @property
     def log_ratio(self) -> float:
-        """Return ln(new ÷ base), limited to ±3; a quantity that was or became zero has the limit."""
+        """Return ln(new ÷ base), limited to ±3, the value for a quantity that was or became zero."""
         if self.base == self.new:
             return 0.0
         if self.base <= 0 or self.new <= 0:

@@ -1,4 +1,4 @@
-"""Reasons that follow from the time of units and of warps: how long a unit was busy, how long a warp takes."""
+"""Reasons from the busy time of units, and from the time of a warp per instruction."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _COUNTS = {
 """Counts of the work of a memory level; instructions count that of all other units."""
 _CYCLES = "cycles-per-instruction"
 _STALL_SHARE = 0.4
-"""A stall reason is named alone if it makes up this share of a warp's change of cycles per instruction."""
+"""Share of a warp's change of cycles per instruction from which a stall reason is named alone."""
 
 
 def unit_reasons(base: KernelProfile, new: KernelProfile, factors: TimeFactors, counts: Counts) -> Iterator[Reason]:
-    """Yield the work of the busiest unit, unless it was counted, and the time of a warp per instruction."""
+    """Yield the work of the busiest unit, unless counted, and the time of a warp per instruction."""
     if factors.bound:
         yield from _busy_time(factors)
         yield from _passes(factors)
@@ -96,7 +96,7 @@ def _busy_values(unit: str, times: Values, fractions: Values) -> tuple[ValueChan
 
 
 def _passes(factors: TimeFactors) -> Iterator[Reason]:
-    """Yield that L1 takes more or fewer passes for the same loads and stores, as the pipe before it shows."""
+    """Yield that L1 takes more or fewer passes for the same loads and stores."""
     requests = factors.busy_times("lsu")
     passes = factors.busy_times("l1")
     if factors.unit != "l1" or requests is None or passes is None:
@@ -115,7 +115,7 @@ def _issued(factors: TimeFactors) -> Iterator[Reason]:
 
 
 def _waiting(base: KernelProfile, new: KernelProfile, factors: TimeFactors) -> Iterator[Reason]:
-    """Yield the cycles of a warp per instruction, by the stall reason that moved most, if one did."""
+    """Yield the cycles of a warp per instruction, by the stall reason that moved most."""
     latency = factors.latency
     if latency is None or abs(latency) < _SAME:
         return
@@ -163,7 +163,7 @@ def _stalls(kernel: KernelProfile) -> dict[str, float]:
 
 
 def _per_instruction(kernel: KernelProfile) -> float | None:
-    """Return the warps of a scheduler over the instructions that it issues in a cycle (Little's law)."""
+    """Return warps of a scheduler ÷ instructions that it issues in a cycle (Little's law)."""
     scheduler = kernel.scheduler
     if scheduler is None or scheduler.active_warps is None or not scheduler.issue_active:
         return None

@@ -93,7 +93,7 @@ def _factors(pair: Pair, counts: Counts) -> TimeFactors | None:
 
 
 def _with_stores(causes: list[ChangeCause], counts: Counts) -> list[ChangeCause]:
-    """Put before all causes that a side stores nothing: its time is that of code without an effect."""
+    """Put first that a side stores nothing: its time is that of code without an effect."""
     if side_without_stores(counts) is None:
         return causes
     return [_neutral(STORES, counted_value(counts["global-store-requests"])), *causes]
@@ -115,7 +115,7 @@ def _reasons(pair: Pair, counts: Counts, factors: TimeFactors) -> Iterator[Reaso
 
 
 def _ranked(reasons: Sequence[Reason], factors: TimeFactors, counts: Counts, *, changed: bool) -> list[ChangeCause]:
-    """Return causes by the share of the change that they explain, those against it, and unchanged quantities."""
+    """Return causes by their share of the change, those against it, and unchanged quantities."""
     total = factors.total
     explaining: list[tuple[Reason, float]] = []
     against: list[tuple[Reason, float]] = []
@@ -143,7 +143,7 @@ def _ranked(reasons: Sequence[Reason], factors: TimeFactors, counts: Counts, *, 
 
 
 def _rank(item: tuple[Reason, float]) -> tuple[int, float]:
-    """Rank a cause: the work of the unit that binds, its busy time, then all others by their share."""
+    """Rank a cause: work of the unit that binds, its busy time, then all others by share."""
     reason, share = item
     if not reason.first or share < _LITTLE:
         return 2, -share
@@ -198,7 +198,7 @@ def _to_no_effect(reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
 
 
 def _moved(counts: Counts, pair: Pair) -> Iterator[ChangeCause]:
-    """Yield the quantities that moved if no change of time needs a cause: up to five counts of the work."""
+    """Yield up to five counts that moved, if no change of time needs a cause."""
     listed = [change for change in counts.values() if moved(change) is not None and not change.name.startswith(OPCODES)]
     for change in listed[:_MOST]:
         yield _neutral("flop" if change.name.startswith(FLOP) else change.name, counted_value(change))

@@ -1,4 +1,4 @@
-"""Reasons that are counted: instructions, operations, bytes, sectors, requests, conflicts, local memory."""
+"""Counted reasons: instructions, operations, bytes, sectors, requests, conflicts, local memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuprof.model.session import KernelProfile
 
 _MOVED = ("less", "more")
 _RATE_MOVED = 0.03
-"""Sectors per request that differ by less are those of the same accesses: edges of a grid make so much."""
+"""Sectors per request of the same accesses differ by less, because of the edges of a grid."""
 _HITS_MOVED = 0.05
 """A hit rate that moved by five points or more is listed."""
 _PIPES = {"fp64": ("fp64",), "fp32": ("fma",), "fp16": ("fp16", "fma"), "int32": ("alu", "fma")}
@@ -27,7 +27,7 @@ _KINDS = (
     ("shared-memory", ("shared-wavefronts",), "l1"),
     ("bank-conflicts", ("bank-conflicts",), "l1"),
 )
-"""A mechanism, its counts, and the unit that it loads. The first count that both sides have decides."""
+"""A mechanism, its counts (the first that both sides have decides), and the unit that it loads."""
 _ACCESSES = (
     ("global-load", "global-load-sectors", "global-load-requests"),
     ("global-store", "global-store-sectors", "global-store-requests"),
@@ -61,12 +61,12 @@ def counted_reasons(
 
 
 def moved(change: CountChange | None) -> Values | None:
-    """Return both values of a count that moved beyond its tolerance; None if it did not, or a side lacks it."""
+    """Return both values of a count that moved beyond its tolerance; None for any other."""
     return known(change) if change is not None and change.word in _MOVED else None
 
 
 def _instructions(counts: Counts, factors: TimeFactors) -> Iterator[Reason]:
-    """Yield instructions: time follows them if no unit binds, else in proportion to the busy issue slots."""
+    """Yield instructions: the time follows them, or the busy issue slots if a unit binds."""
     values = moved(counts.get("instructions"))
     if values is None:
         return
@@ -80,7 +80,7 @@ def _weight_if_bound(unit: str, factors: TimeFactors) -> float:
 
 
 def _operations(counts: Counts, factors: TimeFactors) -> Iterator[Reason]:
-    """Yield the operations of each path that moved; the tensor cores first if they came into use or went out."""
+    """Yield the operations of each path that moved, those of the tensor cores first."""
     tensor: dict[str, Values] = {}
     scalar: dict[str, Values] = {}
     for name, change in counts.items():
@@ -191,7 +191,7 @@ def _coalescing(counts: Counts, factors: TimeFactors) -> Iterator[Reason]:
 
 def _local_memory(counts: Counts, factors: TimeFactors) -> Iterator[Reason]:
     """Yield spills and local arrays: as many sectors more or less for L1, and always listed."""
-    spills = _spills(counts)
+    spills = moved(counts.get("spills"))
     if spills is None or spills.base == spills.new:
         return
     loads = known(counts.get("global-load-sectors"))
@@ -207,21 +207,8 @@ def _local_memory(counts: Counts, factors: TimeFactors) -> Iterator[Reason]:
     )
 
 
-def _spills(counts: Counts) -> Values | None:
-    total = counts.get("spills")
-    if total is not None:
-        return moved(total)
-    load = counts.get("local-load-sectors")
-    store = counts.get("local-store-sectors")
-    loads = known(load)
-    stores = known(store)
-    if loads is None or stores is None or not (moved(load) or moved(store)):
-        return None
-    return Values(loads.base + stores.base, loads.new + stores.new)
-
-
 def _hit_rates(base: KernelProfile, new: KernelProfile, counts: Counts, factors: TimeFactors) -> Iterator[Reason]:
-    """Yield a hit rate that moved, if the level below moves more for a lower one, or less for a higher one."""
+    """Yield a hit rate that moved, if the bytes of the level below moved accordingly."""
     before = {traffic.level: traffic.hit_rate for traffic in base.traffic}
     for traffic in new.traffic:
         below = {"l1": "l2", "l2": "dram"}.get(traffic.level)

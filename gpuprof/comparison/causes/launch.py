@@ -17,7 +17,7 @@ from gpuprof.model.session import KernelProfile
 _CLOCK_MOVED = 0.005
 """Clocks that differ by less are alike: locked clocks vary by so much."""
 _OCCUPANCY_MOVED = 0.03
-"""Achieved occupancy that differs by less is the same; if nothing of the launch changed, by a tenth."""
+"""Achieved occupancy is the same if it differs by less; by a tenth in an unchanged launch."""
 _DRIFT = 0.1
 _LAUNCHES_MOVED = 0.005
 
@@ -38,9 +38,7 @@ def launch_reasons(base: KernelProfile, new: KernelProfile, factors: TimeFactors
 
 
 def launches_reason(pair: Pair) -> Reason | None:
-    """Return that the kernel runs more or less often: that changes the time of the run, and of no launch."""
-    if not pair.base or not pair.new:
-        return None
+    """Return that the kernel runs more or less often, which changes the time of the run only."""
     values = pair.launches
     if values.base <= 0 or values.new <= 0 or abs(values.log_ratio) < _LAUNCHES_MOVED:
         return None
@@ -89,7 +87,7 @@ def _grid(
 
 
 def _limited(effect: float, factors: TimeFactors) -> float:
-    """Limit the effect of more or fewer warps to the change that the busy fraction leaves to explain."""
+    """Limit the effect of more or fewer warps to the change of the busy fraction."""
     if not factors.bound or factors.fill is None:
         return effect
     if effect * factors.fill <= 0:

@@ -116,7 +116,7 @@ def _significance(opcode: str, values: Values) -> float:
 
 
 def _has_divisions(opcodes: Mapping[str, Values]) -> bool:
-    """Return whether divisions or roots in FP64 came or went: a MUFU each, and several FP64 instructions."""
+    """Return whether FP64 divisions or roots came or went: a MUFU each, and FP64 instructions."""
     change = _change(opcodes["MUFU"]) if "MUFU" in opcodes else 0.0
     fp64 = sum(_change(opcodes[opcode]) for opcode in _FP64 if opcode in opcodes)
     return fp64 * change > 0 and abs(fp64) >= _PER_DIVISION * abs(change)

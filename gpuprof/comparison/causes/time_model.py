@@ -24,7 +24,7 @@ BOUND = 0.6
 _MOST = 1e30
 """No quantity comes near it, and no ratio of two."""
 _ALIKE = 0.02
-"""Units whose busy fractions differ by no more are the same thing seen twice: L1 and the pipe before it."""
+"""Units with closer busy fractions are the same thing seen twice: L1 and the pipe before it."""
 
 
 class Reason(Struct, frozen=True):
@@ -210,7 +210,7 @@ def _weights(kernel: KernelProfile, utilization: Mapping[str, float]) -> dict[st
 
 
 def _instructions(base: KernelProfile, new: KernelProfile, counts: Counts, cycles: float | None) -> float | None:
-    """Return the log ratio of the instructions: as counted, else as the issue rate and the cycles imply."""
+    """Return the log ratio of the instructions: counted, else from issue rate and cycles."""
     counted = known(counts.get("instructions"))
     if counted is not None:
         return counted.log_ratio

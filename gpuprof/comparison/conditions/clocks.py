@@ -131,7 +131,7 @@ def _fits(held_hz: float, kernel: KernelProfile) -> bool:
 
 
 def _held(side: Side) -> float | None:
-    """Return the SM clock that the driver saw in every file of a side; None if a file has none, or it moved."""
+    """Return the SM clock that the driver saw in all files of a side; None if not one and the same."""
     clocks = set()
     for source in sources(side):
         name = source.samples[0].name if source.samples else None

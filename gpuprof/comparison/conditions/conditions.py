@@ -80,7 +80,7 @@ def _same_files(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _gpus(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield how the GPUs differ, or that it is not known whether they do, and that a side has several."""
+    """Yield how the GPUs differ, that it is not known, and that a side has several."""
     gpus = [*devices(base)], [*devices(new)]
     capabilities = [known(device.compute_capability for device in side) for side in gpus]
     names = [known(device.name for device in side) for side in gpus]
@@ -163,7 +163,7 @@ def _not_known(name: str, values: Sequence[Sequence[str]], files: Sequence[Seque
 
 
 def _clock_control(source: Source) -> str | None:
-    """Return ncu's clock control: its default, base, for a report that says only that clocks were locked."""
+    """Return ncu's clock control: its default, base, if the report says only "locked"."""
     return "base" if source.clock_control == "locked" else source.clock_control
 
 
@@ -197,7 +197,7 @@ def _printing(side: Side) -> list[str]:
 
 
 def _partial(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield that only some kernels of a run were profiled: those kernels, and all of the run, of each run."""
+    """Yield the profiled kernels and all kernels of each run, if only some were profiled."""
     parts = _parts(base), _parts(new)
     if any(parts) and parts[0] != parts[1]:
         yield condition("profiled", map(chain.from_iterable, parts))

@@ -42,7 +42,7 @@ class Accepted(Struct, frozen=True):
 
 
 def accepted_of(data: bytes, name: str) -> tuple[Accepted, ...]:
-    """Return the entries of a file's content. Raises InputError, with file and line, for one that is wrong."""
+    """Parse the entries of a file. Raises InputError, with file and line, for an invalid one."""
     data = data.removeprefix(codecs.BOM_UTF8)
     table = _parsed(data, name)
     unknown = next((key for key in table if key != TABLE), None)

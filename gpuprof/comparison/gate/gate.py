@@ -76,7 +76,7 @@ def gated(
 
 
 class _AppliedLimit(NamedTuple):
-    """A limit that decides for a kernel, or for the run (None), and the result of any number in its place."""
+    """A limit for a kernel, or for the run (None), and the result of any number in its place."""
 
     limit: GateLimit
     kernel: KernelChange | None
@@ -112,7 +112,7 @@ def _applied_limits(compared: Compared, limits: Sequence[GateLimit]) -> Iterator
 
 
 def _deciding(limits: Sequence[GateLimit]) -> list[GateLimit]:
-    """Return one limit for each quantity: the first that names the kernel, else that for all kernels."""
+    """Return one limit a quantity: the first that names the kernel, else that for all kernels."""
     decided: dict[str, GateLimit] = {}
     for limit in sorted(limits, key=lambda limit: limit.pattern is None):
         decided.setdefault(limit.quantity, limit)
@@ -164,7 +164,7 @@ def _acceptance(entry: Accepted, today: date) -> Acceptance:
 
 
 def _without_base(changes: Sequence[KernelChange], limits: Sequence[GateLimit]) -> Iterator[ComparisonFact]:
-    """Yield how many new kernels no limit was checked for: a kernel without its base passes unseen."""
+    """Yield how many new kernels were not checked: a kernel without its base passes unseen."""
     new = sum(change.match == "new" for change in changes)
     if new and any(limit.quantity != TOTAL_TIME for limit in limits):
         yield ComparisonFact(kind="no-base", numbers=(new,))
@@ -177,7 +177,7 @@ def _idle(
     broken: Sequence[GateCheck],
     today: date,
 ) -> ComparisonFact:
-    """Return why nothing needed an accepted regression. `broken` are the checks of limits that are not kept."""
+    """Return why no check needed an accepted regression. `broken` are checks of exceeded limits."""
     pattern = entry.pattern
     kind: FactKind = "accepted-idle" if entry.is_valid(today) else "accepted-ended"
     if not any(limit.quantity == entry.quantity for limit in limits):
@@ -248,7 +248,7 @@ def check_time(time: TimeChange, most: float, *, alike: bool = True) -> CheckRes
 
 
 def check_total(total: Sequence[QuantityChange], most: float, *, alike: bool = True, lost: bool = False) -> CheckResult:
-    """Check a limit for the time of all kernels of a run. `lost`: one of them stores on one side only."""
+    """Check a limit for the time of a run. `lost`: a kernel stores on one side only."""
     time = next((quantity for quantity in total if quantity.name in TIMES), None)
     if time is None or time.ratio is None or not math.isfinite(time.ratio):
         return CheckResult("not-compared", because="unknown")

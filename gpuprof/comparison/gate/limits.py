@@ -46,7 +46,7 @@ class GateLimit(Struct, frozen=True):
 
 
 def limits_of(texts: Sequence[str], option: str = "--fail-on") -> tuple[GateLimit, ...]:
-    """Parse limits. Raises UsageError for an invalid one, and for two of the same quantity and kernels."""
+    """Parse limits. Raises UsageError for an invalid one, and for two that contradict each other."""
     limits: dict[tuple[str | None, str], GateLimit] = {}
     for limit in [limit_of(text, option) for text in texts]:
         other = limits.setdefault((limit.pattern, limit.quantity), limit)

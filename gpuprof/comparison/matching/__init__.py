@@ -1,1 +1,1 @@
-"""Pair kernels of the two sides: those that the user names, equal ones, then less and less alike ones."""
+"""Pair kernels of the two sides: named ones, equal ones, then less and less alike ones."""

@@ -13,7 +13,7 @@ from gpuprof.comparison.sides import KernelKey, SideKernel
 
 Fits = Callable[[Traits, Traits], bool]
 LeftGroup = tuple[list[Traits], list[Traits]]
-"""Kernels of both sides that share something, in an order that does not depend on that of their launches."""
+"""Kernels of both sides with the same trait, in an order independent of their launches."""
 
 
 class Leftovers:
@@ -25,7 +25,7 @@ class Leftovers:
         self.pairs: list[Pair] = []
 
     def groups(self, shared: Callable[[Traits], Hashable]) -> list[LeftGroup]:
-        """Return the groups of kernels that share something; those for which it is None share nothing."""
+        """Return groups of kernels with the same trait; kernels without it (None) are in no group."""
         base = grouped(self.base.values(), shared)
         new = grouped(self.new.values(), shared)
         return [(base[trait], new[trait]) for trait in new if trait is not None and trait in base]

@@ -14,7 +14,7 @@ _MOST_SIZES = 4.0
 """Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
 of four times as much is a change of the input, and more of it another input."""
 _LIKE_CLASSES = 0.75
-"""Two carriers run the same code if they share at least this fraction of the types among their arguments."""
+"""Two carriers run the same code if they share this fraction of the types of their arguments."""
 _MOST_NUMBERED = 64
 """If more kernels differ in numbers alone, the order of these numbers is too weak a sign."""
 _MOST_FLOP, _MOST_LAUNCHES, _MOST_INSTRUCTIONS, _MOST_THREADS = 4.0, 4.0, 16.0, 1024.0
@@ -148,5 +148,5 @@ def may_be_same(base: Traits, new: Traits) -> bool:
 
 
 def _apart(base: float | None, new: float | None, factor: float) -> bool:
-    """Return whether two amounts differ by more than a factor; a zero or missing amount does not count."""
+    """Return whether two amounts differ by more than a factor; zeros and missing ones do not."""
     return base is not None and new is not None and max(base, new) > factor * min(base, new) > 0

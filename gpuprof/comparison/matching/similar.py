@@ -13,7 +13,7 @@ from gpuprof.comparison.matching.traits import Traits, words_of_ranges
 from gpuprof.comparison.sides import KernelKey
 
 _MOST_COMPARED = 60_000
-"""Most pairs to examine, those that share the rarest words first. It bounds the time; common words say nothing."""
+"""Most pairs to examine, those with the rarest words first: it bounds the time."""
 _RAREST = 3
 """Words of a kernel of which each two are looked up."""
 _LEAST_NAME, _LEAST = 0.45, 0.65
@@ -41,7 +41,7 @@ def pair_similar(left: Leftovers) -> None:
 
 
 def _weights(left: Leftovers) -> dict[str, float]:
-    """Return the weight of each word: the rarer it is on the side that has it more often, the higher."""
+    """Weigh each word by its rarity on the side that has it more often."""
     base = _word_counts(left.base.values())
     new = _word_counts(left.new.values())
     return {word: 1 / log2(1 + max(base[word], new[word])) for word in base | new}
@@ -52,7 +52,7 @@ def _word_counts(kernels: Iterable[Traits]) -> Counter[str]:
 
 
 def _compared(left: Leftovers, weights: Mapping[str, float]) -> Iterator[tuple[Traits, Traits]]:
-    """Yield the pairs that share the rarest words, function, or place; all of one rarity or none."""
+    """Yield pairs that share the rarest words, function, or place; all of one rarity or none."""
     base_hints = _by_hint(left.base.values(), weights)
     by_pairs: defaultdict[int, list[tuple[list[Traits], list[Traits]]]] = defaultdict(list)
     for hint, new in _by_hint(left.new.values(), weights).items():

@@ -13,7 +13,7 @@ _MOST_PARTS = 6
 _MOST_CANDIDATES = 64
 """Words that more kernels have are not used to find parts."""
 _EXACTLY, _NEARLY = 0.005, 0.05
-"""Relative difference of FLOP between parts and whole: if only FLOP agree, and if the names agree, too."""
+"""Relative difference of FLOP between parts and whole: if only FLOP agree, or the names, too."""
 _INSTRUCTIONS, _BYTES = 0.02, 0.1
 """The same of instructions and DRAM bytes, if no FLOP are known: both have to add up."""
 _SMALLEST = 0.01

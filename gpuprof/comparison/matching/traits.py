@@ -14,7 +14,7 @@ from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.type_words import DTYPES
 
 _READ_CHARACTERS = 16_000
-"""Of a longer name only the beginning is read: it has the function and its first template arguments."""
+"""Only the beginning of a longer name is read: the function and its first template arguments."""
 _MOST_WORDS, _MOST_OF_A_WORD = 64, 500
 _OPENING = frozenset("<(")
 _CLOSING = frozenset(">)")
@@ -110,7 +110,7 @@ def _split(tokens: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_class(token: str, following: str) -> bool:
-    """Return whether a token among arguments is a type's own name: no number, data type, or scope of a name."""
+    """Return whether a token is a type's own name: no number, data type, or scope of a name."""
     return following in _ENDS and token not in _TYPE_WORDS and not token.lstrip("-")[:1].isdigit()
 
 

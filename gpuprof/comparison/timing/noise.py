@@ -118,7 +118,7 @@ def estimate(
 
 
 def too_few(base: int, new: int) -> bool:
-    """Return whether no order of the runs is rare enough for a verdict without an assumption on their noise."""
+    """Return whether no order of the runs is rare enough for a verdict without assumed noise."""
     return 2 / math.comb(base + new, base) > ALPHA
 
 
@@ -164,7 +164,7 @@ def _bounded(log: float) -> float:
 
 
 def _aligned(base: Sequence[float], new: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return runs in the order ABBA relative to the mean of their four: drift is on both sides of these."""
+    """Return runs in the order ABBA relative to the mean of their four, which removes drift."""
     before: list[float] = []
     after: list[float] = []
     for start in range(0, len(base), 2):
@@ -207,7 +207,7 @@ def _variance(
 
 
 def _width(sampled: float, *, paired: bool) -> float:
-    """Add to a half width the shift between series that were not interleaved, which samples do not show."""
+    """Add to a half width the shift between series that were not interleaved."""
     if paired:
         return OF_BLOCKS * sampled
     return math.hypot(sampled, NORMAL * SHIFT)
@@ -240,7 +240,7 @@ def _drift(base: Sequence[float], new: Sequence[float]) -> float:
 
 
 def _sides_are_apart(base: Sequence[float], new: Sequence[float]) -> bool:
-    """Return whether the sides differ by ranks alone (Mann and Whitney), which noise of both does not cause."""
+    """Return whether the ranks of the runs alone show a difference (Mann-Whitney)."""
     slower: int = sum(starmap(lt, product(base, new)))
     faster: int = sum(starmap(gt, product(base, new)))
     return max(slower, faster) >= wins_needed(len(base), len(new))

@@ -1,4 +1,4 @@
-"""Quantiles at the comparison's confidence: Student's t, and the ranks of Mann and Whitney, exact."""
+"""Quantiles at the comparison's confidence: Student's t, and exact Mann-Whitney ranks."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from gpuprof.model.session import DeviceTimeline, Session
 
 
 class _Quantity(Struct, frozen=True):
-    """A figure of a run, which `of` takes from a session. `of_judged`: it is of the judged part of a trace."""
+    """A figure of a run that `of` takes from a session. `of_judged`: of a trace's judged part."""
 
     name: str
     unit: str
@@ -92,7 +92,7 @@ def _launches(session: Session) -> float | None:
 
 
 def _of_gpus(of: Callable[[DeviceTimeline], float | None]) -> Callable[[Session], float | None]:
-    """Return a function that takes the mean of a figure over the GPUs of a run; None unless all have it."""
+    """Return a function for the mean of a figure over the GPUs of a run; None unless all have it."""
 
     def mean(session: Session) -> float | None:
         devices = session.timeline.devices if session.timeline is not None else ()
@@ -112,7 +112,7 @@ def _idle_s(device: DeviceTimeline) -> float | None:
 
 
 def _step_s(session: Session) -> float | None:
-    """Return the median step of the loop that counts the program's work, and of its sources the median."""
+    """Return the median step of the loop that counts the work: the median of its sources."""
     steps = session.timeline.steps if session.timeline is not None else ()
     medians = [step.duration_percentiles_s.p50 for step in steps if step.loop]
     return median(medians) if medians else None

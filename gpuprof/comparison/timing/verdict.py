@@ -1,4 +1,4 @@
-"""The verdict on time: same, faster, slower or unclear, from the runs of each side; cycles first, then seconds."""
+"""The verdict on time from the runs of each side: same, faster, slower or unclear."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _with_estimates(
 
 
 def _samples(kernels: Sequence[SideKernel], *, several: bool) -> list[_RunSample]:
-    """Return the runs of a side that have a time; of `several` kernels the sum, of the runs that have each."""
+    """Return the timed runs of a side; of `several` kernels the sum, in runs that have them all."""
     ordered = sorted((times for kernel in kernels for times in kernel.times), key=lambda times: times.run)
     runs: dict[int, list[RunTimes]] = {}
     for times in ordered:
@@ -240,7 +240,7 @@ def _in_cycles(side: Sequence[_RunSample]) -> Samples:
 
 
 def _joined(cycles: RatioEstimate | None, seconds: RatioEstimate) -> tuple[TimeWord, TimeDoubt | None]:
-    """Return the verdict of both: a change is one in cycles and in seconds, and no change is none in both."""
+    """Return the verdict of both: cycles and seconds must agree on a change, and on none."""
     if cycles is None:
         return seconds.word, seconds.doubt
     if cycles.word == seconds.word:
@@ -267,7 +267,7 @@ def _needed(
     *,
     paired: bool,
 ) -> int | None:
-    """Return the runs per side that would settle an unclear verdict; None if no number does: the clock differs."""
+    """Return the runs per side that would settle an unclear verdict; None if no number does."""
     runs = min(len(base), len(new))
     needed = []
     if cycles is not None and cycles.word == "unclear":
@@ -280,6 +280,6 @@ def _needed(
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the geometric mean, which suits the ratio; None if a value is missing or there is none."""
+    """Return the geometric mean, which suits ratios; None if a value is missing or there is none."""
     known = all_known(values)
     return math.exp(fmean(map(math.log, known))) if known else None

@@ -21,7 +21,7 @@ OPCODES = "opcode."
 """Prefix of the names of opcodes, which are parts of `instructions`."""
 FLOP = "flop."
 LAUNCHES = "launches"
-"""How often a kernel is launched in a run: it is listed, and no part of the verdict on the work of a launch."""
+"""Launches of a kernel in a run: listed, and no part of the verdict on the work of a launch."""
 CACHED = ("dram-bytes", "l2-bytes", "l2-sectors")
 """Counts that depend on the contents of the caches when a launch begins."""
 EXACT = ("instructions", "thread-instructions", "global-load-requests", "global-store-requests")
@@ -138,7 +138,7 @@ def _beyond(base: WorkAmount, new: WorkAmount, band: float, *, width: float, sam
 
 
 def is_work(count: CountChange) -> bool:
-    """Return whether it counts the work of a launch as a whole: no resource, no opcode, no number of launches."""
+    """Return whether it counts the work of a launch: no resource, opcode or number of launches."""
     return count.name not in (*RESOURCES, LAUNCHES) and not count.name.startswith(OPCODES)
 
 

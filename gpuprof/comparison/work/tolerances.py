@@ -39,7 +39,7 @@ EXACT = Tolerance(0.001)
 atomics and for warps that spin at a barrier, a fifth of the smallest regression that must be
 found."""
 SECTORS = Tolerance(0.003, 32.0)
-"""Sectors and wavefronts: how L1 splits requests depends on those in flight, so single ones move."""
+"""Sectors and wavefronts: L1 splits requests depending on those in flight, so single ones move."""
 LOCAL = Tolerance(0.003)
 """Sectors of local memory. There is no amount: code that spills nothing has none, and the first one is a change."""
 CACHE_BYTES = Tolerance(0.003, 1024.0)
@@ -79,7 +79,7 @@ is valid for any distribution; the margin is for launches of a run that are more
 another run."""
 
 _MANY = 200
-"""More launches than this count as this many: the chance is far below by then, unless a side has only one."""
+"""More launches count as this many: the chance is far below, unless a side has only one."""
 
 
 def tolerance_of(name: str) -> Tolerance:
@@ -88,11 +88,11 @@ def tolerance_of(name: str) -> Tolerance:
 
 
 def can_distinguish(base_launches: int, new_launches: int) -> bool:
-    """Return whether so many launches can separate work that depends on data: nine a side can, eight cannot."""
+    """Return whether so many launches can separate data-dependent work: nine a side, not eight."""
     return _chance(min(base_launches, _MANY), min(new_launches, _MANY)) <= LEAST_CHANCE
 
 
 @lru_cache(maxsize=1024)
 def _chance(base_launches: int, new_launches: int) -> float:
-    """Return the chance that the smallest of one side is above the largest of the other, either way round."""
+    """Return the chance that all values of one side are above all of the other."""
     return 2 / comb(base_launches + new_launches, base_launches)

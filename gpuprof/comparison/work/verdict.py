@@ -1,4 +1,4 @@
-"""The verdict on work: executed work and traffic of a launch, counter by counter, and its resources."""
+"""The verdict on work: executed instructions, traffic and resources of a launch, by counter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gpuprof.comparison.work.counts import (
 from gpuprof.comparison.work.tolerances import can_distinguish
 
 _PRIMARY = ("instructions", "thread-instructions", "dram-bytes", "l2-bytes", "l1-bytes")
-"""The amount of work, together with FLOP. Requests, sectors and wavefronts depend on how it is done."""
+"""The amount of work, with FLOP. Requests, sectors and wavefronts depend on how it is done."""
 _ORDER = (
     *_PRIMARY, FLOP, "global-load-requests", "global-store-requests", "global-load-sectors", "global-store-sectors",
     "l2-sectors", "spills", "local-load-sectors", "local-store-sectors", "shared-wavefronts", "bank-conflicts",
@@ -92,7 +92,7 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
 
 
 def _zeros(amounts: Mapping[str, WorkAmount], known: Mapping[str, WorkAmount]) -> dict[str, WorkAmount]:
-    """Return the opcodes of the other side with a zero: a histogram that lacks one has counted none of it."""
+    """Return zeros for opcodes of the other side: a histogram without one has counted none of it."""
     zeros = {}
     counted = next((amount for name, amount in known.items() if name.startswith(OPCODES)), None)
     for name, amount in amounts.items():
