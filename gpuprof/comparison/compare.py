@@ -141,8 +141,7 @@ class _Context(Struct, frozen=True, kw_only=True):
 
 
 def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
-    """Return the change of each pair, and the pairs, both by effect on the total, numbered in that
-    order.
+    """Return the change of each pair, numbered by effect on the total, and the pairs in that order.
 
     Equal effects are in the same order whatever the order of launches.
     """

@@ -13,8 +13,7 @@ _MOST = 40
 
 
 def unique_labels(changes: Sequence[KernelChange]) -> list[str]:
-    """Return a label for each change, in order, made unique by launch configuration, range, or a
-    number.
+    """Return a label for each change, made unique by launch configuration, range, or a number.
 
     Labels are those of the new side, of the base for a kernel that is gone, "base → new" for one
     with two names.

@@ -39,8 +39,7 @@ class _Match(Struct, frozen=True):
 
 
 def line_changes(pair: Pair) -> tuple[LineChange, ...]:
-    """Return the lines whose work changed, by the fraction of the kernel's work that they add or
-    save, largest first.
+    """Return the lines whose work changed, largest change first.
 
     Lines are matched by their text, in order, or by their number if neither side has text. A line
     that one side lacks did nothing there, unless that side kept only a part of its lines: then its
@@ -179,8 +178,7 @@ def _threshold(what: str, was: float, now: float, whole: float, total: float) ->
 
 
 def _hidden(kernel: KernelProfile, what: str) -> float | None:
-    """Return the most that an unlisted line of a side does: nothing, or as much as its least listed
-    line.
+    """Return a bound on the work of an unlisted line: nothing, or that of the least listed line.
 
     The kept lines are those with most work, after all that access local memory: how much one of
     these executes does not bound the others.

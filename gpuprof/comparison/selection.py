@@ -16,8 +16,7 @@ _MOST_NAMED = 5
 
 
 def narrowed(compared: Compared, kernels: Sequence[str] = (), exclude: Sequence[str] = ()) -> Compared:
-    """Return the comparison of the chosen kernels, on either side; numbers are those of the
-    comparison.
+    """Return the comparison of the chosen kernels, which keep their numbers.
 
     Raises UsageError for an invalid pattern, and if no kernel is left.
     """

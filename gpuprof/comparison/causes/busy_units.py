@@ -61,8 +61,7 @@ def _busy_time(factors: TimeFactors) -> Iterator[Reason]:
 def _work_below_bound(
     base: KernelProfile, new: KernelProfile, factors: TimeFactors, counts: Counts
 ) -> Iterator[Reason]:
-    """Yield the work of the busiest unit of the slower side, if it does not bind and its work was
-    not counted.
+    """Yield the work of the slower side's busiest unit, unless it binds or its work was counted.
 
     Its busy cycles are that work, whatever its clock; those of DRAM are bytes. The work of a unit
     other than DRAM is the instructions, if they are known, and the cycles of a warp for each.

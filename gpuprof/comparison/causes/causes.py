@@ -52,8 +52,7 @@ _MOST_PATH = 200
 
 
 def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[LineChange]) -> tuple[ChangeCause, ...]:
-    """Return the causes of a change of time, the most important first; empty if no collected
-    quantity moved.
+    """Return the causes of a change of time, the most important first; empty if no quantity moved.
 
     If time is the same, not known or not comparable, the quantities that moved are listed as
     neutral.

@@ -124,8 +124,7 @@ _BITS_OF_FP64 = 8 * 32
 
 
 def _bits(path: str) -> int:
-    """Return the width of the inputs of a path of the tensor cores that its time corresponds to: 32
-    bits for TF32.
+    """Return the input width that the time of a tensor-core path corresponds to: 32 bits for TF32.
 
     FP64 takes eight times as long as TF32, not twice (sm_80: 128 and 1024 FLOP per cycle and SM,
     sm_90: 256 and 2048).

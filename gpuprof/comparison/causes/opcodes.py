@@ -30,8 +30,7 @@ STORES = "stores"
 
 
 def side_without_stores(counts: Counts) -> SideName | None:
-    """Return the side that stores nothing to global memory while the other one does: it computes
-    nothing.
+    """Return the side that stores nothing while the other one does: it computes nothing.
 
     None if both store, neither does, or the opcodes of a side are not known.
     """
@@ -55,8 +54,7 @@ def has_lost_effect(change: KernelChange) -> bool:
 
 
 def opcode_reasons(counts: Counts, effect: float, *, fp64_binds: bool) -> Iterator[Reason]:
-    """Yield the opcodes that moved most, in one reason; `effect` is that of the change of all
-    instructions.
+    """Yield the opcodes that moved most; `effect` is that of the change of all instructions.
 
     Divisions come first if `fp64_binds`: the pipe that they keep busy binds the slower side.
     """

@@ -221,8 +221,7 @@ def _instructions(base: KernelProfile, new: KernelProfile, counts: Counts, cycle
 
 
 def _warps(base: KernelProfile, new: KernelProfile) -> float | None:
-    """Return the log ratio of resident warps, on average: that of the achieved occupancies if the
-    grids fill the GPU.
+    """Return the log ratio of resident warps: of achieved occupancies if the grids fill the GPU.
 
     A grid of less than a wave has all of its threads resident at once, on as many SMs as it has
     blocks for. A larger one has a wave of them, scaled by achieved over theoretical occupancy.

@@ -53,20 +53,19 @@ def clocks(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def dram_shift(base: Side, new: Side) -> float:
-    """Return how much another DRAM clock can change the time of a kernel, as a logarithm; 0 if no
-    clock is known.
+    """Return the largest effect of another DRAM clock on a kernel's time, as a logarithm.
 
-    No kernel loses or gains more than the ratio of the clocks, even if DRAM binds it.
+    No kernel loses or gains more than the ratio of the clocks, even if DRAM binds it. 0 if the
+    clocks are alike or not known.
     """
     return _shift(_dram_change(base, new))
 
 
 def clock_shift(base: Side, new: Side) -> float:
-    """Return how much other clocks, of SM or DRAM, can change seconds, as a logarithm; 0 if no
-    clock is known.
+    """Return the largest effect of other SM and DRAM clocks on seconds, as a logarithm.
 
     The cycles of a run are not known, which would distinguish other clocks from a change of the
-    code.
+    code. 0 if the clocks are alike or not known.
     """
     return _shift(_sm_change(base, new)) + dram_shift(base, new)
 
@@ -84,8 +83,7 @@ def warmth(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _throttling(side: Side) -> bool | None:
-    """Return whether kernels with more than 5 % of the time ran at lowered clocks, or any kernel if
-    no time is known.
+    """Return whether kernels with over 5 % of the time, or any without times, had lowered clocks.
 
     None if neither reports nor samples say.
     """

@@ -98,8 +98,7 @@ def _gpus(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield a difference between the sources of durations: kernel by kernel, or as a whole if no
-    kernel is common.
+    """Yield a difference between sources of durations, by kernel or, without common ones, by side.
 
     The sum of replays of whole graphs is not compared with the sum of kernels' times either.
     """
@@ -145,8 +144,7 @@ def _controls(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _has_all_clocks(side: Side) -> bool:
-    """Return whether the SM clock of every launch is known: then clocks that were locked on one
-    side forbid nothing.
+    """Return whether all SM clocks are known: then clocks locked on one side forbid nothing.
 
     Unchanged code takes more cycles at a higher clock and fewer seconds, and a verdict needs both
     to agree.

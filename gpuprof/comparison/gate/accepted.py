@@ -23,8 +23,7 @@ _MOST_REASON = 1000
 
 
 class Accepted(Struct, frozen=True):
-    """An entry: a rise of `quantity` up to `most` (None: any) is accepted for kernels that the
-    pattern names.
+    """An accepted rise of `quantity` up to `most` (None: any) of kernels that the pattern names.
 
     `pattern` is None for the time of all kernels together. `until` is its last day.
     """

@@ -202,8 +202,7 @@ def _concerns(entry: Accepted, compared: Compared, limits: Sequence[GateLimit], 
 
 
 class CheckResult(NamedTuple):
-    """The result of a limit, the relative change for the worse (None: not a fraction), and the
-    reason.
+    """The result of a limit, the relative change for the worse (None: no fraction), and the reason.
 
     `upper` is the upper end of the change at 99 % if that exceeds the limit and the change itself
     does not.

@@ -13,8 +13,9 @@ _OPTION = "--match"
 
 
 def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair]:
-    """Return the pairs that --match names. Raises UsageError if one fits no kernel, or a kernel
-    that is named already.
+    """Return the pairs that --match names.
+
+    Raises UsageError if one fits no kernel, or a kernel that is named already.
 
     Several kernels on a side belong together, unless both sides have the same ranges and launch
     configurations of them: then each is paired with its equal.

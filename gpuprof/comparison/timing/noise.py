@@ -54,8 +54,7 @@ MOST_RUNS = 1000
 
 
 class Samples(Struct, frozen=True):
-    """One side: the time of each of its runs in their order, and how well the launches of a run
-    determine it.
+    """One side: the time of each of its runs in order, and how well a run's launches determine it.
 
     `errors` are relative standard errors of the runs' medians. `step` is the clock's, relative to
     the time.
@@ -90,8 +89,9 @@ def estimate(
     clock_known: bool = False,
     shift: float = 0.0,
 ) -> RatioEstimate:
-    """Compare the runs of two sides. `paired`: the nth runs of both were made side by side, in the
-    order ABBA.
+    """Compare the runs of two sides.
+
+    `paired`: the nth runs of both were made side by side, in the order ABBA.
 
     `shift`: the largest effect of a known difference between the sides, as a logarithm. More runs
     do not reduce it.
@@ -219,8 +219,7 @@ def _errors(side: Samples) -> float:
 
 
 def _drift(base: Sequence[float], new: Sequence[float]) -> float:
-    """Return the difference of the sides that a steady drift causes, had all base runs been made
-    before the new ones.
+    """Return the difference that a steady drift causes if all base runs came before the new ones.
 
     It is a slope that both sides have. It counts if it is not chance, at the confidence of the
     interval.

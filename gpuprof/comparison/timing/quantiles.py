@@ -31,8 +31,7 @@ def student_t(freedom: int) -> float:
 
 @lru_cache(maxsize=4096)
 def wins_needed(base: int, new: int) -> int:
-    """Return how many of base × new pairs of runs must go one way for chance to cause that in at
-    most 1 % of cases.
+    """Return how many of base × new pairs must go one way to be chance in at most 1 % of cases.
 
     It is one more than the number of pairs if no number suffices.
     """

@@ -36,8 +36,7 @@ _LEAST, _MOST = 1e-30, 1e30
 
 
 class _RunSample(Struct, frozen=True):
-    """A run: its median launch in seconds and SM cycles, the number of launches, and the relative
-    standard error.
+    """A run: its median launch in seconds and SM cycles, and the relative standard error of that.
 
     `whole`: all launches are whole microseconds. `rounded`: the number of roundings to a step of
     the clock in the time.
@@ -60,8 +59,9 @@ def time_change(
     shift: float = 0.0,
     barred: TimeDoubt | None = None,
 ) -> TimeChange:
-    """Return how the time of a launch changed. If runs are not `comparable`, it has figures and no
-    verdict.
+    """Return how the time of a launch changed.
+
+    If runs are not `comparable`, it has figures and no verdict.
 
     `barred`: why the times of this kernel alone do not compare. `paired`: the nth runs of both
     sides were made side by side, in the order ABBA. `shift`: how far the circumstances of the runs

@@ -16,8 +16,7 @@ _LARGEST = 1e30
 
 
 class WorkAmount(NamedTuple):
-    """A value of one launch, or of a run; `low` and `high` are the least and most of `launches`
-    counted launches.
+    """A value of a launch, or of a run; `low` and `high` are its range over `launches` launches.
 
     `exact` is false for a value computed from a rate or from a percentage of a peak. `summed` are
     the launches of a run whose sum it is.

@@ -69,8 +69,7 @@ def count_change(
 def _judged(
     name: str, base: WorkAmount | None, new: WorkAmount | None, *, varying: bool
 ) -> tuple[CountWord, float, bool]:
-    """Return the word, the allowed difference as a fraction of the base, and whether the count
-    depends on data.
+    """Return the word, the allowed fraction of the base, and whether the count depends on data.
 
     If launches of a side differ by more than the tolerance, the work depends on data or on races.
     It then changed only if all launches of one side are beyond all of the other, by a margin, and

@@ -53,8 +53,9 @@ _MOVED: tuple[CountWord, ...] = ("more", "less")
 
 
 def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = True, rounded: bool = False) -> WorkChange:
-    """Return how the work of a launch changed. If code is not `comparable` (other GPUs), only FLOP
-    are listed.
+    """Return how the work of a launch changed.
+
+    If code is not `comparable` (other GPUs), only FLOP are judged.
 
     For kernels that are not one to one, and for one with another launch configuration and another
     number of launches, it is the work of all launches of a run. Without `caches_alike` the bytes
@@ -115,9 +116,7 @@ def _is_judged(name: str, *, comparable: bool, caches_alike: bool) -> bool:
 
 
 def _rank(count: CountChange) -> tuple[int, int, float, str]:
-    """Rank a count: changed ones, then unclear or one-sided ones, then the same; work before
-    resources, launches and opcodes, which are ranked by the size of the change.
-    """
+    """Rank a count: changed, unclear or one-sided, then the same; work before resources and opcodes."""
     family = next((prefix for prefix in (FLOP, OPCODES) if count.name.startswith(prefix)), count.name)
     base = count.base or 0.0
     new = count.new or 0.0
@@ -130,8 +129,7 @@ def _rank(count: CountChange) -> tuple[int, int, float, str]:
 
 
 def _verdict(counts: Sequence[CountChange]) -> WorkWord:
-    """Weigh the counts that moved: work first; the opcodes if no work did; never a resource or the
-    number of launches.
+    """Weigh the counts that moved: work, or opcodes if no work did; never resources or launches.
 
     A direction wins if it is the only one, or if a primary count moved ten times as much that way
     as any count moved the other way. A count that was zero moved without bound. Bytes and FLOP,
