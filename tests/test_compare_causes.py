@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.causes import causes_of
-from gpuprof.comparison.causes.time_model import parts_of
+from gpuprof.comparison.causes.time_model import factors_of
 from gpuprof.comparison.contract import (
     ChangeCause,
     CountChange,
@@ -312,7 +312,7 @@ _length = st.floats(min_value=1e-6, max_value=1e-2)
     durations=st.tuples(_length, _length), clocks=st.tuples(st.floats(0.5e9, 2e9), st.floats(0.5e9, 2e9)),
     fractions=st.tuples(_share, _share), issues=st.tuples(_share, _share), occupancies=st.tuples(_share, _share),
 )  # fmt: skip
-def test_the_parts_of_a_change_add_up_to_it(
+def test_the_factors_of_a_change_add_up_to_it(
     durations: tuple[float, float], clocks: tuple[float, float], fractions: tuple[float, float],
     issues: tuple[float, float], occupancies: tuple[float, float],
 ) -> None:  # fmt: skip
@@ -323,10 +323,10 @@ def test_the_parts_of_a_change_add_up_to_it(
         )
         for side_ in (0, 1)
     )  # fmt: skip
-    parts = parts_of(base, new, {})
-    assert parts is not None
-    assert parts.busy is not None and parts.fill is not None
-    assert parts.instructions is not None and parts.warps is not None and parts.latency is not None
-    assert math.isclose(parts.clock + parts.busy + parts.fill, parts.total, abs_tol=1e-9)
-    waiting = parts.clock + parts.instructions + parts.latency - parts.warps
-    assert math.isclose(waiting, parts.total, abs_tol=1e-9)
+    factors = factors_of(base, new, {})
+    assert factors is not None
+    assert factors.busy is not None and factors.fill is not None
+    assert factors.instructions is not None and factors.warps is not None and factors.latency is not None
+    assert math.isclose(factors.clock + factors.busy + factors.fill, factors.total, abs_tol=1e-9)
+    waiting = factors.clock + factors.instructions + factors.latency - factors.warps
+    assert math.isclose(waiting, factors.total, abs_tol=1e-9)

@@ -1,10 +1,8 @@
-"""Compare two sides: conditions, work and time of each kernel, and causes; ranked by effect on the total."""
+"""Compare two sides: conditions, work and time of each kernel, and causes; largest effect first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +13,6 @@ from gpuprof.comparison.conditions.clocks import clock_shift, dram_shift
 from gpuprof.comparison.conditions.conditions import caches_alike, conditions_of, counts_rounded
 from gpuprof.comparison.contract import (
     COMPARISON_VERSION,
-    SIDES,
     ComparedKernel,
     ComparedSide,
     Comparison,
@@ -32,7 +29,7 @@ from gpuprof.comparison.lines import line_changes
 from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import (
-    Known,
+    KeyFields,
     Run,
     Side,
     SideKernel,
@@ -45,6 +42,7 @@ from gpuprof.comparison.sides import (
 )
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
+from gpuprof.comparison.values import all_known
 from gpuprof.comparison.work.verdict import work_change
 from gpuprof.model.session import Session, Source
 
@@ -54,7 +52,7 @@ _CHOOSING = (
 )  # fmt: skip
 """Options of ncu that let it profile some launches only."""
 _FLAGS = frozenset(("-f", "--force-overwrite", "--nvtx", "--call-stack", "--quiet", "--verbose", "-v"))
-"""Options of ncu that no value follows."""
+"""Options of ncu without a value."""
 
 
 class Compared(Struct, frozen=True):
@@ -67,105 +65,113 @@ class Compared(Struct, frozen=True):
 
 
 def compare(
-    base: Sequence[Run], new: Sequence[Run], version: str, named: Sequence[NamedMatch] = (), *, paired: bool = False
+    base: Sequence[Run],
+    new: Sequence[Run],
+    version: str,
+    named: Sequence[NamedMatch] = (),
+    *,
+    paired: bool = False,
 ) -> Compared:
     """Compare the runs of two sides. Raises UsageError for a match that names no kernel.
 
-    `paired`: the nth runs of both sides were made side by side, in the order ABBA. Of files, copies count once.
+    `paired`: the nth runs of both sides were made side by side, in the order ABBA. Of files, copies
+    count once.
     """
-    given = (base, new)
+    facts: list[ComparisonFact] = []
     if not paired:
-        base, new = without_copies(base), without_copies(new)
-    ours, theirs, known = sides_of(base, new)
-    conditions = conditions_of(ours, theirs)
-    identical = are_identical(base, new)
+        base = _without_copies(base, "base", facts)
+        new = _without_copies(new, "new", facts)
+    base_side, new_side, fields = sides_of(base, new)
+    conditions = conditions_of(base_side, new_side)
     affected = {condition.affects for condition in conditions}
-    times = affected.isdisjoint(("time", "both"))
-    allowed = _Allowed(
-        times,
-        partial(
-            work_change,
-            comparable=affected.isdisjoint(("work", "both")),
-            caches_alike=caches_alike(conditions),
-            rounded=counts_rounded(conditions),
-        ),
-        partial(time_change, comparable=times, paired=paired, shift=dram_shift(ours, theirs)),
-        identical=identical,
-        sums=sums_alike(ours, theirs),
+    context = _Context(
+        alike=affected.isdisjoint(("time", "both")),
+        same_code=affected.isdisjoint(("work", "both")),
+        same_caches=caches_alike(conditions),
+        rounded=counts_rounded(conditions),
+        paired=paired,
+        shift=dram_shift(base_side, new_side),
+        identical=are_identical(base, new),
+        sums=sums_alike(base_side, new_side),
+        base_s=base_side.total_s,
     )
-    matched = pairs_of(ours, theirs, named, identical=identical)
-    kernels, pairs = _changes(matched, ours.total_s, allowed)
-    comparable = times and not any(map(has_lost_effect, kernels))
-    total = totals_of(ours, theirs, comparable=comparable, shift=clock_shift(ours, theirs))
+    matched = pairs_of(base_side, new_side, named, identical=context.identical)
+    kernels, pairs = _changes(matched, context)
+    comparable = context.alike and not any(map(has_lost_effect, kernels))
+    facts += facts_of(base_side, new_side, fields, pairs)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,
-        base=_compared_side(ours),
-        new=_compared_side(theirs),
-        alike=times,
-        identical=identical,
+        base=_compared_side(base_side),
+        new=_compared_side(new_side),
+        alike=context.alike,
+        identical=context.identical,
         conditions=conditions,
-        total=total,
+        total=totals_of(base_side, new_side, comparable=comparable, shift=clock_shift(base_side, new_side)),
         kernels=kernels,
-        facts=(*_copies(given, (base, new)), *facts_of(ours, theirs, known, pairs)),
+        facts=tuple(facts),
     )
-    return Compared(comparison, pairs, ours, new=theirs)
+    return Compared(comparison, pairs, base_side, new_side)
 
 
-def _copies(
-    given: tuple[Sequence[Run], Sequence[Run]], kept: tuple[Sequence[Run], Sequence[Run]]
-) -> Iterator[ComparisonFact]:
-    """Yield how many files of a side are copies of another one."""
-    for side, before, after in zip(SIDES, given, kept, strict=True):
-        if len(before) > len(after):
-            yield ComparisonFact(kind="copies", side=side, numbers=(len(before) - len(after),))
+def _without_copies(runs: Sequence[Run], side: SideName, facts: list[ComparisonFact]) -> tuple[Run, ...]:
+    """Return the runs without copies of another one; add to the facts how many there are."""
+    kept = without_copies(runs)
+    if len(kept) < len(runs):
+        facts.append(ComparisonFact(kind="copies", side=side, numbers=(len(runs) - len(kept),)))
+    return kept
 
 
-class _Allowed(NamedTuple):
-    """Which verdicts the conditions allow, how work and time are compared, and whether both sides are one recording.
+class _Context(Struct, frozen=True, kw_only=True):
+    """The circumstances of a comparison that decide how each pair is compared.
 
-    `sums`: the times of both sides add up to the same.
+    `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `sums`:
+    the times of both sides add up to the same. `base_s` is the GPU time of the base.
     """
 
-    times: bool
-    work_change: Callable[[Pair], WorkChange]
-    time_change: Callable[..., TimeChange]
+    alike: bool
+    same_code: bool
+    same_caches: bool
+    rounded: bool
+    paired: bool
+    shift: float
     identical: bool
     sums: bool
+    base_s: float | None
 
 
-def _changes(
-    pairs: Sequence[Pair], base_s: float | None, allowed: _Allowed
-) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
-    """Return the change of each pair, and the pairs, both by effect on the total, numbered in that order.
+def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
+    """Return the change of each pair, numbered by effect on the total, and the pairs in that order.
 
     Equal effects are in the same order whatever the order of launches.
     """
-    changes = [(_change(pair, base_s, allowed), pair) for pair in pairs]
-    changes.sort(key=lambda item: (-abs(item[0].effect_s or 0.0), (*item[1].new, *item[1].base)[0].key.order))
-    labels = unique_labels([change for change, _ in changes])
-    numbered = (
-        replace(change, id=number, label=label)
-        for number, ((change, _), label) in enumerate(zip(changes, labels, strict=True))
+    ranked = [(_change(pair, context), pair) for pair in pairs]
+    ranked.sort(key=lambda item: (-abs(item[0].effect_s or 0.0), (*item[1].new, *item[1].base)[0].key.order))
+    changes = [change for change, _ in ranked]
+    numbered = []
+    for number, (change, label) in enumerate(zip(changes, unique_labels(changes), strict=True)):
+        numbered.append(replace(change, id=number, label=label))
+    return tuple(numbered), tuple(pair for _, pair in ranked)
+
+
+def _change(pair: Pair, context: _Context) -> KernelChange:
+    work = work_change(
+        pair,
+        comparable=context.same_code,
+        caches_alike=context.same_caches,
+        rounded=context.rounded,
     )
-    return tuple(numbered), tuple(pair for _, pair in changes)
-
-
-def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange:
-    work = allowed.work_change(pair)
-    barred = _barred(pair, work)
-    time = allowed.time_change(pair, barred=barred)
-    if barred is not None and barred.kind == "graph-replay":
-        time = replace(time, verdict="unknown", ratio=None, cycles_ratio=None, doubt=barred)
-    is_itself = allowed.identical and [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]
-    if is_itself and time.verdict == "unclear":
-        time = replace(time, verdict="same", interval=None, cycles_interval=None, doubt=None, runs_needed=None)
+    time = _time(pair, work, context)
     lines = line_changes(pair)
-    totals = pair.totals_s if allowed.sums else None
-    effect_s = totals.new - totals.base if totals is not None else None
+    effect_s = effect = None
+    totals = pair.totals_s
+    if totals is not None and context.sums:
+        effect_s = totals.new - totals.base
+        if context.base_s and context.alike:
+            effect = effect_s / context.base_s
     return KernelChange(
         id=0,
-        label=(*pair.new, *pair.base)[0].representative.label,
+        label="",
         match=pair.match,
         base=tuple(map(_kernel, pair.base)),
         new=tuple(map(_kernel, pair.new)),
@@ -175,17 +181,31 @@ def _change(pair: Pair, base_s: float | None, allowed: _Allowed) -> KernelChange
         lines=lines,
         findings=finding_changes(pair, time),
         effect_s=effect_s,
-        effect=effect_s / base_s if effect_s is not None and base_s and allowed.times else None,
+        effect=effect,
     )
+
+
+def _time(pair: Pair, work: WorkChange, context: _Context) -> TimeChange:
+    barred = _barred(pair, work)
+    time = time_change(pair, comparable=context.alike, paired=context.paired, shift=context.shift, barred=barred)
+    if barred is not None and barred.kind == "graph-replay":
+        return replace(time, verdict="unknown", ratio=None, cycles_ratio=None, doubt=barred)
+    is_itself = context.identical and [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]
+    if is_itself and time.verdict == "unclear":
+        return replace(time, verdict="same", interval=None, cycles_interval=None, doubt=None, runs_needed=None)
+    return time
 
 
 def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
     """Return why the times of a pair do not compare: one side is a CUDA graph replayed by ncu, or stores nothing."""
-    base, new = ({is_replay(kernel) for kernel in side} for side in (pair.base, pair.new))
+    base = set(map(is_replay, pair.base))
+    new = set(map(is_replay, pair.new))
     if base and new and base != new:
         return TimeDoubt(kind="graph-replay")
     side = side_without_stores({change.name: change for change in work.counts})
-    return TimeDoubt(kind="stores", sides=(side,)) if side is not None else None
+    if side is None:
+        return None
+    return TimeDoubt(kind="stores", sides=(side,))
 
 
 def _kernel(kernel: SideKernel) -> ComparedKernel:
@@ -204,7 +224,7 @@ def _kernel(kernel: SideKernel) -> ComparedKernel:
 
 
 def _compared_side(side: Side) -> ComparedSide:
-    names = (device.name or device.spec or "" for run in side.runs for device in run.session.devices)
+    names = [device.name or device.spec for run in side.runs for device in run.session.devices]
     return ComparedSide(
         files=tuple(run.file for run in side.runs),
         gpus=tuple(dict.fromkeys(name for name in names if name)),
@@ -214,31 +234,32 @@ def _compared_side(side: Side) -> ComparedSide:
     )
 
 
-def facts_of(base: Side, new: Side, known: Known, pairs: Sequence[Pair]) -> Iterator[ComparisonFact]:
-    """Yield what else is to be known."""
-    sides = tuple(zip((base, new), SIDES, strict=True))
-    for side, name in sides:
-        if not side.kernels:
-            yield ComparisonFact(kind="no-kernels", side=name)
-    gone, came = (sum(pair.match == word for pair in pairs) for word in ("gone", "new"))
+def facts_of(base: Side, new: Side, fields: KeyFields, pairs: Sequence[Pair]) -> Iterator[ComparisonFact]:
+    """Yield facts about kernels that are missing, not matched or not in all runs."""
+    if not base.kernels:
+        yield ComparisonFact(kind="no-kernels", side="base")
+    if not new.kernels:
+        yield ComparisonFact(kind="no-kernels", side="new")
+    gone = sum(pair.match == "gone" for pair in pairs)
+    came = sum(pair.match == "new" for pair in pairs)
     yield from _not_profiled(new, "new", gone)
     yield from _not_profiled(base, "base", came)
-    if not known.ranges:
+    if not fields.ranges:
         has_ranges = any(kernel.representative.ranges for kernel in base.kernels)
         yield ComparisonFact(kind="no-ranges", side="new" if has_ranges else "base")
-    if not known.configurations:
+    if not fields.configurations:
         has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
         yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
-    for side, name in sides:
-        yield from _in_some_runs(side, name)
+    yield from _in_some_runs(base, "base")
+    yield from _in_some_runs(new, "new")
     if gone and came:
         yield ComparisonFact(kind="unmatched", numbers=(gone, came))
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:
-    """Yield that `absent` kernels may have run on a side all the same: every run of it was profiled in part."""
-    reasons = [reason for run in side.runs if (reason := _partial(run.session, name, absent)) is not None]
-    if absent and side.kernels and len(reasons) == len(side.runs):
+    """Yield that `absent` kernels may have run on a side: each of its runs was profiled in part."""
+    reasons = all_known(_partial(run.session, name, absent) for run in side.runs)
+    if absent and side.kernels and reasons:
         yield reasons[0]
 
 
@@ -251,8 +272,10 @@ def _partial(session: Session, side: SideName, absent: int) -> ComparisonFact | 
         if kept >= session.run.launches:
             return None
         return ComparisonFact(kind="launches-profiled", side=side, numbers=(absent, kept, session.run.launches))
-    option = next((option for source in session.sources if (option := _chosen_by(source))), None)
-    return ComparisonFact(kind="option", side=side, numbers=(absent,), texts=(option,)) if option else None
+    for option in map(_chosen_by, session.sources):
+        if option:
+            return ComparisonFact(kind="option", side=side, numbers=(absent,), texts=(option,))
+    return None
 
 
 def _chosen_by(source: Source) -> str:
@@ -272,7 +295,7 @@ def _chosen_by(source: Source) -> str:
 
 
 def _in_some_runs(side: Side, name: SideName) -> Iterator[ComparisonFact]:
-    """Yield how many kernels are not in all runs of a side, and that several ranks or GPUs count as runs."""
+    """Yield how many kernels are only in some runs, and that several ranks or GPUs count as runs."""
     whole = sum(bool(run.session.kernels) for run in side.runs)
     some = sum(len(kernel.runs) < whole for kernel in side.kernels)
     if some:

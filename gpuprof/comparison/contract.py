@@ -12,7 +12,16 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Struct
 
-from gpuprof.model.field_types import Fraction, Number, Positive, Seconds, Severity, Whole, Word, about
+from gpuprof.model.field_types import (
+    Fraction,
+    Number,
+    Positive,
+    Seconds,
+    Severity,
+    Whole,
+    Word,
+    about,
+)
 from gpuprof.model.recorded import Dim3
 
 ComparisonVersion = Literal[3]
@@ -44,7 +53,16 @@ WorkNoteKind = Literal[
     "other-counters", "caches",
 ]  # fmt: skip
 CheckReason = Literal[
-    "limit", "unknown", "conditions", "noise", "few-digits", "doubt", "stores", "no-kernel", "one-sided", "no-match"
+    "limit",
+    "unknown",
+    "conditions",
+    "noise",
+    "few-digits",
+    "doubt",
+    "stores",
+    "no-kernel",
+    "one-sided",
+    "no-match",
 ]
 FactKind = Literal[
     "copies", "no-kernels", "excluded", "launches-profiled", "option", "no-ranges", "no-configurations", "some-runs",
@@ -111,7 +129,8 @@ class TimeDoubt(Struct, frozen=True, kw_only=True):
     size: Annotated[float | None, about("how far apart drift or another DRAM clock alone can set the sides")] = None
     sides: Annotated[tuple[SideName, ...], about("the sides without durations, or without stores")] = ()
     clear_in: Annotated[
-        Literal["cycles", "seconds"] | None, about("the measure that has a verdict; the doubt is about the other one")
+        Literal["cycles", "seconds"] | None,
+        about("the measure that has a verdict; the doubt is about the other one"),
     ] = None
     clear_verdict: Annotated[TimeWord | None, about("that verdict")] = None
 
@@ -239,8 +258,14 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     id: Annotated[Whole, about("its place in this comparison, from 0: by effect on the total, largest first")]
     label: Annotated[str, about("short name, unique in the comparison")]
     match: Annotated[MatchKind, about("why these kernels are taken for each other")]
-    base: Annotated[tuple[ComparedKernel, ...], about("on the base side: one, none if it is new, several if fused")]
-    new: Annotated[tuple[ComparedKernel, ...], about("on the new side: one, none if it is gone, several if split")]
+    base: Annotated[
+        tuple[ComparedKernel, ...],
+        about("on the base side: one, none if it is new, several if fused"),
+    ]
+    new: Annotated[
+        tuple[ComparedKernel, ...],
+        about("on the new side: one, none if it is gone, several if split"),
+    ]
     time: Annotated[TimeChange, about("its time, and the verdict on it")]
     work: Annotated[WorkChange, about("its work, and the verdict on it")]
     causes: Annotated[tuple[ChangeCause, ...], about("why its time changed, the most important first")]
@@ -248,7 +273,8 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     findings: Annotated[tuple[FindingChange, ...], about("its findings that went, came and stayed")]
     effect_s: Annotated[float | None, about("what it adds to the GPU time of a run; negative: it saves")]
     effect: Annotated[
-        float | None, about("the same as a fraction of the base's GPU time; null: times are not comparable")
+        float | None,
+        about("the same as a fraction of the base's GPU time; null: times are not comparable"),
     ]
     sentence: Annotated[str, about("the verdict with its cause")] = ""
 

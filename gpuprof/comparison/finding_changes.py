@@ -1,11 +1,17 @@
-"""Findings that went, came and stayed, with the bound on the gain of a fix and the measured gain."""
+"""Findings that went, came and stayed, with the bound on the gain and the measured gain."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpuprof.comparison.contract import FindingChange, FindingWord, SourceLine, TimeChange, ValueChange
+from gpuprof.comparison.contract import (
+    FindingChange,
+    FindingWord,
+    SourceLine,
+    TimeChange,
+    ValueChange,
+)
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.diagnose.registry import rule_named
@@ -20,21 +26,25 @@ _BEYOND = 0.02
 def finding_changes(pair: Pair, time: TimeChange) -> tuple[FindingChange, ...]:
     """Return the findings that went, that came and that stayed, each by severity.
 
-    A finding of one side alone counts only if the counters that it is based on were collected on the other side, too.
+    A finding of one side alone counts only if the counters that it is based on were collected on
+    the other side, too.
     """
     if not pair.base or not pair.new:
         return ()
-    base, new = _by_rule(pair.base), _by_rule(pair.new)
-    had, has = _collected(pair.base), _collected(pair.new)
+    base = _by_rule(pair.base)
+    new = _by_rule(pair.new)
+    had = _collected(pair.base)
+    has = _collected(pair.new)
     changes: list[FindingChange] = []
     for rule in dict.fromkeys((*base, *new)):
-        before, after = base.get(rule, []), new.get(rule, [])
-        both = min(len(before), len(after))
+        before = base.get(rule, [])
+        after = new.get(rule, [])
+        common = min(len(before), len(after))
         changes += [_change("stayed", *both, time) for both in zip(before, after, strict=False)]
         if _could_be_found(rule, had, has):
-            changes += [_change("went", finding, None, time) for finding in before[both:]]
+            changes += [_change("went", finding, None, time) for finding in before[common:]]
         if _could_be_found(rule, has, had):
-            changes += [_change("came", None, finding, time) for finding in after[both:]]
+            changes += [_change("came", None, finding, time) for finding in after[common:]]
     return tuple(sorted(changes, key=lambda change: (_ORDER[change.word], SEVERITIES.index(change.severity))))
 
 
@@ -43,11 +53,11 @@ def beyond_bound(pair: Pair, time: TimeChange) -> ValueChange | None:
     went = [change for change in finding_changes(pair, time) if change.word == "went" and change.promised]
     if len(went) != 1 or went[0].gained is None or went[0].promised is None:
         return None
-    rule, promised, gained = went[0].rule, went[0].promised, went[0].gained
-    first = _by_rule(pair.base)[rule][0]
-    if first.gain_kind != "bound" or gained <= promised + _BEYOND:
+    (change,) = went
+    first = _by_rule(pair.base)[change.rule][0]
+    if first.gain_kind != "bound" or went[0].gained <= went[0].promised + _BEYOND:
         return None
-    return ValueChange(name=rule, unit="fraction", base=promised, new=gained)
+    return ValueChange(name=change.rule, unit="fraction", base=change.promised, new=change.gained)
 
 
 def _by_rule(kernels: Sequence[SideKernel]) -> dict[str, list[Finding]]:
@@ -60,49 +70,47 @@ def _by_rule(kernels: Sequence[SideKernel]) -> dict[str, list[Finding]]:
 
 def _collected(kernels: Sequence[SideKernel]) -> frozenset[str]:
     """Return the kinds of counters that all kernels of a side have."""
-    sides = [frozenset(_kinds(kernel.representative)) for kernel in kernels]
-    return frozenset.intersection(*sides)
+    return frozenset.intersection(*(frozenset(_kinds(kernel.representative)) for kernel in kernels))
 
 
 def _kinds(kernel: KernelProfile) -> Iterator[str]:
-    for name, present in (
-        ("throughput", kernel.throughput),
-        ("pipes", kernel.pipes),
-        ("counts", kernel.counts),
-        ("occupancy", kernel.occupancy.achieved is not None),
-        ("issue", kernel.scheduler is not None and kernel.scheduler.issue_active is not None),
-        ("operations", any(work.path in ("fp32", "fp64") and work.flop is not None for work in kernel.work)),
-        ("code", kernel.excerpts),
-    ):
-        if present:
-            yield name
-    for stall in kernel.stalls:
-        yield f"stalls.{stall.family}"
-    for traffic in kernel.traffic:
-        if traffic.basis == "counted":
-            yield f"traffic.{traffic.level}"
+    scheduler = kernel.scheduler
+    kinds = {
+        "throughput": kernel.throughput,
+        "pipes": kernel.pipes,
+        "counts": kernel.counts,
+        "occupancy": kernel.occupancy.achieved is not None,
+        "issue": scheduler is not None and scheduler.issue_active is not None,
+        "operations": any(work.path in ("fp32", "fp64") and work.flop is not None for work in kernel.work),
+        "code": kernel.excerpts,
+    }
+    yield from (kind for kind, present in kinds.items() if present)
+    yield from (f"stalls.{stall.family}" for stall in kernel.stalls)
+    yield from (f"traffic.{traffic.level}" for traffic in kernel.traffic if traffic.basis == "counted")
 
 
 def _could_be_found(rule: str, there: frozenset[str], here: frozenset[str]) -> bool:
-    """Return whether a rule that found something on one side had the counters for it on the other one, too."""
+    """Return whether a rule that found something had the counters for it on the other side, too."""
     known = rule_named(rule)
     return there <= here or (known is not None and known.by_times)
 
 
 def _change(word: FindingWord, base: Finding | None, new: Finding | None, time: TimeChange) -> FindingChange:
-    told = new or base
-    assert told is not None, "a change is of a finding"
-    judged = time.verdict in ("same", "faster", "slower") and time.ratio is not None
+    finding = new or base
+    assert finding is not None, "a change is of a finding"
+    gained = None
+    if word == "went" and time.verdict in ("same", "faster", "slower") and time.ratio is not None:
+        gained = 1.0 - time.ratio
     return FindingChange(
         word=word,
-        id=told.id,
-        rule=told.rule,
-        severity=told.severity,
+        id=finding.id,
+        rule=finding.rule,
+        severity=finding.severity,
         base=base.headline if base is not None else "",
         new=new.headline if new is not None else "",
         promised=base.gain_kernel if base is not None else None,
-        gained=1.0 - time.ratio if word == "went" and judged and time.ratio is not None else None,
-        location=source_line(told),
+        gained=gained,
+        location=source_line(finding),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from gpuprof.comparison.contract import KernelChange
+from gpuprof.comparison.contract import ComparedKernel, KernelChange
 from gpuprof.model.recorded import configuration_text
 
 _MOST = 40
@@ -13,43 +13,55 @@ _MOST = 40
 
 
 def unique_labels(changes: Sequence[KernelChange]) -> list[str]:
-    """Return a label for each change, in order; the first that differ of name, configuration and range, else a number.
+    """Return a label for each change, made unique by launch configuration, range, or a number.
 
-    Labels are those of the new side, of the base for what is gone; of a kernel with two names "base → new".
+    Labels are those of the new side, of the base for a kernel that is gone, "base → new" for one
+    with two names.
     """
     kernels = [(*change.new, *change.base)[0] for change in changes]
-    labels = list(map(_label, changes))
-    configurations = [configuration_text(kernel.grid, kernel.block) for kernel in kernels]
-    labels = _distinguished(labels, [f" {text}" if text else "" for text in configurations])
-    labels = _distinguished(labels, [f" @{kernel.ranges[-1][:_MOST]}" if kernel.ranges else "" for kernel in kernels])
-    return _numbered(labels)
+    labels = _distinguished(list(map(_label, changes)), list(map(_configuration, kernels)))
+    return _numbered(_distinguished(labels, list(map(_range, kernels))))
 
 
 def _label(change: KernelChange) -> str:
-    base, new = ([kernel.label for kernel in side] for side in (change.base, change.new))
-    if change.match in ("renamed", "named") and len(base) == len(new) == 1 and base != new:
-        return f"{base[0]} → {new[0]}"
-    return (*new, *base)[0]
+    if change.match in ("renamed", "named") and len(change.base) == len(change.new) == 1:
+        base = change.base[0].label
+        new = change.new[0].label
+        return new if base == new else f"{base} → {new}"
+    return (*change.new, *change.base)[0].label
+
+
+def _configuration(kernel: ComparedKernel) -> str:
+    text = configuration_text(kernel.grid, kernel.block)
+    return f" {text}" if text else ""
+
+
+def _range(kernel: ComparedKernel) -> str:
+    return f" @{kernel.ranges[-1][:_MOST]}" if kernel.ranges else ""
 
 
 def _distinguished(labels: Sequence[str], additions: Sequence[str]) -> list[str]:
-    """Return the labels; those that several kernels have with an addition for each, if the additions differ."""
+    """Add to labels that several kernels have an addition for each, if the additions differ."""
     known: defaultdict[str, set[str]] = defaultdict(set)
-    for label, addition in zip(labels, additions, strict=True):
+    pairs = list(zip(labels, additions, strict=True))
+    for label, addition in pairs:
         known[label].add(addition)
-    return [
-        label + addition if len(known[label]) > 1 else label for label, addition in zip(labels, additions, strict=True)
-    ]
+    distinguished = []
+    for label, addition in pairs:
+        is_unique = len(known[label]) == 1
+        distinguished.append(label if is_unique else label + addition)
+    return distinguished
 
 
 def _numbered(labels: Sequence[str]) -> list[str]:
-    taken, counts, unique = set(labels), Counter[str](), []
+    taken = set(labels)
+    counts = Counter[str]()
+    unique = []
     for label in labels:
         counts[label] += 1
-        number, candidate = counts[label], label
-        while number > 1 and (candidate := f"{label}#{number}") in taken:
-            number += 1
-        counts[label] = number
+        candidate = label
+        while counts[label] > 1 and (candidate := f"{label}#{counts[label]}") in taken:
+            counts[label] += 1
         taken.add(candidate)
         unique.append(candidate)
     return unique

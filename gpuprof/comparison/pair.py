@@ -1,4 +1,4 @@
-"""Kernels of the two sides that belong together, and how users say it themselves."""
+"""Kernels of the two sides that belong together, and how users name such pairs themselves."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.sides import SideKernel
-from gpuprof.comparison.values import Values
+from gpuprof.comparison.values import Values, all_known
+from gpuprof.model.session import KernelProfile
 
 
 class NamedMatch(NamedTuple):
-    """What --match OLD=NEW says: expressions that name kernels of the base and of the new side."""
+    """A --match OLD=NEW: expressions that name kernels of the base and of the new side."""
 
     base: str
     new: str
@@ -31,21 +32,32 @@ class Pair(Struct, frozen=True):
         return len(self.base) == 1 and len(self.new) == 1
 
     @property
+    def representatives(self) -> tuple[KernelProfile, KernelProfile]:
+        """Return the representative launch of the first kernel of each side."""
+        return self.base[0].representative, self.new[0].representative
+
+    @property
     def launches(self) -> Values:
         """Return the launches of a run, of all its kernels."""
-        return Values(*(sum(kernel.launches for kernel in kernels) for kernels in (self.base, self.new)))
+        return Values(
+            sum(kernel.launches for kernel in self.base),
+            sum(kernel.launches for kernel in self.new),
+        )
 
     @property
     def totals_s(self) -> Values | None:
-        """Return the time of all launches of a run; None if that of one of its kernels is not known."""
-        sides = [[kernel.total_s for kernel in kernels] for kernels in (self.base, self.new)]
-        if any(total is None for side in sides for total in side):
+        """Return the time of all launches of a run; None if a kernel has none."""
+        base = all_known(kernel.total_s for kernel in self.base)
+        new = all_known(kernel.total_s for kernel in self.new)
+        if base is None or new is None:
             return None
-        return Values(*(sum(total for total in side if total is not None) for side in sides))
+        return Values(sum(base), sum(new))
 
 
 def match_of(base: int, new: int, one_to_one: MatchKind) -> MatchKind:
-    """Return what numbers of kernels that belong together say: several on one side were split or fused."""
+    """Return the kind of match by the number of kernels on each side: several on one side were split or fused."""
     if base == 1 and new > 1:
         return "split"
-    return "fused" if base > 1 and new == 1 else one_to_one
+    if base > 1 and new == 1:
+        return "fused"
+    return one_to_one

@@ -1,4 +1,4 @@
-"""The part of a comparison that is asked for by --kernel and --exclude; its totals stay those of all kernels."""
+"""Choose kernels of a comparison by --kernel and --exclude; its totals are those of all kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ComparisonFact, KernelChange
+from gpuprof.comparison.pair import Pair
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 
@@ -15,7 +16,7 @@ _MOST_NAMED = 5
 
 
 def narrowed(compared: Compared, kernels: Sequence[str] = (), exclude: Sequence[str] = ()) -> Compared:
-    """Return the comparison of the kernels that are asked for, on either side; numbers are those of the comparison.
+    """Return the comparison of the chosen kernels, which keep their numbers.
 
     Raises UsageError for an invalid pattern, and if no kernel is left.
     """
@@ -24,15 +25,22 @@ def narrowed(compared: Compared, kernels: Sequence[str] = (), exclude: Sequence[
     if kernels and not named:
         raise nothing_fits(changes, f"--kernel {' '.join(map(repr, kernels)):.80}")
     excluded = _fitting(changes, exclude, "--exclude")
-    left = tuple(change for change in changes if (change.id in named or not kernels) and change.id not in excluded)
+    left: list[KernelChange] = []
+    pairs: list[Pair] = []
+    for change, pair in zip(changes, compared.pairs, strict=True):
+        if (change.id in named or not kernels) and change.id not in excluded:
+            left.append(change)
+            pairs.append(pair)
     if len(left) == len(changes):
         return compared
     if not left:
-        raise UsageError("every kernel is excluded", f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}")
-    pairs = dict(zip((change.id for change in changes), compared.pairs, strict=True))
+        raise UsageError(
+            "every kernel is excluded",
+            f"drop one of {', '.join(f'{text!r:.80}' for text in exclude)}",
+        )
     facts = (*compared.comparison.facts, _left_out(changes, left, kernels, exclude))
-    comparison = replace(compared.comparison, kernels=left, facts=facts)
-    return replace(compared, comparison=comparison, pairs=tuple(pairs[change.id] for change in left))
+    comparison = replace(compared.comparison, kernels=tuple(left), facts=facts)
+    return replace(compared, comparison=comparison, pairs=tuple(pairs))
 
 
 def _fitting(changes: Sequence[KernelChange], texts: Sequence[str], option: str) -> set[int]:
@@ -43,16 +51,15 @@ def _fitting(changes: Sequence[KernelChange], texts: Sequence[str], option: str)
 
 def unused(compared: Compared, texts: Sequence[str], option: str) -> tuple[str, ...]:
     """Return the patterns behind an option that name no kernel of either side."""
-    return tuple(
-        kernel_pattern(text, option).text for text in texts if not _fitting(compared.comparison.kernels, [text], option)
-    )
+    changes = compared.comparison.kernels
+    return tuple(kernel_pattern(text, option).text for text in texts if not _fitting(changes, [text], option))
 
 
 def fits(pattern: KernelPattern, change: KernelChange) -> bool:
     """Return whether a pattern names a kernel of either side, or a change by its number."""
-    return pattern.fits(change.label, change.label, change.id) or any(
-        pattern.fits(label, demangled) for label, demangled in names_of(change)
-    )
+    if pattern.fits(change.label, change.label, change.id):
+        return True
+    return any(pattern.fits(label, demangled) for label, demangled in names_of(change))
 
 
 def names_of(change: KernelChange) -> list[tuple[str, str]]:
@@ -61,28 +68,28 @@ def names_of(change: KernelChange) -> list[tuple[str, str]]:
 
 
 def nothing_fits(changes: Sequence[KernelChange], option: str) -> UsageError:
-    """Return what to say of a pattern that names no kernel."""
+    """Return the error for a pattern that names no kernel."""
     names = [f"#{change.id} {change.label}" for change in changes[:_MOST_NAMED]]
     more = f" and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
     return UsageError(f"{option} matches no kernel", f"there are: {'; '.join(names)}{more}" if names else None)
 
 
 def _left_out(
-    changes: Sequence[KernelChange], left: Sequence[KernelChange], kernels: Sequence[str], exclude: Sequence[str]
+    changes: Sequence[KernelChange],
+    left: Sequence[KernelChange],
+    kernels: Sequence[str],
+    exclude: Sequence[str],
 ) -> ComparisonFact:
-    """Return how many of all kernels are left out, with their share of the time if known, and by which options."""
+    """Return how many kernels are left out, their share of the time if known, and the options."""
     options = [f"--kernel {text}" for text in kernels]
     options += [f"--exclude {text}" for text in exclude]
-    kept = {change.id for change in left}
-    times = [_time(change) for change in changes]
-    gone = [time for change, time in zip(changes, times, strict=True) if change.id not in kept]
-    numbers: list[float] = [len(gone), len(changes)]
-    whole = sum(time for time in times if time is not None)
+    numbers: list[float] = [len(changes) - len(left), len(changes)]
+    whole = sum(map(_time_s, changes))
     if whole:
-        numbers.append(sum(time for time in gone if time is not None) / whole)
+        kept = {change.id for change in left}
+        numbers.append(sum(_time_s(change) for change in changes if change.id not in kept) / whole)
     return ComparisonFact(kind="left-out", numbers=tuple(numbers), texts=tuple(options))
 
 
-def _time(change: KernelChange) -> float | None:
-    known = [kernel.time_total_s for kernel in change.base or change.new if kernel.time_total_s is not None]
-    return sum(known) if known else None
+def _time_s(change: KernelChange) -> float:
+    return sum(kernel.time_total_s or 0.0 for kernel in change.base or change.new)

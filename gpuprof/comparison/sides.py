@@ -1,10 +1,11 @@
-"""One side of a comparison: its runs, and its kernels over all of them, each with a representative launch."""
+"""One side of a comparison: its runs, and its kernels, each with a representative launch."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, isfinite
+from operator import mul
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Run(Struct, frozen=True):
 
 
 class KernelKey(Struct, frozen=True):
-    """What a kernel is known by on both sides: name in any demangler's spelling, ranges, launch configuration."""
+    """The identity of a kernel on both sides: name in any demangler's spelling, ranges, launch configuration."""
 
     name: str
     ranges: tuple[str, ...]
@@ -35,15 +36,16 @@ class KernelKey(Struct, frozen=True):
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Return what sorts kernels the same way whatever the order of their launches."""
+        """Return a sort key that does not depend on the order of launches."""
         return self.name, self.ranges, self.grid or (), self.block or ()
 
 
 class RunTimes(Struct, frozen=True):
-    """The launches of a kernel in one run. `cycles` are SM cycles of the same launches; empty if not all are known.
+    """The launches of a kernel in one run.
 
-    Each rank and each GPU of a session counts as a run. `launches` are all of them, with a duration or without;
-    `total_s` is the time of those that have one.
+    `cycles` are SM cycles of the launches with a duration; empty if not all are known. Each rank
+    and each GPU of a session counts as a run. `launches` counts those without a duration, too;
+    `total_s` is the time of the others.
     """
 
     run: int
@@ -54,10 +56,12 @@ class RunTimes(Struct, frozen=True):
 
 
 class SideKernel(Struct, frozen=True):
-    """A kernel of one side. `representative` is its profile of median duration, in the run `run`; `profiles` are all.
+    """A kernel of one side.
 
-    `counts` have the value of the representative, and the least and most of all launches in all runs. `launches` and
-    `total_s` are those of a run, all its ranks and GPUs together, on average over the `runs` that have the kernel.
+    `representative` is the one of its `profiles` with median duration, in the run `run`. `counts`
+    have the value of the representative, and the least and most of all launches in all runs.
+    `launches` and `total_s` are those of a run, all its ranks and GPUs together, on average over
+    the `runs` that have the kernel.
     """
 
     key: KernelKey
@@ -79,49 +83,54 @@ class Side(Struct, frozen=True):
 
     @property
     def total_s(self) -> float | None:
-        """Return the GPU time of a run, on average; what was excluded or not profiled counts."""
-        known = [time for run in self.runs if (time := run_time_s(run.session)) is not None]
+        """Return the GPU time of a run, on average; excluded and unprofiled kernels count."""
+        times = [run_time_s(run.session) for run in self.runs]
+        known = [time for time in times if time is not None]
         return fmean(known) if known else None
 
 
 def sums_alike(base: Side, new: Side) -> bool:
-    """Return whether both sides have times of one kind: of whole graphs that ncu replayed, or of kernels."""
-    sides = ([kernel for kernel in side.kernels if kernel.total_s is not None] for side in (base, new))
-    of_replays = [{is_replay(kernel) for kernel in timed} for timed in sides]
-    return not all(of_replays) or of_replays[0] == of_replays[1]
+    """Return whether both sides have times of one kind: of replayed whole graphs, or of kernels."""
+    base_kinds = _kinds_of_times(base)
+    new_kinds = _kinds_of_times(new)
+    return not base_kinds or not new_kinds or base_kinds == new_kinds
+
+
+def _kinds_of_times(side: Side) -> set[bool]:
+    """Return the values of `is_replay` of the kernels with a time."""
+    return {is_replay(kernel) for kernel in side.kernels if kernel.total_s is not None}
 
 
 def has_replays_alone(side: Side) -> bool:
-    """Return whether all times of a side are of replays of whole graphs under ncu: they add up to no GPU time."""
-    return {is_replay(kernel) for kernel in side.kernels if kernel.total_s is not None} == {True}
+    """Return whether all times are of replays of whole graphs: they add up to no GPU time."""
+    return _kinds_of_times(side) == {True}
 
 
 def is_replay(kernel: SideKernel) -> bool:
-    """Return whether a kernel is a whole CUDA graph, and its time that of replaying it under ncu."""
+    """Return whether a kernel is a whole CUDA graph that was timed by replaying it under ncu."""
     return kernel.representative.duration_source == GRAPH_REPLAY
 
 
 def are_identical(base: Sequence[Run], new: Sequence[Run]) -> bool:
-    """Return whether both sides are the same recordings: files of the same bytes, in which the same was read."""
-    if not base or len(base) != len(new):
-        return False
-    return all(
-        _hashes(ours) == _hashes(theirs) and _read(ours) == _read(theirs)
-        for ours, theirs in zip(base, new, strict=True)
-    )
+    """Return whether both sides are the same recordings: equal files with equal kernels."""
+    return bool(base) and len(base) == len(new) and all(map(_is_copy, base, new))
+
+
+def _is_copy(run: Run, other: Run) -> bool:
+    return _hashes(run) == _hashes(other) and _kernels(run) == _kernels(other)
 
 
 def without_copies(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Return the runs without those that are copies of another one: a copy does not show noise."""
+    """Return the runs without copies of another one: a copy does not show noise."""
     kept: list[Run] = []
     for run in runs:
-        if not any(are_identical([run], [other]) for other in kept):
+        if not any(_is_copy(run, other) for other in kept):
             kept.append(run)
     return tuple(kept)
 
 
-def _read(run: Run) -> Counter[KernelProfile]:
-    """Return what was read of a run: its kernels in any order and under any number, for a session has its own."""
+def _kernels(run: Run) -> Counter[KernelProfile]:
+    """Return the kernels of a run, in any order and without the numbers that a session gives."""
     return Counter(replace(kernel, id=0) for kernel in run.session.kernels)
 
 
@@ -129,37 +138,38 @@ def _hashes(run: Run) -> list[str]:
     return [source.sha256 for source in run.session.sources]
 
 
-class Known(NamedTuple):
-    """What both sides recorded of the launches, so that it distinguishes kernels."""
+class KeyFields(NamedTuple):
+    """The fields of launches that distinguish kernels: both sides recorded them."""
 
     ranges: bool = True
     configurations: bool = True
 
 
-ALL_KNOWN = Known()
+ALL_FIELDS = KeyFields()
 
 
-def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, Known]:
-    """Return both sides. Ranges or launch configurations that only one of them recorded distinguish no kernels."""
-    ours, theirs = ([kernel for run in runs for kernel in run.session.kernels] for runs in (base, new))
-    known = Known(
-        ranges=_agree(ours, theirs, lambda kernel: bool(kernel.ranges)),
-        configurations=_agree(ours, theirs, lambda kernel: kernel.grid is not None or kernel.block is not None),
+def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, KeyFields]:
+    """Return both sides. Fields that only one of them recorded distinguish no kernels."""
+    fields = KeyFields(
+        ranges=_agree(base, new, lambda kernel: bool(kernel.ranges)),
+        configurations=_agree(base, new, lambda kernel: kernel.grid is not None or kernel.block is not None),
     )
-    return side_of(base, known), side_of(new, known), known
+    return side_of(base, fields), side_of(new, fields), fields
 
 
-def _agree(base: Sequence[KernelProfile], new: Sequence[KernelProfile], has: Callable[[KernelProfile], bool]) -> bool:
-    """Return whether both sides recorded something or neither did; a side without kernels agrees."""
-    return not base or not new or any(map(has, base)) == any(map(has, new))
+def _agree(base: Sequence[Run], new: Sequence[Run], has: Callable[[KernelProfile], bool]) -> bool:
+    """Return whether both sides or neither recorded something; a side without kernels agrees."""
+    had = {has(kernel) for run in base for kernel in run.session.kernels}
+    have = {has(kernel) for run in new for kernel in run.session.kernels}
+    return not had or not have or (True in had) == (True in have)
 
 
-def side_of(runs: Sequence[Run], known: Known = ALL_KNOWN) -> Side:
+def side_of(runs: Sequence[Run], fields: KeyFields = ALL_FIELDS) -> Side:
     """Return a side from its runs; equal launches of a run are one kernel."""
     groups: defaultdict[KernelKey, list[tuple[int, KernelProfile]]] = defaultdict(list)
     for number, run in enumerate(runs):
         for kernel in run.session.kernels:
-            groups[_key(kernel, known)].append((number, kernel))
+            groups[_key(kernel, fields)].append((number, kernel))
     lanes = _lanes(runs)
     kernels = [_side_kernel(key, members, lanes) for key, members in groups.items()]
     kernels.sort(key=lambda kernel: -(kernel.total_s or 0.0))
@@ -167,22 +177,27 @@ def side_of(runs: Sequence[Run], known: Known = ALL_KNOWN) -> Side:
 
 
 def run_time_s(session: Session) -> float | None:
-    """Return the GPU time of a session's run, with what it keeps only the total of; None if none is known."""
+    """Return the GPU time of a run, with that of excluded kernels; None if none is known."""
     if session.run is not None:
         return session.run.time_s
-    known = [kernel.time_total_s for kernel in session.kernels if _is_time(kernel.time_total_s)]
     excluded_s = session.excluded.time_s if session.excluded is not None else None
-    if not known:
-        return excluded_s
-    return sum(time for time in known if time is not None) + (excluded_s or 0.0)
+    times = _times_s(session.kernels)
+    return sum(times) + (excluded_s or 0.0) if times else excluded_s
 
 
-def _key(kernel: KernelProfile, known: Known) -> KernelKey:
+def _times_s(kernels: Iterable[KernelProfile]) -> list[float]:
+    """Return the times of all launches of the kernels that have one."""
+    return [
+        kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None and _is_time(kernel.time_total_s)
+    ]
+
+
+def _key(kernel: KernelProfile, fields: KeyFields) -> KernelKey:
     return KernelKey(
         name=kernel_key(kernel.demangled),
-        ranges=kernel.ranges if known.ranges else (),
-        grid=kernel.grid if known.configurations else None,
-        block=kernel.block if known.configurations else None,
+        ranges=kernel.ranges if fields.ranges else (),
+        grid=kernel.grid if fields.configurations else None,
+        block=kernel.block if fields.configurations else None,
     )
 
 
@@ -191,7 +206,7 @@ _Lane = tuple[int, "int | None", int]
 
 
 def _lanes(runs: Sequence[Run]) -> dict[_Lane, int]:
-    """Return the numbers of what counts as a run: each rank and each GPU of each of them."""
+    """Number each rank and each GPU of each run: each of them counts as a run."""
     lanes = {(number, kernel.rank, kernel.device) for number, run in enumerate(runs) for kernel in run.session.kernels}
     ordered = sorted(lanes, key=lambda lane: (lane[0], -1 if lane[1] is None else lane[1], lane[2]))
     return {lane: number for number, lane in enumerate(ordered)}
@@ -221,15 +236,15 @@ def _side_kernel(
 
 def _total_s(members: Sequence[tuple[int, KernelProfile]]) -> float | None:
     """Return the time of a run, on average over the runs that have it."""
-    known: defaultdict[int, float] = defaultdict(float)
+    totals: defaultdict[int, float] = defaultdict(float)
     for number, kernel in members:
-        if kernel.time_total_s is not None and _is_time(kernel.time_total_s):
-            known[number] += kernel.time_total_s
-    return fmean(known.values()) if known else None
+        for time_s in _times_s([kernel]):
+            totals[number] += time_s
+    return fmean(totals.values()) if totals else None
 
 
 def _is_time(value: float | None) -> bool:
-    """Return whether a duration is one: not missing, infinite or less than nothing."""
+    """Return whether a duration is valid: not missing, infinite or negative."""
     return value is not None and 0 <= value < inf
 
 
@@ -244,10 +259,10 @@ def _representative(members: Sequence[tuple[int, KernelProfile]]) -> tuple[int, 
 
 
 def _known_of(kernel: KernelProfile) -> tuple[object, ...]:
-    """Return what sorts profiles of the same time by what is known of them, most first, in any order."""
+    """Return a sort key for profiles of the same time: those with most counts and amounts first."""
     amounts = [*(work.flop for work in kernel.work), *(traffic.bytes for traffic in kernel.traffic)]
-    known = [amount for amount in amounts if amount is not None]
-    return -len(kernel.counts), -len(known), sorted(known), sorted(count.value for count in kernel.counts)
+    known = sorted(amount for amount in amounts if amount is not None)
+    return -len(kernel.counts), -len(known), known, sorted(count.value for count in kernel.counts)
 
 
 def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
@@ -257,8 +272,8 @@ def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
         own, clocks = _launches(kernel)
         durations += own
         if clocks:
-            cycles += [duration * clock for duration, clock in zip(own, clocks, strict=True)]
-    totals = [kernel.time_total_s or 0.0 for kernel in kernels if _is_time(kernel.time_total_s)]
+            cycles += map(mul, own, clocks)
+    totals = _times_s(kernels)
     return RunTimes(
         run=run,
         durations_s=tuple(durations),
@@ -268,19 +283,23 @@ def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
     )
 
 
-def _launches(kernel: KernelProfile) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return durations and SM clocks of the launches of a kernel's group, or of its single launch."""
+def _launches(kernel: KernelProfile) -> tuple[list[float], list[float]]:
+    """Return durations and SM clocks of the launches of a kernel."""
     times = kernel.launch_times
-    if times is None:
-        if kernel.duration_s is None or not _is_time(kernel.duration_s):
-            return (), ()
+    if times is not None:
+        durations = times.durations_s
+        clocks = times.sm_clocks_hz
+    elif kernel.duration_s is not None:
+        durations = (kernel.duration_s,)
         # Of a kernel that was timed by a survey, the clock is that of another run, under the profiler.
-        clock = kernel.sm_clock_hz if kernel.duration_source in BY_NCU else None
-        return (kernel.duration_s,), (clock,) if clock is not None and 0 < clock < inf else ()
-    durations, clocks = times.durations_s, times.sm_clocks_hz
+        has_clock = kernel.sm_clock_hz is not None and kernel.duration_source in BY_NCU
+        clocks = (kernel.sm_clock_hz or 0.0,) if has_clock else ()
+    else:
+        return [], []
     kept = [place for place, duration in enumerate(durations) if _is_time(duration)]
-    all_clocks = len(clocks) == len(durations) and all(_is_time(clock) and clock for clock in clocks)
-    return tuple(durations[place] for place in kept), tuple(clocks[place] for place in kept) if all_clocks else ()
+    if len(clocks) != len(durations) or not all(0 < clock < inf for clock in clocks):
+        return [durations[place] for place in kept], []
+    return [durations[place] for place in kept], [clocks[place] for place in kept]
 
 
 def _finite(kernel: KernelProfile) -> list[LaunchCount]:

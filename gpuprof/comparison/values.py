@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
 
 from gpuprof.comparison.contract import CountChange, ValueChange
+
+_Value = TypeVar("_Value")
 
 _MOST_LOG = 3.0
 """Twentyfold, as a logarithm: a larger change says no more about the time."""
@@ -21,7 +24,7 @@ class Values(NamedTuple):
 
     @property
     def log_ratio(self) -> float:
-        """Return ln(new ÷ base), limited to ±3; a quantity that was or became zero has the limit."""
+        """Return ln(new ÷ base), limited to ±3, the value for a quantity that was or became zero."""
         if self.base == self.new:
             return 0.0
         if self.base <= 0 or self.new <= 0:
@@ -38,6 +41,16 @@ def values_of(base: float | None, new: float | None) -> Values | None:
     if base is None or new is None or not (abs(base) <= _MOST and abs(new) <= _MOST):
         return None
     return Values(base, new)
+
+
+def all_known(values: Iterable[_Value | None]) -> list[_Value] | None:
+    """Return the values; None if one is missing."""
+    every = []
+    for value in values:
+        if value is None:
+            return None
+        every.append(value)
+    return every
 
 
 def known(change: CountChange | None) -> Values | None:

@@ -1,1 +1,1 @@
-"""Why a kernel's time changed: reasons, each with what it makes of the time, and the ranking of them."""
+"""Why a kernel's time changed: reasons, each with its effect on the time, and their ranking."""

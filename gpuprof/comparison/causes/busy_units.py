@@ -1,4 +1,4 @@
-"""Reasons that follow from the time of units and of warps: how long a unit was busy, how long a warp takes."""
+"""Reasons from the busy time of units, and from the time of a warp per instruction."""
 
 from __future__ import annotations
 
@@ -7,110 +7,122 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.causes.time_model import BOUND, Counts, Parts, Reason, busiest
+from gpuprof.comparison.causes.time_model import BOUND, Counts, Reason, TimeFactors, busiest
 from gpuprof.comparison.contract import ValueChange
 from gpuprof.comparison.values import Values, known, values_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED
 
 _SAME = 0.05
-"""A unit whose busy time differs by less does the same: fractions of short kernels scatter by so much."""
+"""A unit whose busy time differs by less does the same: busy fractions of short kernels scatter that much."""
 _ISSUES_MOVED = 0.01
 """Instructions that follow from the issue rate move if they differ by more."""
 _COMPARABLE = 0.5
-"""Work of a unit that grows by so much of the logarithm of the time's growth, or more, grows with the time."""
-_COUNTS = {"dram": ("dram-bytes",), "l2": ("l2-bytes", "l2-sectors"), "l1": ("l1-bytes", "global-load-sectors")}
-"""What counts the work of a memory level; instructions count that of all others."""
+"""Work of a unit grows with the time if it grows by this share of the logarithm of the time's growth, or more."""
+_COUNTS = {
+    "dram": ("dram-bytes",),
+    "l2": ("l2-bytes", "l2-sectors"),
+    "l1": ("l1-bytes", "global-load-sectors"),
+}
+"""Counts of the work of a memory level; instructions count that of all other units."""
 _CYCLES = "cycles-per-instruction"
 _STALL_SHARE = 0.4
-"""A stall reason is named alone if it makes up so much of what a warp takes more or less per instruction."""
+"""Share of a warp's change of cycles per instruction from which a stall reason is named alone."""
 
 
-def unit_reasons(base: KernelProfile, new: KernelProfile, parts: Parts, counts: Counts) -> Iterator[Reason]:
-    """Yield the work of the busiest unit, unless it was counted, and the time of a warp per instruction."""
-    if parts.bound:
-        yield from _busy_time(parts)
-        yield from _passes(parts)
+def unit_reasons(base: KernelProfile, new: KernelProfile, factors: TimeFactors, counts: Counts) -> Iterator[Reason]:
+    """Yield the work of the busiest unit, unless counted, and the time of a warp per instruction."""
+    if factors.bound:
+        yield from _busy_time(factors)
+        yield from _passes(factors)
     else:
         if "instructions" not in counts:
-            yield from _issued(parts)
-        yield from _work_below_bound(base, new, parts, counts)
-    yield from _waiting(base, new, parts)
+            yield from _issued(factors)
+        yield from _work_below_bound(base, new, factors, counts)
+    yield from _waiting(base, new, factors)
 
 
-def _busy_time(parts: Parts) -> Iterator[Reason]:
+def _busy_time(factors: TimeFactors) -> Iterator[Reason]:
     """Yield how long the unit that binds the slower side was busy, before and after."""
-    times, fractions, busy = parts.busy_times(parts.unit), parts.busy_fractions(parts.unit), parts.busy
-    if times is None or fractions is None or busy is None or abs(busy) < _ISSUES_MOVED:
+    unit = factors.unit
+    times = factors.busy_times(unit)
+    fractions = factors.busy_fractions(unit)
+    busy = factors.busy
+    if unit is None or times is None or fractions is None or busy is None or abs(busy) < _ISSUES_MOVED:
         return
-    values = _busy_values(parts.unit, times, fractions)
-    after = parts.sides[1]
+    values = _busy_values(unit, times, fractions)
+    after = factors.sides[1]
     binds = busiest(after)
-    if parts.total < 0 and binds is not None and after[binds] > max(BOUND, fractions.new + _SAME):
+    if factors.total < 0 and binds is not None and after[binds] > max(BOUND, fractions.new + _SAME):
         values += (ValueChange(name=binds, unit="fraction", new=after[binds]),)
     yield Reason("unit-time", values, busy if times.log_ratio * busy > 0 else 0.0, first=True)
 
 
-def _work_below_bound(base: KernelProfile, new: KernelProfile, parts: Parts, counts: Counts) -> Iterator[Reason]:
-    """Yield what the busiest unit of the slower side had to do, if it does not bind and its work was not counted.
+def _work_below_bound(
+    base: KernelProfile, new: KernelProfile, factors: TimeFactors, counts: Counts
+) -> Iterator[Reason]:
+    """Yield the work of the slower side's busiest unit, unless it binds or its work was counted.
 
-    Cycles in which it is busy are that work, whatever its clock; those of DRAM are bytes. Of another unit the
-    instructions are that work, if they are known, and what a warp takes for each.
+    Its busy cycles are that work, whatever its clock; those of DRAM are bytes. The work of a unit
+    other than DRAM is the instructions, if they are known, and the cycles of a warp for each.
     """
-    unit = parts.unit
-    times, fractions = parts.busy_times(unit), parts.busy_fractions(unit)
+    unit = factors.unit
+    times = factors.busy_times(unit)
+    fractions = factors.busy_fractions(unit)
     if unit is None or times is None or fractions is None:
         return
-    told = any(known(counts.get(name)) is not None for name in _COUNTS.get(unit, ("instructions",)))
-    if told or (unit != "dram" and parts.instructions is not None):
+    if any(known(counts.get(name)) is not None for name in _COUNTS.get(unit, ("instructions",))):
         return
-    clocks = values_of(base.dram_clock_hz, new.dram_clock_hz) if unit == "dram" else None
-    work, weight = times.log_ratio, parts.weight(unit)
-    if clocks is not None:
-        work += clocks.log_ratio
-    elif unit != "dram":
-        work -= parts.clock
-    grows_along = work * parts.total > 0 and abs(work) >= max(_SAME, _COMPARABLE * abs(parts.total))
-    if not grows_along or weight < _COMPARABLE:
-        return
+    work = times.log_ratio
     values = _busy_values(unit, times, fractions)
-    if clocks is not None:
-        values += (ValueChange(name="dram-bytes", unit="B", ratio=math.exp(work)),)
-    yield Reason("unit-time", values, weight * work, "inferred", first=True)
+    if unit != "dram":
+        if factors.instructions is not None:
+            return
+        work -= factors.clock
+    else:
+        clocks = values_of(base.dram_clock_hz, new.dram_clock_hz)
+        if clocks is not None:
+            work += clocks.log_ratio
+            values += (ValueChange(name="dram-bytes", unit="B", ratio=math.exp(work)),)
+    weight = factors.weight(unit)
+    grows_along = work * factors.total > 0 and abs(work) >= max(_SAME, _COMPARABLE * abs(factors.total))
+    if grows_along and weight >= _COMPARABLE:
+        yield Reason("unit-time", values, weight * work, "inferred", first=True)
 
 
-def _busy_values(unit: str | None, times: Values, fractions: Values) -> tuple[ValueChange, ...]:
-    return times.named(unit or "", "s"), fractions.named(unit or "", "fraction")
+def _busy_values(unit: str, times: Values, fractions: Values) -> tuple[ValueChange, ...]:
+    return times.named(unit, "s"), fractions.named(unit, "fraction")
 
 
-def _passes(parts: Parts) -> Iterator[Reason]:
-    """Yield that L1 takes more or fewer passes for the same loads and stores, as the pipe before it shows."""
-    requests, passes = parts.busy_times("lsu"), parts.busy_times("l1")
-    if parts.unit != "l1" or requests is None or passes is None:
+def _passes(factors: TimeFactors) -> Iterator[Reason]:
+    """Yield that L1 takes more or fewer passes for the same loads and stores."""
+    requests = factors.busy_times("lsu")
+    passes = factors.busy_times("l1")
+    if factors.unit != "l1" or requests is None or passes is None:
         return
     if abs(requests.log_ratio) <= _SAME <= abs(passes.log_ratio):
         values = passes.named("l1", "s"), requests.named("lsu", "s")
         yield Reason("coalescing", values, passes.log_ratio, "inferred", kind="passes")
 
 
-def _issued(parts: Parts) -> Iterator[Reason]:
+def _issued(factors: TimeFactors) -> Iterator[Reason]:
     """Yield the change of the instructions that the issue rate implies."""
-    if parts.instructions is None or abs(parts.instructions) < _ISSUES_MOVED:
+    if factors.instructions is None or abs(factors.instructions) < _ISSUES_MOVED:
         return
-    issued = ValueChange(name="issued-instructions", ratio=math.exp(parts.instructions))
-    yield Reason("instructions", (issued,), parts.instructions, "inferred")
+    issued = ValueChange(name="issued-instructions", ratio=math.exp(factors.instructions))
+    yield Reason("instructions", (issued,), factors.instructions, "inferred")
 
 
-def _waiting(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[Reason]:
-    """Yield what a warp takes per instruction, by the stall reason that moved most, if one did."""
-    latency = parts.latency
+def _waiting(base: KernelProfile, new: KernelProfile, factors: TimeFactors) -> Iterator[Reason]:
+    """Yield the cycles of a warp per instruction, by the stall reason that moved most."""
+    latency = factors.latency
     if latency is None or abs(latency) < _SAME:
         return
     effect = latency
-    if parts.bound:
-        if parts.fill is None or latency * parts.fill <= 0:
+    if factors.bound:
+        if factors.fill is None or latency * factors.fill <= 0:
             return
-        effect = math.copysign(min(abs(latency), abs(parts.fill)), latency)
+        effect = math.copysign(min(abs(latency), abs(factors.fill)), latency)
     stall = _stall(base, new)
     if stall is not None:
         yield Reason("stalls", stall, effect, "inferred")
@@ -123,33 +135,34 @@ def _waiting(base: KernelProfile, new: KernelProfile, parts: Parts) -> Iterator[
 
 
 def _stall(base: KernelProfile, new: KernelProfile) -> tuple[ValueChange, ...] | None:
-    """Return the stall reason that most of the change of a warp's cycles per instruction is, and all of these."""
-    before, after = _stalls(base), _stalls(new)
+    """Return the stall reason that makes up most of the change of a warp's cycles per instruction, and their sum."""
+    before = _stalls(base)
+    after = _stalls(new)
     if not before or not after:
         return None
     cycles = Values(sum(before.values()), sum(after.values()))
     whole = cycles.new - cycles.base
-    moves = {
-        reason: Values(before.get(reason, 0.0), after.get(reason, 0.0))
-        for reason in dict.fromkeys((*before, *after))
-        if reason not in NOT_STALLED
-    }
-    most = max(moves, key=lambda reason: (moves[reason].new - moves[reason].base) * whole, default=None)
-    if most is None:
+    moves: dict[str, float] = {}
+    for reason in (*before, *after):
+        if reason not in NOT_STALLED:
+            moves[reason] = after.get(reason, 0.0) - before.get(reason, 0.0)
+    most = max(moves, key=lambda reason: moves[reason] * whole, default=None)
+    if most is None or moves[most] * whole <= 0 or abs(moves[most]) < _STALL_SHARE * abs(whole):
         return None
-    change = moves[most].new - moves[most].base
-    if change * whole <= 0 or abs(change) < _STALL_SHARE * abs(whole):
-        return None
-    return moves[most].named(most, "cycle"), cycles.named(_CYCLES, "cycle")
+    stall = Values(before.get(most, 0.0), after.get(most, 0.0))
+    return stall.named(most, "cycle"), cycles.named(_CYCLES, "cycle")
 
 
 def _stalls(kernel: KernelProfile) -> dict[str, float]:
-    told = ((stall.reason, stall.cycles_per_issue) for stall in kernel.stalls)
-    return {reason: cycles for reason, cycles in told if cycles is not None and math.isfinite(cycles)}
+    stalls = {}
+    for stall in kernel.stalls:
+        if stall.cycles_per_issue is not None and math.isfinite(stall.cycles_per_issue):
+            stalls[stall.reason] = stall.cycles_per_issue
+    return stalls
 
 
 def _per_instruction(kernel: KernelProfile) -> float | None:
-    """Return the warps of a scheduler over the instructions that it issues in a cycle (Little's law)."""
+    """Return warps of a scheduler ÷ instructions that it issues in a cycle (Little's law)."""
     scheduler = kernel.scheduler
     if scheduler is None or scheduler.active_warps is None or not scheduler.issue_active:
         return None

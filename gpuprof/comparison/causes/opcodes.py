@@ -1,4 +1,4 @@
-"""Which instructions came and went: the opcodes that make up a change of the instructions."""
+"""Opcodes that make up a change of the instructions."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ MEANINGS = {
     "QGMMA": "tensor cores", "IGMMA": "tensor cores", "UTCHMMA": "tensor cores", "UTCQMMA": "tensor cores",
 }  # fmt: skip
 """Meanings of opcodes whose names do not say it. CUDA Binary Utilities, "Instruction Set Reference"."""
-
-
 STORES = "stores"
-"""The mechanism of a cause that says that one side alone stores."""
+"""The mechanism of the cause that one side alone stores."""
 
 
 def side_without_stores(counts: Counts) -> SideName | None:
-    """Return the side that stores nothing to global memory while the other one does: it computes nothing.
+    """Return the side that stores nothing while the other one does: it computes nothing.
 
     None if both store, neither does, or the opcodes of a side are not known.
     """
     stores = known(counts.get("global-store-requests"))
     if stores is None or (stores.base > 0) == (stores.new > 0):
         return None
-    opcodes = (name for name in counts if name.startswith(OPCODES))
-    writes = [name for name in opcodes if may_write_memory(name.removeprefix(OPCODES))]
-    written = [values for name in writes if (values := known(counts[name])) is not None]
     side: SideName = "new" if stores.base > 0 else "base"
-    if not written or any((values.new if side == "new" else values.base) > 0 for values in written):
-        return None
-    return side
+    is_known = False
+    for name, count in counts.items():
+        if name.startswith(OPCODES) and may_write_memory(name.removeprefix(OPCODES)):
+            written = known(count)
+            is_known = is_known or written is not None
+            if written is not None and getattr(written, side) > 0:
+                return None
+    return side if is_known else None
 
 
 def has_lost_effect(change: KernelChange) -> bool:
@@ -54,63 +54,67 @@ def has_lost_effect(change: KernelChange) -> bool:
 
 
 def opcode_reasons(counts: Counts, effect: float, *, fp64_binds: bool) -> Iterator[Reason]:
-    """Yield the opcodes that moved most, in one reason; `effect` is what the change of all instructions makes.
+    """Yield the opcodes that moved most; `effect` is that of the change of all instructions.
 
     Divisions come first if `fp64_binds`: the pipe that they keep busy binds the slower side.
     """
     opcodes = dict(_opcodes(counts))
-    if not opcodes:
-        return
-    whole = max(sum(values.base for values in opcodes.values()), sum(values.new for values in opcodes.values()))
-    told = sorted(
-        (opcode for opcode, values in opcodes.items() if _notable(opcode, values, whole)),
-        key=lambda opcode: -_telling(opcode, opcodes[opcode]),
-    )[:_MOST]
-    if not told:
+    whole = max(
+        sum(values.base for values in opcodes.values()),
+        sum(values.new for values in opcodes.values()),
+    )
+    listed = [opcode for opcode, values in opcodes.items() if _is_notable(opcode, values, whole)]
+    listed.sort(key=lambda opcode: -_significance(opcode, opcodes[opcode]))
+    listed = listed[:_MOST]
+    if not listed:
         return
     if _has_divisions(opcodes):
-        change = opcodes["MUFU"].new - opcodes["MUFU"].base
         yield Reason(
             "opcodes",
             (opcodes["MUFU"].named(f"{OPCODES}MUFU"),),
-            effect=effect if change * effect > 0 else 0.0,
+            effect=_if_same_sign(effect, _change(opcodes["MUFU"])),
             certainty="inferred",
             kind="fp64-divisions",
             first=fp64_binds,
         )
-        told = [opcode for opcode in told if opcode != "MUFU"]
-    moves = sum(opcodes[opcode].new - opcodes[opcode].base for opcode in told)
-    if told:
-        values = tuple(opcodes[opcode].named(f"{OPCODES}{opcode}") for opcode in told)
-        yield Reason("opcodes", values, effect if moves * effect > 0 else 0.0)
+        listed = [opcode for opcode in listed if opcode != "MUFU"]
+    if listed:
+        moves = sum(_change(opcodes[opcode]) for opcode in listed)
+        values = tuple(opcodes[opcode].named(f"{OPCODES}{opcode}") for opcode in listed)
+        yield Reason("opcodes", values, _if_same_sign(effect, moves))
+
+
+def _if_same_sign(effect: float, change: float) -> float:
+    return effect if effect * change > 0 else 0.0
+
+
+def _change(values: Values) -> float:
+    return values.new - values.base
 
 
 def _opcodes(counts: Counts) -> Iterator[tuple[str, Values]]:
     """Yield every opcode of both sides. One that only a side has was not executed on the other, if that has any."""
-    every = [change for name, change in counts.items() if name.startswith(OPCODES)]
-    if not any(change.base is not None for change in every) or not any(change.new is not None for change in every):
+    opcodes = [change for name, change in counts.items() if name.startswith(OPCODES)]
+    if all(change.base is None for change in opcodes) or all(change.new is None for change in opcodes):
         return
-    for change in every:
+    for change in opcodes:
         values = Values(change.base or 0.0, change.new or 0.0)
         if change.word in ("less", "more", "only-base", "only-new") or values.base == values.new:
             yield change.name.removeprefix(OPCODES), values
 
 
-def _notable(opcode: str, values: Values, whole: float) -> bool:
-    share = abs(values.new - values.base) / whole if whole > 0 else 0.0
-    return share >= (_NOTED / 5 if opcode in MEANINGS else _NOTED)
+def _is_notable(opcode: str, values: Values, whole: float) -> bool:
+    least = _NOTED / 5 if opcode in MEANINGS else _NOTED
+    return whole > 0 and abs(_change(values)) / whole >= least
 
 
-def _telling(opcode: str, values: Values) -> float:
-    """Rank an opcode: by how much it moved, in numbers and against itself; a meaning makes it more telling."""
-    return abs(values.new - values.base) * abs(values.log_ratio) * (3.0 if opcode in MEANINGS else 1.0)
+def _significance(opcode: str, values: Values) -> float:
+    """Rank an opcode: by its change, absolute and relative; one with a meaning counts more."""
+    return abs(_change(values)) * abs(values.log_ratio) * (3.0 if opcode in MEANINGS else 1.0)
 
 
 def _has_divisions(opcodes: Mapping[str, Values]) -> bool:
-    """Return whether divisions or roots in FP64 came or went: a MUFU each, and several FP64 instructions."""
-    mufu = opcodes.get("MUFU")
-    if mufu is None or mufu.base == mufu.new:
-        return False
-    change = mufu.new - mufu.base
-    fp64 = sum(opcodes[opcode].new - opcodes[opcode].base for opcode in _FP64 if opcode in opcodes)
+    """Return whether FP64 divisions or roots came or went: a MUFU each, and FP64 instructions."""
+    change = _change(opcodes["MUFU"]) if "MUFU" in opcodes else 0.0
+    fp64 = sum(_change(opcodes[opcode]) for opcode in _FP64 if opcode in opcodes)
     return fp64 * change > 0 and abs(fp64) >= _PER_DIVISION * abs(change)

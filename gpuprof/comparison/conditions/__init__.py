@@ -1,1 +1,1 @@
-"""What is not alike around two runs, and which verdict that forbids."""
+"""Differences between the circumstances of two runs, and the verdicts that they forbid."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, product
 
 from gpuprof.comparison.conditions.clocks import clocks, throttled, warmth
 from gpuprof.comparison.conditions.values import (
@@ -18,7 +18,7 @@ from gpuprof.comparison.conditions.values import (
     timing,
 )
 from gpuprof.comparison.contract import Affects, RunCondition
-from gpuprof.comparison.sides import Side, are_identical, sums_alike
+from gpuprof.comparison.sides import Side, SideKernel, are_identical, sums_alike
 from gpuprof.comparison.timing.totals import judged_parts
 from gpuprof.model.session import Source
 from gpuprof.model.sources import kind_named
@@ -50,7 +50,7 @@ def conditions_of(base: Side, new: Side) -> tuple[RunCondition, ...]:
 
 
 def caches_alike(conditions: Iterable[RunCondition]) -> bool:
-    """Return whether ncu treated the caches the same way on both sides, as far as known."""
+    """Return whether nothing says that ncu treated the caches differently on the two sides."""
     return all(condition.name != _CACHES for condition in conditions)
 
 
@@ -60,27 +60,31 @@ def counts_rounded(conditions: Iterable[RunCondition]) -> bool:
 
 
 def _empty(base: Side, new: Side) -> Iterator[RunCondition]:
-    if not base.kernels or not new.kernels:
-        kind = "base" if new.kernels else "new" if base.kernels else "none"
-        yield condition("kernels", [[len(side.kernels)] for side in (base, new)], kind=kind)
+    counts = len(base.kernels), len(new.kernels)
+    if not all(counts):
+        kind = "none"
+        if any(counts):
+            kind = "new" if counts[0] else "base"
+        yield condition("kernels", [[count] for count in counts], kind=kind)
 
 
 def _same_files(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield the files that both sides have in common; kind "all": neither side has another one."""
-    before, after = ({source.sha256: source.file for source in sources(side)} for side in (base, new))
+    before = {source.sha256: source.file for source in sources(base)}
+    after = {source.sha256: source.file for source in sources(new)}
     shared = [sha256 for sha256 in before if sha256 and sha256 in after]
-    if not shared or not any(are_identical([ours], [theirs]) for ours in base.runs for theirs in new.runs):
-        return
-    every = len(shared) == len(before) == len(after)
-    names = [[files[sha256] for sha256 in shared] for files in (before, after)]
-    yield condition("file", names, kind="all" if every else "some")
+    if shared and any(are_identical([ours], [theirs]) for ours, theirs in product(base.runs, new.runs)):
+        kind = "all" if len(shared) == len(before) == len(after) else "some"
+        names = map(before.__getitem__, shared), map(after.__getitem__, shared)
+        yield condition("file", names, kind=kind)
 
 
 def _gpus(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield how the GPUs differ, or that it is not known whether they do, and that a side has several."""
-    capabilities = both(base, new, lambda side: (device.compute_capability for device in devices(side)))
-    names = both(base, new, lambda side: (device.name for device in devices(side)))
-    counts = both(base, new, lambda side: (device.sm_count for device in devices(side)))
+    """Yield how the GPUs differ, that it is not known, and that a side has several."""
+    gpus = [*devices(base)], [*devices(new)]
+    capabilities = [known(device.compute_capability for device in side) for side in gpus]
+    names = [known(device.name for device in side) for side in gpus]
+    counts = [known(device.sm_count for device in side) for side in gpus]
     if differ(*capabilities):
         yield condition("compute-capability", capabilities, "both")
     if differ(*names):
@@ -94,25 +98,25 @@ def _gpus(base: Side, new: Side) -> Iterator[RunCondition]:
 
 
 def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield a difference between the sources of durations: kernel by kernel, or as a whole if no kernel is common.
+    """Yield a difference between sources of durations, by kernel or, without common ones, by side.
 
     The sum of replays of whole graphs is not compared with the sum of kernels' times either.
     """
+    values = known(map(_duration_source, base.kernels)), known(map(_duration_source, new.kernels))
     if not sums_alike(base, new):
-        yield condition("durations", both(base, new, _duration_sources), "time", kind="graph-replays")
+        yield condition("durations", values, "time", kind="graph-replays")
         return
-    pairs = [[kernel.representative.duration_source for kernel in kernels] for kernels in common(base, new)]
+    pairs = [tuple(map(_duration_source, kernels)) for kernels in common(base, new)]
     pairs = [pair for pair in pairs if all(pair)]
-    unlike = [pair for pair in pairs if pair[0] != pair[1]]
-    values = known(before for before, _ in unlike), known(after for _, after in unlike)
-    if not pairs:
-        values = both(base, new, _duration_sources)
-    if unlike or differ(*values):
+    if pairs:
+        unlike = [pair for pair in pairs if pair[0] != pair[1]]
+        values = known(before for before, _ in unlike), known(after for _, after in unlike)
+    if any(values) if pairs else differ(*values):
         yield condition("durations", values, "time")
 
 
-def _duration_sources(side: Side) -> Iterator[str | None]:
-    return (kernel.representative.duration_source for kernel in side.kernels)
+def _duration_source(kernel: SideKernel) -> str | None:
+    return kernel.representative.duration_source
 
 
 def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
@@ -124,28 +128,28 @@ def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
 
 def _controls(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield differences between ncu's options for clocks and caches."""
-    locks = both(base, new, lambda side: map(_clock_control, timing(side)))
-    if differ(*locks) and _has_all_clocks(base, new):
-        yield condition("clock-control", locks, kind="known")
-    elif differ(*locks):
-        yield condition("clock-control", locks, "time")
-    emptied = both(
-        base, new, lambda side: ((source.cache_control or "").partition(" ")[0] for source in counting(side))
-    )
+    timed = [*timing(base)], [*timing(new)]
+    locks = [known(map(_clock_control, side)) for side in timed]
+    if differ(*locks):
+        if _has_all_clocks(base) and _has_all_clocks(new):
+            yield condition("clock-control", locks, kind="known")
+        else:
+            yield condition("clock-control", locks, "time")
+    counted = [*counting(base)], [*counting(new)]
+    emptied = [known(map(_cache_control, side)) for side in counted]
     if differ(*emptied):
         yield condition(_CACHES, emptied, "time")
-    yield from _not_known("clock-control", locks, [[*timing(side)] for side in (base, new)])
-    yield from _not_known(_CACHES, emptied, [[*counting(side)] for side in (base, new)])
+    yield from _not_known("clock-control", locks, timed)
+    yield from _not_known(_CACHES, emptied, counted)
 
 
-def _has_all_clocks(base: Side, new: Side) -> bool:
-    """Return whether the SM clock of every launch is known: then clocks that were locked on one side forbid nothing.
+def _has_all_clocks(side: Side) -> bool:
+    """Return whether all SM clocks are known: then clocks locked on one side forbid nothing.
 
-    Unchanged code takes more cycles at a higher clock and fewer seconds, and a verdict needs both to agree.
+    Unchanged code takes more cycles at a higher clock and fewer seconds, and a verdict needs both
+    to agree.
     """
-    return all(
-        times.cycles for side in (base, new) for kernel in side.kernels for times in kernel.times if times.total_s
-    )
+    return all(times.cycles for kernel in side.kernels for times in kernel.times if times.total_s)
 
 
 def _not_known(name: str, values: Sequence[Sequence[str]], files: Sequence[Sequence[Source]]) -> Iterator[RunCondition]:
@@ -157,8 +161,12 @@ def _not_known(name: str, values: Sequence[Sequence[str]], files: Sequence[Seque
 
 
 def _clock_control(source: Source) -> str | None:
-    """Return ncu's clock control. A report that says no more than that clocks were locked had ncu's default, base."""
+    """Return ncu's clock control: its default, base, if the report says only "locked"."""
     return "base" if source.clock_control == "locked" else source.clock_control
+
+
+def _cache_control(source: Source) -> str:
+    return (source.cache_control or "").partition(" ")[0]
 
 
 def _versions(base: Side, new: Side) -> Iterator[RunCondition]:
@@ -166,7 +174,10 @@ def _versions(base: Side, new: Side) -> Iterator[RunCondition]:
     for name, versions in (
         ("ncu", both(base, new, _tools)),
         ("driver", both(base, new, lambda side: (source.driver for source in sources(side)))),
-        ("gpuprof", both(base, new, lambda side: (run.session.gpuprof_version for run in side.runs))),
+        (
+            "gpuprof",
+            both(base, new, lambda side: (run.session.gpuprof_version for run in side.runs)),
+        ),
     ):
         if differ(*versions):
             yield condition(name, versions)
@@ -174,16 +185,20 @@ def _versions(base: Side, new: Side) -> Iterator[RunCondition]:
 
 def _printed(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield that a side's counts are from a text and rounded."""
-    rounded = [any(source.kind in _DETAILS for source in counting(side)) for side in (base, new)]
-    if any(rounded):
-        yield condition(_PRINTED, [["rounded" if side else "full"] for side in rounded])
+    values = [_printing(base), _printing(new)]
+    if ["rounded"] in values:
+        yield condition(_PRINTED, values)
+
+
+def _printing(side: Side) -> list[str]:
+    return ["rounded" if any(source.kind in _DETAILS for source in counting(side)) else "full"]
 
 
 def _partial(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield that only some kernels of a run were profiled: those kernels, and all of the run, of each run."""
-    parts = [_parts(side) for side in (base, new)]
+    """Yield the profiled kernels and all kernels of each run, if only some were profiled."""
+    parts = _parts(base), _parts(new)
     if any(parts) and parts[0] != parts[1]:
-        yield condition("profiled", [[number for part in side for number in part] for side in parts])
+        yield condition("profiled", map(chain.from_iterable, parts))
 
 
 def _parts(side: Side) -> list[tuple[int, int]]:

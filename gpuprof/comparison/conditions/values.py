@@ -1,4 +1,4 @@
-"""The values of each side that conditions compare, and the kernels that both sides have."""
+"""Values of each side that conditions compare, and the kernels that both sides have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = TypeVar("Value", str, int)
 
 def condition(
     name: str,
-    values: Iterable[Sequence[str | float]],
+    values: Iterable[Iterable[str | float]],
     affects: Affects | None = None,
     *,
     kind: str = "",
@@ -32,7 +32,7 @@ def differ(base: Sequence[Value], new: Sequence[Value]) -> bool:
 
 
 def known(values: Iterable[Value | None]) -> list[Value]:
-    """Return the values that are known, each once, in order."""
+    """Return the known values, each once, in order."""
     return sorted({value for value in values if value})
 
 

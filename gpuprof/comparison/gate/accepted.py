@@ -23,7 +23,7 @@ _MOST_REASON = 1000
 
 
 class Accepted(Struct, frozen=True):
-    """An entry: a rise of `quantity` up to `most` (None: any) is let pass for kernels that the pattern names.
+    """An accepted rise of `quantity` up to `most` (None: any) of kernels that the pattern names.
 
     `pattern` is None for the time of all kernels together. `until` is its last day.
     """
@@ -41,7 +41,7 @@ class Accepted(Struct, frozen=True):
 
 
 def accepted_of(data: bytes, name: str) -> tuple[Accepted, ...]:
-    """Return the entries of a file's content. Raises InputError, with file and line, for one that is wrong."""
+    """Parse the entries of a file. Raises InputError, with file and line, for an invalid one."""
     data = data.removeprefix(codecs.BOM_UTF8)
     table = _parsed(data, name)
     unknown = next((key for key in table if key != TABLE), None)
@@ -49,8 +49,7 @@ def accepted_of(data: bytes, name: str) -> tuple[Accepted, ...]:
     if unknown is not None or not isinstance(entries, list):
         what = f"unknown key {unknown!r:.80}" if unknown is not None else f"{TABLE} is not a list of tables"
         raise InputError(f"{name}: {what}", f"an entry is {_EXAMPLE}")
-    lines = [number for number, line in enumerate(data.split(b"\n"), 1) if _HEADER.match(line)]
-    places = [f"{name}:{line}" for line in lines]
+    places = [f"{name}:{number}" for number, line in enumerate(data.split(b"\n"), 1) if _HEADER.match(line)]
     if len(places) != len(entries):
         places = [f"{name}: entry {number}" for number in range(1, len(entries) + 1)]
     return tuple(_entry(entry, place) for entry, place in zip(entries, places, strict=True))
@@ -81,8 +80,8 @@ def _entry(entry: object, place: str) -> Accepted:
     unknown = next((key for key in entry if key not in _KEYS), None)
     if unknown is not None:
         raise InputError(f"{place}: unknown key {unknown!r:.80}", f"there are {', '.join(_KEYS)}")
-    reason, limit = _text(entry, "reason", place), _text(entry, "limit", place)
-    quantity, most = _quantity(limit, place)
+    reason = _text(entry, "reason", place)
+    quantity, most = _quantity(_text(entry, "limit", place), place)
     return Accepted(
         place=place,
         quantity=quantity,
@@ -125,7 +124,7 @@ def _pattern(entry: Mapping[str, object], quantity: str, place: str) -> KernelPa
 
 
 def _day(value: object, place: str) -> date:
-    """Return a date of TOML, or of a text: the day that is written."""
+    """Return the day of a TOML date or time, or of a text."""
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
@@ -141,13 +140,10 @@ def _day(value: object, place: str) -> date:
 
 def fitting(entries: Sequence[Accepted], quantity: str, names: Sequence[tuple[str, str]]) -> list[Accepted]:
     """Return the entries that are about a quantity of a kernel of these labels and full names; none: of the run."""
-    return [
-        entry
-        for entry in entries
-        if entry.quantity == quantity
-        and (
-            not names
-            if entry.pattern is None
-            else any(entry.pattern.fits(label, demangled) for label, demangled in names)
-        )
-    ]
+    return [entry for entry in entries if entry.quantity == quantity and _names(entry.pattern, names)]
+
+
+def _names(pattern: KernelPattern | None, names: Sequence[tuple[str, str]]) -> bool:
+    if pattern is None:
+        return not names
+    return any(pattern.fits(label, demangled) for label, demangled in names)

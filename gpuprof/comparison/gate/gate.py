@@ -1,7 +1,9 @@
-"""The gate: the limits of --fail-on for each kernel and for the run, and the regressions that a file accepts.
+"""The gate: the limits of --fail-on for each kernel and for the run, and the regressions that a
+file accepts.
 
-A limit is exceeded if the verdict is a change for the worse and that is larger than allowed. The result is unclear if
-the interval includes the limit, or if the conditions of the runs forbid the verdict.
+A limit is exceeded if the verdict is a change for the worse and that is larger than allowed. The
+result is unclear if the interval includes the limit, or if the conditions of the runs forbid the
+verdict.
 """
 
 from __future__ import annotations
@@ -50,17 +52,21 @@ def gated(
     accepted: Sequence[Accepted] = (),
     today: date = date.min,
 ) -> Compared:
-    """Return a comparison with its gate, and with what is to be known of accepted regressions.
+    """Return a comparison with its gate, and with facts about accepted regressions.
 
-    A limit for kernels of a pattern takes precedence over that for all kernels; of several that fit, the first.
+    A limit for kernels of a pattern takes precedence over that for all kernels; of several that
+    fit, the first.
     """
-    every = [_check(case, accepted, today) for case in _cases(compared, limits)]
-    checks = sorted((check for check, _ in every), key=lambda check: _ORDER.index(check.word))
-    regressed = any(check.word == "regression" for check in checks)
-    unclear = unclear_fails and any(check.word in ("unclear", "not-compared") for check in checks)
-    code = GATE_REGRESSION if regressed else GATE_UNCLEAR if unclear else 0
+    results = [_check(applied, accepted, today) for applied in _applied_limits(compared, limits)]
+    checks = sorted((check for check, _ in results), key=lambda check: _ORDER.index(check.word))
+    words = {check.word for check in checks}
+    code = 0
+    if "regression" in words:
+        code = GATE_REGRESSION
+    elif unclear_fails and not words.isdisjoint(("unclear", "not-compared")):
+        code = GATE_UNCLEAR
     shown = tuple(check for check in checks if check.word != "ok")
-    needed = [entry for _, entry in every]
+    needed = [entry for _, entry in results]
     broken = [check for check in shown if check.word != "not-compared"]
     idle = [_idle(entry, compared, limits, broken, today) for entry in accepted if entry not in needed]
     gate = Gate(passed=code == 0, exit_code=code, checks=shown, ok=len(checks) - len(shown))
@@ -69,45 +75,51 @@ def gated(
     return replace(compared, comparison=replace(comparison, gate=gate, facts=facts))
 
 
-class _Case(NamedTuple):
-    """A limit that decides for a kernel, or for the run (None), and the result of any number in its place."""
+class _AppliedLimit(NamedTuple):
+    """A limit for a kernel, or for the run (None), and the result of any number in its place."""
 
     limit: GateLimit
     kernel: KernelChange | None
     check: Callable[[float], CheckResult]
 
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """Return labels and full names of its kernel."""
+        return names_of(self.kernel) if self.kernel is not None else []
 
-def _cases(compared: Compared, limits: Sequence[GateLimit]) -> Iterator[_Case]:
+
+def _applied_limits(compared: Compared, limits: Sequence[GateLimit]) -> Iterator[_AppliedLimit]:
     """Yield every limit with every kernel that it decides for, those of the run last."""
     comparison = compared.comparison
+    alike = comparison.alike
     same_work = not any(condition.affects in ("work", "both") for condition in comparison.conditions)
     patterns = [(limit, _pattern(limit)) for limit in limits if limit.quantity != TOTAL_TIME]
     idle = {limit for limit, _ in patterns}
     for change in comparison.kernels:
         if change.is_one_sided:
             continue
-        about = [limit for limit, pattern in patterns if pattern is None or fits(pattern, change)]
-        idle.difference_update(about)
-        for limit in _deciding(about):
-            check = partial(check_kernel, change, limit.quantity, alike=comparison.alike, same_work=same_work)
-            yield _Case(limit, change, check)
+        fitting_limits = [limit for limit, pattern in patterns if pattern is None or fits(pattern, change)]
+        idle.difference_update(fitting_limits)
+        for limit in _deciding(fitting_limits):
+            check = partial(check_kernel, change, limit.quantity, alike=alike, same_work=same_work)
+            yield _AppliedLimit(limit, change, check)
     for limit in limits:
         if limit in idle:
-            yield _Case(limit, None, _nothing(limit, comparison.kernels))
+            yield _AppliedLimit(limit, None, _not_compared(limit, comparison.kernels))
         elif limit.quantity == TOTAL_TIME:
             lost = any(map(has_lost_effect, comparison.kernels))
-            yield _Case(limit, None, partial(check_total, comparison.total, alike=comparison.alike, lost=lost))
+            yield _AppliedLimit(limit, None, partial(check_total, comparison.total, alike=alike, lost=lost))
 
 
 def _deciding(limits: Sequence[GateLimit]) -> list[GateLimit]:
-    """Return one limit for each quantity: the first that names the kernel, else that for all kernels."""
+    """Return one limit a quantity: the first that names the kernel, else that for all kernels."""
     decided: dict[str, GateLimit] = {}
     for limit in sorted(limits, key=lambda limit: limit.pattern is None):
         decided.setdefault(limit.quantity, limit)
     return [limit for limit in limits if decided[limit.quantity] is limit]
 
 
-def _nothing(limit: GateLimit, changes: Sequence[KernelChange]) -> Callable[[float], CheckResult]:
+def _not_compared(limit: GateLimit, changes: Sequence[KernelChange]) -> Callable[[float], CheckResult]:
     """Return the result of a limit that is for no kernel of both sides."""
     pattern = _pattern(limit)
     because: CheckReason = "no-kernel"
@@ -120,15 +132,16 @@ def _pattern(limit: GateLimit) -> KernelPattern | None:
     return kernel_pattern(limit.pattern, "--fail-on") if limit.pattern is not None else None
 
 
-def _check(case: _Case, accepted: Sequence[Accepted], today: date) -> tuple[GateCheck, Accepted | None]:
+def _check(applied: _AppliedLimit, accepted: Sequence[Accepted], today: date) -> tuple[GateCheck, Accepted | None]:
     """Return the check of a limit for a kernel, and the accepted regression that it needed."""
-    result = case.check(case.limit.most)
+    limit = applied.limit
+    result = applied.check(limit.most)
     check = GateCheck(
-        limit=case.limit.text,
-        quantity=case.limit.quantity,
-        pattern=case.limit.pattern,
-        allowed=case.limit.most,
-        kernel=case.kernel.id if case.kernel is not None else None,
+        limit=limit.text,
+        quantity=limit.quantity,
+        pattern=limit.pattern,
+        allowed=limit.most,
+        kernel=applied.kernel.id if applied.kernel is not None else None,
         word=result.word,
         because=result.because,
         change=result.change,
@@ -136,19 +149,12 @@ def _check(case: _Case, accepted: Sequence[Accepted], today: date) -> tuple[Gate
     )
     if result.word not in ("regression", "unclear"):
         return check, None
-    names = names_of(case.kernel) if case.kernel is not None else ()
-    return _let_pass(check, case, fitting(accepted, case.limit.quantity, names), today)
-
-
-def _let_pass(
-    check: GateCheck, case: _Case, entries: Sequence[Accepted], today: date
-) -> tuple[GateCheck, Accepted | None]:
-    """Return a check as accepted if an entry says so; else with the entry that does not suffice."""
-    for entry in entries:
-        if entry.is_valid(today) and (entry.most is None or case.check(entry.most).word == "ok"):
-            return replace(check, word="accepted", accepted=entry.reason, acceptance=_acceptance(entry, today)), entry
+    entries = fitting(accepted, limit.quantity, applied.names)
     if not entries:
         return check, None
+    for entry in entries:
+        if entry.is_valid(today) and (entry.most is None or applied.check(entry.most).word == "ok"):
+            return replace(check, word="accepted", accepted=entry.reason, acceptance=_acceptance(entry, today)), entry
     entry = next((entry for entry in entries if entry.is_valid(today)), entries[0])
     return replace(check, acceptance=_acceptance(entry, today)), entry
 
@@ -158,16 +164,20 @@ def _acceptance(entry: Accepted, today: date) -> Acceptance:
 
 
 def _without_base(changes: Sequence[KernelChange], limits: Sequence[GateLimit]) -> Iterator[ComparisonFact]:
-    """Yield how many new kernels no limit was checked for: a kernel that is not matched with its base passes unseen."""
+    """Yield how many new kernels were not checked: a kernel without its base passes unseen."""
     new = sum(change.match == "new" for change in changes)
     if new and any(limit.quantity != TOTAL_TIME for limit in limits):
         yield ComparisonFact(kind="no-base", numbers=(new,))
 
 
 def _idle(
-    entry: Accepted, compared: Compared, limits: Sequence[GateLimit], broken: Sequence[GateCheck], today: date
+    entry: Accepted,
+    compared: Compared,
+    limits: Sequence[GateLimit],
+    broken: Sequence[GateCheck],
+    today: date,
 ) -> ComparisonFact:
-    """Return why nothing needed an accepted regression. `broken` are the checks of limits that are not kept."""
+    """Return why no check needed an accepted regression. `broken` are checks of exceeded limits."""
     pattern = entry.pattern
     kind: FactKind = "accepted-idle" if entry.is_valid(today) else "accepted-ended"
     if not any(limit.quantity == entry.quantity for limit in limits):
@@ -176,8 +186,8 @@ def _idle(
         kind = "accepted-no-kernel"
     elif _concerns(entry, compared, limits, broken):
         kind = "accepted-twice"
-    texts = entry.place, entry.quantity, pattern.text if pattern is not None else "", str(entry.until)
-    return ComparisonFact(kind=kind, texts=texts)
+    text = pattern.text if pattern is not None else ""
+    return ComparisonFact(kind=kind, texts=(entry.place, entry.quantity, text, str(entry.until)))
 
 
 def _concerns(entry: Accepted, compared: Compared, limits: Sequence[GateLimit], broken: Sequence[GateCheck]) -> bool:
@@ -185,16 +195,17 @@ def _concerns(entry: Accepted, compared: Compared, limits: Sequence[GateLimit], 
     limit_texts = {limit.text for limit in limits if limit.quantity == entry.quantity}
     changes = {change.id: change for change in compared.comparison.kernels}
     for check in broken:
-        names = names_of(changes[check.kernel]) if check.kernel is not None else ()
+        names = names_of(changes[check.kernel]) if check.kernel is not None else []
         if check.limit in limit_texts and fitting([entry], entry.quantity, names):
             return True
     return False
 
 
 class CheckResult(NamedTuple):
-    """The result of a limit, the relative change for the worse (None: not a fraction), and why it is so.
+    """The result of a limit, the relative change for the worse (None: no fraction), and the reason.
 
-    `upper` is the upper end of the change at 99 % if that is what exceeds the limit.
+    `upper` is the upper end of the change at 99 % if that exceeds the limit and the change itself
+    does not.
     """
 
     word: GateWord
@@ -206,8 +217,8 @@ class CheckResult(NamedTuple):
 def check_kernel(change: KernelChange, quantity: str, most: float, *, alike: bool, same_work: bool) -> CheckResult:
     """Check a limit for a kernel that is on both sides.
 
-    `alike`: no condition forbids verdicts on time; `same_work`: none forbids those on work. No limit is kept by a
-    kernel that stores on one side only.
+    `alike`: no condition forbids verdicts on time; `same_work`: none forbids those on work. No
+    limit is kept by a kernel that stores on one side only.
     """
     if quantity == TIME:
         return check_time(change.time, most, alike=alike)
@@ -236,7 +247,7 @@ def check_time(time: TimeChange, most: float, *, alike: bool = True) -> CheckRes
 
 
 def check_total(total: Sequence[QuantityChange], most: float, *, alike: bool = True, lost: bool = False) -> CheckResult:
-    """Check a limit for the time of all kernels of a run. `lost`: one of them stores on one side only."""
+    """Check a limit for the time of a run. `lost`: a kernel stores on one side only."""
     time = next((quantity for quantity in total if quantity.name in TIMES), None)
     if time is None or time.ratio is None or not math.isfinite(time.ratio):
         return CheckResult("not-compared", because="unknown")
@@ -257,9 +268,10 @@ def check_count(work: WorkChange, quantity: str, most: float, *, same_work: bool
     count = next((count for count in work.counts if count.name == quantity), None)
     if count is None or count.base is None or count.new is None:
         return CheckResult("not-compared", because="unknown")
-    rise = _rise(count, falls=quantity == OCCUPANCY)
+    falls = quantity == OCCUPANCY
+    rise = _rise(count.base, count.new, falls=falls)
+    worse = "less" if falls else "more"
     change = rise if math.isfinite(rise) else None
-    worse = "less" if quantity == OCCUPANCY else "more"
     if not same_work and count.word != "same":
         return CheckResult("unclear", change, "conditions")
     if count.word == worse and _exceeds(rise, most):
@@ -272,7 +284,7 @@ def check_count(work: WorkChange, quantity: str, most: float, *, same_work: bool
 
 
 def _has_few_digits(count: CountChange) -> bool:
-    """Return whether an exact count is taken as the same only because a side has few digits of it."""
+    """Return whether an exact count is the same only because a side has few digits of it."""
     exact = not tolerance_of(count.name).amount
     return exact and count.word == "same" and not count.data_dependent and count.tolerance >= ESTIMATE
 
@@ -282,10 +294,8 @@ def _exceeds(rise: float, most: float) -> bool:
     return rise > most * (1 + _ROUNDING)
 
 
-def _rise(count: CountChange, *, falls: bool) -> float:
+def _rise(before: float, after: float, *, falls: bool) -> float:
     """Return the relative change for the worse: a rise, or a fall if `falls`; infinite if the count was zero before."""
-    assert count.base is not None and count.new is not None
-    before, after = count.base, count.new
     if before == after:
         return 0.0
     if before == 0:

@@ -19,7 +19,7 @@ COUNTS = (
     "global-store-requests", "global-load-sectors", "global-store-sectors", "local-load-sectors", "local-store-sectors",
     "l2-sectors", "shared-wavefronts", "bank-conflicts", "registers", "spills", "shared-memory", OCCUPANCY, "launches",
 )  # fmt: skip
-"""Counts that a limit can be about, beside `flop.PATH` and `opcode.NAME`."""
+"""Counts that a limit can be about, besides `flop.PATH` and `opcode.NAME`."""
 QUANTITIES = (TIME, TOTAL_TIME, *COUNTS)
 WRITTEN = "[KERNEL=]QUANTITY[:PERCENT%]"
 _MEANT = {
@@ -27,16 +27,16 @@ _MEANT = {
     "bytes": "dram-bytes", "dram": "dram-bytes", "l2": "l2-bytes", "l1": "l1-bytes", "regs": "registers",
     "spill": "spills", "smem": "shared-memory", "flop": "flop.fp32", "flops": "flop.fp32", "opcode": "opcode.MUFU",
 }  # fmt: skip
-"""What others call a quantity."""
+"""Other names of quantities."""
 _PERCENT = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
 _OPCODE = re.compile(r"opcode\.[A-Z][A-Z0-9_]*")
 
 
 class GateLimit(Struct, frozen=True):
-    """What --fail-on says: `time:3%` for all kernels, or for those that a pattern names.
+    """A limit of --fail-on: `time:3%` for all kernels, or for those that a pattern names.
 
-    `quantity` is time, total-time or the name of a count; `most` is the rise that is allowed, as a fraction; of
-    occupancy, the fall.
+    `quantity` is time, total-time or the name of a count. `most` is the allowed rise, as a
+    fraction; of occupancy, the fall.
     """
 
     text: str
@@ -46,18 +46,20 @@ class GateLimit(Struct, frozen=True):
 
 
 def limits_of(texts: Sequence[str], option: str = "--fail-on") -> tuple[GateLimit, ...]:
-    """Return the limits that texts say. Raises UsageError for one that is none, and for two of the same."""
-    limits = tuple(limit_of(text, option) for text in texts)
-    said: dict[tuple[str | None, str], GateLimit] = {}
-    for limit in limits:
-        other = said.setdefault((limit.pattern, limit.quantity), limit)
+    """Parse limits. Raises UsageError for an invalid one, and for two that contradict each other."""
+    limits: dict[tuple[str | None, str], GateLimit] = {}
+    for limit in [limit_of(text, option) for text in texts]:
+        other = limits.setdefault((limit.pattern, limit.quantity), limit)
         if other.text != limit.text:
-            raise UsageError(f"{option}: {other.text!r:.80} and {limit.text!r:.80} contradict each other", "keep one")
-    return tuple(said.values())
+            raise UsageError(
+                f"{option}: {other.text!r:.80} and {limit.text!r:.80} contradict each other",
+                "keep one",
+            )
+    return tuple(limits.values())
 
 
 def limit_of(text: str, option: str = "--fail-on") -> GateLimit:
-    """Return the limit that a text says. The part before the last = names kernels, as --kernel does."""
+    """Parse a limit. The part before the last = names kernels, as --kernel does."""
     text = text.strip()
     shown = f"{option} {text!r:.80}"
     pattern, equals, rest = text.rpartition("=")
@@ -76,15 +78,17 @@ def limit_of(text: str, option: str = "--fail-on") -> GateLimit:
 
 
 def _check_quantity(quantity: str, shown: str) -> None:
-    kind, dot, path = quantity.partition(".")
-    if quantity in COUNTS or quantity in (TIME, TOTAL_TIME) or _OPCODE.fullmatch(quantity):
+    kind, _, name = quantity.partition(".")
+    if quantity in QUANTITIES or _OPCODE.fullmatch(quantity) or (kind == "flop" and name in PATHS):
         return
-    if kind == "flop" and dot and path in PATHS:
-        return
-    known = [*QUANTITIES, *(f"flop.{name}" for name in PATHS)]
-    near = [_MEANT[quantity.lower()]] if quantity.lower() in _MEANT else get_close_matches(quantity.lower(), known, n=1)
-    if kind.lower() == "opcode" and _OPCODE.fullmatch(f"opcode.{path.upper()}"):
-        near = [f"opcode.{path.upper()}"]
+    lower = quantity.lower()
+    opcode = f"opcode.{name.upper()}"
+    if kind.lower() == "opcode" and _OPCODE.fullmatch(opcode):
+        near = [opcode]
+    elif lower in _MEANT:
+        near = [_MEANT[lower]]
+    else:
+        near = get_close_matches(lower, [*QUANTITIES, *(f"flop.{path}" for path in PATHS)], n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(QUANTITIES)}, flop.PATH and opcode.NAME"
     raise UsageError(f"{shown}: unknown quantity {quantity!r:.80}", hint)
 

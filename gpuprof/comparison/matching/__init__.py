@@ -1,1 +1,1 @@
-"""Which kernels of the two sides belong together: what the user names, what is equal, then what is less alike."""
+"""Pair kernels of the two sides: named ones, equal ones, then less and less alike ones."""

@@ -1,4 +1,4 @@
-"""Kernels of both sides that have no partner yet, and what pairs those that alone share something."""
+"""Kernels of both sides that have no partner yet, and ways to pair those that share a trait with no other kernel."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from typing import Any
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.matching.traits import Traits, traits_of
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.sides import SideKernel
+from gpuprof.comparison.sides import KernelKey, SideKernel
 
 Fits = Callable[[Traits, Traits], bool]
 LeftGroup = tuple[list[Traits], list[Traits]]
-"""Kernels of both sides that share something, in an order that does not depend on that of their launches."""
+"""Kernels of both sides with the same trait, in an order independent of their launches."""
 
 
 class Leftovers:
-    """The kernels without a partner. What is paired goes to `pairs`."""
+    """The kernels without a partner, and the `pairs` that were made of them."""
 
-    def __init__(self, *sides: Iterable[SideKernel]) -> None:
-        self.base, self.new = (
-            {kernel.key: traits_of(kernel) for kernel in sorted(side, key=lambda kernel: kernel.key.order)}
-            for side in sides
-        )
+    def __init__(self, base: Iterable[SideKernel], new: Iterable[SideKernel]) -> None:
+        self.base = _by_key(base)
+        self.new = _by_key(new)
         self.pairs: list[Pair] = []
 
     def groups(self, shared: Callable[[Traits], Hashable]) -> list[LeftGroup]:
-        """Return the groups of kernels that share something; those for which it is None share nothing."""
-        ours, theirs = grouped(self.base.values(), shared), grouped(self.new.values(), shared)
-        return [(ours[what], new) for what, new in theirs.items() if what is not None and what in ours]
+        """Return groups of kernels with the same trait; kernels without it (None) are in no group."""
+        base = grouped(self.base.values(), shared)
+        new = grouped(self.new.values(), shared)
+        return [(base[trait], new[trait]) for trait in new if trait is not None and trait in base]
 
     def pair(self, match: MatchKind, base: Sequence[Traits], new: Sequence[Traits]) -> None:
-        """Take these kernels as belonging together."""
+        """Pair these kernels."""
         for traits in base:
             del self.base[traits.key]
         for traits in new:
@@ -40,7 +39,10 @@ class Leftovers:
         self.pairs.append(Pair(match, tuple(item.kernel for item in base), tuple(item.kernel for item in new)))
 
     def join(
-        self, match: MatchKind, shared: Callable[[Traits], Hashable], fits: Fits = lambda _base, _new: True
+        self,
+        match: MatchKind,
+        shared: Callable[[Traits], Hashable],
+        fits: Fits = lambda _base, _new: True,
     ) -> None:
         """Pair the kernels that alone on both sides share something, if they fit."""
         for base, new in self.groups(shared):
@@ -49,25 +51,29 @@ class Leftovers:
 
     def pair_in_order(self, match: MatchKind, group: LeftGroup, size: Callable[[Traits], Any], fits: Fits) -> None:
         """Pair a group in the order of a size, if no two on a side have the same and all of these pairs fit."""
-        sides = [sorted(side, key=size) for side in group]
-        if any(len(set(map(size, side))) < len(side) for side in sides):
+        base, new = group
+        if len(set(map(size, base))) < len(base) or len(set(map(size, new))) < len(new):
             return
-        pairs = list(zip(*sides, strict=True))
-        if all(fits(base, new) for base, new in pairs):
-            for base, new in pairs:
-                self.pair(match, [base], [new])
+        pairs = list(zip(sorted(base, key=size), sorted(new, key=size), strict=True))
+        if all(fits(*pair) for pair in pairs):
+            for before, after in pairs:
+                self.pair(match, [before], [after])
 
     def rest(self) -> Iterator[Pair]:
-        """Yield the kernels that stay without a partner."""
+        """Yield the kernels that have no partner."""
         for traits in self.base.values():
             yield Pair("gone", (traits.kernel,), ())
         for traits in self.new.values():
             yield Pair("new", (), (traits.kernel,))
 
 
-def grouped(every: Iterable[Traits], shared: Callable[[Traits], Hashable]) -> dict[Hashable, list[Traits]]:
-    """Return the kernels by what they share."""
+def _by_key(kernels: Iterable[SideKernel]) -> dict[KernelKey, Traits]:
+    return {kernel.key: traits_of(kernel) for kernel in sorted(kernels, key=lambda kernel: kernel.key.order)}
+
+
+def grouped(kernels: Iterable[Traits], shared: Callable[[Traits], Hashable]) -> dict[Hashable, list[Traits]]:
+    """Group kernels by a shared trait."""
     groups: defaultdict[Hashable, list[Traits]] = defaultdict(list)
-    for traits in every:
+    for traits in kernels:
         groups[shared(traits)].append(traits)
     return groups

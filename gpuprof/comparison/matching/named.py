@@ -1,8 +1,8 @@
-"""Pairs the kernels that the user names."""
+"""Pair the kernels that --match names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from gpuprof.comparison.pair import NamedMatch, Pair, match_of
 from gpuprof.comparison.sides import Side, SideKernel
@@ -13,32 +13,35 @@ _OPTION = "--match"
 
 
 def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair]:
-    """Return the pairs that --match names. Raises UsageError if one fits no kernel, or a kernel that is named already.
+    """Return the pairs that --match names.
 
-    Several kernels on a side belong together, unless both sides have the same ranges and launch configurations of
-    them: then each belongs to its own.
+    Raises UsageError if one fits no kernel, or a kernel that is named already.
+
+    Several kernels on a side belong together, unless both sides have the same ranges and launch
+    configurations of them: then each is paired with its equal.
     """
     pairs: list[Pair] = []
     taken: dict[int, NamedMatch] = {}
     for match in named:
-        ours, theirs = _fitting(base, match.base, "base"), _fitting(new, match.new, "new")
-        for kernel in (*ours, *theirs):
+        base_kernels = _fitting(base, match.base, "base")
+        new_kernels = _fitting(new, match.new, "new")
+        for kernel in (*base_kernels, *new_kernels):
             if taken.setdefault(id(kernel), match) is not match:
                 raise UsageError(
-                    f"{_OPTION} names {kernel.representative.label!r:.80} twice, in {_said(taken[id(kernel)])} and in "
-                    f"{_said(match)}",
+                    f"{_OPTION} names {kernel.representative.label!r:.80} twice, in {_text(taken[id(kernel)])} and in "
+                    f"{_text(match)}",
                     "drop one of them, or write an expression that fits fewer kernels",
                 )
-        pairs += _paired(ours, theirs)
+        pairs += _paired(base_kernels, new_kernels)
     return pairs
 
 
-def _said(match: NamedMatch) -> str:
+def _text(match: NamedMatch) -> str:
     return repr(f"{match.base}={match.new}"[:80])
 
 
 def _fitting(side: Side, text: str, called: str) -> list[SideKernel]:
-    """Return the kernels of a side that an expression or a number means."""
+    """Return the kernels of a side that an expression or a number names."""
     pattern = kernel_pattern(text, _OPTION)
     kernels = [kernel for kernel in side.kernels if _fits(kernel, pattern)]
     if not kernels:
@@ -47,9 +50,9 @@ def _fitting(side: Side, text: str, called: str) -> list[SideKernel]:
             "`gpuprof show FILE` lists names and numbers; an expression is to be found in a label or a full name",
         )
     if pattern.number is not None and len(kernels) > 1:
-        labels = ", ".join(sorted({repr(kernel.representative.label[:40]) for kernel in kernels})[:3])
+        labels = sorted({repr(kernel.representative.label[:40]) for kernel in kernels})
         raise UsageError(
-            f"{_OPTION} {text} is another kernel in each file of the {called} side: {labels}",
+            f"{_OPTION} {text} is another kernel in each file of the {called} side: {', '.join(labels[:3])}",
             "name the kernel by its name",
         )
     return kernels
@@ -63,10 +66,12 @@ def _fits(kernel: SideKernel, pattern: KernelPattern) -> bool:
 
 
 def _paired(base: Sequence[SideKernel], new: Sequence[SideKernel]) -> list[Pair]:
-    ours, theirs = (
-        {(kernel.key.ranges, kernel.key.grid, kernel.key.block): kernel for kernel in side} for side in (base, new)
-    )
-    each_its_own = len(base) == len(ours) == len(new) == len(theirs) and ours.keys() == theirs.keys()
-    if each_its_own:
-        return [Pair("named", (kernel,), (theirs[place],)) for place, kernel in ours.items()]
+    before = {_configuration(kernel): kernel for kernel in base}
+    after = {_configuration(kernel): kernel for kernel in new}
+    if before.keys() == after.keys() and len(base) == len(new) == len(before):
+        return [Pair("named", (kernel,), (after[key],)) for key, kernel in before.items()]
     return [Pair(match_of(len(base), len(new), "named"), tuple(base), tuple(new))]
+
+
+def _configuration(kernel: SideKernel) -> Hashable:
+    return kernel.key.ranges, kernel.key.grid, kernel.key.block

@@ -1,4 +1,4 @@
-"""Which kernels of the two sides belong together."""
+"""Pair all kernels of the two sides."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from gpuprof.comparison.sides import Side
 
 
 def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identical: bool = False) -> tuple[Pair, ...]:
-    """Return every kernel of both sides, each once, with what it belongs to on the other side.
+    """Return every kernel of both sides, each once, with its partners on the other side.
 
-    First what the user names, then what is equal, then what is less and less alike; at no step a kernel is paired
-    that another one may belong to as well: a wrong pair is worse than none. The order of launches does not count,
-    because runs of one program differ in it. If the sides are `identical`, one recording, what the user's names leave
-    without its like is on both sides, and neither new nor gone: it is left out. Raises UsageError for a name that fits
-    no kernel.
+    Kernels that the user names are paired first, then equal ones, then less and less alike ones. No
+    step pairs a kernel that may belong to another one as well: a wrong pair is worse than none. The
+    order of launches does not count, because runs of one program differ in it. If the sides are
+    `identical`, one recording, kernels that the user's names leave without their equal are on both
+    sides, neither new nor gone, and left out. Raises UsageError for a name that fits no kernel.
     """
-    said = named_pairs(base, new, named)
-    taken = {id(kernel) for pair in said for kernel in (*pair.base, *pair.new)}
-    ours, theirs = ([kernel for kernel in side.kernels if id(kernel) not in taken] for side in (base, new))
-    partners = {kernel.key: kernel for kernel in theirs}
-    exact = [Pair("exact", (kernel,), (partners[kernel.key],)) for kernel in ours if kernel.key in partners]
+    pairs = named_pairs(base, new, named)
+    taken = {id(kernel) for pair in pairs for kernel in (*pair.base, *pair.new)}
+    before = {kernel.key: kernel for kernel in base.kernels if id(kernel) not in taken}
+    after = {kernel.key: kernel for kernel in new.kernels if id(kernel) not in taken}
+    names = Counter(key.name for key in (*before, *after))
+    equal = [key for key in before if key in after]
+    pairs += [Pair("exact", (before.pop(key),), (after.pop(key),)) for key in equal]
     if identical:
-        return (*said, *exact)
-    keys = {pair.base[0].key for pair in exact}
-    left = Leftovers(*([kernel for kernel in side if kernel.key not in keys] for side in (ours, theirs)))
-    pair_configurations(left, keys)
-    pair_ranges(left, Counter(kernel.key.name for kernel in (*ours, *theirs)))
+        return tuple(pairs)
+    left = Leftovers(before.values(), after.values())
+    pair_configurations(left, equal)
+    pair_ranges(left, names)
     pair_split_and_fused(left)
     pair_template_arguments(left)
     pair_numbered(left)
     pair_same_flop(left)
     pair_similar(left)
-    return (*said, *exact, *left.pairs, *left.rest())
+    return (*pairs, *left.pairs, *left.rest())

@@ -1,35 +1,36 @@
-"""Pairs kernels that are one but for launch configuration, ranges, template arguments or a compiler's numbers."""
+"""Pair kernels that differ only in launch configuration, ranges, template arguments or a compiler's numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable, Iterable
+from functools import partial
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.traits import Traits
 from gpuprof.comparison.sides import KernelKey
 
 _MOST_SIZES = 4.0
-"""Among several sizes of a kernel two are the same one, changed, only within this factor: a batch of four times as
-much is a change of the input, and more of it another input."""
+"""Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
+of four times as much is a change of the input, and more of it another input."""
 _LIKE_CLASSES = 0.75
-"""Two carriers run the same code if they share at least this fraction of the types among their arguments."""
+"""Two carriers run the same code if they share this fraction of the types of their arguments."""
 _MOST_NUMBERED = 64
-"""Of more kernels that differ in numbers alone, the order of these is too weak a sign."""
+"""If more kernels differ in numbers alone, the order of these numbers is too weak a sign."""
 _MOST_FLOP, _MOST_LAUNCHES, _MOST_INSTRUCTIONS, _MOST_THREADS = 4.0, 4.0, 16.0, 1024.0
-"""What a change of code does not change by more than such a factor: another tile has the same FLOP, and a loop over
-the grid that replaces a thread for each element has at most the threads that a block can have less of."""
+"""Largest factors of a change by other code: another tile has the same FLOP, and a loop over the
+grid that replaces a thread for each element has fewer threads by at most the size of a block."""
 _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
-"""A kernel that does as much is known by its FLOP; elementwise kernels all do a few for each element."""
+"""A kernel that does as much is recognizable by its FLOP; elementwise kernels all do a few for each element."""
 
 
-def pair_configurations(left: Leftovers, exact: Collection[KernelKey]) -> None:
+def pair_configurations(left: Leftovers, exact: Iterable[KernelKey]) -> None:
     """Pair the launch configurations of a name in its ranges that only one side has.
 
-    First those with as many threads, then the others in the order of their size, if both sides have as many of
-    them. `exact` are the kernels that both sides have.
+    First those with as many threads, then the others in the order of their size, if both sides have
+    as many of them. `exact` are the kernels that both sides have.
     """
-    left.join("reconfigured", lambda traits: (_place(traits), traits.threads) if traits.threads is not None else None)
+    left.join("reconfigured", _place_and_threads)
     places = {(key.name, key.ranges) for key in exact}
     for base, new in left.groups(_place):
         if len(base) == len(new) == 1 and _place(base[0]) not in places:
@@ -43,18 +44,30 @@ def _place(traits: Traits) -> Hashable:
     return traits.key.name, traits.key.ranges
 
 
+def _place_and_threads(traits: Traits) -> Hashable:
+    return (_place(traits), traits.threads) if traits.threads is not None else None
+
+
 def _like_size(base: Traits, new: Traits) -> bool:
     return bool(base.threads and new.threads) and not _apart(base.threads, new.threads, _MOST_SIZES)
 
 
 def pair_ranges(left: Leftovers, names: Counter[str]) -> None:
-    """Pair kernels of one name and configuration whose ranges were renamed, if there is no other candidate.
+    """Pair kernels of one name and configuration whose ranges were renamed, if only one fits.
 
     `names` are the names of both sides, with how many kernels have them.
     """
     for part in (slice(1, None), slice(None, -1), slice(-1, None), slice(0, 0)):
-        left.join("renamed", lambda traits, part=part: (traits.key.name, *_launch(traits), traits.key.ranges[part]))  # type: ignore[misc]
-    left.join("renamed", lambda traits: traits.key.name if names[traits.key.name] == 2 else None, may_be_same)
+        left.join("renamed", partial(_part_of_ranges, part))
+    left.join(
+        "renamed",
+        lambda traits: traits.key.name if names[traits.key.name] == 2 else None,
+        may_be_same,
+    )
+
+
+def _part_of_ranges(part: slice, traits: Traits) -> Hashable:
+    return traits.key.name, _launch(traits), traits.key.ranges[part]
 
 
 def _launch(traits: Traits) -> tuple[Hashable, Hashable]:
@@ -64,11 +77,15 @@ def _launch(traits: Traits) -> tuple[Hashable, Hashable]:
 def pair_template_arguments(left: Leftovers) -> None:
     """Pair a function whose template arguments changed, if it is the only one of its ranges."""
     left.join("reconfigured", lambda traits: (function_of(traits), traits.classes), may_be_same)
-    left.join("reconfigured", function_of, lambda base, new: _like_classes(base, new) and may_be_same(base, new))
+    left.join(
+        "reconfigured",
+        function_of,
+        lambda base, new: _like_classes(base, new) and may_be_same(base, new),
+    )
 
 
 def function_of(traits: Traits) -> Hashable:
-    """Return the function of a kernel in its ranges, with whichever arguments."""
+    """Return the function of a kernel in its ranges, without its arguments."""
     return traits.function, traits.head, traits.key.ranges
 
 
@@ -79,18 +96,22 @@ def _like_classes(base: Traits, new: Traits) -> bool:
 def pair_numbered(left: Leftovers) -> None:
     """Pair names that differ only in the numbers that compilers give: lines, counters.
 
-    Several of them are paired in the order of their numbers, if their launch configurations then agree.
+    Several of them are paired in the order of their numbers, if their launch configurations then
+    agree.
     """
-    left.join("renamed", lambda traits: (_stem(traits), _launch(traits)) if traits.numbers else None, may_be_same)
-    for group in left.groups(_stem):
-        if 1 < len(group[0]) == len(group[1]) <= _MOST_NUMBERED:
-            left.pair_in_order(
-                "renamed",
-                group,
-                lambda traits: traits.numbers,
-                lambda base, new: _launch(base) == _launch(new) and may_be_same(base, new),
-            )
+    left.join(
+        "renamed",
+        lambda traits: (_stem(traits), _launch(traits)) if traits.numbers else None,
+        may_be_same,
+    )
+    for base, new in left.groups(_stem):
+        if 1 < len(base) == len(new) <= _MOST_NUMBERED:
+            left.pair_in_order("renamed", (base, new), lambda traits: traits.numbers, _like_launch)
     left.join("renamed", _stem, may_be_same)
+
+
+def _like_launch(base: Traits, new: Traits) -> bool:
+    return _launch(base) == _launch(new) and may_be_same(base, new)
 
 
 def _stem(traits: Traits) -> Hashable:
@@ -103,29 +124,29 @@ def pair_same_flop(left: Leftovers) -> None:
 
 
 def _same_flop(base: Traits, new: Traits) -> bool:
-    ours, theirs = base.work.get("flop", 0.0), new.work.get("flop", 0.0)
-    if abs(ours - theirs) > 0.001 * ours or base.kernel.launches != new.kernel.launches:
+    flop = base.work.get("flop", 0.0)
+    if abs(flop - new.work.get("flop", 0.0)) > 0.001 * flop or base.kernel.launches != new.kernel.launches:
         return False
     return _is_heavy(base) and _is_heavy(new)
 
 
 def _is_heavy(traits: Traits) -> bool:
-    flop, dram = traits.work.get("flop", 0.0), traits.work.get("dram-bytes", 0.0)
+    flop = traits.work.get("flop", 0.0)
+    dram = traits.work.get("dram-bytes", 0.0)
     return flop > 0 and flop >= _FLOP_PER_THREAD * (traits.threads or 0) and flop >= _FLOP_PER_BYTE * dram
 
 
 def may_be_same(base: Traits, new: Traits) -> bool:
-    """Return whether nothing that is known of two kernels forbids that one became the other."""
-    amounts = [
-        (base.work.get("instructions"), new.work.get("instructions"), _MOST_INSTRUCTIONS),
-        (base.kernel.launches, new.kernel.launches, _MOST_LAUNCHES),
-        (base.threads, new.threads, _MOST_THREADS),
-    ]
-    if base.paths == new.paths:
-        amounts.append((base.work.get("flop"), new.work.get("flop"), _MOST_FLOP))
-    return not any(_apart(*amount) for amount in amounts)
+    """Return whether no known amount of two kernels rules out that one became the other."""
+    if base.paths == new.paths and _apart(base.work.get("flop"), new.work.get("flop"), _MOST_FLOP):
+        return False
+    return not (
+        _apart(base.work.get("instructions"), new.work.get("instructions"), _MOST_INSTRUCTIONS)
+        or _apart(base.kernel.launches, new.kernel.launches, _MOST_LAUNCHES)
+        or _apart(base.threads, new.threads, _MOST_THREADS)
+    )
 
 
 def _apart(base: float | None, new: float | None, factor: float) -> bool:
-    """Return whether two amounts differ by more than a factor; a zero or missing amount does not count."""
-    return bool(base and new) and max(base or 0, new or 0) > factor * min(base or 0, new or 0)
+    """Return whether two amounts differ by more than a factor; zeros and missing ones do not."""
+    return base is not None and new is not None and max(base, new) > factor * min(base, new) > 0

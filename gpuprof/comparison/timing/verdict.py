@@ -1,16 +1,17 @@
-"""The verdict on time: same, faster, slower or unclear, from the runs of each side; cycles first, then seconds."""
+"""The verdict on time from the runs of each side: same, faster, slower or unclear."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from statistics import fmean, median
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import SIDES, TimeChange, TimeDoubt, TimeWord
+from gpuprof.comparison.contract import SIDES, NoiseBasis, TimeChange, TimeDoubt, TimeWord
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import RunTimes, SideKernel
 from gpuprof.comparison.timing.noise import (
@@ -21,22 +22,24 @@ from gpuprof.comparison.timing.noise import (
     interval_of,
     runs_needed,
 )
+from gpuprof.comparison.values import all_known
 
 CLOCK_STEP_S = 32e-9
-"""Durations come in such steps from ncu, Nsight Systems and CUPTI: 61 % to 70 % of those in the recorded traces that
-have nanoseconds are a multiple of it, the others are a nanosecond of rounding away."""
+"""Step of durations from ncu, Nsight Systems and CUPTI: 61 % to 70 % of those in the recorded
+traces that have nanoseconds are a multiple of it, the others are one nanosecond off by rounding."""
 _COARSE_STEP_S = 1e-6
 """Older traces of PyTorch have whole microseconds."""
 _OF_MEDIAN = math.sqrt(math.pi / 2)
 """The standard error of a median over that of a mean, of many normal values."""
 _LEAST, _MOST = 1e-30, 1e30
-"""What lies outside is no time: the rest of gpuprof takes nothing there either."""
+"""Values outside are no times: the rest of gpuprof takes none of them either."""
 
 
 class _RunSample(Struct, frozen=True):
-    """A run: its median launch in seconds and SM cycles, how many launches that is of, and its relative standard error.
+    """A run: its median launch in seconds and SM cycles, and the relative standard error of that.
 
-    `whole`: all of these are whole microseconds. `rounded`: how many roundings to a step of the clock are in it.
+    `whole`: all launches are whole microseconds. `rounded`: the number of roundings to a step of
+    the clock in the time.
     """
 
     run: int
@@ -49,26 +52,34 @@ class _RunSample(Struct, frozen=True):
 
 
 def time_change(
-    pair: Pair, *, comparable: bool = True, paired: bool = False, shift: float = 0.0, barred: TimeDoubt | None = None
+    pair: Pair,
+    *,
+    comparable: bool = True,
+    paired: bool = False,
+    shift: float = 0.0,
+    barred: TimeDoubt | None = None,
 ) -> TimeChange:
-    """Return how the time of a launch changed. If runs are not `comparable`, it has figures and no verdict.
+    """Return how the time of a launch changed.
 
-    `barred`: why the times of this kernel alone do not compare.
+    If runs are not `comparable`, it has figures and no verdict.
 
-    `paired`: the nth runs of both sides were made side by side, in the order ABBA. `shift`: what the sides can be apart
-    by, as a logarithm, for what is not alike around the runs.
+    `barred`: why the times of this kernel alone do not compare. `paired`: the nth runs of both
+    sides were made side by side, in the order ABBA. `shift`: how far the circumstances of the runs
+    can set the sides apart, as a logarithm.
     """
     several = len(pair.base) > 1 or len(pair.new) > 1
-    base, new = (_samples(kernels, several=several) for kernels in (pair.base, pair.new))
+    base = _samples(pair.base, several=several)
+    new = _samples(pair.new, several=several)
     if pair.match == "new" or pair.match == "gone":  # noqa: PLR1714 - mypy narrows no membership
         return replace(_figures(base, new), verdict=pair.match)
     lacking = tuple(name for name, samples in zip(SIDES, (base, new), strict=True) if not samples)
     if lacking:
         return replace(_figures(base, new), doubt=TimeDoubt(kind="no-durations", sides=lacking))
-    both = {sample.run for sample in base} & {sample.run for sample in new}
-    if paired and both:
-        base, new = ([sample for sample in side if sample.run in both] for side in (base, new))
-    paired = paired and bool(both)
+    common = {sample.run for sample in base} & {sample.run for sample in new}
+    paired = paired and bool(common)
+    if paired:
+        base = [sample for sample in base if sample.run in common]
+        new = [sample for sample in new if sample.run in common]
     in_seconds, in_cycles = _estimates(base, new, paired=paired, shift=shift)
     change = _with_estimates(_figures(base, new), in_seconds, in_cycles, paired=paired)
     if not comparable or barred is not None:
@@ -87,7 +98,7 @@ def time_change(
 
 
 def _figures(base: Sequence[_RunSample], new: Sequence[_RunSample]) -> TimeChange:
-    """Return the times of both sides with nothing that compares them."""
+    """Return the times of both sides, not compared."""
     return TimeChange(
         verdict="unknown",
         base_s=_mean(sample.seconds for sample in base),
@@ -105,49 +116,48 @@ def _with_estimates(
     change: TimeChange, seconds: RatioEstimate, cycles: RatioEstimate | None, *, paired: bool
 ) -> TimeChange:
     verdict, doubt = _joined(cycles, seconds)
+    basis: NoiseBasis = "pairs" if paired else "runs"
     change = replace(
         change,
         verdict=verdict,
         ratio=math.exp(seconds.change),
         interval=interval_of(seconds.change, seconds.half),
         noise=seconds.spread,
-        noise_basis="assumed" if seconds.few else "pairs" if paired else "runs",
+        noise_basis="assumed" if seconds.few else basis,
         doubt=doubt,
     )
     if cycles is None:
         return replace(change, base_cycles=None, new_cycles=None)
-    return replace(
-        change, cycles_ratio=math.exp(cycles.change), cycles_interval=interval_of(cycles.change, cycles.half)
-    )
+    interval = interval_of(cycles.change, cycles.half)
+    return replace(change, cycles_ratio=math.exp(cycles.change), cycles_interval=interval)
 
 
 def _samples(kernels: Sequence[SideKernel], *, several: bool) -> list[_RunSample]:
-    """Return the runs of a side that have a time; of `several` kernels the sum, of the runs that have each."""
-    if not several:
-        return [sample for times in _in_order(kernels) if (sample := _of_launches(times)) is not None]
+    """Return the timed runs of a side; of `several` kernels the sum, in runs that have them all."""
+    ordered = sorted((times for kernel in kernels for times in kernel.times), key=lambda times: times.run)
     runs: dict[int, list[RunTimes]] = {}
-    for times in _in_order(kernels):
+    for times in ordered:
         runs.setdefault(times.run, []).append(times)
-    whole = (parts for parts in runs.values() if len(parts) == len(kernels))
-    return [sample for parts in whole if (sample := _of_totals(parts)) is not None]
-
-
-def _in_order(kernels: Sequence[SideKernel]) -> list[RunTimes]:
-    return sorted((times for kernel in kernels for times in kernel.times), key=lambda times: times.run)
+    if several:
+        samples = [_of_totals(parts) for parts in runs.values() if len(parts) == len(kernels)]
+    else:
+        samples = list(map(_of_launches, ordered))
+    return [sample for sample in samples if sample is not None]
 
 
 def _of_launches(times: RunTimes) -> _RunSample | None:
-    known = [duration for duration in times.durations_s if _is_usable(duration)]
+    known = _usable(times.durations_s)
     if not known:
         return None
-    middle = median(known)
-    logs = [math.log(duration) for duration in known]
+    cycles = None
+    if times.cycles and all(map(_is_usable, times.cycles)):
+        cycles = median(times.cycles)
     return _RunSample(
         run=times.run,
-        seconds=middle,
-        cycles=median(times.cycles) if times.cycles and all(map(_is_usable, times.cycles)) else None,
+        seconds=median(known),
+        cycles=cycles,
         launches=len(known),
-        error=_OF_MEDIAN * _spread(logs) / math.sqrt(len(logs)),
+        error=_OF_MEDIAN * _spread(list(map(math.log, known))) / math.sqrt(len(known)),
         whole=_is_whole(known),
     )
 
@@ -156,18 +166,25 @@ def _of_totals(parts: Sequence[RunTimes]) -> _RunSample | None:
     totals = [times.total_s for times in parts if times.total_s is not None and _is_usable(times.total_s)]
     if len(totals) < len(parts):
         return None
-    known = [[duration for duration in times.durations_s if _is_usable(duration)] for times in parts]
-    variance = sum(times.launches * _spread(own) ** 2 for times, own in zip(parts, known, strict=True) if own)
-    every = [cycle for times in parts for cycle in times.cycles]
-    whole = all(len(times.cycles) == times.launches for times in parts) and all(map(_is_usable, every))
+    durations: list[float] = []
+    cycles: list[float] = []
+    variance = 0.0
+    for times in parts:
+        known = _usable(times.durations_s)
+        durations += known
+        cycles += times.cycles
+        if known:
+            variance += times.launches * _spread(known) ** 2
+    launches = sum(times.launches for times in parts)
+    has_cycles = all(len(times.cycles) == times.launches for times in parts) and all(map(_is_usable, cycles))
     return _RunSample(
         run=parts[0].run,
         seconds=sum(totals),
-        cycles=sum(every) if whole and every else None,
-        launches=sum(map(len, known)),
+        cycles=sum(cycles) if has_cycles and cycles else None,
+        launches=len(durations),
         error=math.sqrt(variance) / sum(totals),
-        whole=all(map(_is_whole, known)),
-        rounded=math.sqrt(sum(times.launches for times in parts)),
+        whole=_is_whole(durations),
+        rounded=math.sqrt(launches),
     )
 
 
@@ -182,7 +199,11 @@ def _is_whole(durations: Sequence[float]) -> bool:
 
 
 def _is_usable(value: float) -> bool:
-    return _LEAST < value < _MOST  # also false for what is not a number
+    return _LEAST < value < _MOST  # also false for NaN
+
+
+def _usable(values: Iterable[float]) -> list[float]:
+    return [value for value in values if _is_usable(value)]
 
 
 def _estimates(
@@ -190,11 +211,12 @@ def _estimates(
 ) -> tuple[RatioEstimate, RatioEstimate | None]:
     """Return the ratio in seconds, and in cycles if every run of both sides has them."""
     clock_known = all(sample.cycles is not None for sample in (*base, *new))
-    before, after = (_in_seconds(side, _step_s((*base, *new))) for side in (base, new))
-    seconds = estimate(before, after, paired=paired, clock_known=clock_known, shift=shift)
+    step_s = _step_s((*base, *new))
+    compare = partial(estimate, paired=paired, clock_known=clock_known, shift=shift)
+    seconds = compare(_in_seconds(base, step_s), _in_seconds(new, step_s))
     if not clock_known:
         return seconds, None
-    return seconds, estimate(_in_cycles(base), _in_cycles(new), paired=paired, clock_known=True, shift=shift)
+    return seconds, compare(_in_cycles(base), _in_cycles(new))
 
 
 def _step_s(samples: Iterable[_RunSample]) -> float:
@@ -202,10 +224,11 @@ def _step_s(samples: Iterable[_RunSample]) -> float:
 
 
 def _in_seconds(side: Sequence[_RunSample], step_s: float) -> Samples:
+    step = max(step_s * sample.rounded / sample.seconds for sample in side)
     return Samples(
         tuple(math.log(sample.seconds) for sample in side),
         tuple(sample.error for sample in side),
-        max(step_s * sample.rounded / sample.seconds for sample in side),
+        step,
     )
 
 
@@ -217,19 +240,22 @@ def _in_cycles(side: Sequence[_RunSample]) -> Samples:
 
 
 def _joined(cycles: RatioEstimate | None, seconds: RatioEstimate) -> tuple[TimeWord, TimeDoubt | None]:
-    """Return the verdict of both: a change is one in cycles and in seconds; what is the same in one may not be another
-    in the other.
-    """
-    if cycles is None or cycles.word == seconds.word:
-        return seconds.word, seconds.doubt if cycles is None else cycles.doubt
-    if "unclear" not in (cycles.word, seconds.word):
-        return "unclear", TimeDoubt(kind="clocks-disagree")
-    clear, other = (cycles, seconds) if seconds.word == "unclear" else (seconds, cycles)
-    if clear.word == "same" and abs(other.change) <= MARGIN:
+    """Return the verdict of both: cycles and seconds must agree on a change, and on none."""
+    if cycles is None:
+        return seconds.word, seconds.doubt
+    if cycles.word == seconds.word:
+        return seconds.word, cycles.doubt
+    clear = seconds
+    other = cycles
+    measure: Literal["cycles", "seconds"] = "seconds"
+    if seconds.word == "unclear":
+        clear = cycles
+        other = seconds
+        measure = "cycles"
+    if clear.word == "same" and other.word == "unclear" and abs(other.change) <= MARGIN:
         return "same", None
     if clear.word == "same" or other.doubt is None:
         return "unclear", TimeDoubt(kind="clocks-disagree")
-    measure: Literal["cycles", "seconds"] = "cycles" if clear is cycles else "seconds"
     return "unclear", replace(other.doubt, clear_in=measure, clear_verdict=clear.word)
 
 
@@ -241,20 +267,19 @@ def _needed(
     *,
     paired: bool,
 ) -> int | None:
-    """Return the runs per side that would settle an unclear verdict; None if no number does: the clock differs."""
-    undecided = [told for told in (cycles, seconds) if told is not None and told.word == "unclear"]
-    if not undecided:
-        return None
-    step_s = _step_s((*base, *new))
-    step = (_in_seconds(base, step_s).step + _in_seconds(new, step_s).step) / 2
+    """Return the runs per side that would settle an unclear verdict; None if no number does."""
     runs = min(len(base), len(new))
-    needed = [runs_needed(told, runs, step if told is seconds else 0.0, paired=paired) for told in undecided]
-    known = [number for number in needed if number is not None]
-    return max(known) if len(known) == len(needed) else None
+    needed = []
+    if cycles is not None and cycles.word == "unclear":
+        needed.append(runs_needed(cycles, runs, 0.0, paired=paired))
+    if seconds.word == "unclear":
+        step_s = _step_s((*base, *new))
+        step = (_in_seconds(base, step_s).step + _in_seconds(new, step_s).step) / 2
+        needed.append(runs_needed(seconds, runs, step, paired=paired))
+    return max(all_known(needed) or (), default=None)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the geometric mean, which suits the ratio; None if a value is missing or there is none."""
-    logs = [None if value is None else math.log(value) for value in values]
-    known = [log for log in logs if log is not None]
-    return math.exp(fmean(known)) if known and len(known) == len(logs) else None
+    """Return the geometric mean, which suits ratios; None if a value is missing or there is none."""
+    known = all_known(values)
+    return math.exp(fmean(map(math.log, known))) if known else None

@@ -1,4 +1,4 @@
-"""What is known of the work of one side of a pair: counts, bytes, FLOP and resources, each with its range."""
+"""The work of one side of a pair: counts, bytes, FLOP and resources, each with its range."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.comparison.sides import SideKernel
+from gpuprof.comparison.values import all_known
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.surveyed import SURVEY
 
 _LARGEST = 1e30
-"""What `Number` allows: a sum may come to more."""
+"""The largest `Number`: a sum may come to more."""
 
 
 class WorkAmount(NamedTuple):
-    """A value of one launch, or of a run; `low` and `high` are the least and most of `launches` counted launches.
+    """A value of a launch, or of a run; `low` and `high` are its range over `launches` launches.
 
-    `exact` is false for what was computed from a rate or from a percentage of a peak. `summed` are the launches of a
-    run whose sum it is.
+    `exact` is false for a value computed from a rate or from a percentage of a peak. `summed` are
+    the launches of a run whose sum it is.
     """
 
     value: float
@@ -32,7 +33,7 @@ class WorkAmount(NamedTuple):
     summed: float = 1.0
 
     def times(self, factor: float) -> WorkAmount:
-        """Return the same of so many launches."""
+        """Return the amount of so many launches."""
         return self._replace(
             value=self.value * factor,
             low=self.low * factor,
@@ -42,60 +43,53 @@ class WorkAmount(NamedTuple):
 
 
 def amounts_of(kernels: Sequence[SideKernel], *, per_run: bool, exact: bool = True) -> dict[str, WorkAmount]:
-    """Return what a launch of a kernel does, or what all of a run's launches of all these kernels do.
+    """Return the work of a launch of a kernel, or of all launches in a run of all these kernels.
 
-    Of several kernels there is no resource, and no count that one of them lacks. What was printed with few digits is
-    not `exact`.
+    Of several kernels there is no resource, and no count that one of them lacks. Values that were
+    printed with few digits are not `exact`.
     """
-    every = [_of_kernel(kernel) for kernel in kernels]
-    if per_run:
-        every = [
-            {name: amount.times(kernel.launches) if amount.additive else amount for name, amount in own.items()}
-            for kernel, own in zip(kernels, every, strict=True)
-        ]
-    if len(every) != 1:
-        every = [_summed(every)]
-    known = {name: amount for name, amount in every[0].items() if _is_number(amount)}
+    by_kernel = [_of_kernel(kernel, per_run=per_run) for kernel in kernels]
+    amounts = by_kernel[0] if len(by_kernel) == 1 else _summed(by_kernel)
+    amounts = {name: amount for name, amount in amounts.items() if _is_number(amount)}
     if not exact:
-        known = {name: amount._replace(exact=not amount.additive) for name, amount in known.items()}
-    return known | {"launches": _launches(kernels)}
+        amounts = {name: amount._replace(exact=not amount.additive) for name, amount in amounts.items()}
+    return amounts | {"launches": _launches(kernels)}
 
 
-def _of_kernel(kernel: SideKernel) -> dict[str, WorkAmount]:
-    """Return what is known of a launch of one kernel."""
-    amounts = _counted(kernel)
-    amounts |= _over_profiles(kernel)
-    loads, stores = amounts.get("local-load-sectors"), amounts.get("local-store-sectors")
+def _of_kernel(kernel: SideKernel, *, per_run: bool) -> dict[str, WorkAmount]:
+    """Return the work of a launch of one kernel, or of all its launches in a run."""
+    amounts = _counted(kernel) | _over_profiles(kernel)
+    loads = amounts.get("local-load-sectors")
+    stores = amounts.get("local-store-sectors")
     if loads is not None and stores is not None:
         amounts["spills"] = _sum([loads, stores])._replace(summed=1.0)
+    if per_run:
+        for name, amount in amounts.items():
+            if amount.additive:
+                amounts[name] = amount.times(kernel.launches)
     return amounts
 
 
 def _counted(kernel: SideKernel) -> dict[str, WorkAmount]:
     launches = sum(_counted_launches(profile) for profile in kernel.profiles if profile.counts)
     return {
-        name: WorkAmount(
-            value=count.value,
-            low=count.low,
-            high=count.high,
-            unit=count.unit,
-            metric=count.metric,
-            launches=launches,
-        )
+        name: WorkAmount(count.value, count.low, count.high, count.unit, count.metric, launches)
         for name, count in kernel.counts.items()
     }
 
 
 def _counted_launches(profile: KernelProfile) -> int:
-    """Return how many launches the counts of a profile are of: of a survey's kernel only few were counted, one or two
-    for sure."""
+    """Return how many launches the counts of a profile are of.
+
+    Of a survey's kernel only few were counted: one or two for sure.
+    """
     if profile.duration_source != SURVEY:
         return profile.launches
     return 2 if any(count.low < count.high for count in profile.counts) else 1
 
 
 def _over_profiles(kernel: SideKernel) -> dict[str, WorkAmount]:
-    """Return what the representative has, with the range over all profiles that have it from the same counters."""
+    """Return the amounts of the representative, with the range over all profiles that have them from equal counters."""
     amounts = dict(_derived(kernel.representative))
     if len(kernel.profiles) == 1:
         return amounts
@@ -104,10 +98,9 @@ def _over_profiles(kernel: SideKernel) -> dict[str, WorkAmount]:
         for name, amount in _derived(profile):
             if name in amounts and amounts[name].metric == amount.metric:
                 ranges[name].append(amount.value)
-    return {
-        name: amount._replace(low=min(ranges[name]), high=max(ranges[name]), launches=len(ranges[name]))
-        for name, amount in amounts.items()
-    }
+    for name, values in ranges.items():
+        amounts[name] = amounts[name]._replace(low=min(values), high=max(values), launches=len(values))
+    return amounts
 
 
 def _derived(profile: KernelProfile) -> Iterator[tuple[str, WorkAmount]]:
@@ -115,16 +108,26 @@ def _derived(profile: KernelProfile) -> Iterator[tuple[str, WorkAmount]]:
     for traffic in profile.traffic:
         if traffic.bytes is not None:
             exact = traffic.basis != "estimated"
-            yield f"{traffic.level}-bytes", _single(traffic.bytes, "B", traffic.definition, exact=exact)
+            yield (
+                f"{traffic.level}-bytes",
+                _single(traffic.bytes, "B", traffic.definition, exact=exact),
+            )
     for work in profile.work:
         if work.flop is not None:
             unit = "OP" if "int" in work.path else "FLOP"
             metric = f"{work.basis} {unit} of {work.path}"
-            yield f"flop.{work.path}", _single(work.flop, unit, metric, exact=work.basis == "counted")
-
+            yield (
+                f"flop.{work.path}",
+                _single(work.flop, unit, metric, exact=work.basis == "counted"),
+            )
     for name, value, unit, metric in (
         ("registers", profile.registers_per_thread, "register", "launch__registers_per_thread"),
-        ("shared-memory", profile.shared_memory_per_block, "B", "static and dynamic shared memory per block"),
+        (
+            "shared-memory",
+            profile.shared_memory_per_block,
+            "B",
+            "static and dynamic shared memory per block",
+        ),
         ("occupancy", profile.occupancy.theoretical, "fraction", "theoretical occupancy"),
     ):
         if value is not None:
@@ -132,17 +135,17 @@ def _derived(profile: KernelProfile) -> Iterator[tuple[str, WorkAmount]]:
 
 
 def _single(value: float, unit: str, metric: str, *, exact: bool = True, additive: bool = True) -> WorkAmount:
-    return WorkAmount(
-        value=value, low=value, high=value, unit=unit, metric=metric, launches=1, exact=exact, additive=additive
-    )
+    return WorkAmount(value, value, value, unit, metric, launches=1, exact=exact, additive=additive)
 
 
-def _summed(every: Sequence[dict[str, WorkAmount]]) -> dict[str, WorkAmount]:
-    """Add up what all kernels of a side have and what can be added."""
-    if not every:
-        return {}
-    shared = [name for name in every[0] if all(name in own and own[name].additive for own in every)]
-    return {name: _sum([own[name] for own in every]) for name in shared}
+def _summed(by_kernel: Sequence[dict[str, WorkAmount]]) -> dict[str, WorkAmount]:
+    """Add up the additive amounts that all kernels of a side have."""
+    sums = {}
+    for name in by_kernel[0] if by_kernel else ():
+        amounts = all_known(own.get(name) for own in by_kernel)
+        if amounts is not None and all(amount.additive for amount in amounts):
+            sums[name] = _sum(amounts)
+    return sums
 
 
 def _sum(amounts: Sequence[WorkAmount]) -> WorkAmount:
@@ -161,19 +164,20 @@ def _sum(amounts: Sequence[WorkAmount]) -> WorkAmount:
 
 def _launches(kernels: Sequence[SideKernel]) -> WorkAmount:
     """Return how often the kernels are launched in a run, all together."""
-    return _sum(
-        [
+    amounts = []
+    for kernel in kernels:
+        counts = [float(times.launches) for times in kernel.times]
+        amounts.append(
             WorkAmount(
-                value=kernel.launches,
-                low=float(min(times.launches for times in kernel.times)),
-                high=float(max(times.launches for times in kernel.times)),
-                unit="launch",
-                metric="launches of a run",
-                launches=len(kernel.times),
+                kernel.launches,
+                min(counts),
+                max(counts),
+                "launch",
+                "launches of a run",
+                len(counts),
             )
-            for kernel in kernels
-        ]
-    )
+        )
+    return _sum(amounts)
 
 
 def _is_number(amount: WorkAmount) -> bool:

@@ -1,9 +1,9 @@
-"""How far a count may differ without a change of the code: thresholds, each with what was measured for it.
+"""Tolerances: how far a count may differ without a change of the code, each with its measurements.
 
 Measured on kernels of equal machine code that were profiled twice with equal launch configuration and data, in public
 reports of others: four of gpu_workshop (V100, `MW_Baseline` and `MW_DivToMult`, two processes), one CUTLASS GEMM (A100)
 and one elementwise kernel of PyTorch (H800), each launched twice in a process. "Largest" is the largest difference of
-the six. They are few: if a count must not move by chance, the thresholds are several times what was seen.
+the six. They are few: if a count must not move by chance, the thresholds are several times the largest difference.
 
 | count | largest | allowed |
 |---|---|---|
@@ -24,30 +24,31 @@ from typing import NamedTuple
 
 
 class Tolerance(NamedTuple):
-    """What two values may differ by: a fraction of the larger one, and an amount."""
+    """The allowed difference of two values: a fraction of the larger one, and an amount."""
 
     fraction: float
     amount: float = 0.0
 
     def band(self, largest: float, launches: float = 1.0) -> float:
-        """Return what values up to this one may differ by, in their unit; the amount is of each launch of a sum."""
+        """Return the allowed difference of values up to this one, in their unit; the amount is per launch of a sum."""
         return self.fraction * largest + self.amount * launches
 
 
 EXACT = Tolerance(0.001)
-"""Counts of what the code executes. No pair differed by one instruction; 0.1 % is room for retries of atomics and for
-warps that spin at a barrier, a fifth of the smallest regression that must be found."""
+"""Counts of executed work. No pair differed by one instruction; 0.1 % is room for retries of
+atomics and for warps that spin at a barrier, a fifth of the smallest regression that must be
+found."""
 SECTORS = Tolerance(0.003, 32.0)
-"""Sectors and wavefronts: L1 splits requests by what is in flight, so single ones move."""
+"""Sectors and wavefronts: L1 splits requests depending on those in flight, so single ones move."""
 LOCAL = Tolerance(0.003)
-"""Sectors of local memory. Without an amount: code that spills nothing has none, and the first one is a change."""
+"""Sectors of local memory. There is no amount: code that spills nothing has none, and the first one is a change."""
 CACHE_BYTES = Tolerance(0.003, 1024.0)
 """Bytes at L1 and L2: 32 sectors."""
 DRAM = Tolerance(0.005, 512.0 * 1024.0)
-"""Bytes at DRAM: what lies dirty in L2 when a launch ends is written later, and another context may evict lines."""
+"""Bytes at DRAM: dirty lines in L2 at the end of a launch are written later, and another context may evict lines."""
 ESTIMATE = 0.01
-"""Added if one side has a percentage of a peak instead of a count: 0.8 % is the most by which the two differed, in
-four SGEMM kernels of an A10G that were profiled both ways."""
+"""Added if one side has a percentage of a peak instead of a count: the two differed by up to 0.8 %,
+in four SGEMM kernels of an A10G that were profiled both ways."""
 RESOURCE = Tolerance(0.0)
 """Resources of a launch follow from the code and the launch configuration alone."""
 
@@ -69,27 +70,29 @@ _BY_NAME = {
 }
 
 LEAST_CHANCE = 1e-4
-"""The chance that launches of the same code, in any order equally likely, would fall apart into a side that is all
-below and one that is all above: no verdict on work that depends on data if it is larger."""
+"""The chance that launches of the same code, with all orders equally likely, separate into a side
+with all lower and one with all higher values. If it is larger, there is no verdict on work that
+depends on data."""
 MARGIN = 0.5
-"""How far apart the ranges of such sides must lie, in widths of the wider one. The chance above is valid whatever the
-distribution is; the margin is for launches of a run that are more alike than those of another run."""
+"""The least distance between the ranges of such sides, in widths of the wider one. The chance above
+is valid for any distribution; the margin is for launches of a run that are more alike than those of
+another run."""
 
 _MANY = 200
-"""More launches than this count as this many: the chance is far below by then, unless a side has only one."""
+"""More launches count as this many: the chance is far below, unless a side has only one."""
 
 
 def tolerance_of(name: str) -> Tolerance:
-    """Return what a count may differ by; counts of what the code executes are exact."""
+    """Return the tolerance of a count; counts of executed work are exact."""
     return _BY_NAME.get(name, EXACT)
 
 
-def can_tell(base_launches: int, new_launches: int) -> bool:
-    """Return whether so many counted launches can separate work that depends on data: nine a side can, eight cannot."""
+def can_distinguish(base_launches: int, new_launches: int) -> bool:
+    """Return whether so many launches can separate data-dependent work: nine a side, not eight."""
     return _chance(min(base_launches, _MANY), min(new_launches, _MANY)) <= LEAST_CHANCE
 
 
 @lru_cache(maxsize=1024)
 def _chance(base_launches: int, new_launches: int) -> float:
-    """Return the chance that the smallest of one side is above the largest of the other, either way round."""
+    """Return the chance that all values of one side are above all of the other."""
     return 2 / comb(base_launches + new_launches, base_launches)
