@@ -59,7 +59,7 @@ class RecommendationText(Struct, frozen=True):
 
     @property
     def limits(self) -> str:
-        """Return how far the gain holds: "a guess; with the same instructions; 12 % after the ones above"."""
+        """Return how certain the gain is: "a guess; with the same instructions; 12 % after the ones above"."""
         return "; ".join(part for part in (self.doubt, self.held, self.after) if part)
 
 
@@ -135,9 +135,9 @@ def _left_out_text(rest: int) -> str:
 
 
 def _legend(items: Sequence[Recommendation]) -> str:
-    """Say what the gains are of, and what their signs mean, of those that occur."""
+    """Write the base of the gains, and the meaning of the signs that occur."""
     kinds = {item.gain_kind for item in items} - {None}
-    signs = ("≤ at most",) * ("bound" in kinds) + ("~ under the condition named",) * ("conditional" in kinds)
+    signs = ("≤ at most",) * ("bound" in kinds) + ("~ if the stated condition holds",) * ("conditional" in kinds)
     if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
@@ -210,7 +210,7 @@ def _text_of(
 
 
 def _held_text(item: Recommendation, kernels: dict[int, KernelProfile]) -> str:
-    """Write what its gains hold with; of several kernels, what is held in some of them."""
+    """Write the condition of its gains; of several kernels, also if only some have one."""
     if item.gain_kind == "bound":
         return ""
     names = frozenset(item.findings)
@@ -219,17 +219,17 @@ def _held_text(item: Recommendation, kernels: dict[int, KernelProfile]) -> str:
     if not conditional:
         return held_text(item.held)
     if len({finding.assumes for finding in conditional}) > 1:
-        return "under the condition named at each kernel"
+        return "if the condition stated at each kernel holds"
     in_part = "in part " if len(conditional) < len(members) else ""
     return f"{in_part}{held_text(conditional[0].held)}"
 
 
 def _after_text(item: Recommendation) -> str:
-    """Write what a change still saves after those before it, where that is less by a point or more."""
+    """Write the saving of a change after those before it, if that is less by a point or more."""
     if item.gain_total is None or item.gain_after is None or item.gain_total - item.gain_after < _POINT:
         return ""
     if item.gain_after <= 0:
-        return "nothing after the ones above"
+        return "no further gain after the ones above"
     return f"{format_percent(item.gain_after)} after the ones above"
 
 

@@ -121,7 +121,7 @@ KINDS: tuple[Readable | Refused, ...] = (
         "{path} is a compressed archive", hint="unpack it and name the report inside",
     ),
     Refused(
-        "no ncu-rep", named(*REPORTS), "{path} is not a report: it does not start with NVR, or as zstd data does",
+        "no ncu-rep", named(*REPORTS), "{path} is not an ncu report: its first bytes are not those of one",
         hint="copy it again, in binary mode",
     ),
     Readable(
