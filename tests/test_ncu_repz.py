@@ -99,7 +99,7 @@ def test_whatever_the_name_and_the_frames_it_is_read(data: bytes, tmp_path: Path
 @each_row(
     ("data", "name", "message"),
     [
-        *((data, "a.ncu-repz", "NVR") for data in (
+        *((data, "a.ncu-repz", "first bytes") for data in (
             compressed(b"text"), compressed(b"NV"), frame(*[zeros()] * 1000), compressed(PACKED), PACKED[1:])),
         *((data, "a.ncu-repz", "no content") for data in (compressed(b""), SKIPPED)),
         (compressed(b"text"), "a.txt", "archive"), (b"\x1f\x8b" + bytes(99), "a.ncu-repz", "archive"),

@@ -81,7 +81,7 @@ def _fill(spool: IO[bytes], path: Path, file: BinaryIO) -> Damage | None:
     except Broken as broken:
         damage = Damage(broken.at, broken.why)
     if start != MAGIC and (damage is None or not MAGIC.startswith(start)):
-        what = "its content does not start with NVR" if start else "it has no content"
+        what = "the first bytes of its content are not those of one" if start else "it has no content"
         raise DamagedInput(f"{path} is not a compressed report: {what}", "copy it again, or profile again")
     return damage
 
