@@ -25,7 +25,7 @@ RESNET = "traces/resnet50-v100.pt.trace.json.gz"
         ("esmm-research-profile.ncu-rep", "open", ("basic (70 %",), "--launch-count 1 -o basic-full"),
         ("csv/rtx5090-roofline-section.csv", "open", ("54 %",), "--launch-count 1 -o kernel-full PROGRAM"),
         # Idle time comes first if it exceeds every kernel's time.
-        (TRACE, "unfilled", ("68 % of 189 ms", "compute_tendencies_z_334_gpu (41 %"), "gpuprof run --survey"),
+        (TRACE, "unfilled", ("68 % of the 189 ms", "compute_tendencies_z_334_gpu (41 %"), "gpuprof run --survey"),
         (RESNET, "open", ("43 % of 1.07 s",), "gpuprof run --survey"),
     ],
 )  # fmt: skip
@@ -40,16 +40,21 @@ def test_reports_have_their_states_and_commands(file: str, state: str, shows: tu
 
 
 @each_row(
-    ("file", "says"),
+    ("file", "idle", "before", "span_s", "before_s", "what"),
     [
-        (TRACE, "68 % of 189 ms after start-up; 57 % of that (73.1 ms) before launches of set_halo_values_x_395_gpu"),
-        (RESNET, "43 % of 1.07 s; 77 % of that (355 ms) before host-to-device copies"),
+        (TRACE, 0.675, 0.573, 0.1890, 0.0731, "before launches of set_halo_values_x_395_gpu"),
+        (RESNET, 0.434, 0.768, 1.0656, 0.3548, "before host-to-device copies"),
     ],
-)  # fmt: skip
-def test_a_finding_on_the_run_is_a_sentence_with_the_name_of_its_kernel(file: str, says: str) -> None:
+)
+def test_idle_time_of_a_run_is_given_to_what_follows_it(
+    file: str, idle: float, before: float, span_s: float, before_s: float, what: str
+) -> None:
     kernels = session_of(report(file)).kernels
     ((label, finding),) = ((one.label, item) for one in kernels for item in one.findings if item.rule == "launch-gaps")
-    assert run_sentence(finding, label, file) == f"the GPU is idle {says}"
+    amounts = {amount.name: amount.value for amount in finding.amounts}
+    names = ("idle", "idle_before", "span", "time_before")
+    assert [amounts[name] for name in names] == pytest.approx([idle, before, span_s, before_s], rel=2e-3)
+    assert what in run_sentence(finding, label, file)
 
 
 def test_a_gemm_that_stores_nothing_and_a_debug_build_come_before_all_else() -> None:
