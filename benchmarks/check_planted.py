@@ -1,4 +1,4 @@
-"""What `gpuprof check` finds of the planted bottlenecks from their code alone, and what it says of their repairs.
+"""What `gpuprof check` finds of the planted bottlenecks from their code alone, and what it says of their fixes.
 
 python -m benchmarks.check_planted [NAME …] [--arch SM]   compile them, review their code, compare with what is expected
 python -m benchmarks.check_planted --write                note what was found as what is expected
@@ -50,7 +50,7 @@ Outcome = Mapping[str, Mapping[str, list[str]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return 1 where something that was found is found no more, or more is told of a repair."""
+    """Print the table; return 1 where something that was found is found no more, or more is told of a fix."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.check_planted", description=(__doc__ or "").partition("\n")[0]
     )
@@ -123,7 +123,7 @@ def _rules(kernel: ReviewedKernel) -> frozenset[str]:
 
 
 def outcomes(cases: Sequence[Case], told: Sequence[CodeVerdict]) -> dict[str, dict[str, list[str]]]:
-    """Return for each case with a rule that code can show on which architectures it was found, and told of repairs."""
+    """Return for each case with a rule that code can show on which architectures it was found, and told of fixes."""
     planted = {case.name: case.planted_rule for case in cases if case.planted_rule in IN_CODE}
     result: dict[str, dict[str, list[str]]] = {name: {"found": [], "told": []} for name in planted}
     for item in told:
@@ -158,7 +158,7 @@ def regressions(outcome: Outcome, before: Outcome, targets: Sequence[str]) -> It
         if lost:
             yield f"{name}: the planted rule is no longer found on {', '.join(lost)}"
         if alarms:
-            yield f"{name}: the planted rule is told of the repair on {', '.join(alarms)}"
+            yield f"{name}: the planted rule is told of the fix on {', '.join(alarms)}"
 
 
 def table(cases: Sequence[Case], told: Sequence[CodeVerdict], outcome: Outcome) -> Iterator[str]:

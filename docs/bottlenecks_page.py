@@ -1,4 +1,4 @@
-"""The reference of the planted bottlenecks: what each case computes, what is wrong with it, and what repairs it."""
+"""The reference of the planted bottlenecks: what each case computes, what is wrong with it, and what fixes it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _families(cases: Sequence[Case]) -> Iterator[str]:
 def _cells(case: Case) -> tuple[str, ...]:
     place = f"../../microkernels/bottlenecks/{case.source.name}"
     rule = f"none: {case.roof}" if case.planted_rule == NONE else _planted(case)
-    return f"[{case.name}]({place})", case.title, rule, case.repair or "–", half(case.name)
+    return f"[{case.name}]({place})", case.title, rule, case.fix or "–", half(case.name)
 
 
 def _planted(case: Case) -> str:

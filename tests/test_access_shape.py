@@ -192,7 +192,7 @@ def rule_of(launch: Made) -> Finding:
 
 
 def advised(launch: Made) -> str:
-    """The shape whose repair the rule names."""
+    """The shape whose fix the rule names."""
     return rule_of(launch).cases.action[0]
 
 
@@ -208,7 +208,7 @@ WALK = counted_code(
 COLUMN = counted_code(*ROW, request("LDG.E R6, [R4.64]", 32, 28), request("EXIT", 0, 0))
 
 
-def test_the_shape_of_what_is_counted_tells_which_repair_is_named() -> None:
+def test_the_shape_of_what_is_counted_tells_which_fix_is_named() -> None:
     walk, column = rule_of(WALK), rule_of(COLUMN)
     assert (advised(WALK), advised(COLUMN)) == ("neighbours", "stride")
     assert "float4" in walk.advice and "float4" not in column.advice

@@ -1,4 +1,4 @@
-"""The planted bottlenecks on the host's processor: a kernel and its repair compute the same."""
+"""The planted bottlenecks on the host's processor: a kernel and its fix compute the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planted bottlenecks: every cause is in the compiled code and gone from its repair; broken files are refused."""
+"""The planted bottlenecks: every cause is in the compiled code and gone from its fix; broken files are refused."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def broken(folder: Path, old: str, new: str) -> str:
         ("in[threadIdx.x * n]", "nowhere", "0 lines"),
         ("in[threadIdx.x * n]", "out[threadIdx.x]", None),
         ("not_first: [memory-latency]", "not_first: [uncoalesced-global]", "must come first"),
-        ("repair: reads what lies side by side\n", "", "repair is missing"),
+        ("fix: reads what lies side by side\n", "", "fix is missing"),
         ("sizes: {n: 1000}", "sizes: {n: 0}", "whole number"),
         ("small: {n: 10}", "small: {m: 10}", "small must give n"),
         ("u32 n]", "u32 m]", "an argument is"),

@@ -146,7 +146,7 @@ def tried(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 # Of all launches.
 
 _ARITHMETIC = ("fp64", "tensor")
-"""Pipes with the arithmetic of the result: no repair of an access, a wait or the grid takes it away."""
+"""Pipes with the arithmetic of the result: no fix of an access, a wait or the grid takes it away."""
 _MEMORY = ("dram", "l2")
 _ALL = (*_ARITHMETIC, *_MEMORY)
 STAYS: Mapping[str, tuple[str, ...]] = {
@@ -160,7 +160,7 @@ STAYS: Mapping[str, tuple[str, ...]] = {
     "atomic-contention": ("dram",),  # a loop of compare-and-swap does its arithmetic again
     "branch-divergence": ("dram",),
 }  # fmt: skip
-"""What the repair of a rule cannot touch, worked out by what it changes."""
+"""What the fix of a rule cannot touch, worked out by what it changes."""
 
 
 @tried(40)
@@ -267,7 +267,7 @@ def timed(launch: Made, seconds: float) -> Made:
 
 @tried(15)
 @given(st.lists(st.tuples(launches(), st.floats(1e-5, 1e-2)), min_size=1, max_size=3))
-def test_repairs_together_save_no_more_than_the_time(drawn: list[tuple[Made, float]]) -> None:
+def test_fixes_together_save_no_more_than_the_time(drawn: list[tuple[Made, float]]) -> None:
     run = session(*(timed(launch, seconds) for launch, seconds in drawn))
     shares = {kernel.id: kernel.time_share or 0.0 for kernel in run.kernels}
     for item in run.recommendations:

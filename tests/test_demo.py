@@ -124,7 +124,7 @@ def fixed_kernel(*findings: Finding, **changes: object) -> KernelProfile:
 
 
 def said_of(*kernels: KernelProfile) -> list[str]:
-    return [saved_text(repair) for repair in version_pairs(kernels)]
+    return [saved_text(fix) for fix in version_pairs(kernels)]
 
 
 def test_a_finding_is_called_gone_only_where_it_could_have_been_found() -> None:

@@ -37,7 +37,7 @@ family: coalescing
 planted_rule: uncoalesced-global
 line: "in[threadIdx.x * n]"
 not_first: [memory-latency]
-repair: reads what lies side by side
+fix: reads what lies side by side
 architectures: {lowest: sm_80}
 sizes: {n: 1000}
 small: {n: 10}
@@ -123,7 +123,7 @@ def test_a_well_tuned_kernel_is_right_without_alarms(tmp_path: Path) -> None:
     head, _, kernels = SOURCE.partition('extern "C"')
     (tmp_path / "doubles.cu").write_text(head + 'extern "C"' + kernels.partition('extern "C"')[2])
     text = FILE.replace("uncoalesced-global", "none\nroof: dram-bandwidth").replace('line: "in[threadIdx.x * n]"\n', "")
-    text = text.replace("not_first: [memory-latency]\n", "").replace("repair: reads what lies side by side\n", "")
+    text = text.replace("not_first: [memory-latency]\n", "").replace("fix: reads what lies side by side\n", "")
     text = text.replace("  slow: {required: {IMAD: {least: 1}}}\n", "")
     (tmp_path / "doubles.yaml").write_text(text)
     doubles = read_case(tmp_path / "doubles.yaml")

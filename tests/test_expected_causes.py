@@ -21,4 +21,4 @@ def test_the_table_names_rules_and_reports_that_0_1_0_was_recorded_of() -> None:
     launches = [(item.report, launch) for item in table.kernels for launch in item.launches]
     assert len(launches) == len(set(launches)) == sum(len(report.launches) for report in before.values())
     for pair in table.pairs:
-        assert known >= set(pair.repairs) and pair.launch < len(before[pair.report].launches)
+        assert known >= set(pair.fixes) and pair.launch < len(before[pair.report].launches)

@@ -143,7 +143,7 @@ def first(launch: Made) -> Finding:
     return launch.profile().findings[0]
 
 
-def test_a_naive_product_has_its_accesses_repaired_first() -> None:
+def test_a_naive_product_has_its_accesses_fixed_first() -> None:
     launch = made(busy(l1=95, dram=5, sm=95), pipes(tensor=0, fma=20, lsu=95), lasting(), FIFTH, name="gemm_naive")
     finding = launch.finding(RULE)
     assert finding.severity == "info" and first(launch).rule == "l1-bandwidth"

@@ -15,13 +15,13 @@ UNITS = st.sampled_from(["dram", "l2", "l1", "sm", "issue", "fma", "lsu", "launc
 NEEDS = st.dictionaries(UNITS, FRACTIONS)
 
 
-def test_the_busiest_unit_that_a_repair_leaves_alone_bounds_it() -> None:
+def test_the_busiest_unit_that_a_fix_leaves_alone_bounds_it() -> None:
     told = saving({"dram": 0.02, "l1": 0.9, "fp64": 0.85, "sm": 0.85}, {"l1": 0.1, "dram": 0.5})
     assert told.fraction == pytest.approx(0.15) and not told.assumes
     assert told.remains[:2] == (Remaining("fp64", 0.85), Remaining("sm", 0.85))
 
 
-def test_what_a_repair_leaves_to_the_units_that_it_relieves_bounds_it_too() -> None:
+def test_what_a_fix_leaves_to_the_units_that_it_relieves_bounds_it_too() -> None:
     # DRAM keeps half of its 80 %: 40 % remain, more than L2's 10 %.
     told = saving({"dram": 0.8, "l2": 0.4}, {"dram": 0.5, "l2": 0.25})
     assert told.fraction == pytest.approx(0.6)
@@ -59,7 +59,7 @@ def test_needs_are_of_elapsed_time_and_what_was_not_collected_is_none() -> None:
     assert needs_of(made, l1=None, active=None) == {"dram": 0.3, "fma": 0.5, "launch": pytest.approx(0.1)}
 
 
-def test_after_two_repairs_each_unit_needs_the_least_that_either_leaves() -> None:
+def test_after_two_fixes_each_unit_needs_the_least_that_either_leaves() -> None:
     first = (Remaining("dram", 0.5), Remaining("l1", 0.1))
     second = (Remaining("l1", 0.9), Remaining("dram", 0.2))
     assert together([first, second]) == pytest.approx(0.2)
@@ -84,7 +84,7 @@ def test_a_need_that_was_not_collected_never_tightens_a_bound(needs: dict[str, f
 
 
 @given(NEEDS, st.dictionaries(UNITS, FRACTIONS), st.dictionaries(UNITS, FRACTIONS))
-def test_two_repairs_together_leave_no_more_than_either(
+def test_two_fixes_together_leave_no_more_than_either(
     needs: dict[str, float], some: dict[str, float], others: dict[str, float]
 ) -> None:
     first, second = remaining(needs, some), remaining(needs, others)

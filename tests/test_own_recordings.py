@@ -38,7 +38,7 @@ def log(name: str) -> str:
 
 
 @each_row("report", ["run-launches/full", "run-launches/run/profile", "graphs/run/profile"])
-def test_no_repair_saves_more_than_the_time_in_which_sms_work(report: str) -> None:
+def test_no_fix_saves_more_than_the_time_in_which_sms_work(report: str) -> None:
     recorded = read_ncu_rep(H100 / f"{report}.ncu-rep").launches
     for launch, kernel in zip(recorded, session_of(H100 / f"{report}.ncu-rep").kernels, strict=True):
         number = launch.metrics.number

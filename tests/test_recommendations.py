@@ -92,7 +92,7 @@ ELSE = structs.replace(gaining("small-grid", 0.2, total=0.02), cases=Cases(actio
         ([kernel(0, gaining("small-grid", 0.3, "high", total=0.03), share=0.1),
           kernel(1, gaining("constant-miss", 0.12, total=0.108), share=0.9)],
          [("constant-miss", (1,), 0.108, False), ("small-grid", (0,), 0.03, False)]),
-        # A repair that several kernels share is one recommendation, and the finding that gains most speaks.
+        # A fix that several kernels share is one recommendation, and the finding that gains most speaks.
         ([kernel(0, gaining("small-grid", 0.3, total=0.03), share=0.1),
           kernel(1, gaining("small-grid", 0.1, total=0.05)), kernel(2, ELSE, share=0.1)],
          [("small-grid", (1, 0), 0.08, False), ("small-grid.2", (2,), 0.02, False)]),
@@ -144,7 +144,7 @@ def test_what_is_left_after_those_before_is_what_the_units_leave() -> None:
     whole = structs.replace(gaining("small-grid", 0.83, "high", total=0.4), remains=(Remaining("dram", 0.17),))
     nothing = structs.replace(gaining("uncoalesced-global", 0.3, "high", total=0.1), remains=(Remaining("dram", 0.17),))
     assert judged(kernel(0, whole, nothing))[1].gain_after == 0
-    # Two findings of one kernel with one repair count once.
+    # Two findings of one kernel with one fix count once.
     findings = [structs.replace(gaining("integer-bound", gain, total=gain / 2), id=f"{number}.{place}")
                 for place, (number, gain) in enumerate(((0, 0.6), (0, 0.4), (1, 0.2)))]  # fmt: skip
     (told,) = recommendations([kernel(0, *findings[:2]), kernel(1, findings[2])])

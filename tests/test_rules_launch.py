@@ -146,7 +146,7 @@ def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None
     assert [item.rule for item in alone.profile().findings[:2]] == [GRID, BLOCK]
 
 
-# What a launch takes, other repairs leave. In 6 of 8 µs SMs work.
+# What a launch takes, other fixes leave. In 6 of 8 µs SMs work.
 
 SIX_OF_EIGHT = {**of_sms(9e3, 9e3, 12e3), **lasting(8e-6)}
 EXCESS_SECTORS = {**SIX_OF_EIGHT, WAVES: 1.0, TOTAL: 1000.0, EXCESS: 600.0}
@@ -162,7 +162,7 @@ EXCESS_SECTORS = {**SIX_OF_EIGHT, WAVES: 1.0, TOTAL: 1000.0, EXCESS: 600.0}
         says("waits", made(SIX_OF_EIGHT, stalls(long_scoreboard=40), issued(30)), MEMORY, 0.4 * 0.75),
     ],
 )  # fmt: skip
-def test_no_repair_of_a_kernel_shortens_its_launch(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
+def test_no_fix_of_a_kernel_shortens_its_launch(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
 
 

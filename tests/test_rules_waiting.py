@@ -91,7 +91,7 @@ def test_rules_on_waiting(launch: Judged, rule: str, expected: dict[str, Any] | 
     [
         (MEMORY_WAITS, MEMORY, None),
         (MEMORY_WAITS.plus(EXCESS_600), MEMORY, "uncoalesced-global"),
-        # At its roof there is nothing to repair, and it is still why they wait.
+        # At its roof there is nothing to fix, and it is still why they wait.
         (MEMORY_WAITS.plus(busy(dram=90)), MEMORY, "dram-bandwidth"),
         (replace(MEMORY_WAITS.plus(HALF_WAVE), grid=(200, 1, 1)), MEMORY, "small-grid"),
         (MEMORY_WAITS.plus(HALF_OCCUPANCY, {WAVES: 8.0}, busy(sm=30)), MEMORY, "low-occupancy"),

@@ -151,7 +151,7 @@ def test_a_session_that_contradicts_itself_is_refused(place: tuple[str | int, ..
 
 
 def diagnosed() -> Session:
-    """A session with findings, more than one of them worth a repair."""
+    """A session with findings, more than one of them worth a fix."""
     return hand_made.session(
         hand_made.kernel(
             0,

@@ -60,7 +60,7 @@ def test_kernels_launches_and_launch_configurations_are_counted_apart() -> None:
 # What to fix first
 
 
-def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_repair() -> None:
+def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_fix() -> None:
     read = session(
         kernel(0, finding(gain=0.4, gain_total=0.2), grid=(64, 1, 1), launches=2),
         kernel(1, finding(gain=0.6, gain_total=0.25), grid=(128, 1, 1)),

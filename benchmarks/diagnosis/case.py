@@ -156,7 +156,7 @@ class Twin(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The share of time that the repair should save, where that can be worked out."""
+    """The share of time that the fix should save, where that can be worked out."""
 
     low: float
     high: float
@@ -165,7 +165,7 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A planted bottleneck and its repair; without `slow` a kernel that needs none.
+    """A planted bottleneck and its fix; without `slow` a kernel that needs none.
 
     `besides`: traits in which `slow` is worse besides its cause, each with why that is no second cause.
     `options`: of the compiler, for each kernel beyond those that all are compiled with.
@@ -179,7 +179,7 @@ class Case:
     lines: tuple[int, ...]
     not_first: tuple[str, ...]
     roof: str | None
-    repair: str | None
+    fix: str | None
     gain: Expected | None
     besides: Mapping[str, str]
     targets: tuple[str, ...]

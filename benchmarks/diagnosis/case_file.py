@@ -39,7 +39,7 @@ from gpuprof.model.occupancy import LIMITERS
 from gpuprof.resources import data_dir
 
 KEYS = {
-    "schema", "name", "title", "family", "planted_rule", "limiter", "line", "not_first", "roof", "repair", "gain",
+    "schema", "name", "title", "family", "planted_rule", "limiter", "line", "not_first", "roof", "fix", "gain",
     "besides", "architectures", "sizes", "small", "arguments", "buffers", "launch", "times", "options", "gate",
 }  # fmt: skip
 _ENTRY = re.compile(r'^extern "C" __global__', re.MULTILINE)
@@ -85,7 +85,7 @@ def read_case(path: Path) -> Case:
         lines=_lines(top, source, entries),
         not_first=_rules(top, "not_first"),
         roof=top.choice("roof", tuple(rule.id for rule in RULES)) if "roof" in top else None,
-        repair=top.text("repair") if "repair" in top else None,
+        fix=top.text("fix") if "fix" in top else None,
         gain=_gain(top.node("gain")),
         besides=_besides(top),
         targets=targets,
@@ -332,7 +332,7 @@ def _gate(top: Fields, targets: tuple[str, ...], entries: tuple[str, ...]):  # t
 def _check(case: Case, top: Fields) -> None:
     """Refuse what contradicts itself."""
     well_tuned = case.planted_rule == NONE
-    missing = "roof" if well_tuned and case.roof is None else "repair" if not well_tuned and not case.repair else None
+    missing = "roof" if well_tuned and case.roof is None else "fix" if not well_tuned and not case.fix else None
     if missing is not None:
         raise BrokenSpec(top.tree.place, f"{missing} is missing")
     if (case.limiter is not None) != (case.planted_rule == "low-occupancy"):

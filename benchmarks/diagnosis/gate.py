@@ -94,7 +94,7 @@ def _problems(case: Case, target: str, kernels: dict[str, CompiledKernel], rooms
     if case.gate is not None and SLOW in kernels:
         slow = case.twin(SLOW, target)
         if not any(_broken(case, target, FIXED, slow, kernels[FIXED], rooms)):
-            yield "the gate of slow lets fixed pass: it does not see the repair"
+            yield "the gate of slow lets fixed pass: it does not see the fix"
 
 
 def _broken(

@@ -1,4 +1,4 @@
-"""Scores recorded reports: is the planted cause told first, with its line and gain, and is the repair left in peace."""
+"""Scores recorded reports: is the planted cause told first, with its line and gain, and is the fix left in peace."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ class Outcome(NamedTuple):
         doubts = []
         expected = self.case.gain
         if expected is not None and self.real is not None and not expected.low <= self.real <= expected.high:
-            doubts.append(f"the repair saves {self.real:.0%}, not {expected.low:.0%} to {expected.high:.0%}")
+            doubts.append(f"the fix saves {self.real:.0%}, not {expected.low:.0%} to {expected.high:.0%}")
         elif self.planted and self.real is not None and self.real <= 0:
-            doubts.append(f"the repair saves nothing ({self.real:.0%})")
+            doubts.append(f"the fix saves nothing ({self.real:.0%})")
         if self.clocks is not None and abs(self.clocks - 1) > CLOCK_TOLERANCE:
             doubts.append(f"fixed ran at {self.clocks:.3f} × the clock of slow")
         return tuple(doubts)
@@ -194,7 +194,7 @@ def _line(case: Case, planted: Finding | None) -> bool | None:
 
 
 def _real_gain(case: Case, kernels: Mapping[str, KernelProfile]) -> float | None:
-    """Return the share of `slow`'s time that the repair saves; negative where it costs time."""
+    """Return the share of `slow`'s time that the fix saves; negative where it costs time."""
     if case.planted_rule == NONE:
         return None
     slow, fixed = (_time(case, kernels, entry) for entry in (SLOW, FIXED))

@@ -1,6 +1,6 @@
-"""Tells what else than its cause slows `slow` against its repair: a second cause would blur what is scored.
+"""Tells what else than its cause slows `slow` against its fix: a second cause would blur what is scored.
 
-Four traits are compared, each of which alone can make a kernel slow, and only where `slow` is the worse: a repair may
+Four traits are compared, each of which alone can make a kernel slow, and only where `slow` is the worse: a fix may
 have its price. A rule has traits of its own; a case excuses others under `besides`, each with the reason.
 """
 
@@ -15,7 +15,7 @@ from gpuprof.code.sass.instruction import Instruction
 
 OCCUPANCY_TOLERANCE = 1.25
 """`fixed` may have so many times the warps: where all wait and nothing else counts, that saves a fifth of the time,
-about the least that cases expect of a repair."""
+about the least that cases expect of a fix."""
 INSTRUCTION_TOLERANCE = 1.5
 """`slow` may have so many times the instructions a loaded byte: a loop that is unrolled loses its counter, its
 comparison and its jump, a third of a short loop. It matters only where schedulers are busy, and the rules for which
@@ -51,7 +51,7 @@ ITS_OWN: Mapping[str, tuple[str, ...]] = {
     "l2-bandwidth": (INSTRUCTIONS,),
     "shared-bandwidth": (INSTRUCTIONS,),
 }
-"""Which traits are a rule's own: its cause is in them, or nothing repairs it without them. Other rules have none."""
+"""Which traits are a rule's own: its cause is in them, or nothing fixes it without them. Other rules have none."""
 
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 _WORD = 4

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="every number of runs a side")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs, no aims")
     parser.add_argument("--write-launches", type=Path, metavar="FOLDER", help="write launches.csv from traces")
-    parser.add_argument("--planted", type=Path, metavar="FOLDER", help="compare recorded cases with their repairs")
+    parser.add_argument("--planted", type=Path, metavar="FOLDER", help="compare recorded cases with their fixes")
     parser.add_argument("--held-out", action="store_true", help="with --planted: also cases that are held out")
     parser.add_argument("--repeats", type=Path, nargs="+", metavar="FILE", help="compare recorded runs of one program")
     parser.set_defaults(run=_run)

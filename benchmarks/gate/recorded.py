@@ -1,4 +1,4 @@
-"""What recordings say of a comparison: planted bottlenecks against their repairs, and a program against itself."""
+"""What recordings say of a comparison: planted bottlenecks against their fixes, and a program against itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def planted_rows(folder: Path, *, held_out: bool = False) -> Iterator[tuple[str,
         if file is None or not _comparable(case) or not (held_out or half(case.name) == HALVES[0]):
             continue
         try:
-            change = _repaired(gpuprof.compare(file, file, match=[(f"^{SLOW}$", f"^{FIXED}$")]))
+            change = _fixed(gpuprof.compare(file, file, match=[(f"^{SLOW}$", f"^{FIXED}$")]))
         except GpuprofError as error:
             yield case.name, "not compared", "", "", error.message
             continue
@@ -47,7 +47,7 @@ def _comparable(case: Case) -> bool:
     return SLOW in case.entries and case.launches[SLOW].times == case.launches[FIXED].times
 
 
-def _repaired(compared: Compared) -> KernelChange:
+def _fixed(compared: Compared) -> KernelChange:
     return next(change for change in compared.comparison.kernels if change.match == "named")
 
 

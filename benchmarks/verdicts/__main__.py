@@ -1,6 +1,6 @@
 """How often the diagnosis of real reports says what an expert expects, and whether its bounds held.
 
-python -m benchmarks.verdicts [FOLDER]              totals, repairs and kernels, and every disagreement with its reason
+python -m benchmarks.verdicts [FOLDER]              totals, fixes and kernels, and every disagreement with its reason
     [--markdown]                                    as Markdown
     [--check]                                       fail where an aim is missed that was reached
 FOLDER (../shared/reports) holds the reports that tests/data/expected-causes.yaml names, and may have folders itself.

@@ -1,4 +1,4 @@
-"""What an expert expects of real reports: the cause of each kernel's time, and what repairs of them gained."""
+"""What an expert expects of real reports: the cause of each kernel's time, and what fixes of them gained."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 TABLE = Path(__file__).resolve().parents[2] / "tests" / "data" / "expected-causes.yaml"
 NOTHING, SET_UP = "nothing", "setup-kernel"
-"""What stands among causes and is no rule: a kernel without anything to repair, and one that only makes data."""
+"""What stands among causes and is no rule: a kernel without anything to fix, and one that only makes data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same work before and after a change; without repairs nothing was changed.
+    """The same work before and after a change; without fixes nothing was changed.
 
     With a `clock_drift` the two ran at clocks that differ, and so do their times without any change.
     """
@@ -52,7 +52,7 @@ class Pair:
     launch: int
     kernel: str
     after: str
-    repairs: tuple[str, ...]
+    fixes: tuple[str, ...]
     gain: float
     clock_drift: bool = False
 
@@ -100,7 +100,7 @@ def _pair(entry: dict[str, Any]) -> Pair:
         launch=before["launch"],
         kernel=before["kernel"],
         after=after["kernel"],
-        repairs=tuple(entry["repairs"]),
+        fixes=tuple(entry["fixes"]),
         gain=entry["gain"],
         clock_drift=entry.get("clock_drift", False),
     )

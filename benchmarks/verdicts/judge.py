@@ -80,7 +80,7 @@ def _misled_by(expected: Expected, findings: Sequence[Told]) -> tuple[str, ...]:
 
 
 def _to_the_reader(findings: Sequence[Told]) -> Iterator[Told]:
-    """Yield what sends a reader somewhere: the first finding, and every one that asks for a repair.
+    """Yield what sends a reader somewhere: the first finding, and every one that asks for a fix.
 
     That a defect costs nothing sends nobody anywhere; that a kernel is at a roof sends the reader away.
     """

@@ -1,4 +1,4 @@
-"""Gains that were told against those that the repair brought."""
+"""Gains that were told against those that the fix brought."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENOUGH = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was told of a repair: the first finding whose repair it is, None without one, and whether it came first."""
+    """What was told of a fix: the first finding whose fix it is, None without one, and whether it came first."""
 
     pair: Pair
     told: Told | None
@@ -42,17 +42,17 @@ class Outcome:
 
 
 def outcomes(pairs: Sequence[Pair], told: Mapping[str, ReportTold]) -> list[Outcome]:
-    """Return what was told of each repair, as far as its report is there; pairs without a change repair nothing."""
-    return [_outcome(pair, told[pair.report]) for pair in pairs if pair.repairs and pair.report in told]
+    """Return what was told of each fix, as far as its report is there; pairs without a change fix nothing."""
+    return [_outcome(pair, told[pair.report]) for pair in pairs if pair.fixes and pair.report in told]
 
 
 def median_looseness(items: Sequence[Outcome]) -> float | None:
-    """Return the median over all repairs with a bound."""
+    """Return the median over all fixes with a bound."""
     known = [item.looseness for item in items if item.looseness is not None]
     return median(known) if known else None
 
 
 def _outcome(pair: Pair, report: ReportTold) -> Outcome:
     findings = report.launches[pair.launch]
-    told = next((finding for finding in findings if finding.rule in pair.repairs), None)
+    told = next((finding for finding in findings if finding.rule in pair.fixes), None)
     return Outcome(pair, told, bool(findings) and findings[0] is told)

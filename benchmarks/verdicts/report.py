@@ -1,4 +1,4 @@
-"""What the benchmark prints: totals before and after, repairs, and every disagreement with the expert's reason."""
+"""What the benchmark prints: totals before and after, fixes, and every disagreement with the expert's reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTED = {FIRST: "right", THREE: "among_three", SILENT: "silent", MISLEADING: 
 
 def text(before: Score, after: Score) -> Iterator[str]:
     """Yield the report as text for a terminal."""
-    for head, rows in (totals_table(before, after), repairs_table(before, after), kernels_table(before, after)):
+    for head, rows in (totals_table(before, after), fixes_table(before, after), kernels_table(before, after)):
         yield from _columns(head, rows)
         yield ""
     yield from disagreements(after)
@@ -30,7 +30,7 @@ def markdown(before: Score, after: Score) -> Iterator[str]:
     """Yield the report as Markdown."""
     for title, table in (
         ("Totals", totals_table(before, after)),
-        ("Fixes", repairs_table(before, after)),
+        ("Fixes", fixes_table(before, after)),
         ("Kernels", kernels_table(before, after)),
     ):
         head, rows = table
@@ -45,24 +45,24 @@ def totals_table(before: Score, after: Score) -> Rows:
     """Return the totals with their aims."""
     rows: list[Row] = [(aim.name, _number(aim, before), _number(aim, after), _aim(aim)) for aim in AIMS]
     for name, told in (("fix proposed first", "is_first"), ("fix proposed", "told")):
-        counts = [sum(bool(getattr(item, told)) for item in score.repairs) for score in (before, after)]
-        rows.append((name, *(f"{count} of {len(after.repairs)}" for count in counts), "–"))
-    ratios = [[item.ratio for item in score.repairs if item.ratio is not None] for score in (before, after)]
+        counts = [sum(bool(getattr(item, told)) for item in score.fixes) for score in (before, after)]
+        rows.append((name, *(f"{count} of {len(after.fixes)}" for count in counts), "–"))
+    ratios = [[item.ratio for item in score.fixes if item.ratio is not None] for score in (before, after)]
     medians = (f"{median(known):.2f}" if known else "–" for known in ratios)
     return ("", "0.1.0", "now", "aim"), [*rows, ("median of all promised gains over gain", *medians, "–")]
 
 
-def repairs_table(before: Score, after: Score) -> Rows:
-    """Return what was told of each repair beside what it gained."""
+def fixes_table(before: Score, after: Score) -> Rows:
+    """Return what was told of each fix beside what it gained."""
     rows: list[Row] = [
         (
             f"{_short(new.pair.report)}: {new.pair.kernel} → {new.pair.after}",
-            ", ".join(new.pair.repairs),
+            ", ".join(new.pair.fixes),
             _percent(new.pair.gain),
             _told_gain(old),
             _told_gain(new),
         )
-        for old, new in zip(before.repairs, after.repairs, strict=True)
+        for old, new in zip(before.fixes, after.fixes, strict=True)
     ]
     return ("fix", "of", "gained", "promised by 0.1.0", "promised now"), rows
 
@@ -126,7 +126,7 @@ def _number(aim: Aim, score: Score) -> str:
     number = number_of(aim.name, score)
     if number is None:
         return "–"
-    bounds = sum(item.looseness is not None for item in score.repairs)
+    bounds = sum(item.looseness is not None for item in score.fixes)
     return f"{number:.2f} ({bounds} bounds)" if aim.name == LOOSENESS else f"{number:.0f}"
 
 

@@ -30,7 +30,7 @@ class Told:
 
     @property
     def alarms(self) -> bool:
-        """Tell whether it asks for a repair."""
+        """Tell whether it asks for a fix."""
         return self.severity in ("high", "medium") and not self.explained
 
 

@@ -13,10 +13,10 @@ from benchmarks.verdicts.told import Headline, ReportTold
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What is told of all reports that are there: by kernel, by repair, and by headline."""
+    """What is told of all reports that are there: by kernel, by fix, and by headline."""
 
     judgements: tuple[Judgement, ...]
-    repairs: tuple[Outcome, ...]
+    fixes: tuple[Outcome, ...]
     set_up_headlines: tuple[str, ...]
     guessed_headlines: tuple[str, ...]
 
@@ -30,8 +30,8 @@ class Score:
 
     @property
     def broken(self) -> tuple[Outcome, ...]:
-        """The repairs that gained more than was told as possible."""
-        return tuple(item for item in self.repairs if item.is_broken)
+        """The fixes that gained more than was told as possible."""
+        return tuple(item for item in self.fixes if item.is_broken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def scored(table: Table, told: Mapping[str, ReportTold]) -> Score:
     headlines = {name: report.headline for name, report in told.items() if report.headline is not None}
     return Score(
         judgements=tuple(judged(item, told[item.report]) for item in table.kernels if item.report in told),
-        repairs=tuple(outcomes(table.pairs, told)),
+        fixes=tuple(outcomes(table.pairs, told)),
         set_up_headlines=tuple(
             name for name, headline in headlines.items() if _is_of_set_up(headline, name, table.kernels)
         ),
@@ -89,12 +89,12 @@ def lost(score: Score) -> list[Aim]:
 
 
 def number_of(name: str, score: Score) -> float | None:
-    """Return the number that an aim is about; None where no repair tells it."""
+    """Return the number that an aim is about; None where no fix tells it."""
     shares = {FIRST: "right", THREE: "among_three", SILENT: "silent"}
     if name in shares:
         return score.share(shares[name])
     if name == LOOSENESS:
-        return median_looseness(score.repairs)
+        return median_looseness(score.fixes)
     counts = {
         MISLEADING: score.count("misleads"),
         BROKEN: len(score.broken),

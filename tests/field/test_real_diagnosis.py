@@ -1,4 +1,4 @@
-"""Findings of reports whose cause is known: it comes first, at its line, with a bound that the repair met."""
+"""Findings of reports whose cause is known: it comes first, at its line, with a bound that the fix met."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def alarms(kernel: KernelProfile) -> list[str]:
 
 
 def gained(before: KernelProfile, after: KernelProfile) -> float:
-    """The part of the time that a repair saved."""
+    """The part of the time that a fix saved."""
     assert before.duration_s is not None and after.duration_s is not None
     return 1 - after.duration_s / before.duration_s
 
 
-def test_divisions_of_miniweather_come_first_and_the_bound_holds_for_their_repair() -> None:
+def test_divisions_of_miniweather_come_first_and_the_bound_holds_for_their_fix() -> None:
     """They became multiplications: 6191 µs → 3482 µs."""
     before, after = (kernels(f"gpu_workshop-MW_{name}.ncu-rep")[2] for name in ("Baseline", "DivToMult"))
     first = before.findings[0]

@@ -70,7 +70,7 @@ def test_a_gemm_that_stores_nothing_and_a_debug_build_come_before_all_else() -> 
 
 def test_gains_of_a_trace_are_of_the_traced_time() -> None:
     session = session_of(report(TRACE))
-    # After its start-up the kernels take 59.9 of 189 ms: none of their repairs saves more, and all together no more
+    # After its start-up the kernels take 59.9 of 189 ms: none of their fixes saves more, and all together no more
     # than there is.
     busy = busy_share(session)
     assert busy == pytest.approx(0.3169, rel=0.01)

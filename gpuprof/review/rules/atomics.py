@@ -48,7 +48,7 @@ def _swaps(item: LaneAddress) -> bool:
 def _may_meet(item: LaneAddress) -> bool:
     """Tell whether threads may meet in an address of global memory: not where lanes, and turns, each have their own.
 
-    In shared memory it is the repair that this rule names: counters of a block of its own.
+    In shared memory it is the fix that this rule names: counters of a block of its own.
     """
     own = item.known and len(set(item.apart)) == LANES and item.moves
     return item.request.space != "shared" and not own

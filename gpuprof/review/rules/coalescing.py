@@ -1,4 +1,4 @@
-"""The rule on coalescing: requests that touch more sectors than their lanes need, and what repairs each shape."""
+"""The rule on coalescing: requests that touch more sectors than their lanes need, and what fixes each shape."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def uncoalesced(case: CodeCase) -> Iterator[CodeFinding]:
 
 
 def widened(case: CodeCase) -> frozenset[int]:
-    """Return the accesses, by offset, that this rule reports with wider accesses as their repair."""
+    """Return the accesses, by offset, that this rule reports with wider accesses as their fix."""
     excess = [access for access in case.accesses if _is_excess(access)]
     addresses = case.addresses if excess else None
     if addresses is None:
