@@ -1,4 +1,4 @@
-"""What differs around two runs, and what else is to be known of a comparison, in words."""
+"""Differences between the circumstances of two runs, and facts about a comparison, in words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from gpuprof.comparison.contract import ComparisonFact, FactKind, RunCondition
 from gpuprof.units import format_percent, format_si, spaced
 from gpuprof.words.comparison_values import NOT_KNOWN
+from gpuprof.words.sentences import short_list
 
 _LONGEST, _SHOWN = 200, 4
-"""Characters of a value, and values of a side, that are shown: a file may name anything."""
+"""Maximum characters of a value, and values of a side, to show: a file may name anything."""
 _MOST_OPTIONS = 200
 _WORDS = {
     ("judged-part", "all"): "the whole trace",
@@ -98,16 +99,25 @@ _FACTS: Mapping[FactKind, str] = {
     "accepted-idle": "{texts[0]}: {entry} keeps its limit: delete the entry",
     "accepted-ended": "{texts[0]}: {entry} keeps its limit, and it ended on {texts[3]}: delete the entry",
 }
-"""What else is to be known, with its numbers and words by name."""
-_OF_ENTRIES = ("accepted-twice", "accepted-idle", "accepted-ended")
+"""Facts, with their numbers in order and their words by name."""
+_ACCEPTED = ("accepted-twice", "accepted-idle", "accepted-ended")
+"""Facts about an entry of accepted regressions: its place, quantity, pattern of kernels and end."""
 _ONE = {
-    "file_is": "file is a copy", "kernel": "kernel", "kernel_is": "kernel is", "kernel_that_is": "kernel that is",
-    "it_has": "it has", "it": "it",
-}  # fmt: skip
+    "file_is": "file is a copy",
+    "kernel": "kernel",
+    "kernel_is": "kernel is",
+    "kernel_that_is": "kernel that is",
+    "it_has": "it has",
+    "it": "it",
+}
 _SEVERAL = {
-    "file_is": "files are copies", "kernel": "kernels", "kernel_is": "kernels are",
-    "kernel_that_is": "kernels that are", "it_has": "they have", "it": "them",
-}  # fmt: skip
+    "file_is": "files are copies",
+    "kernel": "kernels",
+    "kernel_is": "kernels are",
+    "kernel_that_is": "kernels that are",
+    "it_has": "they have",
+    "it": "them",
+}
 
 
 def condition_values(condition: RunCondition) -> tuple[str, str]:
@@ -117,9 +127,10 @@ def condition_values(condition: RunCondition) -> tuple[str, str]:
 
 def _values(condition: RunCondition, values: Sequence[str | float]) -> str:
     if condition.name == "profiled":
-        texts = [f"{part:.0f} of {whole:.0f} kernels" for part, whole in zip(values[::2], values[1::2], strict=True)]
-        return _listed(texts) or "all"
-    return _listed([_value(condition, value) for value in values]) or NOT_KNOWN
+        pairs = zip(values[::2], values[1::2], strict=True)
+        texts = [f"{part:.0f} of {whole:.0f} kernels" for part, whole in pairs]
+        return short_list(texts, _SHOWN) or "all"
+    return short_list([_value(condition, value) for value in values], _SHOWN) or NOT_KNOWN
 
 
 def _value(condition: RunCondition, value: str | float) -> str:
@@ -131,37 +142,33 @@ def _value(condition: RunCondition, value: str | float) -> str:
     return f"{value:.0f} {_UNITS.get(condition.name, '')}".strip()
 
 
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more
-
-
 def condition_sentence(condition: RunCondition) -> str:
     """Write what follows from a condition, and a remedy."""
-    change = (condition.ratio or 1.0) - 1
     case = f"{condition.name}/{condition.kind}" if condition.kind else condition.name
+    change = (condition.ratio or 1.0) - 1
+    relation = "above" if change > 0 else "below"
     return _SENTENCES[case].format(
-        apart=f"{format_percent(abs(change))} {'above' if change > 0 else 'below'}",
+        apart=f"{format_percent(abs(change))} {relation}",
         files="files" if len(condition.base) > 1 else "file",
     )
 
 
 def fact_sentence(fact: ComparisonFact) -> str:
-    """Write what else is to be known of a comparison."""
-    share = f" ({format_percent(fact.numbers[2])} of the time)" if len(fact.numbers) > 2 else ""
+    """Write a fact about a comparison."""
+    numbers = fact.numbers
+    forms = _ONE if numbers[:1] == (1,) else _SEVERAL
+    entry = ""
+    if fact.kind in _ACCEPTED:
+        _, quantity, pattern, _ = fact.texts
+        entry = f"{quantity} of {pattern!r:.60}" if pattern else quantity
     return _FACTS[fact.kind].format(
-        *map(spaced, fact.numbers),
+        *map(spaced, numbers),
         side=fact.side,
         absent="gone" if fact.side == "new" else "new",
-        share=share,
-        it_was="it was" if fact.numbers == (1, 1) else "one was",
+        share=f" ({format_percent(numbers[2])} of the time)" if len(numbers) > 2 else "",
+        it_was="it was" if numbers == (1, 1) else "one was",
         options=" ".join(fact.texts)[:_MOST_OPTIONS],
         texts=fact.texts,
-        entry=_entry(*fact.texts) if fact.kind in _OF_ENTRIES else "",
-        **(_ONE if fact.numbers[:1] == (1,) else _SEVERAL),
+        entry=entry,
+        **forms,
     )
-
-
-def _entry(_place: str, quantity: str, pattern: str, _until: str) -> str:
-    """Write the quantity and the kernels of an accepted regression."""
-    return f"{quantity} of {pattern!r:.60}" if pattern else quantity

@@ -90,7 +90,7 @@ def template(rule: str, section: str, case: str) -> str:
 
 def filled(rule: str, section: str, cases: Iterable[str], values: Values) -> str:
     """Return the sentences of several cases as one text. Raises KeyError for a case or a value that is not there."""
-    return joined([_filled(rule, section, case, values) for case in cases])
+    return joined(_filled(rule, section, case, values) for case in cases)
 
 
 def _filled(rule: str, section: str, case: str, values: Values) -> str:
@@ -103,12 +103,13 @@ def _filled(rule: str, section: str, case: str, values: Values) -> str:
         raise ValueError(f"{rule}.yaml, {section} {case!r}: {error}") from error
 
 
-def joined(parts: Sequence[str]) -> str:
+def joined(parts: Iterable[str]) -> str:
     """Join sentences, and parts of one: what begins with a comma or the like follows without a space."""
     text = ""
     for part in parts:
-        between = " " if text and part and not part.startswith(_CONTINUES) else ""
-        text += between + part
+        if text and part and not part.startswith(_CONTINUES):
+            text += " "
+        text += part
     return text
 
 
@@ -121,8 +122,7 @@ class AmountText:
 
     def __format__(self, spec: str) -> str:
         low = written(self.low, spec)
-        high = written(self.high, spec) if self.high is not None else low
-        return ranged(low, high)
+        return low if self.high is None else ranged(low, written(self.high, spec))
 
 
 class NameText:
@@ -157,22 +157,25 @@ _NAMES: Mapping[str, Callable[[str], str]] = {
 
 
 def ranged(low: str, high: str) -> str:
-    """Write two numbers with their unit as a range: "2 to 52 %", "1 to 32 blocks"; one number if they read the same."""
+    """Write two numbers with their unit as a range: "2 to 52 %"; one number if they read the same."""
     if low == high:
         return low
     begin = _NUMBER.match(low)
     end = _NUMBER.match(high)
-    if begin is None or end is None or high[end.end() :] not in (low[begin.end() :], f"{low[begin.end() :]}s"):
-        return f"{low} to {high}"
-    return f"{begin[0]} to {high}"
+    if begin is not None and end is not None:
+        unit = low[begin.end() :]
+        if high[end.end() :] in (unit, f"{unit}s"):
+            return f"{begin[0]} to {high}"
+    return f"{low} to {high}"
 
 
 def written(amount: Amount, spec: str = "") -> str:
     """Write an amount in its unit, or as the format says. Raises KeyError for a format that is of labels."""
-    write = _FORMATS.get(spec)
-    if write is None and spec in _NAMES:
+    if spec in _FORMATS:
+        return _FORMATS[spec](amount.value, amount.unit)
+    if spec in _NAMES:
         raise KeyError(spec)
-    return write(amount.value, amount.unit) if write is not None else format(amount.value, spec)
+    return format(amount.value, spec)
 
 
 def _by_unit(value: float, unit: str) -> str:
@@ -180,11 +183,18 @@ def _by_unit(value: float, unit: str) -> str:
         return format_percent(value)
     if unit == "B":
         return format_binary(value)
-    return format_si(value, unit) if unit in PREFIXED else significant(value, strip=True)
+    if unit in PREFIXED:
+        return format_si(value, unit)
+    return significant(value, strip=True)
 
 
 def _as_count(value: float, unit: str) -> str:
     return counted(round(value), unit) if unit else spaced(value)
+
+
+def _in_full(value: float, _unit: str) -> str:
+    """Write a number without its unit, and without a prefix."""
+    return spaced(value) if value >= _SPACED_FROM else significant(value, strip=True)
 
 
 _FORMATS: Mapping[str, Callable[[float, str], str]] = {
@@ -192,6 +202,6 @@ _FORMATS: Mapping[str, Callable[[float, str], str]] = {
     "count": _as_count,
     "significant": lambda value, _: significant(value),
     "si": format_si,
-    "spaced": lambda value, _: spaced(value) if value >= _SPACED_FROM else significant(value, strip=True),
+    "spaced": _in_full,
     "waves": lambda value, _: format_waves(value),
 }
