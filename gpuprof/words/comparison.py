@@ -42,6 +42,7 @@ _CONDITIONS = {
     "cache-control": "the ways in which caches were flushed",
 }
 """What differs, by the name of the condition that forbids a verdict."""
+_MOVED = ("slower", "faster", "new", "gone")
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
@@ -51,7 +52,7 @@ _OTHERS = (
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
     ("unknown", "kernel without times", "kernels without times"),
 )
-"""Verdicts on time in the order in which kernels are counted, with the words for one kernel and for several."""
+"""Verdicts on time in the order of counting, with the words for one kernel and for several."""
 
 
 def with_sentences(comparison: Comparison) -> Comparison:
@@ -86,7 +87,7 @@ def _with_sentence(change: KernelChange) -> KernelChange:
 
 
 def whole_sentence(comparison: Comparison) -> str:
-    """Write what forbids a verdict, how the time of the run changed, and the kernels that changed most."""
+    """Write what forbids a verdict, the change of the run, and the kernels that changed most."""
     kernels = comparison.kernels
     if comparison.identical:
         named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
@@ -96,7 +97,7 @@ def whole_sentence(comparison: Comparison) -> str:
 
 
 def _forbidden(conditions: Sequence[RunCondition]) -> str:
-    """Write what forbids a verdict: "no verdict on time and work: the GPUs differ"; empty if nothing does."""
+    """Write what forbids a verdict: "no verdict on time: the GPUs differ"; empty if nothing does."""
     if not conditions:
         return ""
     affected = {condition.affects for condition in conditions}
@@ -134,7 +135,7 @@ def _common_time(kernels: Sequence[KernelChange]) -> str:
 def _kernels(kernels: Sequence[KernelChange]) -> str:
     """Name the kernels that most of the change comes from, and count the others by verdict."""
     lost = [kernel for kernel in kernels if has_lost_effect(kernel)]
-    moved = [kernel for kernel in kernels if kernel.time.is_change or kernel.time.verdict in ("new", "gone")]
+    moved = [kernel for kernel in kernels if kernel.time.verdict in _MOVED]
     named = [*lost, *moved][:_NAMED]
     texts = list(map(_named, named))
     named_ids = {kernel.id for kernel in named}
@@ -166,7 +167,8 @@ def _inconclusive(kernels: Sequence[KernelChange]) -> str:
 
 
 def _has_same_instructions(kernel: KernelChange) -> bool:
-    return any(count.name == "instructions" and count.word == "same" for count in kernel.work.counts)
+    counts = kernel.work.counts
+    return any(count.name == "instructions" and count.word == "same" for count in counts)
 
 
 def _named(kernel: KernelChange) -> str:

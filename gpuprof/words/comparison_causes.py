@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from gpuprof.comparison.causes.opcodes import MEANINGS, STORES
 from gpuprof.comparison.contract import (
@@ -120,22 +120,17 @@ def _resources(cause: ChangeCause) -> str:
     has_theoretical = any(value.name == "occupancy" for value in cause.values)
     texts = []
     for value in cause.values:
+        text = count_text(value)
         if value.name == "block-threads":
-            texts.append(f"block {both_text(value.base, value.new)} threads")
-        elif value.name == "occupancy":
-            texts.append(_theoretical_occupancy(value, cause.limiters))
+            text = f"block {both_text(value.base, value.new)} threads"
         elif value.name == "achieved-occupancy":
-            texts.append(_achieved_occupancy(value, has_theoretical))
-        else:
-            texts.append(count_text(value))
+            text = _achieved_occupancy(value, has_theoretical)
+        elif value.name == "occupancy" and value.same:
+            text = "theoretical occupancy unchanged"
+        elif value.name == "occupancy" and cause.limiters:
+            text += f" (limited by {' and '.join(cause.limiters)})"
+        texts.append(text)
     return ", ".join(texts)
-
-
-def _theoretical_occupancy(value: ValueChange, limiters: Sequence[str]) -> str:
-    if value.same:
-        return "theoretical occupancy unchanged"
-    text = count_text(value)
-    return f"{text} (limited by {' and '.join(limiters)})" if limiters else text
 
 
 def _achieved_occupancy(value: ValueChange, has_theoretical: bool) -> str:
@@ -168,8 +163,9 @@ def _tensor_cores(cause: ChangeCause) -> str:
     if not cause.kind:
         return _counts(cause)
     if cause.kind == "other-type":
-        before = " and ".join(_operations(value, value.base) for value in cause.values if value.base)
-        after = " and ".join(_operations(value, value.new) for value in cause.values if value.new)
+        values = cause.values
+        before = " and ".join(_operations(value, value.base) for value in values if value.base)
+        after = " and ".join(_operations(value, value.new) for value in values if value.new)
         return f"tensor cores: {before} {ARROW} {after}"
     first, *others = cause.values
     if cause.kind == "came-into-use":
@@ -237,9 +233,11 @@ def _rates(value: ValueChange, digits: int = 3) -> str:
 
 def _bound(cause: ChangeCause) -> str:
     value = cause.values[0]
+    gained = format_percent(value.new or 0.0)
+    bound = format_percent(value.base or 0.0)
     return (
-        f"{format_percent(value.new or 0.0)} of the time was gained, and the bound of {value.name} is "
-        f"{format_percent(value.base or 0.0)}: more than that finding was changed, or the bound is wrong"
+        f"{gained} of the time was gained, and the bound of {value.name} is {bound}: "
+        "more than that finding was changed, or the bound is wrong"
     )
 
 

@@ -78,21 +78,21 @@ _SENTENCES = {
 }
 """What follows from a condition, by its name and, if it has several cases, its kind."""
 _FACTS: Mapping[FactKind, str] = {
-    "copies": "On the {side} side {0} {file_is} of another and not counted as runs: a copy does not show noise.",
+    "copies": "On the {side} side {0} {copies} of another and not counted as runs: a copy does not show noise.",
     "no-kernels": "The {side} side has no kernels.",
-    "excluded": "The {side} side was profiled in part (kernels were excluded): {0} {kernel_that_is} {absent} may have "
-    "run on both sides.",
-    "launches-profiled": "The {side} side was profiled in part ({1} of {2} launches): {0} {kernel_that_is} {absent} "
-    "may have run on both sides.",
-    "option": "The {side} side was profiled in part ({texts[0]}): {0} {kernel_that_is} {absent} may have run on both "
-    "sides.",
+    "excluded": "The {side} side was profiled in part (kernels were excluded): "
+    "{0} {kernels} that {are} {absent} may have run on both sides.",
+    "launches-profiled": "The {side} side was profiled in part ({1} of {2} launches): "
+    "{0} {kernels} that {are} {absent} may have run on both sides.",
+    "option": "The {side} side was profiled in part ({texts[0]}): "
+    "{0} {kernels} that {are} {absent} may have run on both sides.",
     "no-ranges": "The {side} side has no ranges: kernels are matched without them.",
     "no-configurations": "The {side} side has no launch configurations: kernels are matched by name alone.",
-    "some-runs": "{0} {kernel_is} in some of the {1} runs of the {side} side only.",
+    "some-runs": "{0} {kernels} {are} in some of the {1} runs of the {side} side only.",
     "lanes": "The {side} side has several ranks or GPUs: each counts as a run in verdicts on time.",
-    "unmatched": "{0} {kernel} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
+    "unmatched": "{0} {kernels} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
     "left-out": "{0} of {1} kernels are left out{share}: {options}. Totals are of all kernels.",
-    "no-base": "{0} {kernel_is} new: {it_has} no base, and no limit of a kernel was held against {it}.",
+    "no-base": "{0} {kernels} {are} new: {they_have} no base, and no limit of a kernel was held against {them}.",
     "accepted-no-limit": "{texts[0]}: no limit is about {texts[1]}",
     "accepted-no-kernel": "{texts[0]}: no kernel matches {texts[2]!r:.80}",
     "accepted-twice": "{texts[0]}: another entry decides for {entry}: delete one of them",
@@ -103,20 +103,18 @@ _FACTS: Mapping[FactKind, str] = {
 _ACCEPTED = ("accepted-twice", "accepted-idle", "accepted-ended")
 """Facts about an entry of accepted regressions: its place, quantity, pattern of kernels and end."""
 _ONE = {
-    "file_is": "file is a copy",
-    "kernel": "kernel",
-    "kernel_is": "kernel is",
-    "kernel_that_is": "kernel that is",
-    "it_has": "it has",
-    "it": "it",
+    "copies": "file is a copy",
+    "kernels": "kernel",
+    "are": "is",
+    "they_have": "it has",
+    "them": "it",
 }
 _SEVERAL = {
-    "file_is": "files are copies",
-    "kernel": "kernels",
-    "kernel_is": "kernels are",
-    "kernel_that_is": "kernels that are",
-    "it_has": "they have",
-    "it": "them",
+    "copies": "files are copies",
+    "kernels": "kernels",
+    "are": "are",
+    "they_have": "they have",
+    "them": "them",
 }
 
 

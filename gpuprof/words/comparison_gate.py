@@ -30,7 +30,11 @@ _NO_KERNEL = {
 }
 
 
-def check_sentence(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+def check_sentence(
+    check: GateCheck,
+    kernels: Sequence[KernelChange],
+    total: Sequence[QuantityChange],
+) -> str:
     """Write the change, the limit, the reason for the result, and the entry that accepts it.
 
     `kernels` are all that are compared, `total` the figures of the run.
@@ -66,7 +70,11 @@ def others_text(gate: Gate) -> str:
     return ", ".join(f"{numbers[word]} {text}" for word, text in CHECK_WORDS.items() if numbers[word])
 
 
-def _check(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+def _check(
+    check: GateCheck,
+    kernels: Sequence[KernelChange],
+    total: Sequence[QuantityChange],
+) -> str:
     """Write the change, the limit and the reason for the result."""
     if check.because in _NO_KERNEL:
         return _NO_KERNEL[check.because].format(f"{check.pattern!r:.{_MOST_NAME}}")
@@ -97,7 +105,11 @@ def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
     return text + why if check.because == "doubt" else text
 
 
-def _total_time(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+def _total_time(
+    check: GateCheck,
+    kernels: Sequence[KernelChange],
+    total: Sequence[QuantityChange],
+) -> str:
     if check.because == "unknown":
         return "GPU time of the run is not known on a side"
     name = next((quantity.name for quantity in total if quantity.name in TIMES), TIMES[0])
@@ -125,7 +137,7 @@ def _count(check: GateCheck, count: CountChange, kernel: KernelChange) -> str:
 
 
 def _stores(check: GateCheck, kernels: Sequence[KernelChange]) -> str:
-    """Write that a side of the first such kernel stores nothing, if the check is unclear because of it."""
+    """Write that a side stores nothing, if that makes the check unclear."""
     lost = next(filter(None, map(lost_effect_text, kernels)), "")
     if check.because != "stores" or not lost:
         return ""

@@ -27,7 +27,7 @@ _DIGITS, _MOST_DIGITS = 3, 7
 _SPELT_OUT = 1e5
 """Whole numbers below it are written in full: registers, requests of a small launch."""
 _SPEED = 1.5
-"""From this ratio on a change is a factor: "1.8x faster", because many read "44 % faster" as 1.44x."""
+"""From here on a change is a factor, "1.8x faster": many read "44 % faster" as 1.44x."""
 _PREFIXED = ("B", "B/s", "FLOP", "FLOP/s", "OP", "Hz", "s")
 _BINARY = "shared-memory"
 """A size that hardware has in powers of two."""
@@ -48,7 +48,7 @@ _KEEPS_UNIT = frozenset(("%", "known", *DECIMAL_PREFIXES))
 
 
 def count_name(name: str) -> str:
-    """Write the name of a count: "dram-bytes" → "DRAM bytes", "flop.tensor.int8" → "tensor INT8 OP"."""
+    """Write the name of a count: dram-bytes → "DRAM bytes", flop.tensor.int8 → "tensor INT8 OP"."""
     kind, dot, rest = name.partition(".")
     if kind == "opcode" and dot:
         return f"{rest} instructions"
@@ -68,7 +68,7 @@ def value_text(
     name: str = "",
     digits: int = _DIGITS,
 ) -> str:
-    """Write a value in its unit: 12, 4 608, 1.38 G, 1.42 GB; the name of a plain count says its unit."""
+    """Write a value in its unit: 12, 4 608, 1.38 G, 1.42 GB; plain counts are named, without unit."""
     if value is None or not math.isfinite(value):
         return NOT_KNOWN
     if unit in ("fraction", "%"):
@@ -99,18 +99,14 @@ def side_texts(
     unit: str = "",
     name: str = "",
 ) -> tuple[str, str]:
-    """Write a value of each side, with as many digits as unequal values take to read differently."""
-    before = value_text(base, unit, name)
-    after = value_text(new, unit, name)
-    if base is None or new is None or base == new:
-        return before, after
-    if math.isclose(base, new, rel_tol=_SAME_VALUE):
-        return before, before
-    for digits in range(_DIGITS + 1, _MOST_DIGITS + 1):
-        if before != after:
-            break
+    """Write a value of each side, with enough digits for unequal values to read differently."""
+    if base is not None and new is not None and math.isclose(base, new, rel_tol=_SAME_VALUE):
+        new = base
+    for digits in range(_DIGITS, _MOST_DIGITS + 1):
         before = value_text(base, unit, name, digits)
         after = value_text(new, unit, name, digits)
+        if before != after or base == new:
+            break
     return before, after
 
 
@@ -120,7 +116,7 @@ def both_text(base: float | None, new: float | None, unit: str = "", name: str =
 
 
 def arrow_text(before: str, after: str) -> str:
-    """Write two texts with an arrow between, and once a unit that both have, but "%" and bare prefixes twice."""
+    """Write two texts with an arrow between. A common unit is written once, but not "%" or a prefix."""
     head, _, tail = before.rpartition(" ")
     if head and tail not in _KEEPS_UNIT and after.endswith(f" {tail}"):
         before = head
@@ -133,7 +129,7 @@ def count_values(count: CountChange | ValueChange) -> str:
 
 
 def count_text(count: CountChange | ValueChange) -> str:
-    """Write how a count changed: "instructions 1.20 M → 1.42 M (+18 %)"; if it did not, "registers 40"."""
+    """Write how a count changed: "instructions 1.20 M → 1.42 M (+18 %)"; else "registers 40"."""
     kind, dot, path = count.name.partition(".")
     # The unit of the values names what was counted.
     name = path_name(path) if kind == "flop" and dot else count_name(count.name)
@@ -197,7 +193,7 @@ def closed(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Return a text with a capital letter, unless it begins with the name of a file or of an opcode."""
+    """Return a text with a capital letter, unless it begins with a file or an opcode."""
     word = text.partition(" ")[0]
     if not re.sub(r"[-:,;]", "", word).isalpha():
         return text

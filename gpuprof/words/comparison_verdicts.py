@@ -56,7 +56,6 @@ TIME_ORDER: tuple[TimeWord, ...] = ("slower", "faster", "unclear", "unknown", "n
 """Verdicts on time, the most important first."""
 _LENGTH = 210
 """Maximum characters of a sentence on a kernel; its first cause is always written whole."""
-_UNMOVED = ("same", "unclear", "unknown", "new", "gone")
 _LISTED, _LISTED_LENGTH = 3, 80
 _MOST_QUIET = 3
 _QUIET = {
@@ -73,7 +72,7 @@ _NO_VERDICT = "without a verdict that they changed"
 
 
 def time_text(time: TimeChange) -> str:
-    """Write the verdict on time with its size: "slower by 18 %", "unclear −1.0 % to +6.0 %", "same"."""
+    """Write the verdict on time with its size: "slower by 18 %", "unclear −1 % to +6 %", "same"."""
     if time.is_change and time.ratio is not None:
         return speed_text(time.ratio)
     if time.verdict != "unclear":
@@ -83,7 +82,7 @@ def time_text(time: TimeChange) -> str:
 
 
 def reason_text(time: TimeChange, *, brief: bool = False) -> str:
-    """Write why a verdict on time is missing, and how many runs would settle it; empty if it is clear.
+    """Write why a verdict on time is missing, and how many runs would settle it; empty if clear.
 
     If `brief`, without explanation and remedy.
     """
@@ -164,8 +163,8 @@ def noise_text(time: TimeChange) -> str:
     match time.noise_basis:
         case "assumed":
             return (
-                f"assumed, because a side has fewer than {FEWEST_RUNS} runs: 1 % between runs, and that all runs of a "
-                "side can be slower or faster together"
+                f"assumed, because a side has fewer than {FEWEST_RUNS} runs: 1 % between runs, "
+                "and that all runs of a side can be slower or faster together"
             )
         case "pairs":
             return f"between {time.base_runs} pairs of runs"
@@ -177,12 +176,14 @@ def noise_text(time: TimeChange) -> str:
 
 
 def samples_text(time: TimeChange) -> str:
-    """Write the launches and runs that a time is from: "10 launches in 1 run on each side"; empty without any."""
+    """Write the launches and runs of a time: "10 launches in 1 run on each side"; empty if none."""
     if not time.base_launches and not time.new_launches:
         return ""
     base = _launches_in_runs(time.base_launches, time.base_runs)
     new = _launches_in_runs(time.new_launches, time.new_runs)
-    return f"{base} on each side" if base == new else f"{base} on the base side, {new} on the new side"
+    if base == new:
+        return f"{base} on each side"
+    return f"{base} on the base side, {new} on the new side"
 
 
 def _launches_in_runs(launches: int, runs: int) -> str:
@@ -191,7 +192,8 @@ def _launches_in_runs(launches: int, runs: int) -> str:
 
 def gain_text(finding: FindingChange) -> str:
     """Write the bound and the gain: "promised at most 31 % of the kernel's time, gained 20 %"."""
-    promised, gained = finding.promised, finding.gained
+    promised = finding.promised
+    gained = finding.gained
     parts = []
     if promised is not None and math.isfinite(100 * promised):
         parts.append(f"promised at most {format_percent(promised)} of the kernel's time")
@@ -215,14 +217,14 @@ def time_values(time: TimeChange) -> str:
 
 
 def time_texts(time: TimeChange) -> tuple[str, str]:
-    """Write the median launch on each side; without a verdict with no further digits to differ in."""
+    """Write the median launch on each side; with more digits only if there is a verdict."""
     if time.is_change:
         return side_texts(time.base_s, time.new_s, "s")
     return value_text(time.base_s, "s"), value_text(time.new_s, "s")
 
 
 def work_text(work: WorkChange) -> str:
-    """Write the verdict on work with the count that changed most: "more: instructions +18 %", "same"."""
+    """Write the verdict on work with its main count: "more: instructions +18 %", "same"."""
     if work.verdict not in ("more", "less", "changed"):
         return work.verdict
     main = main_count(work)
@@ -233,7 +235,7 @@ def work_text(work: WorkChange) -> str:
 
 
 def main_count(work: WorkChange) -> CountChange | None:
-    """Return the count to name beside a verdict on work: changed instructions, else the first that changed."""
+    """Return the count to name beside a verdict on work: instructions, else the first that changed."""
     changed = changed_counts(work)
     instructions = [count for count in changed if count.name == "instructions"]
     return next(iter(instructions + changed), None)
@@ -245,17 +247,17 @@ def changed_counts(work: WorkChange) -> list[CountChange]:
 
 
 def work_reason(change: KernelChange) -> str:
-    """Write which launches the values of the work cover, and why a verdict is missing, in sentences."""
+    """Write the launches that the counts of the work cover, and why a verdict is missing."""
     return " ".join(map(closed, _work_sentences(change)))
 
 
 def brief_work_reason(change: KernelChange) -> str:
-    """Write the same without the last full stop."""
+    """Write the same as `work_reason`, without the last full stop."""
     return ". ".join(_work_sentences(change))
 
 
 def _work_sentences(change: KernelChange) -> Iterator[str]:
-    """Yield the sentences without full stops; the notes that only add to "the same work" make one."""
+    """Yield sentences without full stops; notes that only add to "the same work" make one."""
     notes = change.work.notes
     additions = [note for note in notes if note.kind in _ADDITIONS]
     for note in notes:
@@ -285,16 +287,16 @@ def _work_note(note: WorkNote, change: KernelChange) -> str:
 
 _VARIES = "Launches of one side differ in {names}, so the work depends on data or on races"
 _NOTES: dict[WorkNoteKind, str] = {
-    "other-code": "The GPUs are of different compute capability and run different machine code: only FLOP are "
-    "compared. Profile both sides on GPUs of one compute capability",
+    "other-code": "The GPUs are of different compute capability and run different machine code: "
+    "only FLOP are compared. Profile both sides on GPUs of one compute capability",
     "only-others-moved": "No count of what the code executes is known on both sides; others moved: {names}",
     "nothing-exact": "No count that repeats exactly is known on both sides; these are the same: {names}",
     "nothing-common": "No count is known on both sides: collect both with the same counters",
-    "no-counts": "{sides} no counts of what a launch does: a timeline has none, and ncu's basic set hardly any. "
-    "Profile both with gpuprof run, or with ncu --set full",
+    "no-counts": "{sides} no counts of what a launch does: a timeline has none, and ncu's basic set "
+    "hardly any. Profile both with gpuprof run, or with ncu --set full",
     "varies": f"{_VARIES}, and the ranges of both sides overlap",
-    "varies-too-few": f"{_VARIES}; {{launches}} counted on a side are too few to compare: count 9 a side, or "
-    "fix the data",
+    "varies-too-few": f"{_VARIES}; {{launches}} counted on a side are too few to compare: "
+    "count 9 a side, or fix the data",
     "other-opcodes": "As much work as before, by other instructions",
     "counted-once": "One launch was counted on a side: whether the work depends on data is not known",
     "caches": "Not compared, because the caches were not treated alike: {names}",
@@ -336,7 +338,7 @@ def verdicts_text(kernels: Iterable[KernelChange]) -> str:
 
 
 def match_text(kernel: KernelChange) -> str:
-    """Write how both sides were matched unless by name and launch configuration; the label has both names."""
+    """Write how both sides were matched; empty for the same name and launch configuration."""
     before = _labels(kernel.base)
     after = _labels(kernel.new)
     return {
@@ -356,17 +358,17 @@ def _labels(side: Sequence[ComparedKernel]) -> str:
 
 
 def kernel_sentence(change: KernelChange) -> str:
-    """Write how a kernel changed and why: "slower by 18 %: registers 40 → 72, occupancy 75 % → 50 %"."""
+    """Write how a kernel changed and why: "slower by 18 %: registers 40 → 72"."""
     return joined_by(": ", kernel_verdict(change), kernel_reasons(change))
 
 
 def kernel_verdict(change: KernelChange) -> str:
-    """Write how a kernel changed: "1.8x faster a launch, 10 → 20 launches, together 1.0 → 1.1 ms (+10 %)"."""
+    """Write how a kernel changed: "1.8x faster a launch, 10 → 20 launches, together …"."""
     return joined_by(", ", *verdict_parts(change))
 
 
 def verdict_parts(change: KernelChange) -> tuple[str, str]:
-    """Write the verdict on the time of a launch, and the total of all launches or the number of runs."""
+    """Write the verdict on the time of a launch, and the total of all or the number of runs."""
     time = change.time
     if time.is_change and time.ratio is not None:
         launches = launches_text(change)
@@ -380,9 +382,11 @@ def verdict_parts(change: KernelChange) -> tuple[str, str]:
 
 
 def launches_text(change: KernelChange) -> str:
-    """Write launches and time of a run if launches came or went: "10 → 20 launches, together 1.0 → 1.1 ms"."""
-    before, after = launch_count(change.base), launch_count(change.new)
-    before_s, after_s = total_s(change.base), total_s(change.new)
+    """Write "10 → 20 launches, together 1.0 → 1.1 ms"; empty if there are as many as before."""
+    before = launch_count(change.base)
+    after = launch_count(change.new)
+    before_s = total_s(change.base)
+    after_s = total_s(change.new)
     if before == after or before_s is None or after_s is None:
         return ""
     return f"{both_text(before, after)} launches, together {times_text(Values(before_s, after_s))}"
@@ -407,7 +411,7 @@ def _runs(time: TimeChange) -> str:
 
 
 def kernel_reasons(change: KernelChange) -> str:
-    """Write why the time of a kernel changed, as far as there is room; of a kernel on one side, its time.
+    """Write why the time of a kernel changed; its time if it is on one side.
 
     First the causes of the change, then those against it and what stayed the same, and last a line.
     """
@@ -428,17 +432,18 @@ def kernel_reasons(change: KernelChange) -> str:
 def _has_same_work(change: KernelChange) -> bool:
     """Return whether there is nothing to explain: no change of time or work, at the same clock."""
     has_clock = any(cause.mechanism == "clock" for cause in change.causes)
-    return change.time.verdict in _UNMOVED and change.work.verdict == "same" and not has_clock
+    return not change.time.is_change and change.work.verdict == "same" and not has_clock
 
 
 def _joined_causes(change: KernelChange, room: int) -> str:
-    """Join the causes without a line, as many as there is room for; "but" precedes those against the change."""
-    is_moved = change.time.verdict not in _UNMOVED
+    """Join the causes without a line that fit; "but" precedes those against the change."""
     direction = "slower" if (change.time.ratio or 1.0) > 1 else "faster"
     text = ""
     before = "with"
     for cause in change.causes:
-        if cause.location is not None or (is_moved and cause.mechanism == "launches"):
+        # The verdict on a change of time names the launches.
+        is_named = cause.mechanism == "launches" and change.time.is_change
+        if is_named or cause.location is not None:
             continue
         relation = {"neutral": "beside", direction: "with"}.get(cause.direction, "against")
         if not text:
@@ -460,7 +465,7 @@ def _joint(before: str, relation: str) -> str:
 
 
 def beside_figures(change: KernelChange) -> str:
-    """Write the facts beside the figures of a kernel: its match and launches, the doubt, the causes.
+    """Write the facts beside the figures of a kernel: match, launches, doubt and causes.
 
     The doubt comes before the causes, which may be long: a view cuts the end.
     """
@@ -486,7 +491,7 @@ def _interval_if_unclear(time: TimeChange) -> str:
 
 
 def line_text(line: LineChange, file: str) -> str:
-    """Write the work that a line gained or lost: "mlp.cu:12 (was 10): 440 M → 17.7 M instructions"."""
+    """Write the work of a line: "mlp.cu:12 (was 10): 440 M → 17.7 M instructions"."""
     unit = "local accesses" if line.what == "local" else line.what
     if line.new_line is None:
         return f"{file}:{line.base_line} is gone: {value_text(line.base)} {unit}"
@@ -497,7 +502,7 @@ def line_text(line: LineChange, file: str) -> str:
 
 
 def quiet_texts(quiet: Sequence[KernelChange]) -> Iterator[str]:
-    """Yield a text for each kind of kernel that is left out because it is not known to have changed."""
+    """Yield a text for each kind of kernel that is left out without a known change."""
     kinds: dict[str, list[KernelChange]] = {}
     for kernel in quiet:
         kind = _QUIET.get((kernel.time.verdict, kernel.work.verdict), _NO_VERDICT)

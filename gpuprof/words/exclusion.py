@@ -12,10 +12,11 @@ _SHOWN, _LONGEST = 5, 80
 
 
 def exclusion_text(excluded: Exclusion) -> str:
-    """Write how many kernels are excluded, their share of the time, and the options that exclude them."""
+    """Write how many kernels are excluded, their share of the time, and by which options."""
     which = "1 kernel is" if excluded.kernels == 1 else f"{excluded.kernels} kernels are"
-    options = [f"--exclude {shlex.quote(_short(pattern))}" for pattern in excluded.patterns[:_SHOWN]]
-    more = len(excluded.patterns) - _SHOWN
+    patterns = excluded.patterns
+    options = [f"--exclude {shlex.quote(_short(pattern))}" for pattern in patterns[:_SHOWN]]
+    more = len(patterns) - _SHOWN
     if more > 0:
         options.append(f"and {more} more")
     return f"{which} excluded ({_time_text(excluded)}): {' '.join(options)}"

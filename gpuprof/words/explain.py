@@ -1,7 +1,7 @@
-"""Why a kernel takes its time, as a tree: issue slots, warps, stall reasons, causes, findings, lines.
+"""Why a kernel takes its time, as a tree: issue slots, warps, stalls, causes, findings, lines.
 
-As in NVIDIA's guide, stalls matter only while issue slots stay empty, and a stall is explained by the unit that the
-warps wait for. A level that was not collected says what would collect it.
+As in NVIDIA's guide, stalls matter only while issue slots stay empty, and a stall is explained by
+the unit that the warps wait for. A level that was not collected says what would collect it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.units import format_percent, format_waves, significant
 from gpuprof.words.explain_causes import cause_nodes, pipe_nodes
 from gpuprof.words.explain_lines import hottest_line, location_node, missing_lines, places_of
-from gpuprof.words.explain_node import ExplanationNode, missing_node, percent_node
+from gpuprof.words.explain_node import ExplanationNode, Nodes, missing_node, percent_node
 from gpuprof.words.finding_text import cause_of, held_text
 from gpuprof.words.sentences import joined_by, short_list
 
 ISSUES_OFTEN = 0.8
 """NVIDIA looks at stalls only below this fraction of used issue slots (its rule CPIStall)."""
 _WELL_USED, _LITTLE_USED = 0.8, 0.6
-"""Speed of light from which a unit is well used, and below which latency is the limit (SOLBottleneck)."""
+"""Speed of light of a well used unit, and of one below which latency is the limit (SOLBottleneck)."""
 
 _FAMILIES = {"sampled": "of the samples", "sampled-not-issued": "of the samples without an issue"}
 _REASONS_SHOWN = 5
 _LEAST_SHARE = 0.02
 
+_ByParent = defaultdict[str, list[Finding]]
+"""Findings by the name of the node above them: a stall reason, or another part of the tree."""
 _EXPLAINED_ALIKE = (AT_MEMORY.reasons, AT_SHARED.reasons)
 """Stall reasons with the same units behind them: the units are shown once."""
 
@@ -83,9 +85,14 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNod
         _busiest_unit(kernel, findings["unit"]),
         *_chained(_issue_slots(kernel, findings["issue"]), below_issue),
     )
-    name = f"#{kernel.id} {kernel.label}"
-    weight = _weight_text(kernel)
-    tree = ExplanationNode("kernel", name, kernel.duration_s, unit="s", detail=weight, children=below)
+    tree = ExplanationNode(
+        "kernel",
+        f"#{kernel.id} {kernel.label}",
+        kernel.duration_s,
+        unit="s",
+        detail=_weight_text(kernel),
+        children=below,
+    )
     return _of_export(tree) if from_text else tree
 
 
@@ -94,18 +101,21 @@ def _of_export(node: ExplanationNode) -> ExplanationNode:
     below = tuple(map(_of_export, node.children))
     if node.kind != "missing":
         return replace(node, children=below)
-    return replace(node, kind="left-out", detail=f"the .ncu-rep may have it, else {node.detail}", children=below)
+    detail = f"the .ncu-rep may have it, else {node.detail}"
+    return replace(node, kind="left-out", detail=detail, children=below)
 
 
 def _weight_text(kernel: KernelProfile) -> str:
     if kernel.duration_s is None:
         return "duration not collected"
     launches = f"median of {kernel.launches} launches" if kernel.launches > 1 else ""
-    share = f"{format_percent(kernel.time_share)} of the run" if kernel.time_share is not None else ""
+    share = ""
+    if kernel.time_share is not None:
+        share = f"{format_percent(kernel.time_share)} of the run"
     return joined_by(", ", launches, share)
 
 
-def _chained(node: ExplanationNode, below: Sequence[ExplanationNode]) -> tuple[ExplanationNode, ...]:
+def _chained(node: ExplanationNode, below: Sequence[ExplanationNode]) -> Nodes:
     """Return a node with others below it; beside it if it was not collected."""
     if node.kind == "missing":
         return (replace(node, children=()), *node.children, *below)
@@ -118,9 +128,9 @@ def _shown_stalls(kernel: KernelProfile) -> tuple[Stall, ...]:
     return tuple(stall for stall in ranked if stall.share >= _LEAST_SHARE)[:_REASONS_SHOWN]
 
 
-def _by_parent(findings: Sequence[Finding], reasons: Sequence[str]) -> defaultdict[str, list[Finding]]:
+def _by_parent(findings: Sequence[Finding], reasons: Sequence[str]) -> _ByParent:
     """Return the findings by the node above them; `reasons` are the stalls shown, largest first."""
-    by_parent = defaultdict(list)
+    by_parent = _ByParent(list)
     for finding in findings:
         rule = rule_named(finding.rule)
         place = rule.place if rule is not None else AT_KERNEL
@@ -130,7 +140,7 @@ def _by_parent(findings: Sequence[Finding], reasons: Sequence[str]) -> defaultdi
 
 
 def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
-    """Return the speed of light of the busiest unit, which bounds every gain that leaves its work as it is."""
+    """Return the speed of light of the busiest unit, which bounds gains that leave its work as it is."""
     below = tuple(_finding_nodes(kernel, findings))
     limit = nearest_limit(kernel)
     if limit is None:
@@ -143,7 +153,8 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
     name = limit.unit.upper()
     if limit.unit == "memory":
         name = "a part of memory that is not reported on its own"
-    return percent_node("unit", f"of peak in the busiest unit, {name}", limit.fraction, detail, below)
+    text = f"of peak in the busiest unit, {name}"
+    return percent_node("unit", text, limit.fraction, detail, below)
 
 
 def _utilization(kernel: KernelProfile, limit: Throughput) -> str:
@@ -156,8 +167,10 @@ def _utilization(kernel: KernelProfile, limit: Throughput) -> str:
         return "or more"
     if max(unit.fraction for unit in kernel.throughput) >= _LITTLE_USED:
         return "busy, not full"
-    unknown = [unit.upper() for unit in units_not_collected(kernel)]
-    return f"not busy; {listed(unknown)}, not collected, may be" if unknown else "no unit is busy, the kernel waits"
+    unknown = listed([unit.upper() for unit in units_not_collected(kernel)])
+    if unknown:
+        return f"not busy; {unknown}, not collected, may be"
+    return "no unit is busy, the kernel waits"
 
 
 def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
@@ -182,13 +195,14 @@ def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNod
     scheduler = kernel.scheduler
     if scheduler is None or scheduler.eligible_warps is None:
         return missing_node("eligible warps", "SchedulerStats", below)
+    eligible = scheduler.eligible_warps
     text = "eligible per scheduler"
     if scheduler.active_warps is not None:
         text += f", of {significant(scheduler.active_warps)} active"
     if scheduler.warp_slots is not None:
         text += f", of {scheduler.warp_slots:.0f} slots"
-    ready = "often no warp is ready, and latency shows" if scheduler.eligible_warps < 1 else ""
-    return ExplanationNode("warps", text, scheduler.eligible_warps, unit="warp", detail=ready, children=below)
+    detail = "often no warp is ready, and latency shows" if eligible < 1 else ""
+    return ExplanationNode("warps", text, eligible, unit="warp", detail=detail, children=below)
 
 
 def _occupancy(kernel: KernelProfile) -> ExplanationNode:
@@ -210,7 +224,7 @@ def _occupancy(kernel: KernelProfile) -> ExplanationNode:
 def _warp_states(
     kernel: KernelProfile,
     stalls: Sequence[Stall],
-    findings: defaultdict[str, list[Finding]],
+    findings: _ByParent,
 ) -> Iterator[ExplanationNode]:
     """Yield the largest stall reasons with their causes, then the other states."""
     states = stalls_of(kernel)
@@ -219,16 +233,17 @@ def _warp_states(
         return
     explained: set[tuple[str, ...]] = set()
     for stall in stalls:
-        alike = next((group for group in _EXPLAINED_ALIKE if stall.reason in group), (stall.reason,))
-        causes = tuple(cause_nodes(kernel, stall.reason)) if alike not in explained else ()
+        reason = stall.reason
+        alike = next((group for group in _EXPLAINED_ALIKE if reason in group), (reason,))
+        causes = tuple(cause_nodes(kernel, reason)) if alike not in explained else ()
         explained.add(alike)
-        yield _stall(kernel, stall, causes, findings[stall.reason])
+        yield _stall(kernel, stall, causes, findings[reason])
     shown = {stall.reason for stall in stalls}
     yield from _other_states([stall for stall in states if stall.reason not in shown and stall.share])
     unknown = 1.0 - sum(stall.share for stall in states)
     if unknown >= _LEAST_SHARE:
-        section = "collect with ncu --section WarpStateStats"
-        yield percent_node("stall", "of warp time in states that were not collected", unknown, section)
+        text = "of warp time in states that were not collected"
+        yield percent_node("stall", text, unknown, "collect with ncu --section WarpStateStats")
 
 
 def _other_states(states: Sequence[Stall]) -> Iterator[ExplanationNode]:

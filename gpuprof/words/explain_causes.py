@@ -69,7 +69,7 @@ def _rate(moved: Traffic | None) -> str:
 
 
 def _path_text(l1: float, l2: float, dram: float) -> str:
-    """Write the parts of L1's bytes that go on to L2 and DRAM; the bytes of each if many bypass L1."""
+    """Write the parts of L1's bytes that go on to L2 and DRAM; all bytes if many bypass L1."""
     if l1 > 0 and l2 <= _BYPASSED * l1:
         to_l2 = significant(100 * l2 / l1)
         to_dram = significant(100 * dram / l1)
@@ -79,7 +79,7 @@ def _path_text(l1: float, l2: float, dram: float) -> str:
 
 
 def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
-    """Yield how busy the pipes behind the memory queue are; bank conflicts have their own finding."""
+    """Yield how busy the pipes behind the memory queue are; bank conflicts have a finding."""
     pipes = {pipe.name: pipe for pipe in kernel.pipes}
     for name, text in _QUEUE_PIPES.items():
         if name in pipes:
@@ -110,9 +110,12 @@ _MATH_PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor")
 """Pipes that the scheduler feeds itself; special functions, branches and memory have a queue."""
 
 
-def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Iterator[ExplanationNode]:
+def pipe_nodes(
+    kernel: KernelProfile,
+    names: Container[str] | None = None,
+) -> Iterator[ExplanationNode]:
     """Yield the three busiest pipes, of those named."""
-    pipes = [pipe for pipe in kernel.pipes if of is None or pipe.name in of]
+    pipes = [pipe for pipe in kernel.pipes if names is None or pipe.name in names]
     busiest = sorted(pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
         yield _busy(pipe, f"{pipe_name(pipe.name)} pipe")

@@ -17,7 +17,7 @@ SourceLine = tuple[str | None, int]
 
 
 def location_node(kernel: KernelProfile, location: Location | None) -> Iterator[ExplanationNode]:
-    """Yield the place of a finding with its share of the finding and of all samples, if it is known."""
+    """Yield the place of a finding, if known, with its share of the finding and of all samples."""
     places = places_of(location)
     if location is None or not places:
         return
@@ -48,8 +48,11 @@ def places_of(location: Location | None) -> list[SourceLine]:
     return places
 
 
-def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[SourceLine, ExplanationNode]]:
-    """Yield the line with most samples of a reason: its source if the report has it, else its instruction."""
+def hottest_line(
+    kernel: KernelProfile,
+    reason: str,
+) -> Iterator[tuple[SourceLine, ExplanationNode]]:
+    """Yield the line of source with most samples of a reason; without source, the instruction."""
     weighed = []
     for place, line, excerpt in _lines(kernel):
         for stall in line.stalls:
@@ -65,9 +68,10 @@ def hottest_line(kernel: KernelProfile, reason: str) -> Iterator[tuple[SourceLin
 
 def _lines(kernel: KernelProfile) -> Iterator[tuple[SourceLine, CodeLine, Excerpt]]:
     for excerpt in kernel.excerpts:
+        file = excerpt.file if excerpt.language == "source" else None
         for line in excerpt.lines:
-            if excerpt.language == "source" and excerpt.file is not None and line.number is not None:
-                yield (excerpt.file, line.number), line, excerpt
+            if file is not None and line.number is not None:
+                yield (file, line.number), line, excerpt
             elif line.pc is not None:
                 yield (None, line.pc), line, excerpt
 
@@ -87,15 +91,22 @@ def _line_text(place: SourceLine, code: str) -> str:
 def missing_lines(kernel: KernelProfile, *, from_text: bool) -> Iterator[ExplanationNode]:
     """Yield how to get source lines if the profile has none."""
     if from_text:
-        yield ExplanationNode("left-out", "source lines", detail="it has no code; the .ncu-rep may have it")
+        detail = "it has no code; the .ncu-rep may have it"
+        yield ExplanationNode("left-out", "source lines", detail=detail)
     elif not kernel.excerpts:
-        how = "compile with -lineinfo, collect with ncu --section SourceCounters --import-source yes"
-        yield ExplanationNode("missing", "source lines", detail=how)
-    elif all(excerpt.language != "source" for excerpt in kernel.excerpts) and not _knows_lines(kernel):
-        how = "compile with -lineinfo, collect with ncu --import-source yes; the SASS is there"
-        yield ExplanationNode("missing", "source lines", detail=how)
+        options = "--section SourceCounters --import-source yes"
+        yield _missing_lines(f"collect with ncu {options}")
+    elif not _knows_lines(kernel):
+        yield _missing_lines("collect with ncu --import-source yes; the SASS is there")
+
+
+def _missing_lines(collect: str) -> ExplanationNode:
+    return ExplanationNode("missing", "source lines", detail=f"compile with -lineinfo, {collect}")
 
 
 def _knows_lines(kernel: KernelProfile) -> bool:
-    """Return whether a finding names a line of source, whose text the report may lack."""
-    return any(finding.place is not None and finding.place.line is not None for finding in kernel.findings)
+    """Return whether an excerpt has source, or a finding a line of source that the report lacks."""
+    if any(excerpt.language == "source" for excerpt in kernel.excerpts):
+        return True
+    places = [finding.place for finding in kernel.findings]
+    return any(place is not None and place.line is not None for place in places)

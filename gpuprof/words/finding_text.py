@@ -23,9 +23,10 @@ CONFIDENCE_WORDS = {
 def gain_text(finding: Finding) -> str:
     """Write the gain of a finding: "at most 31 % of this kernel's time, 12 % of the run".
 
-    Only a bound has "at most"; others name their condition: "31 % of this kernel's time with the same work".
+    Only a bound has "at most"; others name their condition: "31 % … with the same work".
     """
-    gain, total = finding.gain_kernel, finding.gain_total
+    gain = finding.gain_kernel
+    total = finding.gain_total
     if gain is None:
         return "gain not known" if total is None else _qualified(total, finding, "of the run")
     if gain <= 0:
@@ -80,7 +81,7 @@ def cause_of(finding: Finding, kernel: KernelProfile) -> Finding | None:
 
 
 def cause_text(finding: Finding, kernel: KernelProfile) -> str:
-    """Write the cause of a finding: "explained by #3 uncoalesced-global: fix that first"; empty if none."""
+    """Write the cause: "explained by #3 uncoalesced-global: fix that first"; empty if none."""
     cause = cause_of(finding, kernel)
     if cause is None:
         return ""
@@ -89,14 +90,14 @@ def cause_text(finding: Finding, kernel: KernelProfile) -> str:
 
 
 def place_text(location: Location | None) -> str:
-    """Write the file and line of a location, else its instruction: "gather.cu:41"; empty if there is none."""
+    """Write the file and line of a location, else its instruction; empty if there is none."""
     if location is None:
         return ""
     return line_text(location) or location.sass or ""
 
 
 def location_text(location: Location | None) -> str:
-    """Write a place and its share of the finding: "gather.cu:41, 62 % of the finding"; empty without code."""
+    """Write a place and its share: "gather.cu:41, 62 % of the finding"; empty if not known."""
     place = place_text(location)
     if location is None or not place or location.share is None:
         return place

@@ -69,7 +69,7 @@ def threshold_text(threshold: Threshold, rule: str) -> ThresholdText:
 
 
 def assumption_text(assumes: Sequence[str]) -> str:
-    """Return the assumptions of a gain in words: "the same bytes"; the name of one of another version."""
+    """Return the assumptions of a gain in words, or by name if they are of another version."""
     texts = wording(SHARED).assumptions
     return " and ".join(texts.get(name, name) for name in assumes)
 
@@ -92,7 +92,7 @@ def cause_phrase(finding: Finding) -> str:
 
 
 def further_headline(finding: Finding) -> str:
-    """Return the headline after its first case: "; 14 wavefronts per request"; empty if none, or unknown."""
+    """Return the headline after its first case: "; 14 wavefronts per request"; empty if unknown."""
     try:
         text = filled(finding.rule, "headline", finding.cases.headline[1:], _values(finding))
     except KeyError:
@@ -101,9 +101,9 @@ def further_headline(finding: Finding) -> str:
 
 
 def run_sentence(finding: Finding, kernel: str, file: str) -> str:
-    """Return a finding on the run as a sentence with the names of its kernel and of the kernel's file.
+    """Return a finding on the run as a sentence with the names of its kernel and its file.
 
-    It starts in lower case, without a full stop. A finding without cases, from an older file, gives its headline.
+    It starts in lower case, without a full stop. Without cases, as in an older file, it is the headline.
     """
     values = {**_values(finding), "kernel": NameText((kernel,)), "file": NameText((file,))}
     try:
@@ -113,9 +113,9 @@ def run_sentence(finding: Finding, kernel: str, file: str) -> str:
 
 
 def common_headline(findings: Sequence[Finding]) -> str:
-    """Return the cases of the headline that all findings of a rule have, with ranges for their numbers.
+    """Return the common headline of findings of a rule, with ranges for their numbers.
 
-    "Latency-bound: no unit is more than 2 to 52 % busy". If they have nothing in common, name the first finding.
+    "Latency-bound: no unit is more than 2 to 52 % busy". If none is common, name the first finding.
     """
     first = findings[0]
     if len({finding.headline for finding in findings}) == 1 or not all(map(_is_known, findings)):
@@ -133,7 +133,7 @@ def common_headline(findings: Sequence[Finding]) -> str:
 
 
 def _common_values(findings: Sequence[Finding]) -> Values:
-    """Return the amounts that all findings have, as ranges, and the names that are the same in all."""
+    """Return the amounts that all findings have, as ranges, and the names that are alike."""
     values: dict[str, ValueText] = {}
     for first in findings[0].amounts:
         amounts = [
@@ -152,7 +152,7 @@ def _common_values(findings: Sequence[Finding]) -> Values:
 
 
 def _is_known(finding: Finding) -> bool:
-    """Return whether the wording of this version has the cases of a finding, which can come from a file."""
+    """Return whether this version has the cases of a finding, which can come from a file."""
     headline = finding.cases.headline
     try:
         text = filled(finding.rule, "headline", headline, _values(finding))

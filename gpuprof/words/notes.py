@@ -75,7 +75,7 @@ def _set_up(session: Session) -> Iterator[str]:
 
 
 def _without_spec(session: Session) -> Iterator[str]:
-    """Yield the ceilings that are not known of a GPU with counters and no spec, and how to give one."""
+    """Yield the unknown ceilings of GPUs with counters and no spec, and how to give one."""
     counted = {kernel.device for kernel in session.kernels if kernel.throughput or kernel.work}
     for device in session.devices:
         if device.spec is not None or device.id not in counted:
@@ -97,12 +97,15 @@ def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
     if not graphs:
         return
     label, *others = dict.fromkeys(kernel.label for kernel in graphs)
-    which = f"{len(others) + 1} entries are whole CUDA graphs" if others else f"{label} is a whole CUDA graph"
+    which = f"{label} is a whole CUDA graph"
+    if others:
+        which = f"{len(others) + 1} entries are whole CUDA graphs"
     beside = any(kernel.time_total_s is None for kernel in graphs)
     no_share = ", and has no share of theirs" if beside else ""
     yield (
-        f"{which}. Its time is that of a replay under ncu, with the gaps before and between the nodes; all rates are "
-        f"over that time. It is not the time of its kernels{no_share}: ncu --graph-profiling node measures these."
+        f"{which}. Its time is that of a replay under ncu, with the gaps before and between the "
+        "nodes; all rates are over that time. It is not the time of its kernels"
+        f"{no_share}: ncu --graph-profiling node measures these."
     )
 
 
@@ -127,7 +130,7 @@ def _without_stores(kernel: KernelProfile) -> Iterator[str]:
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
-    """Yield the kinds of kernels that take most time, if most of it belongs to several known kinds."""
+    """Yield the kinds of kernels that take most time, if several known kinds take half of it."""
     shares: dict[str, float] = {}
     for kernel in kernels:
         kind = kind_named(kernel.kind)
@@ -144,7 +147,7 @@ def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 
 
 def _versions(session: Session) -> Iterator[str]:
-    """Yield the reports of the same kernels, unless they are ranks of one run, or one is a survey of the others."""
+    """Yield the reports of the same kernels, unless they are ranks or a survey of one run."""
     if session.timeline is not None or any(source.is_survey for source in session.sources):
         return
     names: dict[int, set[str]] = {}
@@ -167,7 +170,7 @@ def _versions(session: Session) -> Iterator[str]:
 
 
 def _alike(source: int, names: dict[int, set[str]]) -> list[int]:
-    """Return a report and those after it that share at least half of the kernels of the smaller one."""
+    """Return a report and those after it with at least half of the smaller one's kernels in common."""
     alike = []
     for other, theirs in names.items():
         fewer = min(len(names[source]), len(theirs))
@@ -177,7 +180,7 @@ def _alike(source: int, names: dict[int, set[str]]) -> list[int]:
 
 
 def _other_product(device: Device, session: Session) -> Iterator[str]:
-    """Yield that a report is of another product than its spec, or of a part of one, with both numbers."""
+    """Yield that a report is of another product than its spec, or of a part of one."""
     reasons: dict[str, list[Denominator]] = {}
     for check in session.denominators:
         if check.device == device.id and check.disagreement in _ANOTHER_GPU:
@@ -195,7 +198,7 @@ def _numbers(check: Denominator) -> str:
 
 
 def clock_notes(session: Session) -> Iterator[str]:
-    """Yield for each GPU that launches ran at different clocks, so that their times do not compare."""
+    """Yield for each GPU the launches at different clocks, whose times do not compare."""
     for pair in clocks_apart(session):
         dram = _dram_text(*pair.dram) if pair.dram is not None else ""
         if pair.sm is not None:
@@ -217,8 +220,9 @@ def _sm_clocks(
     both = f"{low} in {_named(slow)} and {high} in {_named(fast)}"
     if is_other_time:
         return (
-            f"Cycles over time give SM clocks of {both}. DRAM clocks would differ as much, so neither changed: the "
-            f"time of #{slow.id} includes a part that no counter covers. Compare cycles, not times."
+            f"Cycles over time give SM clocks of {both}. DRAM clocks would differ as much, so neither "
+            f"changed: the time of #{slow.id} includes a part that no counter covers. "
+            "Compare cycles, not times."
         )
     if dram:
         return (

@@ -40,7 +40,7 @@ def without_stop(text: str) -> str:
 
 
 def change_texts(action: str, advice: str) -> tuple[str, ...]:
-    """Return the action and the advice as two sentences; the advice alone if it begins with the action."""
+    """Return action and advice as two sentences; the advice alone if it begins with the action."""
     if advice.startswith(without_stop(action)):
         action = ""
     return tuple(filter(None, (full_stop(action), advice)))

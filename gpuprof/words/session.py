@@ -16,8 +16,8 @@ def worded(session: Session) -> Session:
     """Return the session with the sentences of whatever has none yet."""
     kernels = tuple(map(_worded_kernel, session.kernels))
     findings = {finding.id: finding for kernel in kernels for finding in kernel.findings}
-    recommendations = tuple(_worded_recommendation(item, findings) for item in session.recommendations)
-    session = replace(session, kernels=kernels, recommendations=recommendations)
+    recommendations = [_worded_recommendation(item, findings) for item in session.recommendations]
+    session = replace(session, kernels=kernels, recommendations=tuple(recommendations))
     verdict = session.verdict
     if verdict is None or verdict.sentence or verdict.notes:
         return session

@@ -52,7 +52,11 @@ _BOUND = {
     "sm": "compute-bound",
     "memory": "memory-bound",
 }
-_MISSING = {"units": "how busy the units are", "stalls": "why warps stall", "pipes": "which pipe is busy"}
+_MISSING = {
+    "units": "how busy the units are",
+    "stalls": "why warps stall",
+    "pipes": "which pipe is busy",
+}
 
 
 class _SetUp(NamedTuple):
@@ -78,7 +82,7 @@ def only_role(kernels: Sequence[KernelProfile]) -> Role | None:
 
 
 def ceiling_name(subject: str) -> str:
-    """Return the name of the ceiling of a unit or a compute path: "DRAM bandwidth", "FP32 throughput"."""
+    """Return the ceiling of a unit or a compute path: "DRAM bandwidth", "FP32 throughput"."""
     return _CEILINGS.get(subject) or f"{path_name(subject)} throughput"
 
 
@@ -117,7 +121,7 @@ class _Facts(NamedTuple):
 
     @property
     def fraction(self) -> float:
-        """Return the reached fraction of the ceiling; the verdict has none if it is only an upper bound."""
+        """Return the reached fraction of the ceiling; an upper bound if the verdict has none."""
         if self.verdict.fraction is not None:
             return self.verdict.fraction
         nearest = nearest_limit(self.kernel)
@@ -156,14 +160,19 @@ def _kind(kernel: KernelProfile) -> str:
 
 
 def _share(kernel: KernelProfile, session: Session) -> str:
-    """Return the share of a label's launches in their report: "87 % of GPU time"; empty if all, or unknown.
+    """Return the share of a label's launches in their report: "87 % of GPU time".
 
     If GPUs are busy longer with other things than with kernels, the share is of the kernels' time.
+    Empty if it is all of the GPU time, or unknown.
     """
-    others = [other for other in session.kernels if (other.label, other.source) == (kernel.label, kernel.source)]
-    shares = [other.time_share for other in others if other.time_share is not None]
+    shares = []
+    for other in session.kernels:
+        is_same = other.label == kernel.label and other.source == kernel.source
+        if is_same and other.time_share is not None:
+            shares.append(other.time_share)
     devices = session.timeline.devices if session.timeline is not None else ()
-    of_less = 2 * sum(device.kernel_s for device in devices) < sum(device.busy_s for device in devices)
+    busy_s = sum(device.busy_s for device in devices)
+    of_less = 2 * sum(device.kernel_s for device in devices) < busy_s
     is_only = len({other.label for other in session.kernels}) == 1
     if not shares or (is_only and not of_less):
         return ""
@@ -181,7 +190,9 @@ def _at_roof(facts: _Facts) -> str:
     verdict = facts.verdict
     if verdict.subject is None or verdict.fraction is None:
         return f"is near the ceiling of {ceiling_name('dram')}: only moving fewer bytes helps"
-    helps = "moving fewer bytes helps" if verdict.subject == "dram" else "less arithmetic or a narrower type helps"
+    helps = "less arithmetic or a narrower type helps"
+    if verdict.subject == "dram":
+        helps = "moving fewer bytes helps"
     # The work as it is has something to gain, too.
     has_gap = facts.finding is not None and (facts.finding.gain_kernel or 0.0) >= SMALL_PART
     advice = f"{helps} most" if has_gap else f"only {helps}"
@@ -238,7 +249,7 @@ def _waits_unknown(facts: _Facts) -> str:
 
 
 def _no_unit(facts: _Facts) -> str:
-    """Write how busy the units are at most; one that was not collected can be busier than all others."""
+    """Write how busy the units are at most; one that was not collected can be busier."""
     bound = facts.verdict.bound
     unknown = units_not_collected(facts.kernel)
     pipe = max(facts.kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
@@ -285,10 +296,10 @@ def _busiest(facts: _Facts, when: str = "", subject: str = "it") -> str:
 
 
 def _what_helps(facts: _Facts, subject: str) -> str:
-    """Write that nothing shows what would make a kernel faster, or that a finding only guesses it."""
-    guesses = (item for item in facts.kernel.findings if item.confidence == "guess" and item.cause is None)
-    if any(finding.severity != "info" for finding in guesses):
-        return f"what would make {subject} faster is only a guess"
+    """Write that nothing shows what would make a kernel faster, or that it is only a guess."""
+    for finding in facts.kernel.findings:
+        if finding.confidence == "guess" and finding.cause is None and finding.severity != "info":
+            return f"what would make {subject} faster is only a guess"
     return f"nothing in the report shows what would make {subject} faster"
 
 
@@ -304,7 +315,7 @@ def _time_only(facts: _Facts) -> str:
 
 
 def _by_shapes(kernel: KernelProfile) -> str:
-    """Write the part of a rated ceiling that an operator needs: of DRAM, if its operands take more of that."""
+    """Write the part of a rated ceiling that an operator needs: of DRAM or of arithmetic."""
     nearer = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
     if nearer is None:
         return ""
@@ -318,7 +329,7 @@ def _by_shapes(kernel: KernelProfile) -> str:
 
 def _by_dram(kernel: KernelProfile) -> str:
     """Write the rate of a kernel's DRAM traffic, if no ceiling of that is known."""
-    rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == "dram"), None)
+    rate = next((moved.bytes_per_s for moved in kernel.traffic if moved.level == "dram"), None)
     return f"moves {format_si(rate, 'B/s')} through DRAM" if rate else ""
 
 
@@ -378,7 +389,7 @@ def _leading_sentence(session: Session, verdict: RunVerdict) -> str:
 
 
 def of_the_run(session: Session, finding: Finding, kernel: KernelProfile) -> str:
-    """Return a finding on the run as a sentence of its own, with the names of the kernel and its file."""
+    """Return a finding on the run as a sentence, with the names of the kernel and its file."""
     return full_stop(capital(run_sentence(finding, kernel.label, _file_of(session, kernel))))
 
 

@@ -1,9 +1,10 @@
 """Wording files: the sentences of a rule by named case, with named placeholders and no conditions.
 
-A placeholder has the name of an amount or of a label of the finding. Its format says how it is written: nothing for an
-amount with its unit, `count` for a whole number of things ("12 cycles"), `spaced` for one without its unit,
-`significant` for three digits ("12.0"), `si` for a prefix, `waves`, or a format of Python such as `.3g` for the bare
-number; of labels, `pipe`, `stall`, `stall-state` ("Stall Wait", "Long Scoreboard") or `unit` for identifiers of those.
+A placeholder has the name of an amount or of a label of the finding. Formats of amounts: none for a
+number with its unit, `count` for a whole number of things ("12 cycles"), `spaced` for a number without
+its unit, `significant` for three digits ("12.0"), `si` for a prefix, `waves`, or a format of Python
+such as `.3g`. Formats of labels: `pipe`, `stall`, `stall-state` ("Stall Wait", "Long Scoreboard") or
+`unit` for identifiers of those.
 """
 
 from __future__ import annotations
@@ -21,14 +22,21 @@ from gpuprof.diagnose.needs import pipe_name
 from gpuprof.model.findings import Amount
 from gpuprof.model.headline import listed
 from gpuprof.model.stalls import stall_name
-from gpuprof.units import counted, format_binary, format_percent, format_si, format_waves, significant, spaced
+from gpuprof.units import (
+    counted,
+    format_binary,
+    format_percent,
+    format_si,
+    format_waves,
+    significant,
+    spaced,
+)
 
 FOLDER = Path(__file__).parent.parent / "diagnose" / "wording"
 SHARED = "shared"
 """The file with what several rules say: evidence, thresholds and assumptions."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PREFIXED = ("B/s", "FLOP/s", "FLOP", "Hz", "s")
-_UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "SM"}
 _CONTINUES = (",", ";", ":", ".", ")")
 
 _SPACED_FROM = 1000
@@ -46,10 +54,11 @@ class ThresholdText(msgspec.Struct, frozen=True):
 
 
 class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A wording file. `cause` names the finding inside of a sentence, by the first case of its headline or for all.
+    """A wording file.
 
-    `sentence` has the cases of `headline` for the verdict: with `{kernel}` and `{file}` for the names of the kernel and
-    its file. The reference page of the rule has `title`, `inputs`, `gain` and `limitations`.
+    `cause` names the finding inside of a sentence, by the first case of its headline or for all.
+    `sentence` has the cases of `headline` for the verdict: with `{kernel}` and `{file}` for the names of
+    the kernel and its file. The reference page of the rule has `title`, `inputs`, `gain` and `limitations`.
     """
 
     title: str = ""
@@ -69,18 +78,22 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def wording(name: str) -> Wording:
-    """Return the wording of a rule, or of another file of the folder; an empty one if there is no such file."""
+    """Return the wording of a rule, or of another file of the folder; empty if there is none."""
     file = FOLDER / f"{name}.yaml"
     if not file.is_file():
         return Wording()
+    text = file.read_text(encoding="utf-8")
     try:
-        return msgspec.convert(yaml.load(file.read_text(encoding="utf-8"), _LOADER), Wording)  # noqa: S506, a safe loader
+        return msgspec.convert(yaml.load(text, _LOADER), Wording)  # noqa: S506, a safe loader
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{file.name}: {error}") from error
 
 
 def template(rule: str, section: str, case: str) -> str:
-    """Return the sentence of a case, from the rule's file or the one that the case names. Raises KeyError."""
+    """Return the sentence of a case, from the rule's file or the one that the case names.
+
+    Raises KeyError if there is no such case.
+    """
     file, _, name = case.rpartition("/")
     cases: Mapping[str, str] = getattr(wording(file or rule), section)
     if name not in cases:
@@ -89,7 +102,7 @@ def template(rule: str, section: str, case: str) -> str:
 
 
 def filled(rule: str, section: str, cases: Iterable[str], values: Values) -> str:
-    """Return the sentences of several cases as one text. Raises KeyError for a case or a value that is not there."""
+    """Return the sentences of several cases as one text. Raises KeyError if one, or a value, is missing."""
     return joined(_filled(rule, section, case, values) for case in cases)
 
 
@@ -104,7 +117,7 @@ def _filled(rule: str, section: str, case: str, values: Values) -> str:
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Join sentences, and parts of one: what begins with a comma or the like follows without a space."""
+    """Join sentences and parts of one; a part that begins with punctuation follows without a space."""
     text = ""
     for part in parts:
         if text and part and not part.startswith(_CONTINUES):
@@ -136,13 +149,8 @@ class NameText:
         return listed([write(name) for name in self.names])
 
 
-def unit_name(unit: str) -> str:
-    """Return the name of a memory level, of the SM, or else of a pipe."""
-    return _UNITS.get(unit) or pipe_name(unit)
-
-
 def stall_state_name(reason: str) -> str:
-    """Return the name of a stall reason as it follows "in": "Stall" before one word, as in "Stall Wait"."""
+    """Return the name of a stall reason behind "in": "Stall Wait", "Long Scoreboard"."""
     name = stall_name(reason)
     return name if " " in name else f"Stall {name}"
 
@@ -152,12 +160,12 @@ _NAMES: Mapping[str, Callable[[str], str]] = {
     "pipe": pipe_name,
     "stall": stall_name,
     "stall-state": stall_state_name,
-    "unit": unit_name,
+    "unit": pipe_name,
 }
 
 
 def ranged(low: str, high: str) -> str:
-    """Write two numbers with their unit as a range: "2 to 52 %"; one number if they read the same."""
+    """Write two numbers with their unit as a range: "2 to 52 %"; one number if they are alike."""
     if low == high:
         return low
     begin = _NUMBER.match(low)
@@ -170,7 +178,7 @@ def ranged(low: str, high: str) -> str:
 
 
 def written(amount: Amount, spec: str = "") -> str:
-    """Write an amount in its unit, or as the format says. Raises KeyError for a format that is of labels."""
+    """Write an amount in its unit, or as the format says. Raises KeyError for a format of labels."""
     if spec in _FORMATS:
         return _FORMATS[spec](amount.value, amount.unit)
     if spec in _NAMES:
