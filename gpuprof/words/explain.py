@@ -32,7 +32,10 @@ from gpuprof.words.sentences import joined_by, short_list
 ISSUES_OFTEN = 0.8
 """NVIDIA looks at stalls only below this fraction of used issue slots (its rule CPIStall)."""
 _WELL_USED, _LITTLE_USED = 0.8, 0.6
-"""Speed of light of a well used unit, and of one below which latency is the limit (SOLBottleneck)."""
+"""NVIDIA calls a unit well used from the first speed of light on, and latency the limit below the second one.
+
+Its rule is SOLBottleneck.
+"""
 
 _FAMILIES = {"sampled": "of the samples", "sampled-not-issued": "of the samples without an issue"}
 _REASONS_SHOWN = 5

@@ -58,7 +58,7 @@ def notes(session: Session, verdict: RunVerdict) -> Iterator[str]:
 
 
 def _set_up(session: Session) -> Iterator[str]:
-    """Yield that nothing but set-up was profiled, or its share of the time."""
+    """Note that nothing but set-up was profiled, or its share of the time."""
     kernels = session.kernels
     ids = set_up_kernels(kernels)
     set_up = [kernel for kernel in kernels if kernel.id in ids]
@@ -75,7 +75,7 @@ def _set_up(session: Session) -> Iterator[str]:
 
 
 def _without_spec(session: Session) -> Iterator[str]:
-    """Yield the unknown ceilings of GPUs with counters and no spec, and how to give one."""
+    """Note the unknown ceilings of GPUs with counters and no spec, and how to give one."""
     counted = {kernel.device for kernel in session.kernels if kernel.throughput or kernel.work}
     for device in session.devices:
         if device.spec is not None or device.id not in counted:
@@ -92,7 +92,7 @@ def _without_spec(session: Session) -> Iterator[str]:
 
 
 def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
-    """Yield that the time of a CUDA graph profiled as a whole is not the time of its kernels."""
+    """Note that the time of a CUDA graph profiled as a whole is not the time of its kernels."""
     graphs = [kernel for kernel in kernels if kernel.duration_source == GRAPH_REPLAY]
     if not graphs:
         return
@@ -110,7 +110,7 @@ def _whole_graphs(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 
 
 def _counted_beside(session: Session, named: KernelProfile) -> Iterator[str]:
-    """Yield the first finding of the other kernels if no durations show which kernel matters."""
+    """Note the first finding of the other kernels if no durations show which kernel matters."""
     if any(kernel.time_total_s is not None for kernel in session.kernels):
         return
     headlines = {}
@@ -123,14 +123,14 @@ def _counted_beside(session: Session, named: KernelProfile) -> Iterator[str]:
 
 
 def _without_stores(kernel: KernelProfile) -> Iterator[str]:
-    """Yield that a kernel stores nothing if it is not known whether it should."""
+    """Note that a kernel stores nothing if it is not known whether it should."""
     for finding in kernel.findings:
         if finding.rule == STORES_NOTHING and finding.severity == "info":
             yield f"{kernel.label} stores nothing: if it should, check what it computes before its speed."
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
-    """Yield the kinds of kernels that take most time, if several known kinds take half of it."""
+    """Note the kinds of kernels that take most time, if several known kinds take half of it."""
     shares: dict[str, float] = {}
     for kernel in kernels:
         kind = kind_named(kernel.kind)
@@ -147,7 +147,7 @@ def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 
 
 def _versions(session: Session) -> Iterator[str]:
-    """Yield the reports of the same kernels, unless they are ranks or a survey of one run."""
+    """Note which reports have the same kernels, unless they are ranks or a survey of one run."""
     if session.timeline is not None or any(source.is_survey for source in session.sources):
         return
     names: dict[int, set[str]] = {}
@@ -180,7 +180,7 @@ def _alike(source: int, names: dict[int, set[str]]) -> list[int]:
 
 
 def _other_product(device: Device, session: Session) -> Iterator[str]:
-    """Yield that a report is of another product than its spec, or of a part of one."""
+    """Note that a report is of another product than its spec, or of a part of one."""
     reasons: dict[str, list[Denominator]] = {}
     for check in session.denominators:
         if check.device == device.id and check.disagreement in _ANOTHER_GPU:
@@ -198,9 +198,12 @@ def _numbers(check: Denominator) -> str:
 
 
 def clock_notes(session: Session) -> Iterator[str]:
-    """Yield for each GPU the launches at different clocks, whose times do not compare."""
+    """Note for each GPU the launches at different clocks, whose times do not compare."""
     for pair in clocks_apart(session):
-        dram = _dram_text(*pair.dram) if pair.dram is not None else ""
+        dram = ""
+        if pair.dram is not None:
+            slow, fast = pair.dram
+            dram = f"{_clock(slow, slow.dram_clock_hz)} and {_clock(fast, fast.dram_clock_hz)}"
         if pair.sm is not None:
             yield _sm_clocks(session, *pair.sm, is_other_time=pair.is_other_time, dram=dram)
         elif dram:
@@ -216,8 +219,7 @@ def _sm_clocks(
     dram: str,
 ) -> str:
     """Write the slowest and the fastest SM clock, and what to compare instead of times."""
-    low, high = (format_si(kernel.sm_clock_hz or 0.0, "Hz") for kernel in (slow, fast))
-    both = f"{low} in {_named(slow)} and {high} in {_named(fast)}"
+    both = f"{_clock(slow, slow.sm_clock_hz)} and {_clock(fast, fast.sm_clock_hz)}"
     if is_other_time:
         return (
             f"Cycles over time give SM clocks of {both}. DRAM clocks would differ as much, so neither "
@@ -240,10 +242,5 @@ def _sm_clocks(
     return f"{differ}: {both}. Compare cycles, not times{remedy}."
 
 
-def _dram_text(slow: KernelProfile, fast: KernelProfile) -> str:
-    low, high = (format_si(kernel.dram_clock_hz or 0.0, "Hz") for kernel in (slow, fast))
-    return f"{low} in {_named(slow)} and {high} in {_named(fast)}"
-
-
-def _named(kernel: KernelProfile) -> str:
-    return f"{kernel.label} (#{kernel.id})"
+def _clock(kernel: KernelProfile, clock_hz: float | None) -> str:
+    return f"{format_si(clock_hz or 0.0, 'Hz')} in {kernel.label} (#{kernel.id})"

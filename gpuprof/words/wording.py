@@ -150,7 +150,7 @@ class NameText:
 
 
 def stall_state_name(reason: str) -> str:
-    """Return the name of a stall reason behind "in": "Stall Wait", "Long Scoreboard"."""
+    """Return a stall reason as a state: "Stall" before one word, as in "Stall Wait", else its name."""
     name = stall_name(reason)
     return name if " " in name else f"Stall {name}"
 
