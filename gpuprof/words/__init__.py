@@ -1,1 +1,1 @@
-"""Sentences from values and findings, for the terminal, pages, Markdown and JSON: the only place that writes them."""
+"""Sentences from values and findings, for every view: the only place that writes them."""

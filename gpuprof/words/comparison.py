@@ -1,4 +1,4 @@
-"""The sentences of a comparison: on each kernel with its cause, on the whole run, on conditions, notes and limits."""
+"""The sentences of a comparison: on kernels and causes, the run, conditions, notes and limits."""
 
 from __future__ import annotations
 
@@ -7,56 +7,79 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import TIMES, Comparison, KernelChange, RunCondition
+from gpuprof.comparison.contract import TIMES, Comparison, Interval, KernelChange, RunCondition
 from gpuprof.comparison.values import Values
-from gpuprof.units import format_change, significant
+from gpuprof.units import significant
 from gpuprof.words.comparison_causes import cause_text, lost_effect_text
 from gpuprof.words.comparison_conditions import condition_sentence, fact_sentence
 from gpuprof.words.comparison_gate import check_sentence
-from gpuprof.words.comparison_values import count_name, short, speed_text, times_text
-from gpuprof.words.comparison_verdicts import doubt_text, kernel_sentence, noise_text, total_s, work_reason
+from gpuprof.words.comparison_values import (
+    count_name,
+    interval_text,
+    short,
+    speed_text,
+    times_text,
+)
+from gpuprof.words.comparison_verdicts import (
+    doubt_text,
+    kernel_sentence,
+    launch_count,
+    noise_text,
+    total_s,
+    work_reason,
+)
+from gpuprof.words.sentences import joined_by
 
 _NAMED = 2
 """Kernels that the sentence on the run names."""
 _CONDITIONS = {
-    "gpu": "the GPUs", "compute-capability": "the GPUs", "sm-count": "the numbers of SMs", "throttling": "throttling",
-    "clock-control": "the ways in which clocks were locked", "durations": "the ways in which times were taken",
+    "gpu": "the GPUs",
+    "compute-capability": "the GPUs",
+    "sm-count": "the numbers of SMs",
+    "throttling": "throttling",
+    "clock-control": "the ways in which clocks were locked",
+    "durations": "the ways in which times were taken",
     "cache-control": "the ways in which caches were flushed",
-}  # fmt: skip
+}
 """What differs, by the name of the condition that forbids a verdict."""
-_VERDICTS = (
-    ("slower", "are slower", "is slower"),
-    ("faster", "are faster", "is faster"),
-    ("new", "are new", "is new"),
-    ("gone", "are gone", "is gone"),
-    ("same", "are the same", "is the same"),
-    ("unclear", "inconclusive", "inconclusive"),
-    ("unknown", "without times", "without times"),
+_MOVED = ("slower", "faster", "new", "gone")
+_OTHERS = (
+    ("slower", "kernel is slower", "kernels are slower"),
+    ("faster", "kernel is faster", "kernels are faster"),
+    ("new", "kernel is new", "kernels are new"),
+    ("gone", "kernel is gone", "kernels are gone"),
+    ("same", "kernel is the same", "kernels are the same"),
+    ("unclear", "kernel inconclusive", "kernels inconclusive"),
+    ("unknown", "kernel without times", "kernels without times"),
 )
-"""Verdicts on time in the order in which kernels are counted, with the words for several kernels and for one."""
+"""Verdicts on time in the order of counting, with the words for one kernel and for several."""
 
 
 def with_sentences(comparison: Comparison) -> Comparison:
-    """Return a comparison with all of its sentences. It is called once, when all values are there."""
+    """Return a complete comparison with all of its sentences."""
     kernels = tuple(map(_with_sentence, comparison.kernels))
+    conditions = [replace(item, sentence=condition_sentence(item)) for item in comparison.conditions]
     complete = replace(
         comparison,
         kernels=kernels,
-        conditions=tuple(replace(item, sentence=condition_sentence(item)) for item in comparison.conditions),
+        conditions=tuple(conditions),
         notes=tuple(map(fact_sentence, comparison.facts)),
         sentence=whole_sentence(comparison),
     )
     gate = comparison.gate
     if gate is None:
         return complete
-    checks = [replace(check, sentence=check_sentence(check, kernels, comparison.total)) for check in gate.checks]
+    checks = []
+    for check in gate.checks:
+        checks.append(replace(check, sentence=check_sentence(check, kernels, comparison.total)))
     return replace(complete, gate=replace(gate, checks=tuple(checks)))
 
 
 def _with_sentence(change: KernelChange) -> KernelChange:
+    time = change.time
     complete = replace(
         change,
-        time=replace(change.time, reason=doubt_text(change.time), noise_source=noise_text(change.time)),
+        time=replace(time, reason=doubt_text(time), noise_source=noise_text(time)),
         work=replace(change.work, reason=work_reason(change)),
         causes=tuple(replace(cause, sentence=cause_text(cause, change)) for cause in change.causes),
     )
@@ -64,40 +87,46 @@ def _with_sentence(change: KernelChange) -> KernelChange:
 
 
 def whole_sentence(comparison: Comparison) -> str:
-    """Write how the run changed and which kernels most of the change comes from; first, what forbids a verdict."""
+    """Write what forbids a verdict, the change of the run, and the kernels that changed most."""
     kernels = comparison.kernels
     if comparison.identical:
         named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
         return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
-    time = next((item for item in comparison.total if item.name in TIMES), None)
-    parts = []
-    if time is not None and time.base is not None and time.new is not None:
-        values = Values(time.base, time.new)
-        parts.append(f"{count_name(time.name)} {times_text(values)}{_of_both(kernels)}")
-    if kernels:
-        parts.append(_kernels(kernels))
-    return "; ".join(filter(None, (_forbidden(comparison.forbidding), ": ".join(parts)))) or "nothing to compare"
+    change = joined_by(": ", _run_time(comparison), _kernels(kernels))
+    return joined_by("; ", _forbidden(comparison.forbidding), change) or "nothing to compare"
 
 
 def _forbidden(conditions: Sequence[RunCondition]) -> str:
-    """Write what forbids a verdict: "no verdict on time and work: the GPUs differ"; empty if nothing does."""
+    """Write what forbids a verdict: "no verdict on time: the GPUs differ"; empty if nothing does."""
     if not conditions:
         return ""
-    kinds = {condition.affects for condition in conditions}
-    what = "time" if "time" in kinds else "work"
-    if "both" in kinds or kinds >= {"time", "work"}:
-        what = "time and work"
-    names = list(dict.fromkeys(_CONDITIONS.get(item.name, count_name(item.name)) for item in conditions))
-    return f"no verdict on {what}: {' and '.join(names[:_NAMED])} differ"
+    affected = {condition.affects for condition in conditions}
+    verdict = "time and work"
+    if affected == {"time"}:
+        verdict = "time"
+    elif affected == {"work"}:
+        verdict = "work"
+    names = [_CONDITIONS.get(item.name) or count_name(item.name) for item in conditions]
+    listed = " and ".join(list(dict.fromkeys(names))[:_NAMED])
+    return f"no verdict on {verdict}: {listed} differ"
 
 
-def _of_both(kernels: Sequence[KernelChange]) -> str:
-    """Write the time of the kernels that both sides have, if others came or went."""
-    both = [kernel for kernel in kernels if kernel.base and kernel.new]
-    if not both or len(both) == len(kernels):
+def _run_time(comparison: Comparison) -> str:
+    """Write the time of the run on both sides; empty if it is not known."""
+    time = next((quantity for quantity in comparison.total if quantity.name in TIMES), None)
+    if time is None or time.base is None or time.new is None:
         return ""
-    before = total_s([side for kernel in both for side in kernel.base])
-    after = total_s([side for kernel in both for side in kernel.new])
+    values = Values(time.base, time.new)
+    return f"{count_name(time.name)} {times_text(values)}{_common_time(comparison.kernels)}"
+
+
+def _common_time(kernels: Sequence[KernelChange]) -> str:
+    """Write the time of the kernels that are on both sides; empty if all are, or none."""
+    common = [kernel for kernel in kernels if kernel.base and kernel.new]
+    if not common or len(common) == len(kernels):
+        return ""
+    before = total_s([side for kernel in common for side in kernel.base])
+    after = total_s([side for kernel in common for side in kernel.new])
     if not before or after is None:
         return ""
     return f", of the kernels on both sides {times_text(Values(before, after))}"
@@ -106,47 +135,57 @@ def _of_both(kernels: Sequence[KernelChange]) -> str:
 def _kernels(kernels: Sequence[KernelChange]) -> str:
     """Name the kernels that most of the change comes from, and count the others by verdict."""
     lost = [kernel for kernel in kernels if has_lost_effect(kernel)]
-    moved = [kernel for kernel in kernels if kernel.time.verdict in ("faster", "slower", "new", "gone")]
+    moved = [kernel for kernel in kernels if kernel.time.verdict in _MOVED]
     named = [*lost, *moved][:_NAMED]
-    texts = [_named(kernel) for kernel in named]
-    ids = {id(kernel) for kernel in named}
+    texts = list(map(_named, named))
+    named_ids = {kernel.id for kernel in named}
     named_verdicts = {kernel.time.verdict for kernel in named}
-    rest = [kernel for kernel in kernels if id(kernel) not in ids]
-    for word, several, one in _VERDICTS:
-        counted_kernels = [kernel for kernel in rest if kernel.time.verdict == word]
-        if counted_kernels:
-            number = len(counted_kernels)
-            more = "more " if word in named_verdicts else ""
-            noun, what = ("kernel", one) if number == 1 else ("kernels", several)
-            figures = _inconclusive(counted_kernels) if word == "unclear" else ""
-            texts.append(f"{number} {more}{noun} {what}{figures}")
+    rest = [kernel for kernel in kernels if kernel.id not in named_ids]
+    for verdict, one, several in _OTHERS:
+        others = [kernel for kernel in rest if kernel.time.verdict == verdict]
+        if not others:
+            continue
+        more = "more " if verdict in named_verdicts else ""
+        text = f"{len(others)} {more}{one if len(others) == 1 else several}"
+        if verdict == "unclear":
+            text += _inconclusive(others)
+        texts.append(text)
     return "; ".join(texts)
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
-    """Write how far apart unclear times are, and whether the work is the same."""
+    """Write in brackets how far apart unclear times are, and that the work is the same."""
+    parts = []
     times = [kernel.time for kernel in kernels]
     ratios = [time.ratio for time in times if time.ratio is not None and time.noise is not None]
-    parts = []
     if ratios:
-        low, high = format_change(min(ratios)), format_change(max(ratios))
-        parts.append(low if low == high else f"{low} to {high}")
+        parts.append(interval_text(Interval(low=min(ratios), high=max(ratios))))
     if all(kernel.work.verdict == "same" for kernel in kernels):
-        known = [[count.word for count in kernel.work.counts if count.name == "instructions"] for kernel in kernels]
-        parts.append("instruction counts unchanged" if all("same" in words for words in known) else "the same work")
+        counted = all(map(_has_same_instructions, kernels))
+        parts.append("instruction counts unchanged" if counted else "the same work")
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def _has_same_instructions(kernel: KernelChange) -> bool:
+    counts = kernel.work.counts
+    return any(count.name == "instructions" and count.word == "same" for count in counts)
+
+
 def _named(kernel: KernelChange) -> str:
-    label, verdict = short(kernel.label), kernel.time.verdict
+    label = short(kernel.label)
     lost = lost_effect_text(kernel)
-    if lost is not None:
-        return f"times of {label} do not compare, because {lost[0]}"
+    if lost:
+        return f"times of {label} do not compare, because {lost}"
+    verdict = kernel.time.verdict
     ratio = kernel.time.ratio
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"
-    if kernel.effect_s is not None and (kernel.effect_s > 0) != (ratio > 1):
-        before, after = (sum(kernel.launches for kernel in side) for side in (kernel.base, kernel.new))
-        often = f"{significant(after / before, 2, strip=True)} times as" if before else "more"
-        return f"{label} is {speed_text(ratio)} a launch, and called {often} often"
-    return f"{label} is {speed_text(ratio)}"
+    text = f"{label} is {speed_text(ratio)}"
+    if kernel.effect_s is None or (kernel.effect_s > 0) == (ratio > 1):
+        return text
+    # The number of launches outweighs the time of one.
+    before = launch_count(kernel.base)
+    if not before:
+        return f"{text} a launch, and called more often"
+    times = significant(launch_count(kernel.new) / before, 2, strip=True)
+    return f"{text} a launch, and called {times} times as often"

@@ -1,19 +1,34 @@
-"""The causes of a change of time in words: "registers 40 → 72, occupancy 75 % → 50 % (limited by registers)"."""
+"""The causes of a change of time in words: "registers 40 → 72, occupancy 75 % → 50 %"."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from gpuprof.comparison.causes.opcodes import MEANINGS, STORES
-from gpuprof.comparison.contract import ChangeCause, KernelChange, SideName, ValueChange
+from gpuprof.comparison.contract import (
+    ChangeCause,
+    KernelChange,
+    SideName,
+    SourceLine,
+    ValueChange,
+)
 from gpuprof.diagnose.needs import ISSUE, pipe_name
 from gpuprof.model.path_names import path_name
 from gpuprof.model.stalls import stall_name
-from gpuprof.units import ARROW, format_change, format_percent, format_si, format_waves, significant
+from gpuprof.units import (
+    ARROW,
+    factor,
+    format_change,
+    format_percent,
+    format_si,
+    format_waves,
+    significant,
+)
 from gpuprof.words.comparison_values import both_text, count_name, count_text, short, value_text
 
+CHECK_RESULT = "check what it computes"
+"""What to do about a side that stores nothing."""
 _UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "SM", ISSUE: "issue slots"}
-_LINE_WORDS = {"instructions": "instructions", "local": "local loads and stores", "samples": "samples"}
 _NOTHING = {
     "rest": "the rest is not explained by anything that was collected",
     "moved": "what moved does not explain it",
@@ -22,7 +37,10 @@ _NOTHING = {
     "same-counts": "nothing that was counted changed",
     "no-counts": "the two sides share no counters that show why",
 }
-_ACCESSES = {"global-load-sectors-per-request": "global load", "global-store-sectors-per-request": "global store"}
+_ACCESSES = {
+    "global-load-sectors-per-request": "global load",
+    "global-store-sectors-per-request": "global store",
+}
 
 
 def cause_text(cause: ChangeCause, change: KernelChange) -> str:
@@ -30,42 +48,44 @@ def cause_text(cause: ChangeCause, change: KernelChange) -> str:
     if cause.mechanism == "nothing":
         return _NOTHING[cause.kind]
     if cause.location is not None:
-        return _line(cause, change)
+        return _line(cause, cause.location, change)
     if not cause.values:
         return cause.mechanism
     return _TEXTS.get(cause.mechanism, _counts)(cause)
 
 
 def names_its_file(change: KernelChange) -> bool:
-    """Return whether the sentence on a line names its file: the lines that changed are of several files."""
+    """Return whether a line is written with its file, because lines of several files changed."""
     return len({line.file for line in change.lines}) > 1
 
 
-def lost_effect_text(change: KernelChange) -> tuple[str, str] | None:
-    """Write that one side of a kernel stores nothing, and what to do about it; None if both store or neither does."""
-    cause = next((cause for cause in change.causes if cause.mechanism == STORES), None)
-    return _lost_effect(cause) if cause is not None else None
+def lost_effect_text(change: KernelChange) -> str:
+    """Write that one side of a kernel stores nothing; empty if both store or neither does."""
+    return next((_lost_effect(cause) for cause in change.causes if cause.mechanism == STORES), "")
 
 
-def _lost_effect(cause: ChangeCause) -> tuple[str, str]:
+def _lost_effect(cause: ChangeCause) -> str:
     return stores_text("new" if cause.values[0].new == 0 else "base")
 
 
-def stores_text(side: SideName) -> tuple[str, str]:
-    """Write that a side stores nothing, and what to do about it."""
-    return f"the {side} side stores nothing to global memory", "check what it computes"
+def stores_text(side: SideName) -> str:
+    """Write that a side stores nothing."""
+    return f"the {side} side stores nothing to global memory"
 
 
-def _line(cause: ChangeCause, change: KernelChange) -> str:
-    place = cause.location
-    assert place is not None
+def _line(cause: ChangeCause, place: SourceLine, change: KernelChange) -> str:
+    """Write the work that a line gained or lost: "line 12 gained 4.00 M instructions"."""
+    line = f"line {place.line}"
+    if names_its_file(change):
+        name = place.file.replace("\\", "/").rsplit("/", 1)[-1]
+        line = f"{short(name)}:{place.line}"
+    if cause.kind == "base-line":
+        line += " of the base"
     value = cause.values[0]
     gained = (value.new or 0.0) - (value.base or 0.0)
-    name = place.file.replace("\\", "/").rsplit("/", 1)[-1]
-    line = f"{short(name)}:{place.line}" if names_its_file(change) else f"line {place.line}"
-    base = " of the base" if cause.kind == "base-line" else ""
-    word = "gained" if gained > 0 else "lost"
-    return f"{line}{base} {word} {value_text(abs(gained))} {_LINE_WORDS.get(value.name, value.name)}"
+    verb = "gained" if gained > 0 else "lost"
+    unit = "local loads and stores" if value.name == "local" else value.name
+    return f"{line} {verb} {value_text(abs(gained))} {unit}"
 
 
 def _counts(cause: ChangeCause) -> str:
@@ -90,73 +110,89 @@ def _clock(cause: ChangeCause) -> str:
 def _grid(cause: ChangeCause) -> str:
     blocks, waves, *achieved = cause.values
     number = significant(waves.base or 0.0, strip=True)
-    text = f"grid {both_text(blocks.base, blocks.new)} blocks ({number} {ARROW} {format_waves(waves.new or 0.0)})"
+    change = f"{number} {ARROW} {format_waves(waves.new or 0.0)}"
+    text = f"grid {both_text(blocks.base, blocks.new)} blocks ({change})"
     return ", ".join((text, *map(_count, achieved)))
 
 
 def _resources(cause: ChangeCause) -> str:
-    return ", ".join(_resource_texts(cause))
-
-
-def _resource_texts(cause: ChangeCause) -> Iterator[str]:
-    """Yield registers, shared memory, block size and occupancies. Beside the theoretical one, "achieved" is enough."""
-    limits = f" (limited by {' and '.join(cause.limiters)})" if cause.limiters else ""
-    names = [value.name for value in cause.values]
+    """Write registers, shared memory, block size and occupancies."""
+    has_theoretical = any(value.name == "occupancy" for value in cause.values)
+    texts = []
     for value in cause.values:
+        text = count_text(value)
         if value.name == "block-threads":
-            yield f"block {both_text(value.base, value.new)} threads"
-        elif value.name == "occupancy":
-            yield "theoretical occupancy unchanged" if value.same else f"{count_text(value)}{limits}"
+            text = f"block {both_text(value.base, value.new)} threads"
         elif value.name == "achieved-occupancy":
-            beside = "occupancy" in names
-            before = "achieved" if beside else "occupancy" if value.same else "achieved occupancy"
-            change = "unchanged" if value.same else both_text(value.base, value.new, value.unit)
-            yield f"{before} {change}"
-        else:
-            yield count_text(value)
+            text = _achieved_occupancy(value, has_theoretical)
+        elif value.name == "occupancy" and value.same:
+            text = "theoretical occupancy unchanged"
+        elif value.name == "occupancy" and cause.limiters:
+            text += f" (limited by {' and '.join(cause.limiters)})"
+        texts.append(text)
+    return ", ".join(texts)
+
+
+def _achieved_occupancy(value: ValueChange, has_theoretical: bool) -> str:
+    """Write the achieved occupancy; beside the theoretical one "achieved" is enough."""
+    if value.same:
+        return "achieved unchanged" if has_theoretical else "occupancy unchanged"
+    name = "achieved" if has_theoretical else "achieved occupancy"
+    return f"{name} {both_text(value.base, value.new, value.unit)}"
 
 
 def _opcodes(cause: ChangeCause) -> str:
     if cause.kind == "fp64-divisions":
         mufu = cause.values[0]
-        fewer = (mufu.new or 0.0) < (mufu.base or 0.0)
-        return f"{'fewer' if fewer else 'more'} FP64 divisions or roots (MUFU {both_text(mufu.base, mufu.new)})"
+        values = both_text(mufu.base, mufu.new)
+        return f"{_more_or_fewer(mufu)} FP64 divisions or roots (MUFU {values})"
     texts = []
     for value in cause.values:
-        opcode = value.name.removeprefix("opcode.")
-        meaning = f" ({MEANINGS[opcode]})" if opcode in MEANINGS else ""
-        texts.append(f"{opcode}{meaning} {both_text(value.base, value.new)}")
+        name = value.name.removeprefix("opcode.")
+        if name in MEANINGS:
+            name += f" ({MEANINGS[name]})"
+        texts.append(f"{name} {both_text(value.base, value.new)}")
     return ", ".join(texts)
 
 
+def _more_or_fewer(value: ValueChange) -> str:
+    return "more" if (value.new or 0.0) > (value.base or 0.0) else "fewer"
+
+
 def _tensor_cores(cause: ChangeCause) -> str:
-    first, *others = cause.values
-    if cause.kind == "other-type":
-        before = " and ".join(_operations(value, value.base) for value in cause.values if value.base)
-        after = " and ".join(_operations(value, value.new) for value in cause.values if value.new)
-        return f"tensor cores: {before} {ARROW} {after}"
     if not cause.kind:
         return _counts(cause)
-    now = cause.kind == "came-into-use"
-    text = f"tensor cores {'now' if now else 'no longer'} used ({_operations(first, first.new if now else first.base)})"
-    if others:
-        text += f" for what {'ran' if now else 'runs now'} in {path_name(others[0].name.removeprefix('flop.'))}"
-    return text
+    if cause.kind == "other-type":
+        values = cause.values
+        before = " and ".join(_operations(value, value.base) for value in values if value.base)
+        after = " and ".join(_operations(value, value.new) for value in values if value.new)
+        return f"tensor cores: {before} {ARROW} {after}"
+    first, *others = cause.values
+    if cause.kind == "came-into-use":
+        text = f"tensor cores now used ({_operations(first, first.new)})"
+        runs = "ran"
+    else:
+        text = f"tensor cores no longer used ({_operations(first, first.base)})"
+        runs = "runs now"
+    if not others:
+        return text
+    path = others[0].name.removeprefix("flop.")
+    return f"{text} for what {runs} in {path_name(path)}"
 
 
 def _operations(value: ValueChange, amount: float | None) -> str:
     """Write work of the tensor cores: "INT8 1.08 TOP"."""
-    return f"{path_name(value.name.removeprefix('flop.tensor.'))} {value_text(amount, value.unit)}"
+    path = value.name.removeprefix("flop.tensor.")
+    return f"{path_name(path)} {value_text(amount, value.unit)}"
 
 
 def _coalescing(cause: ChangeCause) -> str:
     value = cause.values[0]
-    if cause.kind == "passes":
-        requests = cause.values[1]
-        rose = "more" if (value.new or 0.0) > (value.base or 0.0) else "fewer"
-        busy = format_si(requests.new or 0.0, "s")
-        return f"{rose} L1 passes for the same loads and stores (LSU pipe busy {busy} on both sides)"
-    return f"sectors per {_ACCESSES[value.name]} request {_rates(value)}"
+    if cause.kind != "passes":
+        return f"sectors per {_ACCESSES[value.name]} request {_rates(value)}"
+    busy = format_si(cause.values[1].new or 0.0, "s")
+    more = _more_or_fewer(value)
+    return f"{more} L1 passes for the same loads and stores (LSU pipe busy {busy} on both sides)"
 
 
 def _unit_time(cause: ChangeCause) -> str:
@@ -166,7 +202,7 @@ def _unit_time(cause: ChangeCause) -> str:
     text += f" ({both_text(shares.base, shares.new, 'fraction')} of the time)"
     for value in others:
         if value.name == "dram-bytes":
-            text += f", about {significant(value.ratio or 1.0, 2)}x the bytes"
+            text += f", about {factor(value.ratio or 1.0)} the bytes"
         else:
             text += f", now {_unit(value.name)} {format_percent(value.new or 0.0)}"
     return text
@@ -187,7 +223,8 @@ def _latency(cause: ChangeCause) -> str:
     if value.base is not None:
         return f"a warp takes {_rates(value, 2)} cycles per instruction"
     ratio = value.ratio or 1.0
-    return f"a warp takes {significant(max(ratio, 1 / ratio), 2)}x {'more' if ratio > 1 else 'fewer'} cycles"
+    change = "more" if ratio > 1 else "fewer"
+    return f"a warp takes {factor(max(ratio, 1 / ratio))} {change} cycles"
 
 
 def _rates(value: ValueChange, digits: int = 3) -> str:
@@ -196,14 +233,16 @@ def _rates(value: ValueChange, digits: int = 3) -> str:
 
 def _bound(cause: ChangeCause) -> str:
     value = cause.values[0]
+    gained = format_percent(value.new or 0.0)
+    bound = format_percent(value.base or 0.0)
     return (
-        f"{format_percent(value.new or 0.0)} of the time was gained, and the bound of {value.name} is "
-        f"{format_percent(value.base or 0.0)}: more than that finding was changed, or the bound is wrong"
+        f"{gained} of the time was gained, and the bound of {value.name} is {bound}: "
+        "more than that finding was changed, or the bound is wrong"
     )
 
 
 _TEXTS: Mapping[str, Callable[[ChangeCause], str]] = {
-    STORES: lambda cause: ": ".join(_lost_effect(cause)),
+    STORES: lambda cause: f"{_lost_effect(cause)}: {CHECK_RESULT}",
     "bound": _bound,
     "clock": _clock,
     "coalescing": _coalescing,

@@ -1,4 +1,4 @@
-"""What differs around two runs, and what else is to be known of a comparison, in words."""
+"""Differences between the circumstances of two runs, and facts about a comparison, in words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from gpuprof.comparison.contract import ComparisonFact, FactKind, RunCondition
 from gpuprof.units import format_percent, format_si, spaced
 from gpuprof.words.comparison_values import NOT_KNOWN
+from gpuprof.words.sentences import short_list
 
 _LONGEST, _SHOWN = 200, 4
-"""Characters of a value, and values of a side, that are shown: a file may name anything."""
+"""Maximum characters of a value, and values of a side, to show: a file may name anything."""
 _MOST_OPTIONS = 200
 _WORDS = {
     ("judged-part", "all"): "the whole trace",
@@ -77,37 +78,44 @@ _SENTENCES = {
 }
 """What follows from a condition, by its name and, if it has several cases, its kind."""
 _FACTS: Mapping[FactKind, str] = {
-    "copies": "On the {side} side {0} {file_is} of another and not counted as runs: a copy does not show noise.",
+    "copies": "On the {side} side {0} {copies} of another and not counted as runs: a copy does not show noise.",
     "no-kernels": "The {side} side has no kernels.",
-    "excluded": "The {side} side was profiled in part (kernels were excluded): {0} {kernel_that_is} {absent} may have "
-    "run on both sides.",
-    "launches-profiled": "The {side} side was profiled in part ({1} of {2} launches): {0} {kernel_that_is} {absent} "
-    "may have run on both sides.",
-    "option": "The {side} side was profiled in part ({texts[0]}): {0} {kernel_that_is} {absent} may have run on both "
-    "sides.",
+    "excluded": "The {side} side was profiled in part (kernels were excluded): "
+    "{0} {kernels} that {are} {absent} may have run on both sides.",
+    "launches-profiled": "The {side} side was profiled in part ({1} of {2} launches): "
+    "{0} {kernels} that {are} {absent} may have run on both sides.",
+    "option": "The {side} side was profiled in part ({texts[0]}): "
+    "{0} {kernels} that {are} {absent} may have run on both sides.",
     "no-ranges": "The {side} side has no ranges: kernels are matched without them.",
     "no-configurations": "The {side} side has no launch configurations: kernels are matched by name alone.",
-    "some-runs": "{0} {kernel_is} in some of the {1} runs of the {side} side only.",
+    "some-runs": "{0} {kernels} {are} in some of the {1} runs of the {side} side only.",
     "lanes": "The {side} side has several ranks or GPUs: each counts as a run in verdicts on time.",
-    "unmatched": "{0} {kernel} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
+    "unmatched": "{0} {kernels} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
     "left-out": "{0} of {1} kernels are left out{share}: {options}. Totals are of all kernels.",
-    "no-base": "{0} {kernel_is} new: {it_has} no base, and no limit of a kernel was held against {it}.",
+    "no-base": "{0} {kernels} {are} new: {they_have} no base, and no limit of a kernel was held against {them}.",
     "accepted-no-limit": "{texts[0]}: no limit is about {texts[1]}",
     "accepted-no-kernel": "{texts[0]}: no kernel matches {texts[2]!r:.80}",
     "accepted-twice": "{texts[0]}: another entry decides for {entry}: delete one of them",
     "accepted-idle": "{texts[0]}: {entry} keeps its limit: delete the entry",
     "accepted-ended": "{texts[0]}: {entry} keeps its limit, and it ended on {texts[3]}: delete the entry",
 }
-"""What else is to be known, with its numbers and words by name."""
-_OF_ENTRIES = ("accepted-twice", "accepted-idle", "accepted-ended")
+"""Facts, with their numbers in order and their words by name."""
+_ACCEPTED = ("accepted-twice", "accepted-idle", "accepted-ended")
+"""Facts about an entry of accepted regressions: its place, quantity, pattern of kernels and end."""
 _ONE = {
-    "file_is": "file is a copy", "kernel": "kernel", "kernel_is": "kernel is", "kernel_that_is": "kernel that is",
-    "it_has": "it has", "it": "it",
-}  # fmt: skip
+    "copies": "file is a copy",
+    "kernels": "kernel",
+    "are": "is",
+    "they_have": "it has",
+    "them": "it",
+}
 _SEVERAL = {
-    "file_is": "files are copies", "kernel": "kernels", "kernel_is": "kernels are",
-    "kernel_that_is": "kernels that are", "it_has": "they have", "it": "them",
-}  # fmt: skip
+    "copies": "files are copies",
+    "kernels": "kernels",
+    "are": "are",
+    "they_have": "they have",
+    "them": "them",
+}
 
 
 def condition_values(condition: RunCondition) -> tuple[str, str]:
@@ -117,9 +125,10 @@ def condition_values(condition: RunCondition) -> tuple[str, str]:
 
 def _values(condition: RunCondition, values: Sequence[str | float]) -> str:
     if condition.name == "profiled":
-        texts = [f"{part:.0f} of {whole:.0f} kernels" for part, whole in zip(values[::2], values[1::2], strict=True)]
-        return _listed(texts) or "all"
-    return _listed([_value(condition, value) for value in values]) or NOT_KNOWN
+        pairs = zip(values[::2], values[1::2], strict=True)
+        texts = [f"{part:.0f} of {whole:.0f} kernels" for part, whole in pairs]
+        return short_list(texts, _SHOWN) or "all"
+    return short_list([_value(condition, value) for value in values], _SHOWN) or NOT_KNOWN
 
 
 def _value(condition: RunCondition, value: str | float) -> str:
@@ -131,37 +140,33 @@ def _value(condition: RunCondition, value: str | float) -> str:
     return f"{value:.0f} {_UNITS.get(condition.name, '')}".strip()
 
 
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more
-
-
 def condition_sentence(condition: RunCondition) -> str:
     """Write what follows from a condition, and a remedy."""
-    change = (condition.ratio or 1.0) - 1
     case = f"{condition.name}/{condition.kind}" if condition.kind else condition.name
+    change = (condition.ratio or 1.0) - 1
+    relation = "above" if change > 0 else "below"
     return _SENTENCES[case].format(
-        apart=f"{format_percent(abs(change))} {'above' if change > 0 else 'below'}",
+        apart=f"{format_percent(abs(change))} {relation}",
         files="files" if len(condition.base) > 1 else "file",
     )
 
 
 def fact_sentence(fact: ComparisonFact) -> str:
-    """Write what else is to be known of a comparison."""
-    share = f" ({format_percent(fact.numbers[2])} of the time)" if len(fact.numbers) > 2 else ""
+    """Write a fact about a comparison."""
+    numbers = fact.numbers
+    forms = _ONE if numbers[:1] == (1,) else _SEVERAL
+    entry = ""
+    if fact.kind in _ACCEPTED:
+        _, quantity, pattern, _ = fact.texts
+        entry = f"{quantity} of {pattern!r:.60}" if pattern else quantity
     return _FACTS[fact.kind].format(
-        *map(spaced, fact.numbers),
+        *map(spaced, numbers),
         side=fact.side,
         absent="gone" if fact.side == "new" else "new",
-        share=share,
-        it_was="it was" if fact.numbers == (1, 1) else "one was",
+        share=f" ({format_percent(numbers[2])} of the time)" if len(numbers) > 2 else "",
+        it_was="it was" if numbers == (1, 1) else "one was",
         options=" ".join(fact.texts)[:_MOST_OPTIONS],
         texts=fact.texts,
-        entry=_entry(*fact.texts) if fact.kind in _OF_ENTRIES else "",
-        **(_ONE if fact.numbers[:1] == (1,) else _SEVERAL),
+        entry=entry,
+        **forms,
     )
-
-
-def _entry(_place: str, quantity: str, pattern: str, _until: str) -> str:
-    """Write the quantity and the kernels of an accepted regression."""
-    return f"{quantity} of {pattern!r:.60}" if pattern else quantity

@@ -15,9 +15,10 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.comparison.gate.limits import TIME, TOTAL_TIME
 from gpuprof.units import counted, format_percent, significant
-from gpuprof.words.comparison_causes import lost_effect_text
+from gpuprof.words.comparison_causes import CHECK_RESULT, lost_effect_text
 from gpuprof.words.comparison_values import count_name, count_text
 from gpuprof.words.comparison_verdicts import brief_work_reason, doubt_text
+from gpuprof.words.sentences import joined_by
 
 CHECK_WORDS = {"unclear": "unclear", "not-compared": "not compared", "accepted": "accepted"}
 """Results that are neither ok nor a regression, the least certain first."""
@@ -29,8 +30,15 @@ _NO_KERNEL = {
 }
 
 
-def check_sentence(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
-    """Write the change, the limit, why it is not judged, and the entry that accepts it; `kernels` are all compared."""
+def check_sentence(
+    check: GateCheck,
+    kernels: Sequence[KernelChange],
+    total: Sequence[QuantityChange],
+) -> str:
+    """Write the change, the limit, the reason for the result, and the entry that accepts it.
+
+    `kernels` are all that are compared, `total` the figures of the run.
+    """
     text = _check(check, kernels, total)
     entry = check.acceptance
     if entry is None:
@@ -44,9 +52,11 @@ def check_sentence(check: GateCheck, kernels: Sequence[KernelChange], total: Seq
 
 def gate_text(gate: Gate) -> str:
     """Write the result: "Gate failed: 2 regressions, 1 unclear; 14 checks ok."."""
-    regressions = sum(check.word == "regression" for check in gate.checks)
-    listed = ", ".join(filter(None, (counted(regressions, "regression") if regressions else "", others_text(gate))))
-    return f"Gate {'passed' if gate.passed else 'failed'}: {'; '.join(filter(None, (listed, kept_text(gate))))}."
+    result = "passed" if gate.passed else "failed"
+    number = sum(check.word == "regression" for check in gate.checks)
+    regressions = counted(number, "regression") if number else ""
+    failures = joined_by(", ", regressions, others_text(gate))
+    return f"Gate {result}: {joined_by('; ', failures, kept_text(gate))}."
 
 
 def kept_text(gate: Gate) -> str:
@@ -60,18 +70,29 @@ def others_text(gate: Gate) -> str:
     return ", ".join(f"{numbers[word]} {text}" for word, text in CHECK_WORDS.items() if numbers[word])
 
 
-def _check(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+def _check(
+    check: GateCheck,
+    kernels: Sequence[KernelChange],
+    total: Sequence[QuantityChange],
+) -> str:
+    """Write the change, the limit and the reason for the result."""
     if check.because in _NO_KERNEL:
         return _NO_KERNEL[check.because].format(f"{check.pattern!r:.{_MOST_NAME}}")
     if check.quantity == TOTAL_TIME:
-        return _total(check, kernels, total)
+        return _total_time(check, kernels, total)
     kernel = next((kernel for kernel in kernels if kernel.id == check.kernel), None)
     if kernel is None:
         return f"{count_name(check.quantity)} {_moved(check.change)}, {_limit(check)}"
-    return _time(check, kernel) if check.quantity == TIME else _count(check, kernel)
+    if check.quantity == TIME:
+        return _kernel_time(check, kernel)
+    count = next((count for count in kernel.work.counts if count.name == check.quantity), None)
+    if count is None:
+        why = brief_work_reason(kernel) if kernel.work.verdict == "unknown" else ""
+        return f"{count_name(check.quantity)} not known on either side{_because(why)}"
+    return _count(check, count, kernel)
 
 
-def _time(check: GateCheck, kernel: KernelChange) -> str:
+def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
     why = _because(doubt_text(kernel.time))
     if check.because == "unknown":
         return f"time is not compared{why}"
@@ -80,26 +101,30 @@ def _time(check: GateCheck, kernel: KernelChange) -> str:
         return f"{text}, and the runs are not alike{why}"
     if check.upper is not None:
         text += f", at 99 % confidence up to +{format_percent(check.upper)}"
-    return f"{text}, {_limit(check)}{why if check.because == 'doubt' else ''}"
+    text += f", {_limit(check)}"
+    return text + why if check.because == "doubt" else text
 
 
-def _total(check: GateCheck, kernels: Sequence[KernelChange], total: Sequence[QuantityChange]) -> str:
+def _total_time(
+    check: GateCheck,
+    kernels: Sequence[KernelChange],
+    total: Sequence[QuantityChange],
+) -> str:
     if check.because == "unknown":
         return "GPU time of the run is not known on a side"
     name = next((quantity.name for quantity in total if quantity.name in TIMES), TIMES[0])
     text = f"{count_name(name)} of the run {_moved(check.change)}"
     if check.because == "conditions":
         return f"{text}, and the runs are not alike"
+    text += f", {_limit(check)}"
     if check.because == "noise":
-        return f"{text}, {_limit(check)}: the runs are too few, too noisy or at different clocks"
-    return f"{text}, {_limit(check)}{_stores(check, kernels)}"
+        return f"{text}: the runs are too few, too noisy or at different clocks"
+    return text + _stores(check, kernels)
 
 
-def _count(check: GateCheck, kernel: KernelChange) -> str:
-    count = next((count for count in kernel.work.counts if count.name == check.quantity), None)
-    if check.because == "unknown" or count is None:
-        why = brief_work_reason(kernel) if count is None and kernel.work.verdict == "unknown" else ""
-        return f"{count_name(check.quantity)} not known {_lacking(count)}{_because(why)}"
+def _count(check: GateCheck, count: CountChange, kernel: KernelChange) -> str:
+    if check.because == "unknown":
+        return f"{count_name(check.quantity)} not known {_lacking(count)}"
     text = count_text(count)
     if check.because == "conditions":
         return f"{text}, and the runs are not alike{_because(brief_work_reason(kernel))}"
@@ -107,41 +132,45 @@ def _count(check: GateCheck, kernel: KernelChange) -> str:
     if check.because == "few-digits":
         return f"{text}: it was printed or estimated with few digits"
     if check.because == "doubt":
-        return f"{text}{_because(_why_unclear(count, kernel))}"
-    return f"{text}{_stores(check, [kernel])}"
+        return text + _because(_why_unclear(count, kernel))
+    return text + _stores(check, [kernel])
 
 
 def _stores(check: GateCheck, kernels: Sequence[KernelChange]) -> str:
-    """Write that a side of the first such kernel stores nothing, if the check is unclear because of it."""
-    if check.because != "stores":
+    """Write that a side stores nothing, if that makes the check unclear."""
+    lost = next(filter(None, map(lost_effect_text, kernels)), "")
+    if check.because != "stores" or not lost:
         return ""
-    lost = next((text for kernel in kernels if (text := lost_effect_text(kernel)) is not None), None)
-    return _because(": ".join(lost)) if lost is not None else ""
+    return _because(f"{lost}: {CHECK_RESULT}")
 
 
 def _why_unclear(count: CountChange, kernel: KernelChange) -> str:
     if count.data_dependent:
         return "launches of one side differ in it by themselves"
-    reason = brief_work_reason(kernel)
-    return reason or f"it may differ by {format_percent(count.tolerance)} without a change of the code"
+    tolerance = format_percent(count.tolerance)
+    return brief_work_reason(kernel) or f"it may differ by {tolerance} without a change of the code"
 
 
-def _lacking(count: CountChange | None) -> str:
-    if count is None or (count.base is None and count.new is None):
-        return "on either side"
-    return "on the base side" if count.base is None else "on the new side"
+def _lacking(count: CountChange) -> str:
+    """Write the sides that lack a count."""
+    if count.base is not None:
+        return "on the new side"
+    return "on the base side" if count.new is not None else "on either side"
 
 
 def _moved(change: float | None) -> str:
     if not change:
         return "did not change"
-    return f"{'rose' if change > 0 else 'fell'} by {format_percent(abs(change))}"
+    verb = "rose" if change > 0 else "fell"
+    return f"{verb} by {format_percent(abs(change))}"
 
 
 def _limit(check: GateCheck) -> str:
-    allowed = check.allowed
-    return f"{significant(allowed * 100, strip=True)} % is allowed" if allowed else "no change for the worse is allowed"
+    if not check.allowed:
+        return "no change for the worse is allowed"
+    return f"{significant(check.allowed * 100, strip=True)} % is allowed"
 
 
 def _because(reason: str) -> str:
+    """Write a reason behind a colon; empty if there is none."""
     return f": {reason[:1].lower()}{reason[1:]}" if reason else ""

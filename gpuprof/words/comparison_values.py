@@ -1,4 +1,4 @@
-"""Values and changes of a comparison as text, the same in every sentence and view: "DRAM bytes 1.38 → 1.42 GB"."""
+"""Values and changes of a comparison as text, alike in every view: "DRAM bytes 1.38 → 1.42 GB"."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from gpuprof.units import (
     significant,
     spaced,
 )
+from gpuprof.words.sentences import short_list
 
 NOT_KNOWN = "not known"
 _DIGITS, _MOST_DIGITS = 3, 7
 _SPELT_OUT = 1e5
 """Whole numbers below it are written in full: registers, requests of a small launch."""
 _SPEED = 1.5
-"""From this ratio on a change is written as a factor: "1.8x faster", because many read "44 % faster" as 1.44x."""
+"""From here on a change is a factor, "1.8x faster": many read "44 % faster" as 1.44x."""
 _PREFIXED = ("B", "B/s", "FLOP", "FLOP/s", "OP", "Hz", "s")
-_BINARY = ("shared-memory",)
-"""Sizes that hardware has in powers of two."""
+_BINARY = "shared-memory"
+"""A size that hardware has in powers of two."""
 _NAMES = {
-    "shared-wavefronts": "shared-memory wavefronts", "shared-memory": "shared memory per block",
-    "spills": "local-memory sectors", "launches": "launches per run",
-}  # fmt: skip
-"""Names that do not follow from those of the contract. Spills: local arrays make the same sectors."""
+    "shared-wavefronts": "shared-memory wavefronts",
+    "shared-memory": "shared memory per block",
+    "spills": "local-memory sectors",
+    "launches": "launches per run",
+}
+"""Names that differ from those of the contract. Spills: local arrays make the same sectors."""
 _UPPER = {"l1": "L1", "l2": "L2", "dram": "DRAM", "gpu": "GPU", "sm": "SM"}
 _SHOWN = 3
 """Names that a sentence lists."""
@@ -45,7 +48,7 @@ _KEEPS_UNIT = frozenset(("%", "known", *DECIMAL_PREFIXES))
 
 
 def count_name(name: str) -> str:
-    """Write the name of a count: "dram-bytes" → "DRAM bytes", "flop.tensor.int8" → "tensor INT8 OP"."""
+    """Write the name of a count: dram-bytes → "DRAM bytes", flop.tensor.int8 → "tensor INT8 OP"."""
     kind, dot, rest = name.partition(".")
     if kind == "opcode" and dot:
         return f"{rest} instructions"
@@ -55,24 +58,30 @@ def count_name(name: str) -> str:
 
 
 def names_text(names: Sequence[str]) -> str:
-    """Write the names of counts: the first three, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(count_name, names[:_SHOWN])) + more
+    """Write the names of the first three counts, and how many more there are."""
+    return short_list(list(map(count_name, names)), _SHOWN)
 
 
-def value_text(value: float | None, unit: str = "", name: str = "", digits: int = _DIGITS) -> str:
-    """Write a value in its unit: 12, 4 608, 1.38 G, 1.42 GB; a plain count has no unit beside its name."""
+def value_text(
+    value: float | None,
+    unit: str = "",
+    name: str = "",
+    digits: int = _DIGITS,
+) -> str:
+    """Write a value in its unit: 12, 4 608, 1.38 G, 1.42 GB; plain counts are named, without unit."""
     if value is None or not math.isfinite(value):
         return NOT_KNOWN
     if unit in ("fraction", "%"):
         return _percent(value if unit == "fraction" else value / 100, digits)
-    if name in _BINARY:
+    if name == _BINARY:
         return format_binary(value, "B", digits)
-    if unit in _PREFIXED:
+    if unit not in _PREFIXED:
+        unit = ""
+    if unit or abs(value) >= _SPELT_OUT:
         return format_si(value, unit, digits)
-    if abs(value) < _SPELT_OUT:
-        return spaced(value) if float(value).is_integer() else significant(value, digits, strip=True)
-    return format_si(value, "", digits)
+    if float(value).is_integer():
+        return spaced(value)
+    return significant(value, digits, strip=True)
 
 
 def _percent(fraction: float, digits: int) -> str:
@@ -84,15 +93,20 @@ def _percent(fraction: float, digits: int) -> str:
     return f"{significant(fraction * 100, digits - 1, strip=True)} %"
 
 
-def side_texts(base: float | None, new: float | None, unit: str = "", name: str = "") -> tuple[str, str]:
-    """Write a value of each side, with as many digits as it takes for unequal values to read differently."""
-    before, after = (value_text(value, unit, name) for value in (base, new))
+def side_texts(
+    base: float | None,
+    new: float | None,
+    unit: str = "",
+    name: str = "",
+) -> tuple[str, str]:
+    """Write a value of each side, with enough digits for unequal values to read differently."""
     if base is not None and new is not None and math.isclose(base, new, rel_tol=_SAME_VALUE):
-        return before, before if before != after else after
-    for digits in range(_DIGITS + 1, _MOST_DIGITS + 1):
+        new = base
+    for digits in range(_DIGITS, _MOST_DIGITS + 1):
+        before = value_text(base, unit, name, digits)
+        after = value_text(new, unit, name, digits)
         if before != after or base == new:
             break
-        before, after = (value_text(value, unit, name, digits) for value in (base, new))
     return before, after
 
 
@@ -102,7 +116,7 @@ def both_text(base: float | None, new: float | None, unit: str = "", name: str =
 
 
 def arrow_text(before: str, after: str) -> str:
-    """Write two texts with an arrow between. A unit that both have is written once, but not "%" or a bare prefix."""
+    """Write two texts with an arrow between. A common unit is written once, but not "%" or a prefix."""
     head, _, tail = before.rpartition(" ")
     if head and tail not in _KEEPS_UNIT and after.endswith(f" {tail}"):
         before = head
@@ -115,24 +129,29 @@ def count_values(count: CountChange | ValueChange) -> str:
 
 
 def count_text(count: CountChange | ValueChange) -> str:
-    """Write how a count changed: "instructions 1.20 M → 1.42 M (+18 %)"; if it did not, "registers 40"."""
+    """Write how a count changed: "instructions 1.20 M → 1.42 M (+18 %)"; else "registers 40"."""
     kind, dot, path = count.name.partition(".")
     # The unit of the values names what was counted.
     name = path_name(path) if kind == "flop" and dot else count_name(count.name)
     if count.base == count.new:
         return f"{name} {value_text(count.new, count.unit, count.name)}"
-    says_enough = count.unit in ("fraction", "%") or count.name == "registers"
-    return f"{name} {count_values(count)}{'' if says_enough else in_brackets(count.ratio)}"
+    text = f"{name} {count_values(count)}"
+    if count.unit in ("fraction", "%") or count.name == "registers":
+        return text
+    return text + in_brackets(count.ratio)
 
 
 def in_brackets(ratio: float | None) -> str:
     """Write a ratio behind two values as a change: " (+18 %)"; nothing if there is no ratio."""
-    return f" ({format_change(ratio)})" if ratio is not None and math.isfinite(ratio) else ""
+    if ratio is None or not math.isfinite(ratio):
+        return ""
+    return f" ({format_change(ratio)})"
 
 
 def times_text(times: Values) -> str:
     """Write two times with their change: "15.5 → 12.7 ms (−18 %)"."""
-    return f"{both_text(*times, 's')}{in_brackets(times.new / times.base if times.base > 0 else None)}"
+    ratio = times.new / times.base if times.base > 0 else None
+    return f"{both_text(*times, 's')}{in_brackets(ratio)}"
 
 
 def change_text(ratio: float | None, missing: str = NOT_KNOWN) -> str:
@@ -146,7 +165,8 @@ def interval_text(interval: Interval | None) -> str:
     """Write the bounds of a ratio: "+15 % to +21 %"; empty if they are not known."""
     if interval is None:
         return ""
-    low, high = change_text(interval.low), change_text(interval.high)
+    low = change_text(interval.low)
+    high = change_text(interval.high)
     return f"{low} to {high}" if low != high else low
 
 
@@ -156,7 +176,9 @@ def speed_text(ratio: float) -> str:
     if ratio <= 0 or not math.isfinite(ratio):
         return word
     times = max(ratio, 1 / ratio)
-    return f"{factor(times)} {word}" if times >= _SPEED else f"{word} by {format_percent(abs(ratio - 1))}"
+    if times >= _SPEED:
+        return f"{factor(times)} {word}"
+    return f"{word} by {format_percent(abs(ratio - 1))}"
 
 
 def short(text: str, most: int = 60) -> str:
@@ -171,9 +193,11 @@ def closed(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Return a text with a capital letter, unless it begins with the name of a file or of an opcode."""
-    first, *_ = text.split(" ", 1)
-    return f"{text[:1].upper()}{text[1:]}" if re.sub(r"[-:,;]", "", first).isalpha() else text
+    """Return a text with a capital letter, unless it begins with a file or an opcode."""
+    word = text.partition(" ")[0]
+    if not re.sub(r"[-:,;]", "", word).isalpha():
+        return text
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def joined(texts: Iterable[str]) -> str:

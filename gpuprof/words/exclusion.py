@@ -12,11 +12,14 @@ _SHOWN, _LONGEST = 5, 80
 
 
 def exclusion_text(excluded: Exclusion) -> str:
-    """Write how many kernels are excluded, what of the time they take, and the options that say so."""
+    """Write how many kernels are excluded, their share of the time, and by which options."""
     which = "1 kernel is" if excluded.kernels == 1 else f"{excluded.kernels} kernels are"
-    options = [f"--exclude {shlex.quote(_short(pattern))}" for pattern in excluded.patterns[:_SHOWN]]
-    more = f" and {len(excluded.patterns) - _SHOWN} more" if len(excluded.patterns) > _SHOWN else ""
-    return f"{which} excluded{_time_text(excluded)}: {' '.join(options)}{more}"
+    patterns = excluded.patterns
+    options = [f"--exclude {shlex.quote(_short(pattern))}" for pattern in patterns[:_SHOWN]]
+    more = len(patterns) - _SHOWN
+    if more > 0:
+        options.append(f"and {more} more")
+    return f"{which} excluded ({_time_text(excluded)}): {' '.join(options)}"
 
 
 def _short(pattern: str) -> str:
@@ -24,8 +27,8 @@ def _short(pattern: str) -> str:
 
 
 def _time_text(excluded: Exclusion) -> str:
-    launches = f"{excluded.untimed} launch{'es' if excluded.untimed > 1 else ''} without a duration"
+    untimed = f"{excluded.untimed} launch{'es' if excluded.untimed > 1 else ''} without a duration"
     if excluded.time_share is None:
-        return f" ({launches})"
+        return untimed
     share = f"{format_percent(excluded.time_share)} of the time"
-    return f" ({share} and {launches})" if excluded.untimed else f" ({share})"
+    return f"{share} and {untimed}" if excluded.untimed else share

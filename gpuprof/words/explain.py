@@ -1,35 +1,48 @@
-"""Why a kernel takes its time, as a tree from the top down: issue slots, warps, stall reasons, causes, findings, lines.
+"""Why a kernel takes its time, as a tree: issue slots, warps, stalls, causes, findings, lines.
 
-Read as NVIDIA's guide does: stalls matter only while issue slots stay empty, and a stall is explained by the unit that
-the warps wait for. Pure: everything comes from the profile; a level that was not collected says what would collect it.
+As in NVIDIA's guide, stalls matter only while issue slots stay empty, and a stall is explained by
+the unit that the warps wait for. A level that was not collected says what would collect it.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.registry import rule_named
 from gpuprof.diagnose.rule import AT_KERNEL, AT_MEMORY, AT_SHARED
-from gpuprof.model.headline import limited_by, listed, nearest_limit, stalls_of, units_not_collected
-from gpuprof.model.session import Finding, KernelProfile, Stall
+from gpuprof.model.headline import (
+    limited_by,
+    listed,
+    nearest_limit,
+    stalls_of,
+    units_not_collected,
+)
+from gpuprof.model.session import Finding, KernelProfile, Stall, Throughput
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.units import format_percent, format_waves, significant
 from gpuprof.words.explain_causes import cause_nodes, pipe_nodes
 from gpuprof.words.explain_lines import hottest_line, location_node, missing_lines, places_of
-from gpuprof.words.explain_node import ExplanationNode, missing_node, percent_node
-from gpuprof.words.finding_text import cause_of
+from gpuprof.words.explain_node import ExplanationNode, Nodes, missing_node, percent_node
+from gpuprof.words.finding_text import cause_of, held_text
+from gpuprof.words.sentences import joined_by, short_list
 
 ISSUES_OFTEN = 0.8
-"""NVIDIA looks at stalls only while fewer than this fraction of the issue slots are used (its rule CPIStall)."""
+"""NVIDIA looks at stalls only below this fraction of used issue slots (its rule CPIStall)."""
 _WELL_USED, _LITTLE_USED = 0.8, 0.6
-"""Speed of light from which NVIDIA calls a unit well used, and below which latency is the limit (SOLBottleneck)."""
+"""NVIDIA calls a unit well used from the first speed of light on, and latency the limit below the second one.
+
+Its rule is SOLBottleneck.
+"""
 
 _FAMILIES = {"sampled": "of the samples", "sampled-not-issued": "of the samples without an issue"}
 _REASONS_SHOWN = 5
 _LEAST_SHARE = 0.02
 
+_ByParent = defaultdict[str, list[Finding]]
+"""Findings by the name of the node above them: a stall reason, or another part of the tree."""
 _EXPLAINED_ALIKE = (AT_MEMORY.reasons, AT_SHARED.reasons)
 """Stall reasons with the same units behind them: the units are shown once."""
 
@@ -63,38 +76,50 @@ def explain(kernel: KernelProfile, *, from_text: bool = False) -> ExplanationNod
     `from_text`: the profile comes from CSV or text of ncu, which never have code.
     """
     stalls = _shown_stalls(kernel)
-    findings = _placed(kernel.findings, [stall.reason for stall in stalls])
-    below_warps = (*_warp_states(kernel, stalls, findings), *missing_lines(kernel, from_text=from_text))
-    warps = _warps(kernel, findings.get("warps", ()))
-    below_issue = _chained(warps, below_warps) if kernel.scheduler is not None else (*warps.children, *below_warps)
+    findings = _by_parent(kernel.findings, [stall.reason for stall in stalls])
+    states = (*_warp_states(kernel, stalls, findings), *missing_lines(kernel, from_text=from_text))
+    warps = _warps(kernel, findings["warps"])
+    below_issue = _chained(warps, states)
+    if kernel.scheduler is None:
+        # The missing issue slots name the eligible warps, too.
+        below_issue = below_issue[1:]
     below = (
-        *_finding_nodes(kernel, findings.get("kernel", ())),
-        _busiest_unit(kernel, findings.get("unit", ())),
-        *_chained(_issue_slots(kernel, findings.get("issue", ())), below_issue),
+        *_finding_nodes(kernel, findings["kernel"]),
+        _busiest_unit(kernel, findings["unit"]),
+        *_chained(_issue_slots(kernel, findings["issue"]), below_issue),
     )
-    name, weight = f"#{kernel.id} {kernel.label}", _weight_text(kernel)
-    tree = ExplanationNode("kernel", name, kernel.duration_s, unit="s", detail=weight, children=below)
+    tree = ExplanationNode(
+        "kernel",
+        f"#{kernel.id} {kernel.label}",
+        kernel.duration_s,
+        unit="s",
+        detail=_weight_text(kernel),
+        children=below,
+    )
     return _of_export(tree) if from_text else tree
 
 
 def _of_export(node: ExplanationNode) -> ExplanationNode:
-    """Say of each missing step that the text export may have left it out."""
+    """Mark each missing step as one that the text export may have left out."""
     below = tuple(map(_of_export, node.children))
     if node.kind != "missing":
         return replace(node, children=below)
-    return replace(node, kind="left-out", detail=f"the .ncu-rep may have it, else {node.detail}", children=below)
+    detail = f"the .ncu-rep may have it, else {node.detail}"
+    return replace(node, kind="left-out", detail=detail, children=below)
 
 
 def _weight_text(kernel: KernelProfile) -> str:
     if kernel.duration_s is None:
         return "duration not collected"
     launches = f"median of {kernel.launches} launches" if kernel.launches > 1 else ""
-    share = f"{format_percent(kernel.time_share)} of the run" if kernel.time_share is not None else ""
-    return ", ".join(part for part in (launches, share) if part)
+    share = ""
+    if kernel.time_share is not None:
+        share = f"{format_percent(kernel.time_share)} of the run"
+    return joined_by(", ", launches, share)
 
 
-def _chained(node: ExplanationNode, below: Sequence[ExplanationNode]) -> tuple[ExplanationNode, ...]:
-    """Put nodes below one; beside it if it was not collected."""
+def _chained(node: ExplanationNode, below: Sequence[ExplanationNode]) -> Nodes:
+    """Return a node with others below it; beside it if it was not collected."""
     if node.kind == "missing":
         return (replace(node, children=()), *node.children, *below)
     return (replace(node, children=(*node.children, *below)),)
@@ -106,152 +131,165 @@ def _shown_stalls(kernel: KernelProfile) -> tuple[Stall, ...]:
     return tuple(stall for stall in ranked if stall.share >= _LEAST_SHARE)[:_REASONS_SHOWN]
 
 
-def _placed(findings: Sequence[Finding], reasons: Sequence[str]) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings by the node that they belong to; `reasons` are those shown, largest first."""
-    placed: dict[str, tuple[Finding, ...]] = {}
+def _by_parent(findings: Sequence[Finding], reasons: Sequence[str]) -> _ByParent:
+    """Return the findings by the node above them; `reasons` are the stalls shown, largest first."""
+    by_parent = _ByParent(list)
     for finding in findings:
         rule = rule_named(finding.rule)
         place = rule.place if rule is not None else AT_KERNEL
         parent = next((reason for reason in reasons if reason in place.reasons), place.otherwise)
-        placed[parent] = (*placed.get(parent, ()), finding)
-    return placed
+        by_parent[parent].append(finding)
+    return by_parent
 
 
 def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
-    """Return the speed of light of the busiest unit, which bounds every gain that leaves its work as it is."""
+    """Return the speed of light of the busiest unit, which bounds gains that leave its work as it is."""
     below = tuple(_finding_nodes(kernel, findings))
     limit = nearest_limit(kernel)
     if limit is None:
         return missing_node("speed of light", "SpeedOfLight", below)
-    unknown = [unit.upper() for unit in units_not_collected(kernel)]
-    meaning = (
-        "at most: only while an SM is active"
-        if limit.bound == "at-most"
-        else "well used: only less work for it makes the kernel faster"
-        if limit.fraction >= _WELL_USED
-        else "or more"
-        if limit.bound == "at-least"
-        else "busy, not full"
-        if max(unit.fraction for unit in kernel.throughput) >= _LITTLE_USED
-        else f"not busy; {listed(unknown)}, not collected, may be"
-        if unknown
-        else "no unit is busy, the kernel waits"
-    )
-    units = ", ".join(
-        f"{unit.unit.upper()} {format_percent(unit.fraction)}{f' {unit.note}' if unit.note else ''}"
-        for unit in kernel.throughput
-        if unit.unit not in (limit.unit, "memory")
-    )
-    detail = "; ".join(part for part in (meaning, units) if part)
-    name = "a part of memory that is not reported on its own" if limit.unit == "memory" else limit.unit.upper()
-    return percent_node("unit", f"of peak in the busiest unit, {name}", limit.fraction, detail, below)
+    others = []
+    for unit in kernel.throughput:
+        if unit.unit not in (limit.unit, "memory"):
+            others.append(joined_by(" ", unit.unit.upper(), format_percent(unit.fraction), unit.note))
+    detail = joined_by("; ", _utilization(kernel, limit), ", ".join(others))
+    name = limit.unit.upper()
+    if limit.unit == "memory":
+        name = "a part of memory that is not reported on its own"
+    text = f"of peak in the busiest unit, {name}"
+    return percent_node("unit", text, limit.fraction, detail, below)
+
+
+def _utilization(kernel: KernelProfile, limit: Throughput) -> str:
+    """Write how well the busiest unit is used, and how sure that is."""
+    if limit.bound == "at-most":
+        return "at most: only while an SM is active"
+    if limit.fraction >= _WELL_USED:
+        return "well used: only less work for it makes the kernel faster"
+    if limit.bound == "at-least":
+        return "or more"
+    if max(unit.fraction for unit in kernel.throughput) >= _LITTLE_USED:
+        return "busy, not full"
+    unknown = listed([unit.upper() for unit in units_not_collected(kernel)])
+    if unknown:
+        return f"not busy; {unknown}, not collected, may be"
+    return "no unit is busy, the kernel waits"
 
 
 def _issue_slots(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
     below = tuple(_finding_nodes(kernel, findings))
-    if kernel.scheduler is None:
+    scheduler = kernel.scheduler
+    if scheduler is None:
         return missing_node("issue slots and eligible warps", "SchedulerStats", below)
-    if kernel.scheduler.issue_active is None:
+    issue = scheduler.issue_active
+    if issue is None:
         return missing_node("issue slots", "SchedulerStats", below)
-    issue = kernel.scheduler.issue_active
-    if issue >= ISSUES_OFTEN:
+    if issue < ISSUES_OFTEN:
+        meaning = f"below {format_percent(ISSUES_OFTEN)}, stalls cost time"
+    else:
         meaning = "the schedulers are busy: fewer or cheaper instructions help, stalls cost little"
         below = (*pipe_nodes(kernel), *below)
-    else:
-        meaning = f"below {format_percent(ISSUES_OFTEN)}, stalls cost time"
     return percent_node("issue", "of issue slots used", issue, meaning, below)
 
 
 def _warps(kernel: KernelProfile, findings: Sequence[Finding]) -> ExplanationNode:
-    """Eligible of active of possible warps, then what limits the active ones."""
-    below = (*_occupancy(kernel), *_finding_nodes(kernel, findings))
+    """Return eligible, active and possible warps, with the occupancy below."""
+    below = (_occupancy(kernel), *_finding_nodes(kernel, findings))
     scheduler = kernel.scheduler
     if scheduler is None or scheduler.eligible_warps is None:
         return missing_node("eligible warps", "SchedulerStats", below)
-    parts = (
-        f"of {significant(scheduler.active_warps)} active" if scheduler.active_warps is not None else "",
-        f"of {scheduler.warp_slots:.0f} slots" if scheduler.warp_slots is not None else "",
-    )
-    of = ", ".join(part for part in parts if part)
-    ready = "often no warp is ready, and latency shows" if scheduler.eligible_warps < 1 else ""
-    text = f"eligible per scheduler{f', {of}' if of else ''}"
-    return ExplanationNode("warps", text, scheduler.eligible_warps, unit="warp", detail=ready, children=below)
+    eligible = scheduler.eligible_warps
+    text = "eligible per scheduler"
+    if scheduler.active_warps is not None:
+        text += f", of {significant(scheduler.active_warps)} active"
+    if scheduler.warp_slots is not None:
+        text += f", of {scheduler.warp_slots:.0f} slots"
+    detail = "often no warp is ready, and latency shows" if eligible < 1 else ""
+    return ExplanationNode("warps", text, eligible, unit="warp", detail=detail, children=below)
 
 
-def _occupancy(kernel: KernelProfile) -> Iterator[ExplanationNode]:
-    achieved, theoretical = kernel.occupancy.achieved, kernel.occupancy.theoretical
-    possible = f"of {format_percent(theoretical)} theoretical" if theoretical is not None else ""
-    waves = f"{format_waves(kernel.waves)}" if kernel.waves is not None else ""
-    detail = "; ".join(part for part in (limited_by(kernel.occupancy), waves) if part)
+def _occupancy(kernel: KernelProfile) -> ExplanationNode:
+    achieved = kernel.occupancy.achieved
+    theoretical = kernel.occupancy.theoretical
+    waves = format_waves(kernel.waves) if kernel.waves is not None else ""
+    detail = joined_by("; ", limited_by(kernel.occupancy), waves)
     if achieved is not None:
-        text = f"achieved occupancy{f', {possible}' if possible else ''}"
-        yield percent_node("occupancy", text, achieved, detail)
-    elif theoretical is not None:
+        text = "achieved occupancy"
+        if theoretical is not None:
+            text += f", of {format_percent(theoretical)} theoretical"
+        return percent_node("occupancy", text, achieved, detail)
+    if theoretical is not None:
         text = "theoretical occupancy; achieved occupancy was not collected"
-        yield percent_node("occupancy", text, theoretical, detail)
-    else:
-        yield missing_node("occupancy", "Occupancy")
+        return percent_node("occupancy", text, theoretical, detail)
+    return missing_node("occupancy", "Occupancy")
 
 
 def _warp_states(
-    kernel: KernelProfile, stalls: Sequence[Stall], findings: dict[str, tuple[Finding, ...]]
+    kernel: KernelProfile,
+    stalls: Sequence[Stall],
+    findings: _ByParent,
 ) -> Iterator[ExplanationNode]:
-    """Yield the largest stall reasons with their causes, then the other reasons, then the states that are no stall."""
+    """Yield the largest stall reasons with their causes, then the other states."""
     states = stalls_of(kernel)
     if not states:
         yield missing_node("stall reasons", "WarpStateStats")
         return
     explained: set[tuple[str, ...]] = set()
     for stall in stalls:
-        group = next((group for group in _EXPLAINED_ALIKE if stall.reason in group), (stall.reason,))
-        causes = tuple(cause_nodes(kernel, stall.reason)) if group not in explained else ()
-        explained.add(group)
-        yield _stall(kernel, stall, causes, findings.get(stall.reason, ()))
+        reason = stall.reason
+        alike = next((group for group in _EXPLAINED_ALIKE if reason in group), (reason,))
+        causes = tuple(cause_nodes(kernel, reason)) if alike not in explained else ()
+        explained.add(alike)
+        yield _stall(kernel, stall, causes, findings[reason])
     shown = {stall.reason for stall in stalls}
-    rest = [stall for stall in states if stall.reason not in shown and stall.reason not in NOT_STALLED and stall.share]
-    if rest:
-        names = ", ".join(stall_name(stall.reason) for stall in sorted(rest, key=lambda stall: -stall.share)[:3])
-        more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
-        yield percent_node("stall", "other stall reasons", sum(stall.share for stall in rest), f"{names}{more}")
-    ready = [stall for stall in states if stall.reason in NOT_STALLED and stall.share]
+    yield from _other_states([stall for stall in states if stall.reason not in shown and stall.share])
+    unknown = 1.0 - sum(stall.share for stall in states)
+    if unknown >= _LEAST_SHARE:
+        text = "of warp time in states that were not collected"
+        yield percent_node("stall", text, unknown, "collect with ncu --section WarpStateStats")
+
+
+def _other_states(states: Sequence[Stall]) -> Iterator[ExplanationNode]:
+    """Yield the sum of the other stall reasons, and that of the states that are no stall."""
+    stalled = [stall for stall in states if stall.reason not in NOT_STALLED]
+    if stalled:
+        ranked = sorted(stalled, key=lambda stall: -stall.share)
+        names = short_list([stall_name(stall.reason) for stall in ranked], 3)
+        yield percent_node("stall", "other stall reasons", sum(stall.share for stall in stalled), names)
+    ready = [stall for stall in states if stall.reason in NOT_STALLED]
     if ready:
         names = ", ".join(f"{stall_name(stall.reason)} {format_percent(stall.share)}" for stall in ready)
         yield percent_node("not-stalled", "not stalled", sum(stall.share for stall in ready), names)
-    unknown = 1.0 - sum(stall.share for stall in states)
-    if unknown >= _LEAST_SHARE:
-        section = "collect with ncu --section WarpStateStats"
-        yield percent_node("stall", "of warp time in states that were not collected", unknown, section)
 
 
 def _stall(
-    kernel: KernelProfile, stall: Stall, causes: Sequence[ExplanationNode], findings: Sequence[Finding]
+    kernel: KernelProfile,
+    stall: Stall,
+    causes: Sequence[ExplanationNode],
+    findings: Sequence[Finding],
 ) -> ExplanationNode:
-    meaning = STALL_MEANINGS.get(stall.reason, "")
-    cycles = f"{significant(stall.cycles_per_issue)} cycles per issue" if stall.cycles_per_issue is not None else ""
-    detail = "; ".join(part for part in (meaning, cycles or _FAMILIES.get(stall.family, "")) if part)
-    below_finding = tuple(_finding_nodes(kernel, findings))
+    amount = _FAMILIES.get(stall.family, "")
+    if stall.cycles_per_issue is not None:
+        amount = f"{significant(stall.cycles_per_issue)} cycles per issue"
+    detail = joined_by("; ", STALL_MEANINGS.get(stall.reason, ""), amount)
+    below = [*causes, *_finding_nodes(kernel, findings)]
     places = {place for finding in findings for place in places_of(finding.place)}
-    hottest = tuple(node for place, node in hottest_line(kernel, stall.reason) if place not in places)
-    below = (*causes, *below_finding, *hottest)
-    return percent_node("stall", stall_name(stall.reason), stall.share, detail, below)
+    for place, node in hottest_line(kernel, stall.reason):
+        if place not in places:
+            below.append(node)
+    return percent_node("stall", stall_name(stall.reason), stall.share, detail, tuple(below))
 
 
 def _finding_nodes(kernel: KernelProfile, findings: Sequence[Finding]) -> Iterator[ExplanationNode]:
     """Yield findings by their gain for the kernel, each with its line below."""
     for finding in findings:
-        gain = 100 * finding.gain_kernel if finding.gain_kernel is not None else None
         line = tuple(location_node(kernel, finding.place))
         if finding.severity == "info":
-            detail = f"{finding.rule}{_behind(kernel, finding)}"
-            yield ExplanationNode("note", finding.headline, None, unit="", detail=detail, children=line)
-        else:
-            held = f", with {finding.held}" if finding.held else ""
-            kind = "finding" if finding.gain_kind == "bound" else "finding-held"
-            detail = f"{finding.severity}, {finding.rule}{held}"
-            yield ExplanationNode(kind, finding.headline, gain, unit="%", detail=detail, children=line)
-
-
-def _behind(kernel: KernelProfile, finding: Finding) -> str:
-    """Say which other finding explains this one: ", explained by uncoalesced-global"."""
-    cause = cause_of(finding, kernel)
-    return f", explained by {cause.rule}" if cause is not None else ""
+            cause = cause_of(finding, kernel)
+            detail = finding.rule if cause is None else f"{finding.rule}, explained by {cause.rule}"
+            yield ExplanationNode("note", finding.headline, detail=detail, children=line)
+            continue
+        kind = "finding" if finding.gain_kind == "bound" else "finding-held"
+        gain = 100 * finding.gain_kernel if finding.gain_kernel is not None else None
+        detail = joined_by(", ", finding.severity, finding.rule, held_text(finding.held))
+        yield ExplanationNode(kind, finding.headline, gain, unit="%", detail=detail, children=line)

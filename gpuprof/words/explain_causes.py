@@ -1,19 +1,20 @@
-"""The units behind a stall reason, as far as a profile has them: hit rates, DRAM, pipes, the size of a block."""
+"""The units behind a stall reason: hit rates, DRAM, pipes, the size of a block."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator
 
 from gpuprof.diagnose.case import SHARED_STALLS
 from gpuprof.diagnose.needs import pipe_name
 from gpuprof.diagnose.rule import AT_MEMORY
-from gpuprof.model.session import KernelProfile, Pipe
+from gpuprof.model.session import KernelProfile, Pipe, Traffic
 from gpuprof.units import WARP_THREADS, format_binary, format_si, significant
 from gpuprof.words.explain_node import ExplanationNode, missing_node, percent_node
 
 _PIPES_SHOWN = 3
-_PASSES_BY = 1.1
-"""Above this ratio of L2 to L1 traffic, much of it does not pass through L1."""
+_BYPASSED = 1.1
+"""Above this ratio of L2 to L1 traffic, much of it bypasses L1."""
 
 
 def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]:
@@ -25,9 +26,9 @@ def cause_nodes(kernel: KernelProfile, reason: str) -> Iterator[ExplanationNode]
     elif reason == "math_pipe_throttle":
         yield from pipe_nodes(kernel, _MATH_PIPES)
     elif reason == "barrier" and kernel.block is not None:
-        threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
+        threads = math.prod(kernel.block)
         text = f"per block of {threads} threads wait for the slowest"
-        yield ExplanationNode("cause", text, float(-(-threads // WARP_THREADS)), unit="warp")
+        yield ExplanationNode("cause", text, float(math.ceil(threads / WARP_THREADS)), unit="warp")
     elif reason == "wait" and kernel.scheduler is not None and kernel.scheduler.active_warps is not None:
         text = "active per scheduler to hide the latency"
         yield ExplanationNode("cause", text, kernel.scheduler.active_warps, unit="warp")
@@ -40,43 +41,54 @@ def _memory_path(kernel: KernelProfile) -> Iterator[ExplanationNode]:
     """Yield the hit rates of L1 and L2, how busy DRAM is, and the bytes at each level."""
     traffic = {moved.level: moved for moved in kernel.traffic}
     for level in ("l1", "l2"):
-        moved = traffic.get(level)
-        if moved is None or moved.hit_rate is None:
-            yield missing_node(f"{level.upper()} hit rate", "MemoryWorkloadAnalysis")
-            continue
-        rate = f"{format_si(moved.bytes_per_s, 'B/s')} requested" if moved.bytes_per_s is not None else ""
-        yield percent_node("cause", f"{level.upper()} hit rate", moved.hit_rate, rate)
+        yield _hit_rate(level, traffic.get(level))
     dram = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
-    moved = traffic.get("dram")
-    rate = format_si(moved.bytes_per_s, "B/s") if moved is not None and moved.bytes_per_s is not None else ""
-    if dram is not None:
-        yield percent_node("cause", "of DRAM peak bandwidth", dram, rate)
-    else:
+    if dram is None:
         yield missing_node("DRAM utilisation", "SpeedOfLight")
-    amounts = [moved.bytes for level in ("l1", "l2", "dram") if (moved := traffic.get(level)) is not None]
+    else:
+        yield percent_node("cause", "of DRAM peak bandwidth", dram, _rate(traffic.get("dram")))
+    amounts = [traffic[level].bytes for level in ("l1", "l2", "dram") if level in traffic]
     known = [amount for amount in amounts if amount is not None]
     if len(known) == 3:
         yield ExplanationNode("cause", _path_text(*known))
 
 
+def _hit_rate(level: str, moved: Traffic | None) -> ExplanationNode:
+    name = f"{level.upper()} hit rate"
+    if moved is None or moved.hit_rate is None:
+        return missing_node(name, "MemoryWorkloadAnalysis")
+    rate = _rate(moved)
+    return percent_node("cause", name, moved.hit_rate, f"{rate} requested" if rate else "")
+
+
+def _rate(moved: Traffic | None) -> str:
+    """Write the bandwidth of a level; empty if it is not known."""
+    if moved is None or moved.bytes_per_s is None:
+        return ""
+    return format_si(moved.bytes_per_s, "B/s")
+
+
 def _path_text(l1: float, l2: float, dram: float) -> str:
-    """Write which part of L1's bytes goes on to L2 and DRAM; just the bytes if L2 moves more, as bulk copies do."""
-    if l1 > 0 and l2 <= _PASSES_BY * l1:
-        to_l2, to_dram = significant(100 * l2 / l1), significant(100 * dram / l1)
+    """Write the parts of L1's bytes that go on to L2 and DRAM; all bytes if many bypass L1."""
+    if l1 > 0 and l2 <= _BYPASSED * l1:
+        to_l2 = significant(100 * l2 / l1)
+        to_dram = significant(100 * dram / l1)
         return f"of 100 B requested from L1, {to_l2} B go on to L2 and {to_dram} B to DRAM"
-    return f"{format_si(l1, 'B')} requested from L1, {format_si(l2, 'B')} from L2, {format_si(dram, 'B')} from DRAM"
+    from_l1, from_l2, from_dram = (format_si(amount, "B") for amount in (l1, l2, dram))
+    return f"{from_l1} requested from L1, {from_l2} from L2, {from_dram} from DRAM"
 
 
 def _shared_memory(kernel: KernelProfile) -> Iterator[ExplanationNode]:
-    """Yield how busy the pipes behind the memory queue are; bank conflicts have their own finding."""
+    """Yield how busy the pipes behind the memory queue are; bank conflicts have a finding."""
     pipes = {pipe.name: pipe for pipe in kernel.pipes}
-    known = [(pipes[name], text) for name, text in _QUEUE_PIPES.items() if name in pipes]
-    for pipe, text in known:
-        yield _busy(pipe, text)
-    if not known:
+    for name, text in _QUEUE_PIPES.items():
+        if name in pipes:
+            yield _busy(pipes[name], text)
+    if _QUEUE_PIPES.keys().isdisjoint(pipes):
         yield missing_node("pipes", "ComputeWorkloadAnalysis")
     if kernel.shared_memory_per_block:
-        yield ExplanationNode("cause", f"{format_binary(kernel.shared_memory_per_block)} of shared memory per block")
+        size = format_binary(kernel.shared_memory_per_block)
+        yield ExplanationNode("cause", f"{size} of shared memory per block")
 
 
 _QUEUE_PIPES = {
@@ -86,18 +98,24 @@ _QUEUE_PIPES = {
 
 
 def _busy(pipe: Pipe, text: str) -> ExplanationNode:
-    """Say how busy a pipe is, and in which cycles, by the name of its metric."""
-    cycles = next((f" in {cycles} cycles" for cycles in ("elapsed", "active") if pipe.metric.endswith(cycles)), "")
-    return percent_node("cause", f"busy{cycles}: {text}", pipe.fraction)
+    """Return how busy a pipe is, and in which cycles, by the name of its metric."""
+    busy = "busy"
+    for cycles in ("elapsed", "active"):
+        if pipe.metric.endswith(cycles):
+            busy = f"busy in {cycles} cycles"
+    return percent_node("cause", f"{busy}: {text}", pipe.fraction)
 
 
 _MATH_PIPES = ("fma", "fmaheavy", "alu", "fp64", "fp16", "tensor")
-"""Pipes that the scheduler feeds itself; special functions, branches and memory wait in a queue of their own."""
+"""Pipes that the scheduler feeds itself; special functions, branches and memory have a queue."""
 
 
-def pipe_nodes(kernel: KernelProfile, of: Container[str] | None = None) -> Iterator[ExplanationNode]:
+def pipe_nodes(
+    kernel: KernelProfile,
+    names: Container[str] | None = None,
+) -> Iterator[ExplanationNode]:
     """Yield the three busiest pipes, of those named."""
-    pipes = [pipe for pipe in kernel.pipes if of is None or pipe.name in of]
+    pipes = [pipe for pipe in kernel.pipes if names is None or pipe.name in names]
     busiest = sorted(pipes, key=lambda pipe: -pipe.fraction)[:_PIPES_SHOWN]
     for pipe in busiest:
         yield _busy(pipe, f"{pipe_name(pipe.name)} pipe")

@@ -1,15 +1,16 @@
-"""Findings as text, alike in every view: gains and how far they hold, what remains, causes, evidence, places."""
+"""Findings as text, alike in every view: gains and their conditions, causes, evidence, places."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.needs import UNIT_WORDS, pipe_name
+from gpuprof.diagnose.needs import ISSUE, UNIT_WORDS, pipe_name
 from gpuprof.diagnose.verdict import BUSY
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.headline import line_text
 from gpuprof.model.session import Finding, KernelProfile, Location
 from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
+from gpuprof.words.sentences import joined_by
 from gpuprof.words.wording import PREFIXED
 
 CONFIDENCE_WORDS = {
@@ -17,31 +18,31 @@ CONFIDENCE_WORDS = {
     "inferred": "inferred from several counters",
     "guess": "a guess, not proven by the report",
 }
-_PLURAL_UNITS = ("issue",)
 
 
 def gain_text(finding: Finding) -> str:
     """Write the gain of a finding: "at most 31 % of this kernel's time, 12 % of the run".
 
-    Only a bound has "at most"; others name their condition: "31 % of this kernel's time with the same work".
+    Only a bound has "at most"; others name their condition: "31 % … with the same work".
     """
-    if finding.gain_kernel is None:
-        if finding.gain_total is not None:
-            return _held_or_bound(finding.gain_total, finding, "of the run")
-        return "gain not known"
-    if finding.gain_kernel <= 0:
+    gain = finding.gain_kernel
+    total = finding.gain_total
+    if gain is None:
+        return "gain not known" if total is None else _qualified(total, finding, "of the run")
+    if gain <= 0:
         return "nothing to gain by itself"
-    text = _held_or_bound(finding.gain_kernel, finding, "of this kernel's time")
-    if finding.gain_total is None or finding.gain_total == finding.gain_kernel:
+    text = _qualified(gain, finding, "of this kernel's time")
+    if total is None or total == gain:
         return text
-    return f"{text}, {format_percent(finding.gain_total)} of the run"
+    return f"{text}, {format_percent(total)} of the run"
 
 
-def _held_or_bound(gain: float, finding: Finding, of: str) -> str:
+def _qualified(gain: float, finding: Finding, of: str) -> str:
+    """Write a gain as a bound, with its condition, or as an estimate."""
+    text = f"{format_percent(gain)} {of}"
     if finding.gain_kind == "bound":
-        return f"at most {format_percent(gain)} {of}"
-    held = held_text(finding.held)
-    return f"{format_percent(gain)} {of} {held}" if held else f"about {format_percent(gain)} {of}"
+        return f"at most {text}"
+    return f"{text} {held_text(finding.held)}" if finding.held else f"about {text}"
 
 
 def held_text(held: str | None) -> str:
@@ -53,7 +54,8 @@ def short_gain(gain: float | None, kind: GainKind | None) -> str:
     """Write a gain in a few characters: "≤ 12 %" if it is an upper bound, else "~ 12 %"."""
     if gain is None:
         return "–"
-    return f"{'≤' if kind == 'bound' else '~'} {format_percent(gain)}"
+    sign = "≤" if kind == "bound" else "~"
+    return f"{sign} {format_percent(gain)}"
 
 
 def remains_text(finding: Finding) -> str:
@@ -67,7 +69,7 @@ def remains_text(finding: Finding) -> str:
     if rest.fraction < BUSY * (1.0 - finding.gain_kernel):
         return ""
     name = UNIT_WORDS.get(rest.unit) or f"the {pipe_name(rest.unit)} pipe"
-    verb = "need" if rest.unit in _PLURAL_UNITS else "needs"
+    verb = "need" if rest.unit == ISSUE else "needs"
     return f"then {name} still {verb} {format_percent(rest.fraction)} of this kernel's time"
 
 
@@ -79,23 +81,23 @@ def cause_of(finding: Finding, kernel: KernelProfile) -> Finding | None:
 
 
 def cause_text(finding: Finding, kernel: KernelProfile) -> str:
-    """Write what explains a finding: "explained by #3 uncoalesced-global: fix that first"; empty if nothing does."""
+    """Write the cause: "explained by #3 uncoalesced-global: fix that first"; empty if none."""
     cause = cause_of(finding, kernel)
     if cause is None:
         return ""
-    first = ": fix that first" if cause.severity != "info" else ""
-    return f"explained by #{kernel.id} {cause.rule}{first}"
+    text = f"explained by #{kernel.id} {cause.rule}"
+    return text if cause.severity == "info" else f"{text}: fix that first"
 
 
 def place_text(location: Location | None) -> str:
-    """Write the file and line of a location, else its instruction: "gather.cu:41"; empty if there is none."""
+    """Write the file and line of a location, else its instruction; empty if there is none."""
     if location is None:
         return ""
     return line_text(location) or location.sass or ""
 
 
 def location_text(location: Location | None) -> str:
-    """Write a place and its share of the finding: "gather.cu:41, 62 % of the finding"; empty without code."""
+    """Write a place and its share: "gather.cu:41, 62 % of the finding"; empty if not known."""
     place = place_text(location)
     if location is None or not place or location.share is None:
         return place
@@ -103,14 +105,16 @@ def location_text(location: Location | None) -> str:
 
 
 def evidence_texts(finding: Finding) -> Iterator[str]:
-    """Write each piece of evidence: its meaning, its value and its threshold."""
+    """Yield each piece of evidence: its meaning, its value and its threshold."""
     for item in finding.evidence:
-        held = f", threshold {value_text(item.threshold, item.unit)}" if item.threshold is not None else ""
-        yield f"{item.meaning or item.metric}: {value_text(item.value, item.unit)}{held}"
+        text = f"{item.meaning or item.metric}: {value_text(item.value, item.unit)}"
+        if item.threshold is not None:
+            text += f", threshold {value_text(item.threshold, item.unit)}"
+        yield text
 
 
 def value_text(value: float, unit: str) -> str:
-    """Write a value of evidence with its unit. Bytes are sizes of memories, in binary units as in a kernel's facts."""
+    """Write a value of evidence with its unit. Bytes are sizes of memories, in binary units."""
     if unit == "%":
         return format_percent(value / 100)
     if unit == "B":
@@ -118,10 +122,7 @@ def value_text(value: float, unit: str) -> str:
     if unit in PREFIXED:
         return format_si(value, unit)
     number = spaced(value) if 1000 <= abs(value) < 1e15 else significant(value, strip=True)
-    return f"{number} {_plural(unit, value)}" if unit else number
-
-
-def _plural(unit: str, value: float) -> str:
-    """Write a unit for a number of things: "2 wavefronts/request"."""
-    what, slash, per = unit.partition("/")
-    return f"{what}{'s' if value != 1 and len(what) > 1 else ''}{slash}{per}"
+    thing, slash, per = unit.partition("/")
+    if value != 1 and len(thing) > 1:
+        thing += "s"
+    return joined_by(" ", number, f"{thing}{slash}{per}")

@@ -24,15 +24,16 @@ from gpuprof.words.wording import (
 
 
 def with_sentences(finding: Finding) -> Finding:
-    """Return a finding with what its wording says; as it is if it has its sentences already, as one from a file."""
+    """Return a finding with its sentences; one from a file, which has them already, unchanged."""
     if finding.headline:
         return finding
-    evidence = tuple(_with_meaning(item, finding.rule) for item in finding.evidence)
-    rule, cases, values = finding.rule, finding.cases, _values(finding)
+    rule = finding.rule
+    cases = finding.cases
+    values = _values(finding)
     return replace(
         finding,
         held=assumption_text(finding.assumes) or finding.held,
-        evidence=evidence,
+        evidence=tuple(_with_meaning(item, rule) for item in finding.evidence),
         headline=filled(rule, "headline", cases.headline, values),
         why=filled(rule, "why", cases.why, values),
         action=filled(rule, "action", cases.action, values),
@@ -41,10 +42,12 @@ def with_sentences(finding: Finding) -> Finding:
 
 
 def _with_meaning(evidence: Evidence, rule: str) -> Evidence:
-    return replace(evidence, meaning=meaning(evidence, rule)) if evidence.role and not evidence.meaning else evidence
+    if evidence.meaning or not evidence.role:
+        return evidence
+    return replace(evidence, meaning=_meaning(evidence, rule))
 
 
-def meaning(evidence: Evidence, rule: str) -> str:
+def _meaning(evidence: Evidence, rule: str) -> str:
     """Return the meaning of a piece of evidence by its role in the finding of a rule."""
     values = {"of": NameText(evidence.of)}
     for file in (rule, SHARED):
@@ -66,7 +69,7 @@ def threshold_text(threshold: Threshold, rule: str) -> ThresholdText:
 
 
 def assumption_text(assumes: Sequence[str]) -> str:
-    """Return what a gain assumes in words: "the same bytes". An assumption of another version stays a name."""
+    """Return the assumptions of a gain in words, or by name if they are of another version."""
     texts = wording(SHARED).assumptions
     return " and ".join(texts.get(name, name) for name in assumes)
 
@@ -74,12 +77,14 @@ def assumption_text(assumes: Sequence[str]) -> str:
 def cause_phrase(finding: Finding) -> str:
     """Return a finding as a phrase inside of a sentence: "uncoalesced global access".
 
-    Of a finding of another version, whose cases are unknown, it is the title of its rule, or the rule itself.
+    If its cases are those of another version, return the title of its rule, or the rule itself.
     """
     known = wording(finding.rule)
-    phrases, case = known.cause, finding.cases.headline[0] if finding.cases.headline else ""
+    phrase = known.cause
     try:
-        phrase = phrases if isinstance(phrases, str) else phrases[case if case in phrases else "main"]
+        if not isinstance(phrase, str):
+            case = next(iter(finding.cases.headline), "main")
+            phrase = phrase.get(case) or phrase["main"]
         text = phrase.format_map(_values(finding))
     except KeyError:
         text = ""
@@ -87,7 +92,7 @@ def cause_phrase(finding: Finding) -> str:
 
 
 def further_headline(finding: Finding) -> str:
-    """Return the headline after its first case: "; 14 wavefronts per request"; empty if none, or unknown."""
+    """Return the headline after its first case: "; 14 wavefronts per request"; empty if unknown."""
     try:
         text = filled(finding.rule, "headline", finding.cases.headline[1:], _values(finding))
     except KeyError:
@@ -96,9 +101,9 @@ def further_headline(finding: Finding) -> str:
 
 
 def run_sentence(finding: Finding, kernel: str, file: str) -> str:
-    """Return a finding on the run as a sentence with the names of its kernel and of the kernel's file.
+    """Return a finding on the run as a sentence with the names of its kernel and its file.
 
-    It starts in lower case, without a full stop. A finding without cases, from an older file, gives its headline.
+    It starts in lower case, without a full stop. Without cases, as in an older file, it is the headline.
     """
     values = {**_values(finding), "kernel": NameText((kernel,)), "file": NameText((file,))}
     try:
@@ -108,14 +113,15 @@ def run_sentence(finding: Finding, kernel: str, file: str) -> str:
 
 
 def common_headline(findings: Sequence[Finding]) -> str:
-    """Return the headline of findings of one rule: the cases that all of them have, with ranges for their numbers.
+    """Return the common headline of findings of a rule, with ranges for their numbers.
 
-    "Latency-bound: no unit is more than 2 to 52 % busy". If they have nothing in common it is that of the first.
+    "Latency-bound: no unit is more than 2 to 52 % busy". If none is common, name the first finding.
     """
     first = findings[0]
-    if len({finding.headline for finding in findings}) == 1 or not all(_is_known(item) for item in findings):
+    if len({finding.headline for finding in findings}) == 1 or not all(map(_is_known, findings)):
         return first.headline
-    values, parts = _common_values(findings), []
+    values = _common_values(findings)
+    parts = []
     for number, case in enumerate(first.cases.headline):
         if any(finding.cases.headline[number : number + 1] != (case,) for finding in findings):
             break
@@ -127,13 +133,18 @@ def common_headline(findings: Sequence[Finding]) -> str:
 
 
 def _common_values(findings: Sequence[Finding]) -> Values:
-    """Return the amounts that all findings have, as ranges, and the names that are the same in all."""
+    """Return the amounts that all findings have, as ranges, and the names that are alike."""
     values: dict[str, ValueText] = {}
     for first in findings[0].amounts:
-        amounts = [amount for finding in findings for amount in finding.amounts if amount.name == first.name]
-        if len(amounts) == len(findings) and all(amount.unit == first.unit for amount in amounts):
-            low = min(amounts, key=lambda amount: amount.value)
-            values[first.name] = AmountText(low, max(amounts, key=lambda amount: amount.value))
+        amounts = [
+            amount
+            for finding in findings
+            for amount in finding.amounts
+            if (amount.name, amount.unit) == (first.name, first.unit)
+        ]
+        if len(amounts) == len(findings):
+            amounts.sort(key=lambda amount: amount.value)
+            values[first.name] = AmountText(amounts[0], amounts[-1])
     for label in findings[0].labels:
         if all(label in finding.labels for finding in findings):
             values[label.name] = NameText(label.texts)
@@ -141,13 +152,13 @@ def _common_values(findings: Sequence[Finding]) -> Values:
 
 
 def _is_known(finding: Finding) -> bool:
-    """Return whether the wording of this version has the cases of a finding, which can come from a file."""
+    """Return whether this version has the cases of a finding, which can come from a file."""
+    headline = finding.cases.headline
     try:
-        return bool(
-            filled(finding.rule, "headline", finding.cases.headline, _values(finding)) and cause_phrase(finding)
-        )
+        text = filled(finding.rule, "headline", headline, _values(finding))
     except KeyError:
         return False
+    return bool(text and cause_phrase(finding))
 
 
 def _values(finding: Finding) -> Values:

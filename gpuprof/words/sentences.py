@@ -1,6 +1,19 @@
-"""How sentences begin and end."""
+"""How sentences begin, end and are put together."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def joined_by(separator: str, *texts: str) -> str:
+    """Join the texts that are not empty."""
+    return separator.join(filter(None, texts))
+
+
+def short_list(texts: Sequence[str], most: int) -> str:
+    """List the first texts, and count the others: "a, b and 3 more"."""
+    listed = ", ".join(texts[:most])
+    return listed if len(texts) <= most else f"{listed} and {len(texts) - most} more"
 
 
 def full_stop(text: str) -> str:
@@ -16,7 +29,9 @@ def capital(text: str) -> str:
 
 def inside(text: str) -> str:
     """Return the start of a sentence as written inside of one: "pad the array", but "FP64 work"."""
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+    if not text[1:2].islower():
+        return text
+    return text[:1].lower() + text[1:]
 
 
 def without_stop(text: str) -> str:
@@ -25,7 +40,7 @@ def without_stop(text: str) -> str:
 
 
 def change_texts(action: str, advice: str) -> tuple[str, ...]:
-    """Return what to change and how, as two sentences; only how if that begins with what to change."""
-    if not action or advice.startswith(without_stop(action)):
-        return (advice,) if advice else ()
-    return tuple(text for text in (full_stop(action), advice) if text)
+    """Return action and advice as two sentences; the advice alone if it begins with the action."""
+    if advice.startswith(without_stop(action)):
+        action = ""
+    return tuple(filter(None, (full_stop(action), advice)))

@@ -1,4 +1,4 @@
-"""A session with its sentences: those of findings, recommendations and the verdict, each written once."""
+"""A session with the sentences of its findings, its recommendations and its verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from gpuprof.model.session import Finding, Recommendation, Session
+from gpuprof.model.session import Finding, KernelProfile, Recommendation, Session
 from gpuprof.words.findings import assumption_text, common_headline, with_sentences
 from gpuprof.words.notes import notes
 from gpuprof.words.verdict import ceiling_name, unknown_sentence, verdict_sentence
@@ -14,20 +14,28 @@ from gpuprof.words.verdict import ceiling_name, unknown_sentence, verdict_senten
 
 def worded(session: Session) -> Session:
     """Return the session with the sentences of whatever has none yet."""
-    kernels = tuple(replace(kernel, findings=tuple(map(with_sentences, kernel.findings))) for kernel in session.kernels)
+    kernels = tuple(map(_worded_kernel, session.kernels))
     findings = {finding.id: finding for kernel in kernels for finding in kernel.findings}
-    recommendations = tuple(_worded_recommendation(item, findings) for item in session.recommendations)
-    session, verdict = replace(session, kernels=kernels, recommendations=recommendations), session.verdict
+    recommendations = [_worded_recommendation(item, findings) for item in session.recommendations]
+    session = replace(session, kernels=kernels, recommendations=tuple(recommendations))
+    verdict = session.verdict
     if verdict is None or verdict.sentence or verdict.notes:
         return session
+    ceiling = None
+    if verdict.subject is not None and verdict.fraction is not None:
+        ceiling = ceiling_name(verdict.subject)
     verdict = replace(
         verdict,
         sentence=verdict_sentence(session, verdict),
-        ceiling=ceiling_name(verdict.subject) if verdict.subject is not None and verdict.fraction is not None else None,
+        ceiling=ceiling,
         notes=tuple(notes(session, verdict)),
         unknown=unknown_sentence(session, verdict),
     )
     return replace(session, verdict=verdict)
+
+
+def _worded_kernel(kernel: KernelProfile) -> KernelProfile:
+    return replace(kernel, findings=tuple(map(with_sentences, kernel.findings)))
 
 
 def _worded_recommendation(item: Recommendation, findings: Mapping[str, Finding]) -> Recommendation:

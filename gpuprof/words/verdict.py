@@ -1,4 +1,4 @@
-"""The verdict on a run in a sentence: the limit, then the cause; joined only if the one causes the other."""
+"""The verdict on a run in a sentence: the limit, then the cause."""
 
 from __future__ import annotations
 
@@ -10,8 +10,21 @@ from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
 from gpuprof.diagnose.needs import LAUNCH_S, pipe_name
 from gpuprof.diagnose.set_up import Role, roles_of
-from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, level_of, run_findings
-from gpuprof.model.headline import asked_of_peak, line_text, listed, nearest_limit, units_not_collected
+from gpuprof.diagnose.verdict import (
+    BUSY,
+    SMALL_PART,
+    is_limit,
+    is_open,
+    level_of,
+    run_findings,
+)
+from gpuprof.model.headline import (
+    asked_of_peak,
+    line_text,
+    listed,
+    nearest_limit,
+    units_not_collected,
+)
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.run_totals import is_part
@@ -20,16 +33,30 @@ from gpuprof.model.sources import kind_named as source_kind_named
 from gpuprof.model.surveyed import NOT_CHOSEN
 from gpuprof.units import format_percent, format_si
 from gpuprof.words.findings import cause_phrase, further_headline, run_sentence
-from gpuprof.words.sentences import capital, full_stop, inside
+from gpuprof.words.sentences import capital, full_stop, inside, joined_by
 from gpuprof.words.wording import template
 
 _CEILINGS = {
-    "dram": "DRAM bandwidth", "l2": "L2 bandwidth", "l1": "L1 throughput", "sm": "SM throughput",
-    "memory": "memory throughput", "tensor": "tensor throughput",
-}  # fmt: skip
+    "dram": "DRAM bandwidth",
+    "l2": "L2 bandwidth",
+    "l1": "L1 throughput",
+    "sm": "SM throughput",
+    "memory": "memory throughput",
+    "tensor": "tensor throughput",
+}
 _UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "the SMs", "memory": "memory"}
-_BOUND = {"dram": "DRAM-bound", "l2": "L2-bound", "l1": "L1-bound", "sm": "compute-bound", "memory": "memory-bound"}
-_MISSING = {"units": "how busy the units are", "stalls": "why warps stall", "pipes": "which pipe is busy"}
+_BOUND = {
+    "dram": "DRAM-bound",
+    "l2": "L2-bound",
+    "l1": "L1-bound",
+    "sm": "compute-bound",
+    "memory": "memory-bound",
+}
+_MISSING = {
+    "units": "how busy the units are",
+    "stalls": "why warps stall",
+    "pipes": "which pipe is busy",
+}
 
 
 class _SetUp(NamedTuple):
@@ -50,12 +77,12 @@ SET_UP: Mapping[Role | None, _SetUp] = {
 
 def only_role(kernels: Sequence[KernelProfile]) -> Role | None:
     """Return the role that all of these set-up kernels have; None if there are several."""
-    roles = roles_of(kernels)
-    return next(iter(roles)) if len(roles) == 1 else None
+    role, *others = roles_of(kernels)
+    return None if others else role
 
 
 def ceiling_name(subject: str) -> str:
-    """Return the name of the ceiling of a unit or a compute path: "DRAM bandwidth", "FP32 throughput"."""
+    """Return the ceiling of a unit or a compute path: "DRAM bandwidth", "FP32 throughput"."""
     return _CEILINGS.get(subject) or f"{path_name(subject)} throughput"
 
 
@@ -72,11 +99,11 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     state = _with_bytes(kernel, verdict, state)
     if verdict.state == "set-up":
         state = _set_up(session, kernel, state)
-    about = ", ".join(part for part in (_kind(kernel), _share(kernel, session)) if part)
-    title = name if name is not None else kernel.label
-    sentence = full_stop(f"{title}{f' ({about})' if about else ''} {state}")
-    leading = _leading_sentence(session, verdict)
-    return f"{leading} {sentence}" if leading else sentence
+    about = joined_by(", ", _kind(kernel), _share(kernel, session))
+    subject = kernel.label if name is None else name
+    if about:
+        subject += f" ({about})"
+    return joined_by(" ", _leading_sentence(session, verdict), full_stop(f"{subject} {state}"))
 
 
 class _Facts(NamedTuple):
@@ -94,7 +121,7 @@ class _Facts(NamedTuple):
 
     @property
     def fraction(self) -> float:
-        """Return the fraction of its ceiling that is reached; the verdict has none if it is only an upper bound."""
+        """Return the reached fraction of the ceiling; an upper bound if the verdict has none."""
         if self.verdict.fraction is not None:
             return self.verdict.fraction
         nearest = nearest_limit(self.kernel)
@@ -111,8 +138,7 @@ class _Facts(NamedTuple):
         """Return the cause and its line: "uncoalesced global access at gather.cu:41"."""
         if self.finding is None:
             return ""
-        line = line_text(self.verdict.place)
-        return f"{cause_phrase(self.finding)} at {line}" if line else cause_phrase(self.finding)
+        return joined_by(" at ", cause_phrase(self.finding), line_text(self.verdict.place))
 
 
 def unit_text(subject: str) -> str:
@@ -128,24 +154,30 @@ def bound_text(subject: str) -> str:
 def _kind(kernel: KernelProfile) -> str:
     """Return the kind of a kernel, unless its label says it already."""
     kind = kind_named(kernel.kind)
-    return "" if kind is None or kind.title.lower() in kernel.label.lower() else kind.title
+    if kind is None or kind.title.lower() in kernel.label.lower():
+        return ""
+    return kind.title
 
 
 def _share(kernel: KernelProfile, session: Session) -> str:
-    """Return the share of a label's launches in their report: "87 % of GPU time"; empty if all, or unknown.
+    """Return the share of a label's launches in their report: "87 % of GPU time".
 
     If GPUs are busy longer with other things than with kernels, the share is of the kernels' time.
+    Empty if it is all of the GPU time, or unknown.
     """
-    shares = [
-        other.time_share
-        for other in session.kernels
-        if other.label == kernel.label and other.source == kernel.source and other.time_share is not None
-    ]
+    shares = []
+    for other in session.kernels:
+        is_same = other.label == kernel.label and other.source == kernel.source
+        if is_same and other.time_share is not None:
+            shares.append(other.time_share)
     devices = session.timeline.devices if session.timeline is not None else ()
-    of_less = 2 * sum(device.kernel_s for device in devices) < sum(device.busy_s for device in devices)
-    if not shares or (len({other.label for other in session.kernels}) == 1 and not of_less):
+    busy_s = sum(device.busy_s for device in devices)
+    of_less = 2 * sum(device.kernel_s for device in devices) < busy_s
+    is_only = len({other.label for other in session.kernels}) == 1
+    if not shares or (is_only and not of_less):
         return ""
-    return f"{format_percent(min(1.0, sum(shares)))} of {'the time of kernels' if of_less else 'GPU time'}"
+    whole = "the time of kernels" if of_less else "GPU time"
+    return f"{format_percent(min(1.0, sum(shares)))} of {whole}"
 
 
 def _short(facts: _Facts) -> str:
@@ -158,31 +190,33 @@ def _at_roof(facts: _Facts) -> str:
     verdict = facts.verdict
     if verdict.subject is None or verdict.fraction is None:
         return f"is near the ceiling of {ceiling_name('dram')}: only moving fewer bytes helps"
-    helps = "moving fewer bytes helps" if verdict.subject == "dram" else "less arithmetic or a narrower type helps"
+    helps = "less arithmetic or a narrower type helps"
+    if verdict.subject == "dram":
+        helps = "moving fewer bytes helps"
     # The work as it is has something to gain, too.
     has_gap = facts.finding is not None and (facts.finding.gain_kernel or 0.0) >= SMALL_PART
-    return f"is at {facts.share} of {ceiling_name(verdict.subject)}: {f'{helps} most' if has_gap else f'only {helps}'}"
-
-
-def _limit(facts: _Facts) -> str:
-    return f"is {bound_text(facts.verdict.subject or '')} ({facts.share})"
+    advice = f"{helps} most" if has_gap else f"only {helps}"
+    return f"is at {facts.share} of {ceiling_name(verdict.subject)}: {advice}"
 
 
 def _own_limit(facts: _Facts) -> str:
-    """Say which memory level limits a kernel, at which rate, and what else its finding says of it."""
-    finding = facts.finding
-    rate = finding.amount("rate") if finding is not None else None
-    rate_text = f", {format_si(rate, 'B/s')}" if rate is not None else ""
-    more = further_headline(finding) if finding is not None else ""
-    return f"is {bound_text(facts.verdict.subject or '')} ({facts.share}{rate_text}){more}"
+    """Write the memory level that limits a kernel, its rate, and the rest of its finding."""
+    share = facts.share
+    more = ""
+    if facts.finding is not None:
+        rate = facts.finding.amount("rate")
+        if rate is not None:
+            share += f", {format_si(rate, 'B/s')}"
+        more = further_headline(facts.finding)
+    return f"is {bound_text(facts.verdict.subject or '')} ({share}){more}"
 
 
 def _caused(facts: _Facts) -> str:
-    return f"{_limit(facts)}: {facts.cause}"
+    return f"is {bound_text(facts.verdict.subject or '')} ({facts.share}): {facts.cause}"
 
 
 def _two_limits(facts: _Facts) -> str:
-    """Say how busy the SMs are, and the memory level of the finding, which is nearly as busy."""
+    """Write how busy the SMs are, and the memory level of the finding, which is nearly as busy."""
     finding = facts.finding
     level = level_of(finding) if finding is not None else None
     fraction = finding.amount("busy") if finding is not None else None
@@ -192,19 +226,22 @@ def _two_limits(facts: _Facts) -> str:
 
 
 def _slowed(facts: _Facts, how: str = "can be faster") -> str:
-    """Say what slows a kernel down, and on its own how busy its units are: the one is not why the other is."""
+    """Write what slows a kernel down, and apart from that how busy its units are."""
     text = f"{how}: {facts.cause}"
-    return text if facts.verdict.subject is None else f"{text}. {_how_busy(facts)}"
+    if facts.verdict.subject is None:
+        return text
+    return f"{text}. {_how_busy(facts)}"
 
 
 def _how_busy(facts: _Facts) -> str:
-    """Say how busy the unit is that may be the limit; else how busy no unit is."""
+    """Write how busy the unit is that may be the limit; else how busy the units are at most."""
     verdict = facts.verdict
     if not is_limit(verdict.fraction, verdict.bound):
         return _no_unit(facts)
     if verdict.subject == "dram":
         return f"It already reaches {facts.share} of {ceiling_name('dram')}"
-    return f"{capital(facts.subject)} {'are' if verdict.subject == 'sm' else 'is'} {facts.share} busy"
+    verb = "are" if verdict.subject == "sm" else "is"
+    return f"{capital(facts.subject)} {verb} {facts.share} busy"
 
 
 def _waits_unknown(facts: _Facts) -> str:
@@ -212,27 +249,30 @@ def _waits_unknown(facts: _Facts) -> str:
 
 
 def _no_unit(facts: _Facts) -> str:
-    """Say how busy the units are at most; one that was not collected can be busier than all others."""
-    verdict = facts.verdict
-    unknown_units = units_not_collected(facts.kernel)
-    unknown = [_UNITS[unit] for unit in unknown_units]
+    """Write how busy the units are at most; one that was not collected can be busier."""
+    bound = facts.verdict.bound
+    unknown = units_not_collected(facts.kernel)
     pipe = max(facts.kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
-    if "sm" in unknown_units and pipe is not None and pipe.fraction >= BUSY:
+    if "sm" in unknown and pipe is not None and pipe.fraction >= BUSY:
         return f"The {pipe_name(pipe.name)} pipe is {format_percent(pipe.fraction)} busy"
-    share = _most_busy(facts)
-    if verdict.bound == "at-least":
+    if bound == "at-least":
         return f"The busiest unit that is known is busy for {facts.share} of the time: {facts.subject}"
-    if unknown:
-        verb = "was" if len(unknown) == 1 and unknown[0] != _UNITS["sm"] else "were"
-        at_most = "at most " if verdict.bound == "at-most" else ""
-        return f"The busiest unit that was collected is {at_most}{share} busy; {listed(unknown)} {verb} not collected"
-    return f"No unit is more than {share} busy"
+    share = _most_busy(facts)
+    if not unknown:
+        return f"No unit is more than {share} busy"
+    if bound == "at-most":
+        share = f"at most {share}"
+    verb = "were" if "sm" in unknown or len(unknown) > 1 else "was"
+    names = listed([_UNITS[unit] for unit in unknown])
+    return f"The busiest unit that was collected is {share} busy; {names} {verb} not collected"
 
 
 def _most_busy(facts: _Facts) -> str:
     """Write how busy the busiest unit is that was collected."""
-    most = max((unit.fraction for unit in facts.kernel.throughput if unit.is_exact), default=0.0)
-    return format_percent(min(1.0, max(most, facts.fraction if facts.verdict.subject is not None else 0.0)))
+    fractions = [unit.fraction for unit in facts.kernel.throughput if unit.is_exact]
+    if facts.verdict.subject is not None:
+        fractions.append(facts.fraction)
+    return format_percent(min(1.0, max(fractions, default=0.0)))
 
 
 def _busy_unknown(facts: _Facts) -> str:
@@ -243,10 +283,8 @@ def _counted(facts: _Facts) -> str:
     finding = facts.finding
     if finding is None:
         raise KeyError("a verdict on counts names no finding")
-    return (
-        f"has only counts in the report, and nothing shows its bottleneck. {finding.headline}. If that takes time: "
-        f"{inside(finding.action)}"
-    )
+    text = "has only counts in the report, and nothing shows its bottleneck"
+    return f"{text}. {finding.headline}. If that takes time: {inside(finding.action)}"
 
 
 def _busiest(facts: _Facts, when: str = "", subject: str = "it") -> str:
@@ -258,42 +296,45 @@ def _busiest(facts: _Facts, when: str = "", subject: str = "it") -> str:
 
 
 def _what_helps(facts: _Facts, subject: str) -> str:
-    """Say that nothing shows what would make a kernel faster, or that a finding only guesses it."""
-    guesses = (item for item in facts.kernel.findings if item.confidence == "guess" and item.cause is None)
-    if any(finding.severity != "info" for finding in guesses):
-        return f"what would make {subject} faster is only a guess"
+    """Write that nothing shows what would make a kernel faster, or that it is only a guess."""
+    for finding in facts.kernel.findings:
+        if finding.confidence == "guess" and finding.cause is None and finding.severity != "info":
+            return f"what would make {subject} faster is only a guess"
     return f"nothing in the report shows what would make {subject} faster"
 
 
 def _time_only(facts: _Facts) -> str:
-    """Say how fast a kernel is if nothing shows why it is no faster."""
-    asked = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
-    counted = facts.kernel.traffic or facts.kernel.work or facts.kernel.stalls or facts.kernel.pipes
-    if counted and not asked:
+    """Write how fast a kernel is if nothing shows why it is no faster."""
+    kernel = facts.kernel
+    speed = _by_shapes(kernel) or _by_dram(kernel)
+    if speed:
+        return f"{speed}; only counters show what limits it"
+    if kernel.traffic or kernel.work or kernel.stalls or kernel.pipes:
         return "has no numbers in the report that show what limits it"
-    return f"{asked}; only counters show what limits it" if asked else "was only timed: counters show what limits it"
+    return "was only timed: counters show what limits it"
 
 
 def _by_shapes(kernel: KernelProfile) -> str:
-    """Say what part of a rated ceiling an operator asks for: of DRAM, if its operands take more of that."""
+    """Write the part of a rated ceiling that an operator needs: of DRAM or of arithmetic."""
     nearer = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
     if nearer is None:
         return ""
     share = format_percent(nearer.most)
     if nearer.of == "dram":
         return f"moves its operands and its result at {share} of rated DRAM bandwidth"
-    span = f"{format_percent(nearer.least)} to {share}" if nearer.most > nearer.least else share
-    return f"reaches {span} of rated {nearer.of.upper()} throughput by its operator's shapes"
+    if nearer.most > nearer.least:
+        share = f"{format_percent(nearer.least)} to {share}"
+    return f"reaches {share} of rated {nearer.of.upper()} throughput by its operator's shapes"
 
 
 def _by_dram(kernel: KernelProfile) -> str:
-    """Say how fast a kernel moves bytes through DRAM, if no ceiling of that is known."""
-    rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == "dram"), None)
+    """Write the rate of a kernel's DRAM traffic, if no ceiling of that is known."""
+    rate = next((moved.bytes_per_s for moved in kernel.traffic if moved.level == "dram"), None)
     return f"moves {format_si(rate, 'B/s')} through DRAM" if rate else ""
 
 
 def _exchange(facts: _Facts) -> str:
-    """Say that a kernel exchanges data, and how much of that no other kernel runs beside."""
+    """Write that a kernel exchanges data, and how much of that no other kernel overlaps."""
     text = "exchanges data with other GPUs: the links and the other ranks set its time"
     devices = facts.session.timeline.devices if facts.session.timeline is not None else ()
     talks = [device.communication for device in devices if device.communication is not None]
@@ -348,7 +389,7 @@ def _leading_sentence(session: Session, verdict: RunVerdict) -> str:
 
 
 def of_the_run(session: Session, finding: Finding, kernel: KernelProfile) -> str:
-    """Return a finding on the run as a sentence of its own, with the names of the kernel and its file."""
+    """Return a finding on the run as a sentence, with the names of the kernel and its file."""
     return full_stop(capital(run_sentence(finding, kernel.label, _file_of(session, kernel))))
 
 
@@ -356,7 +397,8 @@ def _file_of(session: Session, kernel: KernelProfile) -> str:
     """Return the file that a kernel is of, without its folders if no other has that name."""
     file = session.sources[kernel.source].file
     name = PurePath(file).name
-    return name if sum(PurePath(source.file).name == name for source in session.sources) == 1 else file
+    same = [source for source in session.sources if PurePath(source.file).name == name]
+    return file if len(same) > 1 else name
 
 
 def unknown_sentence(session: Session, verdict: RunVerdict) -> str | None:
@@ -374,13 +416,14 @@ def unknown_sentence(session: Session, verdict: RunVerdict) -> str | None:
 
 def _gap_sentence(session: Session, kernel: KernelProfile, gaps: Sequence[Gap]) -> str:
     source = session.sources[kernel.source]
-    if "counters" in gaps and source_kind_named(source.kind).is_trace and not source.is_survey:
-        return "A trace has times but no counters."
     if "counters" in gaps:
-        lacking = without_counters(kernel)
-        why = f": {lacking.why}" if lacking is not None and lacking != NOT_CHOSEN else ""
-        return f"It was timed, not profiled{why}."
+        if source_kind_named(source.kind).is_trace and not source.is_survey:
+            return "A trace has times but no counters."
+        reason = without_counters(kernel)
+        if reason is None or reason == NOT_CHOSEN:
+            return "It was timed, not profiled."
+        return f"It was timed, not profiled: {reason.why}."
     if "costs" in gaps:
         return "The report has no duration, throughput, traffic or stalls of this launch."
     *some, last = (_MISSING[gap] for gap in gaps)
-    return f"The report does not show {', '.join(some)}{' or ' if some else ''}{last}."
+    return f"The report does not show {joined_by(' or ', ', '.join(some), last)}."

@@ -1,9 +1,10 @@
 """Wording files: the sentences of a rule by named case, with named placeholders and no conditions.
 
-A placeholder has the name of an amount or of a label of the finding. Its format says how it is written: nothing for an
-amount with its unit, `count` for a whole number of things ("12 cycles"), `spaced` for one without its unit,
-`significant` for three digits ("12.0"), `si` for a prefix, `waves`, or a format of Python such as `.3g` for the bare
-number; of labels, `pipe`, `stall`, `stall-state` ("Stall Wait", "Long Scoreboard") or `unit` for identifiers of those.
+A placeholder has the name of an amount or of a label of the finding. Formats of amounts: none for a
+number with its unit, `count` for a whole number of things ("12 cycles"), `spaced` for a number without
+its unit, `significant` for three digits ("12.0"), `si` for a prefix, `waves`, or a format of Python
+such as `.3g`. Formats of labels: `pipe`, `stall`, `stall-state` ("Stall Wait", "Long Scoreboard") or
+`unit` for identifiers of those.
 """
 
 from __future__ import annotations
@@ -21,14 +22,21 @@ from gpuprof.diagnose.needs import pipe_name
 from gpuprof.model.findings import Amount
 from gpuprof.model.headline import listed
 from gpuprof.model.stalls import stall_name
-from gpuprof.units import counted, format_binary, format_percent, format_si, format_waves, significant, spaced
+from gpuprof.units import (
+    counted,
+    format_binary,
+    format_percent,
+    format_si,
+    format_waves,
+    significant,
+    spaced,
+)
 
 FOLDER = Path(__file__).parent.parent / "diagnose" / "wording"
 SHARED = "shared"
 """The file with what several rules say: evidence, thresholds and assumptions."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PREFIXED = ("B/s", "FLOP/s", "FLOP", "Hz", "s")
-_UNITS = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "SM"}
 _CONTINUES = (",", ";", ":", ".", ")")
 
 _SPACED_FROM = 1000
@@ -46,10 +54,11 @@ class ThresholdText(msgspec.Struct, frozen=True):
 
 
 class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A wording file. `cause` names the finding inside of a sentence, by the first case of its headline or for all.
+    """A wording file.
 
-    `sentence` has the cases of `headline` for the verdict: with `{kernel}` and `{file}` for the names of the kernel and
-    its file. The reference page of the rule has `title`, `inputs`, `gain` and `limitations`.
+    `cause` names the finding inside of a sentence, by the first case of its headline or for all.
+    `sentence` has the cases of `headline` for the verdict: with `{kernel}` and `{file}` for the names of
+    the kernel and its file. The reference page of the rule has `title`, `inputs`, `gain` and `limitations`.
     """
 
     title: str = ""
@@ -69,18 +78,22 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def wording(name: str) -> Wording:
-    """Return the wording of a rule, or of another file of the folder; an empty one if there is no such file."""
+    """Return the wording of a rule, or of another file of the folder; empty if there is none."""
     file = FOLDER / f"{name}.yaml"
     if not file.is_file():
         return Wording()
+    text = file.read_text(encoding="utf-8")
     try:
-        return msgspec.convert(yaml.load(file.read_text(encoding="utf-8"), _LOADER), Wording)  # noqa: S506, a safe loader
+        return msgspec.convert(yaml.load(text, _LOADER), Wording)  # noqa: S506, a safe loader
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{file.name}: {error}") from error
 
 
 def template(rule: str, section: str, case: str) -> str:
-    """Return the sentence of a case, from the rule's file or the one that the case names. Raises KeyError."""
+    """Return the sentence of a case, from the rule's file or the one that the case names.
+
+    Raises KeyError if there is no such case.
+    """
     file, _, name = case.rpartition("/")
     cases: Mapping[str, str] = getattr(wording(file or rule), section)
     if name not in cases:
@@ -89,8 +102,8 @@ def template(rule: str, section: str, case: str) -> str:
 
 
 def filled(rule: str, section: str, cases: Iterable[str], values: Values) -> str:
-    """Return the sentences of several cases as one text. Raises KeyError for a case or a value that is not there."""
-    return joined([_filled(rule, section, case, values) for case in cases])
+    """Return the sentences of several cases as one text. Raises KeyError if one, or a value, is missing."""
+    return joined(_filled(rule, section, case, values) for case in cases)
 
 
 def _filled(rule: str, section: str, case: str, values: Values) -> str:
@@ -103,12 +116,13 @@ def _filled(rule: str, section: str, case: str, values: Values) -> str:
         raise ValueError(f"{rule}.yaml, {section} {case!r}: {error}") from error
 
 
-def joined(parts: Sequence[str]) -> str:
-    """Join sentences, and parts of one: what begins with a comma or the like follows without a space."""
+def joined(parts: Iterable[str]) -> str:
+    """Join sentences and parts of one; a part that begins with punctuation follows without a space."""
     text = ""
     for part in parts:
-        between = " " if text and part and not part.startswith(_CONTINUES) else ""
-        text += between + part
+        if text and part and not part.startswith(_CONTINUES):
+            text += " "
+        text += part
     return text
 
 
@@ -121,8 +135,7 @@ class AmountText:
 
     def __format__(self, spec: str) -> str:
         low = written(self.low, spec)
-        high = written(self.high, spec) if self.high is not None else low
-        return ranged(low, high)
+        return low if self.high is None else ranged(low, written(self.high, spec))
 
 
 class NameText:
@@ -136,13 +149,8 @@ class NameText:
         return listed([write(name) for name in self.names])
 
 
-def unit_name(unit: str) -> str:
-    """Return the name of a memory level, of the SM, or else of a pipe."""
-    return _UNITS.get(unit) or pipe_name(unit)
-
-
 def stall_state_name(reason: str) -> str:
-    """Return the name of a stall reason as it follows "in": "Stall" before one word, as in "Stall Wait"."""
+    """Return a stall reason as a state: "Stall" before one word, as in "Stall Wait", else its name."""
     name = stall_name(reason)
     return name if " " in name else f"Stall {name}"
 
@@ -152,27 +160,30 @@ _NAMES: Mapping[str, Callable[[str], str]] = {
     "pipe": pipe_name,
     "stall": stall_name,
     "stall-state": stall_state_name,
-    "unit": unit_name,
+    "unit": pipe_name,
 }
 
 
 def ranged(low: str, high: str) -> str:
-    """Write two numbers with their unit as a range: "2 to 52 %", "1 to 32 blocks"; one number if they read the same."""
+    """Write two numbers with their unit as a range: "2 to 52 %"; one number if they are alike."""
     if low == high:
         return low
     begin = _NUMBER.match(low)
     end = _NUMBER.match(high)
-    if begin is None or end is None or high[end.end() :] not in (low[begin.end() :], f"{low[begin.end() :]}s"):
-        return f"{low} to {high}"
-    return f"{begin[0]} to {high}"
+    if begin is not None and end is not None:
+        unit = low[begin.end() :]
+        if high[end.end() :] in (unit, f"{unit}s"):
+            return f"{begin[0]} to {high}"
+    return f"{low} to {high}"
 
 
 def written(amount: Amount, spec: str = "") -> str:
-    """Write an amount in its unit, or as the format says. Raises KeyError for a format that is of labels."""
-    write = _FORMATS.get(spec)
-    if write is None and spec in _NAMES:
+    """Write an amount in its unit, or as the format says. Raises KeyError for a format of labels."""
+    if spec in _FORMATS:
+        return _FORMATS[spec](amount.value, amount.unit)
+    if spec in _NAMES:
         raise KeyError(spec)
-    return write(amount.value, amount.unit) if write is not None else format(amount.value, spec)
+    return format(amount.value, spec)
 
 
 def _by_unit(value: float, unit: str) -> str:
@@ -180,11 +191,18 @@ def _by_unit(value: float, unit: str) -> str:
         return format_percent(value)
     if unit == "B":
         return format_binary(value)
-    return format_si(value, unit) if unit in PREFIXED else significant(value, strip=True)
+    if unit in PREFIXED:
+        return format_si(value, unit)
+    return significant(value, strip=True)
 
 
 def _as_count(value: float, unit: str) -> str:
     return counted(round(value), unit) if unit else spaced(value)
+
+
+def _in_full(value: float, _unit: str) -> str:
+    """Write a number without its unit, and without a prefix."""
+    return spaced(value) if value >= _SPACED_FROM else significant(value, strip=True)
 
 
 _FORMATS: Mapping[str, Callable[[float, str], str]] = {
@@ -192,6 +210,6 @@ _FORMATS: Mapping[str, Callable[[float, str], str]] = {
     "count": _as_count,
     "significant": lambda value, _: significant(value),
     "si": format_si,
-    "spaced": lambda value, _: spaced(value) if value >= _SPACED_FROM else significant(value, strip=True),
+    "spaced": _in_full,
     "waves": lambda value, _: format_waves(value),
 }
