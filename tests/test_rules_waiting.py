@@ -42,6 +42,7 @@ MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT = (
 DIVERGENCE, WAITING, SHORT_BLOCKS = "branch-divergence", "latency-bound", "short-blocks"
 MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
 HALF_WAVE = {WAVES: 0.4}
+EIGHT_WAVES = made(HALF_OCCUPANCY, {WAVES: 8.0})
 EXCESS_600 = {TOTAL: 1000.0, EXCESS: 600.0}
 BEHIND_A_LOAD = made(stalls(barrier=26, long_scoreboard=59), issued(10))
 TEXTURE_QUEUE = made(stalls(tex_throttle=60), issued(20), busy(sm=50), pipes(fp64=50, alu=10))
@@ -169,6 +170,8 @@ def test_more_loads_are_not_the_advice_if_they_would_only_queue(launch: Made, wh
         # More warps do not help, so nothing says how to get them.
         (half_full(1600), ("queue",), ("queue",)),
         (made(HALF_OCCUPANCY, HALF_WAVE), ("few-blocks",), ("few-blocks",)),
+        (EIGHT_WAVES.plus(busy(dram=79)), ("main", "registers"), ("registers", "in-flight")),
+        (EIGHT_WAVES.plus(busy(dram=80)), ("unit-full",), ("unit-full",)),
     ],
 )  # fmt: skip
 def test_occupancy_is_raised_only_if_that_can_help(

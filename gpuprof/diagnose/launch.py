@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, SM, WORK, Saving
 from gpuprof.diagnose.rule import (
@@ -336,18 +336,24 @@ def _occupancy(case: Case) -> Findings:
         why = "queue"
     elif helps:
         why = "latencies" if case.stalls else "few-eligible"
+    elif case.busiest is not None and case.busiest >= WELL_USED:
+        why = "unit-full"
     waits = 0.0 if starved or queued else case.stall_at_most(*LATENCIES)
     missing = case.saving_of_wait(min(1.0 - theoretical, waits))
     yield finding(
         case,
-        Cases(why=(why,), action=(why,), advice=(why,)) if starved or queued else _changes(case, limiters, why),
-        amounts=amounts_of(theoretical=theoretical),
+        Cases(why=(why,), action=(why,), advice=(why,)) if why in _NO_CHANGE else _changes(case, limiters, why),
+        amounts=amounts_of(theoretical=theoretical, busiest=case.busiest if why == "unit-full" else None),
         labels=labels_of(limiters=limiters),
         confidence="inferred" if helps else "guess",
         saving=replace(missing, assumes=(_PER_WARP,)),
         severity=None if helps else "info",
         evidence=(*theoretical_evidence(case, FULL.value), *_resources(case), *case.issue_evidence()),
     )
+
+
+_NO_CHANGE = ("few-blocks", "queue", "unit-full")
+"""Reasons for which more warps hardly help."""
 
 
 def _changes(case: Case, limiters: tuple[str, ...], why: str) -> Cases:
