@@ -141,6 +141,8 @@ def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:
     )  # fmt: skip
     assert v100 == t4 and ["cp.async" in advice for advice in (t4, a100, h100)] == [False, True, True]
     assert ["TMA" in advice for advice in (t4, a100, h100)] == [False, False, True]
+    unknown = said(On(MEMORY_WAITS, None, None, None), MEMORY)
+    assert unknown.cases.advice == ("long-scoreboard", "shared/ahead-on-any-gpu", "reuse")
 
 
 @each_row(

@@ -38,7 +38,7 @@ from gpuprof.diagnose.rule import (
 )
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, Amount, CaseName, Cases
+from gpuprof.model.findings import Amount, CaseName, Cases
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
 from gpuprof.model.sass_opcodes import matrix_opcode
@@ -193,13 +193,14 @@ def _fp32(case: Case) -> Findings:
     """Report FP32 arithmetic as the limit, with the types that have a higher rate on this GPU."""
     faster = _faster_than_fp32(case)
     for found in _fp32_at_its_limit(case):
-        cases = replace(found.cases, action=MAIN if faster else ("less",), advice=(*found.cases.advice, *faster))
-        yield replace(found, cases=cases)
+        yield replace(found, cases=replace(found.cases, advice=(*found.cases.advice, *faster)))
 
 
 def _faster_than_fp32(case: Case) -> tuple[str, ...]:
     """Return the cases of the advice on packed FP16 and on tensor cores, if the GPU has them at a higher rate."""
     rates = case.hardware.rates
+    if not rates and not case.arch.compute:
+        return ("on-any-gpu",)
     fp32, fp16 = rates.get(ComputeKey("fp32")), rates.get(ComputeKey("fp16"))
     packed = fp32 is not None and fp16 is not None and fp16.value > fp32.value
     tensor = any(key.path in TENSOR_INPUTS for key in rates)
@@ -407,6 +408,9 @@ def _tensor(case: Case) -> Findings:
 def _with_tensor_change(case: Case, found: Finding, *before: CaseName) -> Finding:
     """Return a finding with the changes that this architecture allows and that the kernel's instructions leave."""
     keys = case.arch.compute
+    if not keys:
+        cases = replace(found.cases, action=("narrower",), advice=(*before, "on-any-gpu", "less"))
+        return replace(found, cases=cases)
     used = [known.key for opcode in case.opcodes() if (known := matrix_opcode(opcode)) is not None]
     narrower = next((name for name in ("fp8", "int8") if any(key.path == f"tensor.{name}" for key in keys)), None)
     newer = next((name for name in ("tcgen05", "wgmma") if any(key.instruction == name for key in keys)), None)
