@@ -376,9 +376,9 @@ class On:
     """A launch on that product, which may have no spec."""
 
     launch: Made
-    name: str
-    capability: str
-    sms: int
+    name: str | None
+    capability: str | None
+    sms: int | None
 
     def findings(self, rule: str) -> list[Finding]:
         device = RecordedDevice(name=self.name, compute_capability=self.capability, sm_count=self.sms)

@@ -12,7 +12,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from tests import builders
 from tests.kernels import Histograms, Made, busy, issued, made, pipes
-from tests.rule_examples import ALWAYS_ACTIVE, Judged, check_row, says, silent
+from tests.rule_examples import ALWAYS_ACTIVE, Judged, check_row, said, says, silent
 from tests.table import each_row
 
 RULE, WAITING = "branch-divergence", "latency-bound"
@@ -56,6 +56,22 @@ MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 90
 )  # fmt: skip
 def test_lanes_that_do_nothing(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
+
+
+@each_row(
+    ("threads", "why", "change"),
+    [
+        ({ACTIVE: 28.0}, "issue-slots", "issue-slots"),
+        ({ACTIVE: 28.0, ON: 26.0}, "issue-slots", "issue-slots"),
+        # All lanes are active: uniform branches would change nothing.
+        ({ACTIVE: 32.0, ON: 28.0}, "issue-slots-predicates", "predicates"),
+    ],
+)  # fmt: skip
+def test_lanes_that_predicates_switch_off_are_not_blamed_on_branches(
+    threads: dict[str, float], why: str, change: str
+) -> None:
+    cases = said(ISSUES.plus(FULL, threads), RULE).cases
+    assert (cases.why, cases.action, cases.advice) == ((why,), (change,), (change,))
 
 
 def case_of(launch: Made, hardware: Hardware | None = None) -> Case:

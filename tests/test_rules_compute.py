@@ -28,6 +28,7 @@ from tests.rule_examples import (
     Judged,
     On,
     check_row,
+    said,
     says,
     silent,
 )  # fmt: skip
@@ -169,3 +170,58 @@ def test_divisions_are_found_by_their_encoding_where_the_report_has_no_text() ->
     assert place is not None and place.line == 295 and place.share == pytest.approx(0.75)
     # Which run of addresses the machine code is of is not certain.
     assert division_at(*lines, machine_code=code[:64], gap_before=2) is None
+
+
+A100, L4, H100, B200 = (
+    ("NVIDIA A100-SXM4-40GB", "8.0", 108), ("NVIDIA L4", "8.9", 58), ("NVIDIA H100 80GB HBM3", "9.0", 132),
+    ("NVIDIA B200", "10.0", 148),
+)  # fmt: skip
+UNKNOWN = (None, None, None)
+
+
+@each_row(
+    ("gpu", "action", "advice"),
+    [
+        (V100, "less", ("less",)),
+        (T4, "narrower", ("int8", "less")),
+        (A100, "narrower", ("int8", "sparsity", "less")),
+        (L4, "narrower", ("fp8", "sparsity", "less")),
+        (H100, "main", ("fp8", "wgmma", "sparsity", "less")),
+        (B200, "main", ("fp8", "tcgen05", "sparsity", "less")),
+        (UNKNOWN, "narrower", ("on-any-gpu", "less")),
+    ],
+)  # fmt: skip
+def test_tensor_cores_are_advised_only_what_the_gpu_has(
+    gpu: tuple[str | None, str | None, int | None], action: str, advice: tuple[str, ...]
+) -> None:
+    cases = said(On(made(pipes(tensor=70)), *gpu), "tensor-compute-bound").cases
+    assert (cases.action, cases.advice) == ((action,), advice)
+
+
+@each_row(
+    ("opcode", "action", "advice"),
+    [
+        ("HGMMA.64x256x16.F32", "narrower", ("fp8", "sparsity", "less")),
+        ("QGMMA.64x256x32.F32.E4M3.E4M3", "less", ("sparsity", "less")),
+    ],
+)  # fmt: skip
+def test_tensor_cores_are_not_advised_what_the_kernel_has(opcode: str, action: str, advice: tuple[str, ...]) -> None:
+    histograms: Histograms = {WARP_OPCODES: {opcode: 50.0, "STG.E": 1.0}}
+    cases = said(On(made(pipes(tensor=70), histograms=histograms), *H100), "tensor-compute-bound").cases
+    assert (cases.action, cases.advice) == ((action,), advice)
+
+
+@each_row(
+    ("gpu", "advice"),
+    [
+        (H100, ("main", "packed", "tensor")),
+        # Packed FP16 has the rate of FP32.
+        (A10G, ("main", "tensor")),
+        (("NVIDIA GeForce GTX 1660 Ti", "7.5", 24), ("main", "packed")),
+        (UNKNOWN, ("main", "on-any-gpu")),
+    ],
+)  # fmt: skip
+def test_a_type_with_a_higher_rate_is_one_that_the_gpu_has(
+    gpu: tuple[str | None, str | None, int | None], advice: tuple[str, ...]
+) -> None:
+    assert said(On(made(pipes(fma=70)), *gpu), "fp32-compute-bound").cases.advice == advice

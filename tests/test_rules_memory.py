@@ -304,7 +304,7 @@ TO_HOST = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000
         # DRAM's 10 % stay.
         says("all misses", TO_HOST, HOST_TRAFFIC, 0.9),
         # Warps that wait longer than memory takes seem to wait for the host; advice for other waits is left out.
-        says("far memory", FAR, HOST_TRAFFIC, 0.84, "2560", confidence="guess", severity="low"),
+        says("far memory", FAR, HOST_TRAFFIC, 0.84, "2\u202f560", confidence="guess", severity="low"),
         silent("the host explains it", FAR, "latency-bound", "load-imbalance"),
         *(silent(name, FAR.plus(also), HOST_TRAFFIC) for name, also in {
             "busier": busy(sm=5), "DRAM": busy(dram=20), "L1": busy(l1=9), "in line": busy(l2=2),
@@ -376,3 +376,19 @@ def test_passes_a_request_are_counted_at_the_rate_of_each_gpu(
     analysis = analyse([report], builders.hardware_of, "9.9")
     case = Case(analysis.session.kernels[0], analysis.recorded[0])
     assert wavefronts_per_request(case) == pytest.approx(passes, rel=1e-3)
+
+
+@each_row(
+    ("waits", "why", "action"),
+    [
+        ({}, "perhaps-few-in-flight", "in-flight"),
+        (stalls(long_scoreboard=20, barrier=15), "perhaps-few-in-flight", "in-flight"),
+        # Warps hardly wait for memory: more loads in flight change nothing.
+        (stalls(math_pipe_throttle=50, long_scoreboard=20), "few-waits", "main"),
+    ],
+)  # fmt: skip
+def test_too_few_bytes_in_flight_are_not_blamed_if_warps_hardly_wait(
+    waits: dict[str, float], why: str, action: str
+) -> None:
+    cases = said(made(busy(dram=70, l2=10), waits), "dram-bandwidth").cases
+    assert (cases.why[1], cases.action) == (why, (action,))

@@ -23,11 +23,13 @@ from tests.rule_examples import (
     EXCESS,
     HALF_OCCUPANCY,
     LATENCY,
+    LOCAL_LOADS,
     THREADS,
     TOTAL,
     Judged,
     On,
     check_row,
+    half_full,
     said,
     says,
     silent,
@@ -40,6 +42,7 @@ MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT = (
 DIVERGENCE, WAITING, SHORT_BLOCKS = "branch-divergence", "latency-bound", "short-blocks"
 MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
 HALF_WAVE = {WAVES: 0.4}
+EIGHT_WAVES = made(HALF_OCCUPANCY, {WAVES: 8.0})
 EXCESS_600 = {TOTAL: 1000.0, EXCESS: 600.0}
 BEHIND_A_LOAD = made(stalls(barrier=26, long_scoreboard=59), issued(10))
 TEXTURE_QUEUE = made(stalls(tex_throttle=60), issued(20), busy(sm=50), pipes(fp64=50, alu=10))
@@ -138,3 +141,48 @@ def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:
     )  # fmt: skip
     assert v100 == t4 and ["cp.async" in advice for advice in (t4, a100, h100)] == [False, True, True]
     assert ["TMA" in advice for advice in (t4, a100, h100)] == [False, False, True]
+    unknown = said(On(MEMORY_WAITS, None, None, None), MEMORY)
+    assert unknown.cases.advice == ("long-scoreboard", "shared/ahead-on-any-gpu", "reuse")
+
+
+@each_row(
+    ("launch", "why", "action"),
+    [
+        (MEMORY_WAITS.plus(busy(dram=50, l2=10, l1=10)), "too-few-requests", "long-scoreboard"),
+        (MEMORY_WAITS.plus(busy(dram=70, l2=10, l1=10)), "unit-busy", "long-scoreboard"),
+        # A full unit or a queue serves no more loads.
+        (MEMORY_WAITS.plus(busy(dram=85, l2=10, l1=10)), "unit-busy", "fewer-bytes"),
+        (half_full(1600), "queue", "fewer-bytes"),
+        (made(stalls(drain=50), issued(20), busy(dram=85, l2=10, l1=10)), "unit-busy", "fewer-bytes"),
+        # Fewer and wider accesses relieve a full L1, too.
+        (made(stalls(lg_throttle=50), issued(20), busy(dram=5, l2=10, l1=85)), "unit-busy", "lg-throttle"),
+    ],
+)  # fmt: skip
+def test_more_loads_are_not_the_advice_if_they_would_only_queue(launch: Made, why: str, action: str) -> None:
+    cases = said(launch, MEMORY).cases
+    assert (cases.why[-1], cases.action, cases.advice[0]) == (why, (action,), action)
+
+
+@each_row(
+    ("launch", "action", "advice"),
+    [
+        (half_full(1000), ("main", "registers"), ("registers", "in-flight")),
+        # A lower cap would spill more.
+        (half_full(1000).plus({LOCAL_LOADS: 50.0}), ("main", "registers-spilled"), ("registers-spilled", "in-flight")),
+        # More warps do not help, so nothing says how to get them.
+        (half_full(1600), ("queue",), ("queue",)),
+        (made(HALF_OCCUPANCY, HALF_WAVE), ("few-blocks",), ("few-blocks",)),
+        (EIGHT_WAVES.plus(busy(dram=79)), ("main", "registers"), ("registers", "in-flight")),
+        (EIGHT_WAVES.plus(busy(dram=80)), ("unit-full",), ("unit-full",)),
+    ],
+)  # fmt: skip
+def test_occupancy_is_raised_only_if_that_can_help(
+    launch: Made, action: tuple[str, ...], advice: tuple[str, ...]
+) -> None:
+    cases = said(launch, "low-occupancy").cases
+    assert (cases.action, cases.advice) == (action, advice)
+
+
+def test_a_matrix_vector_product_is_not_told_to_become_one() -> None:
+    gemv = replace(NOTHING_BUSY, name="void gemv2T_kernel_val<int, int, float, float, float>(cublasGemvParams)")
+    assert said(gemv, WAITING).cases.advice == ("main", "kinds/for-kind", "kinds/gemv-fill")

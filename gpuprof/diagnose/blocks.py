@@ -47,7 +47,7 @@ from gpuprof.model.session import Evidence, Finding
 from gpuprof.units import WARP_THREADS
 
 EMPTY_LANES = percent("empty-lanes", 100 * LOW)
-OCCUPANCY_GAP = percent("occupancy-gap", 10.0)
+OCCUPANCY_GAP = Threshold("occupancy-gap", 10.0, "percentage point")
 IMBALANCE = percent("idle-sms", 10.0)
 RAMP = Threshold("idle-time", LAUNCH_S, "s")
 UNEVEN_BLOCKS = percent("idle-sms-with-block", 50.0)

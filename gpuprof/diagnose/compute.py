@@ -38,7 +38,7 @@ from gpuprof.diagnose.rule import (
 )
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.findings import Amount, CaseName, Cases
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
 from gpuprof.model.sass_opcodes import matrix_opcode
@@ -190,6 +190,24 @@ def _with_full_sm(case: Case, *pipes: str) -> Saving:
 
 
 def _fp32(case: Case) -> Findings:
+    """Report FP32 arithmetic as the limit, with the types that have a higher rate on this GPU."""
+    faster = _faster_than_fp32(case)
+    for found in _fp32_at_its_limit(case):
+        yield replace(found, cases=replace(found.cases, advice=(*found.cases.advice, *faster)))
+
+
+def _faster_than_fp32(case: Case) -> tuple[str, ...]:
+    """Return the cases of the advice on packed FP16 and on tensor cores, if the GPU has them at a higher rate."""
+    rates = case.hardware.rates
+    if not rates and not case.arch.compute:
+        return ("on-any-gpu",)
+    fp32, fp16 = rates.get(ComputeKey("fp32")), rates.get(ComputeKey("fp16"))
+    packed = fp32 is not None and fp16 is not None and fp16.value > fp32.value
+    tensor = any(key.path in TENSOR_INPUTS for key in rates)
+    return (*(("packed",) if packed else ()), *(("tensor",) if tensor else ()))
+
+
+def _fp32_at_its_limit(case: Case) -> Findings:
     if _is_integer_work(case):
         return
     work = fraction_of_peak(case, "fp32")
@@ -372,9 +390,10 @@ def _tensor(case: Case) -> Findings:
     if not is_full and not is_limit(case, busy):
         return
     if not is_full and _is_issue_bound(case, busy):
-        yield _issue_bound(case, "tensor", "main", _with_full_sm(case, "tensor"))
+        found = _issue_bound(case, "tensor", "less", _with_full_sm(case, "tensor"))
+        yield _with_tensor_change(case, found, "shared/fewer-instructions")
         return
-    yield _full_pipe(
+    found = _full_pipe(
         case,
         "tensor",
         _with_full_pipe(case, use, "tensor"),
@@ -383,6 +402,29 @@ def _tensor(case: Case) -> Findings:
         is_near=PIPE_NEAR_ROOF.is_reached(use),
         confidence="measured" if roof == 1.0 else "inferred",
     )
+    yield _with_tensor_change(case, found)
+
+
+def _with_tensor_change(case: Case, found: Finding, *before: CaseName) -> Finding:
+    """Return a finding with the changes that this architecture allows and that the kernel's instructions leave."""
+    keys = case.arch.compute
+    if not keys:
+        cases = replace(found.cases, action=("narrower",), advice=(*before, "on-any-gpu", "less"))
+        return replace(found, cases=cases)
+    used = [known.key for opcode in case.opcodes() if (known := matrix_opcode(opcode)) is not None]
+    narrower = next((name for name in ("fp8", "int8") if any(key.path == f"tensor.{name}" for key in keys)), None)
+    newer = next((name for name in ("tcgen05", "wgmma") if any(key.instruction == name for key in keys)), None)
+    advice: list[CaseName] = []
+    if narrower is not None and not any(key.path == f"tensor.{narrower}" for key in used):
+        advice.append(narrower)
+    action = "narrower" if advice else "less"
+    if newer is not None and not any(key.instruction == newer for key in used):
+        advice.append(newer)
+        action = "main"
+    if any(key.path == "tensor.bf16" for key in keys):
+        # Both came with Ampere.
+        advice.append("sparsity")
+    return replace(found, cases=replace(found.cases, action=(action,), advice=(*before, *advice, "less")))
 
 
 def _long_instructions(case: Case) -> Findings:
@@ -403,7 +445,7 @@ def _long_instructions(case: Case) -> Findings:
     seen = "by-name"
     if are_long:
         seen = "long-instructions" if is_sure else "long-or-fp64"
-    yield finding(
+    found = finding(
         case,
         Cases(headline=(seen, "shared/near-ceiling") if is_near else (seen,), why=(seen,)),
         amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), _of_ceiling(sm)),
@@ -417,6 +459,7 @@ def _long_instructions(case: Case) -> Findings:
             *((SCALAR_CYCLES.evidence(cycles),) if cycles else ()),
         ),
     )
+    yield _with_tensor_change(case, found)
 
 
 _FP64_IS_FAST = 0.25

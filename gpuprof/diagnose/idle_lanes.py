@@ -96,9 +96,13 @@ def _busy_issue_slots(case: Case) -> Findings:
     part = min(1.0, fewest / lanes)
     if WARP_THREADS * part < THREADS.value or (1.0 - part) * issue < LOW:
         return
+    cases, active = cases_named("issue-slots"), case.number(*LANES)
+    if active is not None and (1.0 - active / lanes) * issue < LOW:
+        # Branches leave nearly all lanes active, so uniform ones would gain nothing.
+        cases = replace(cases_named("predicates"), headline=cases.headline, why=("issue-slots-predicates",))
     yield finding(
         case,
-        cases_named("issue-slots"),
+        cases,
         amounts=amounts_of("thread", threads=fewest, lanes=lanes),
         confidence="inferred",
         saving=case.saving({unit: part for unit in case.needs if unit not in _NOT_RELIEVED}).if_held(

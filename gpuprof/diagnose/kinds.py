@@ -53,7 +53,7 @@ _USUAL_CHANGES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "attention-backward": {"attention-backward-fill": _FILL},
     "gemm": {"gemm-fill": _FILL, "gemm-tensor": frozenset({"tensor-compute-bound"})},
     "gemm-low-reuse": _SKINNY,
-    "gemv": _SKINNY,
+    "gemv": {"few-rows-bytes": _BYTES, "gemv-fill": _FILL, "few-rows-launch": _SHORT},
     "gemm-grouped": {"gemm-grouped-bytes": _BYTES, "gemm-grouped-fill": _FILL},
     "gemm-quantised": {
         "few-rows-fill": _FILL,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.blocks import OCCUPANCY_GAP, SHORT_BLOCK, has_few_warps, is_between_blocks
-from gpuprof.diagnose.case import SHARED_STALLS, Case
-from gpuprof.diagnose.dram_latency import SLOWER_THAN_LOADS
+from gpuprof.diagnose.case import SHARED_STALLS, WELL_USED, Case
+from gpuprof.diagnose.dram_latency import SLOWER_THAN_LOADS, cycles_per_load, queues_at_dram
 from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
 from gpuprof.diagnose.needs import LAUNCH, SM, Saving
@@ -49,16 +49,25 @@ def _memory_latency(case: Case) -> Iterator[Finding]:
         # A level that was not collected can be the busy one.
         headline = why = "level-unknown"
     l1_hits, l2_hits = case.hit_rates.get("l1"), case.hit_rates.get("l2")
-    stall_case = _case_name(reason)
+    stall_case = change = _case_name(reason)
+    queues = reason == "long_scoreboard" and queues_at_dram(case)
+    if queues and why != "unit-busy":
+        why = "queue"
+    if queues or (reason in ("long_scoreboard", "drain") and busy >= WELL_USED):
+        # More accesses in flight would only wait in the queue.
+        change = "fewer-bytes"
     yield finding(
         case,
         Cases(
             headline=(headline, stall_case),
             why=(why,) if l1_hits is None or l2_hits is None else ("hit-rates", why),
-            action=(stall_case,),
-            advice=(stall_case, copies_ahead_case(case), "reuse") if reason == "long_scoreboard" else (stall_case,),
+            action=(change,),
+            advice=(change, *_also_for_loads(case, change)),
         ),
-        amounts=amounts_of(share=case.stall(reason), busy=busy if is_full else None, l1_hits=l1_hits, l2_hits=l2_hits),
+        amounts=(
+            *amounts_of(share=case.stall(reason), busy=busy if is_full else None, l1_hits=l1_hits, l2_hits=l2_hits),
+            *amounts_of("cycle", waited=cycles_per_load(case) if why == "queue" else None),
+        ),
         labels=labels_of(reasons=(reason,)),
         confidence="inferred",
         saving=case.saving_of_wait(case.stall(*case.memory_stalls)),
@@ -73,6 +82,12 @@ def _memory_latency(case: Case) -> Iterator[Finding]:
         place=case.place_of_stall(reason),
         severity="info" if is_full else None,
     )
+
+
+def _also_for_loads(case: Case, change: str) -> tuple[str, ...]:
+    if change == "long-scoreboard":
+        return (copies_ahead_case(case), "reuse")
+    return ("reuse",) if change == "fewer-bytes" else ()
 
 
 _HIT_RATES = {"l1tex__t_sector_hit_rate.pct": "l1-hit-rate", "lts__t_sector_hit_rate.pct": "l2-hit-rate"}

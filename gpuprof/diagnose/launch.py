@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
 from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, SM, WORK, Saving
 from gpuprof.diagnose.rule import (
@@ -24,6 +24,7 @@ from gpuprof.diagnose.rule import (
     labels_of,
     percent,
 )
+from gpuprof.diagnose.traffic import LOCAL_SECTORS
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import MAIN, Amount, Cases, Label
 from gpuprof.model.session import Evidence, Finding
@@ -335,20 +336,33 @@ def _occupancy(case: Case) -> Findings:
         why = "queue"
     elif helps:
         why = "latencies" if case.stalls else "few-eligible"
+    elif case.busiest is not None and case.busiest >= WELL_USED:
+        why = "unit-full"
     waits = 0.0 if starved or queued else case.stall_at_most(*LATENCIES)
     missing = case.saving_of_wait(min(1.0 - theoretical, waits))
-    changes = [limiter.replace(" ", "-") for limiter in limiters]
-    advice = (*changes, "all", "in-flight") if len(changes) > 1 else (*changes, "in-flight")
     yield finding(
         case,
-        Cases(why=(why,), action=("main", changes[0]), advice=advice),
-        amounts=amounts_of(theoretical=theoretical),
+        Cases(why=(why,), action=(why,), advice=(why,)) if why in _NO_CHANGE else _changes(case, limiters, why),
+        amounts=amounts_of(theoretical=theoretical, busiest=case.busiest if why == "unit-full" else None),
         labels=labels_of(limiters=limiters),
         confidence="inferred" if helps else "guess",
         saving=replace(missing, assumes=(_PER_WARP,)),
         severity=None if helps else "info",
         evidence=(*theoretical_evidence(case, FULL.value), *_resources(case), *case.issue_evidence()),
     )
+
+
+_NO_CHANGE = ("few-blocks", "queue", "unit-full")
+"""Reasons for which more warps hardly help."""
+
+
+def _changes(case: Case, limiters: tuple[str, ...], why: str) -> Cases:
+    """Return the cases of what raises occupancy: fewer registers, but not by a cap if values are spilled already."""
+    spills = any(case.number(name) for name in LOCAL_SECTORS)
+    changes = [limiter.replace(" ", "-") for limiter in limiters]
+    changes = ["registers-spilled" if spills and change == "registers" else change for change in changes]
+    all_of_them = ("all",) if len(changes) > 1 else ()
+    return Cases(why=(why,), action=("main", changes[0]), advice=(*changes, *all_of_them, "in-flight"))
 
 
 def theoretical_evidence(case: Case, threshold: float | None = None) -> tuple[Evidence, ...]:

@@ -173,17 +173,18 @@ def _dram(case: Case) -> Iterator[Finding]:
     rate, waited = rate_of(case, "dram"), cycles_per_load(case)
     alike = tuple(level for level in ("l1", "l2") if case.needs.get(level, 0.0) >= AS_BUSY * fraction)
     headline = "main" if rate is None else "counted"
-    is_full = near or (waited is not None and waited >= QUEUED.value)
+    waits = case.stall(*case.memory_stalls, "barrier", "membar") if case.stalls else 1.0
+    is_full = near or (waited is not None and waited >= QUEUED.value) or not DOMINANT.is_reached(waits)
     yield finding(
         case,
         Cases(
             headline=(headline, "near") if near else (headline,),
-            why=_why_dram(case, waited, near=near, is_alone=not alike),
+            why=_why_dram(case, waited, waits, near=near, is_alone=not alike),
             action=("main" if is_full else "in-flight",),
             advice=("fewer-bytes",) if is_full else ("in-flight", copies_ahead_case(case), "fewer-bytes"),
         ),
         amounts=(
-            *amounts_of(busy=fraction, reached=case.dram_reached),
+            *amounts_of(busy=fraction, reached=case.dram_reached, waits=waits if case.stalls else None),
             *amounts_of("B/s", rate=rate),
             *amounts_of("cycle", waited=waited),
         ),
@@ -200,15 +201,18 @@ def _dram(case: Case) -> Iterator[Finding]:
     )
 
 
-def _why_dram(case: Case, waited: float | None, *, near: bool, is_alone: bool) -> tuple[str, ...]:
+def _why_dram(case: Case, waited: float | None, waits: float, *, near: bool, is_alone: bool) -> tuple[str, ...]:
     """Return why DRAM is not fuller: the requests queue, or there are too few of them; without stalls it is unknown.
 
-    The possible gain is the gap to the share of the peak that kernels reach.
+    If warps spend a small share of their time (`waits`) on memory and at barriers, other work delays the requests. The
+    possible gain is the gap to the share of the peak that kernels reach.
     """
     gap = "gap-to-reached" if case.dram_reached < 1.0 else "gap"
     if near:
         return ("same-bytes", gap, "in-proportion")
     busy = "main" if is_alone else "alike"
+    if (waited is None or waited < QUEUED.value) and not DOMINANT.is_reached(waits):
+        return (busy, "few-waits", "same-bytes", gap, "gain-more")
     if waited is None:
         return (busy, "perhaps-few-in-flight", "same-bytes", gap, "gain-more")
     if waited < QUEUED.value:

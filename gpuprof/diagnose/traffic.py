@@ -191,6 +191,8 @@ def has_bulk_copies(case: Case) -> bool:
 
 def copies_ahead_case(case: Case) -> str:
     """Return the case of the shared wording for the way in which programs for this GPU fetch the next tile."""
+    if not case.arch.compute_capability:
+        return "shared/ahead-on-any-gpu"
     if not _is_of(case, _AMPERE):
         return "shared/ahead-in-registers"
     return "shared/ahead-by-tma" if has_bulk_copies(case) else "shared/ahead-by-cp-async"

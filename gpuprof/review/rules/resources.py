@@ -171,7 +171,7 @@ def _occupancy(case: CodeCase) -> Iterator[CodeFinding]:
         else f"{_capitalised(occupancy.sentence)}. A scheduler with fewer warps has less to switch to. That costs "
         "nothing where the warps have enough work in flight, and the code alone does not tell whether they do.",
         action=f"Raise occupancy: {steps[0] if steps else _change('action', occupancy.limiters[0])}",
-        advice=f"To raise it, {'; '.join(_change('advice', name) for name in occupancy.limiters)}. "
+        advice=f"{' '.join(_change('advice', name) for name in occupancy.limiters)} "
         f"{''.join(f'{_capitalised(step)}. ' for step in dict.fromkeys(steps))}More work in flight per thread "
         "(unrolling, asynchronous copies) hides the same latency without more warps.",
         evidence=(
