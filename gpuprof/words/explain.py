@@ -165,7 +165,7 @@ def _utilization(kernel: KernelProfile, limit: Throughput) -> str:
     if limit.bound == "at-most":
         return "at most: only while an SM is active"
     if limit.fraction >= _WELL_USED:
-        return "well used: only less work for it makes the kernel faster"
+        return "nearly full: less work for it helps most"
     if limit.bound == "at-least":
         return "or more"
     if max(unit.fraction for unit in kernel.throughput) >= _LITTLE_USED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.needs import ISSUE, UNIT_WORDS, pipe_name
+from gpuprof.diagnose.needs import UNIT_WORDS, pipe_name
 from gpuprof.diagnose.verdict import BUSY
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.headline import line_text
@@ -14,35 +14,34 @@ from gpuprof.words.sentences import joined_by
 from gpuprof.words.wording import PREFIXED
 
 CONFIDENCE_WORDS = {
-    "measured": "measured by a counter, or known from the launch itself",
+    "measured": "measured",
     "inferred": "inferred from several counters",
     "guess": "a guess, not proven by the report",
 }
 
 
 def gain_text(finding: Finding) -> str:
-    """Write the gain of a finding: "at most 31 % of this kernel's time, 12 % of the run".
+    """Write the gain of a finding: "at most 31 % of this kernel's time (12 % of the run)".
 
     Only a bound has "at most"; others name their condition: "31 % … with the same work".
     """
     gain = finding.gain_kernel
     total = finding.gain_total
     if gain is None:
-        return "gain not known" if total is None else _qualified(total, finding, "of the run")
+        return "gain not known" if total is None else _qualified(f"{format_percent(total)} of the run", finding)
     if gain <= 0:
         return "nothing to gain by itself"
-    text = _qualified(gain, finding, "of this kernel's time")
-    if total is None or total == gain:
-        return text
-    return f"{text}, {format_percent(total)} of the run"
+    text = f"{format_percent(gain)} of this kernel's time"
+    if total is not None and total != gain:
+        text += f" ({format_percent(total)} of the run)"
+    return _qualified(text, finding)
 
 
-def _qualified(gain: float, finding: Finding, of: str) -> str:
+def _qualified(gain: str, finding: Finding) -> str:
     """Write a gain as a bound, with its condition, or as an estimate."""
-    text = f"{format_percent(gain)} {of}"
     if finding.gain_kind == "bound":
-        return f"at most {text}"
-    return f"{text} {held_text(finding.held)}" if finding.held else f"about {text}"
+        return f"at most {gain}"
+    return f"{gain} {held_text(finding.held)}" if finding.held else f"about {gain}"
 
 
 def held_text(held: str | None) -> str:
@@ -59,7 +58,7 @@ def short_gain(gain: float | None, kind: GainKind | None) -> str:
 
 
 def remains_text(finding: Finding) -> str:
-    """Write the need of the busiest unit after the change: "then DRAM still needs 62 %".
+    """Write the busiest unit after the change: "next limit: DRAM, at 62 % of this kernel's time".
 
     Empty if it is not known, or if the unit is too idle after the change to be the next limit.
     """
@@ -69,8 +68,7 @@ def remains_text(finding: Finding) -> str:
     if rest.fraction < BUSY * (1.0 - finding.gain_kernel):
         return ""
     name = UNIT_WORDS.get(rest.unit) or f"the {pipe_name(rest.unit)} pipe"
-    verb = "need" if rest.unit == ISSUE else "needs"
-    return f"then {name} still {verb} {format_percent(rest.fraction)} of this kernel's time"
+    return f"next limit: {name}, at {format_percent(rest.fraction)} of this kernel's time"
 
 
 def cause_of(finding: Finding, kernel: KernelProfile) -> Finding | None:
