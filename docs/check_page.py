@@ -19,13 +19,13 @@ INTRO = """What `gpuprof check FILE --format json` writes, and what `gpuprof.che
 types in `gpuprof/review/contract.py`, as is [the JSON Schema](check.schema.json).
 
 - Everything is read from machine code. Numbers are bytes and counts, with the unit in the name; nothing is a time.
-- `null` means not known; zero means that there is none. Why the cost of an access is not known, its `unknown` says. A
+- `null` means unknown; zero means none. An access of unknown cost has the reason in `unknown`. A
   number that is not finite is written as `null`, or its record is left out, and `notes` says which.
 - `offset` counts bytes from the first instruction of the kernel.
 - Costs of an access are those of a request with all 32 lanes of a warp.
 - A report has an entry for each launch, in its order; other files, one for each kernel and architecture.
 - gpuprof writes all fields. A later gpuprof can add some: read past what you do not know.
-- A *word* has letters, digits, `.`, `_`, `-` and spaces, at most 60 of them; where the words are few, they are listed.
+- A *word* has at most 60 letters, digits, `.`, `_`, `-` and spaces. Short sets of words are listed.
 """
 
 RULES_INTRO = """What [`gpuprof check`](../how-to/check.md) finds in the code of a kernel and, by the last two rules, in

@@ -15,7 +15,7 @@ INTRO = """What `gpuprof compare BASE NEW --format json` writes. This page is ma
 - gpuprof writes all fields. A later gpuprof can add some: read past what you do not know.
 - Two verdicts are apart: `work` is counted and the same on every run of the same code and data; `time` is sampled.
 - A check of the gate names a kernel by the `id` of its change in `kernels`.
-- A *word* has letters, digits, `.`, `_`, `-` and spaces, at most 60 of them; where the words are few, they are listed.
+- A *word* has at most 60 letters, digits, `.`, `_`, `-` and spaces. Short sets of words are listed.
 """
 
 

@@ -11,14 +11,14 @@ INTRO = """What `gpuprof show --format json` writes and `gpuprof show`, `report`
 made from the types in `gpuprof/model/session.py`, as is [the JSON Schema](session.schema.json).
 
 - Numbers are in base units, with the unit in the name or in its column; 1 is all of a
-  fraction, and what counters give can be slightly above: they are collected in several passes. No quantity is
+  fraction, and values from counters can be slightly above, because they are collected in several passes. No quantity is
   negative or above 10³⁰.
 - `headline`, `why`, `action`, `advice`, `held`, `meaning` and `sentence` are text for people, made from the other
-  fields: nothing should depend on them.
-- `null` means missing; why a kernel lacks what counters tell, its `missing` says. Zero means measured zero.
-- gpuprof writes all fields. It reads a session that lacks those which an older gpuprof of the same version did not
-  know, and passes over fields that it does not know itself.
-- A *word* has letters, digits, `.`, `_`, `-` and spaces, at most 60 of them; where the words are few, they are listed.
+  fields: do not depend on them.
+- `null` means missing; `missing` has the reason if a kernel lacks what counters show. Zero means measured zero.
+- gpuprof writes all fields. It reads a session without fields that an older gpuprof of the same version did not
+  know, and ignores unknown fields.
+- A *word* has at most 60 letters, digits, `.`, `_`, `-` and spaces. Short sets of words are listed.
 """
 _PLAIN = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false", "null": "`null`"}
 

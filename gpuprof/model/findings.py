@@ -1,6 +1,6 @@
-"""What a finding says, as data: the named cases of its wording, and the values of their placeholders.
+"""The content of a finding's sentences: named cases of its wording, and values for their placeholders.
 
-`gpuprof.words` makes the sentences of it, by the wording file of its rule in `gpuprof/diagnose/wording`.
+`gpuprof.words` turns them into text with the wording file of the rule in `gpuprof/diagnose/wording`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gpuprof.model.field_types import Number, Word, about
 CaseName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,60}(/[a-z0-9-]{1,60})?$(?!\n)")]
 """A case of the rule's wording file; with a slash, of another file: `kinds/gemm-fill`."""
 Role = Annotated[str, Meta(pattern=r"^[a-z0-9-]{0,60}$(?!\n)")]
-"""What a piece of evidence is: a name in the wording; empty for what has only its meaning."""
+"""Name of a piece of evidence in the wording; empty if it has only a meaning."""
 MAIN = ("main",)
 
 
 class Amount(Struct, frozen=True):
     """A number with its unit; a share has the unit `fraction`."""
 
-    name: Annotated[Word, about("what it is called in the wording")]
+    name: Annotated[Word, about("name in the wording file")]
     value: Annotated[Number, about("the value, in its unit")]
     unit: Annotated[str, about("its unit; empty for a plain number")] = ""
 
@@ -29,12 +29,12 @@ class Amount(Struct, frozen=True):
 class Label(Struct, frozen=True):
     """Identifiers or names, such as of units, parameters or opcodes."""
 
-    name: Annotated[Word, about("what it is called in the wording")]
+    name: Annotated[Word, about("name in the wording file")]
     texts: Annotated[tuple[str, ...], about("the identifiers or names", most=100)]
 
 
 class Cases(Struct, frozen=True, kw_only=True):
-    """Which cases of the wording say what was found, why it costs time, what to change, and how, in their order."""
+    """Cases of the wording, in order: what was found, why it costs time, what to change, and how."""
 
     headline: Annotated[tuple[CaseName, ...], about("what was found", most=100)] = MAIN
     why: Annotated[tuple[CaseName, ...], about("why it costs time", most=100)] = MAIN

@@ -271,7 +271,7 @@ class GpuSamples(Struct, frozen=True, kw_only=True):
     power_max_w: Annotated[Watts | None, about("highest power")]
     temperature_max_c: Annotated[Celsius | None, about("highest temperature")]
     throttling: Annotated[
-        tuple[Throttling, ...] | None, about("null where the driver does not say, empty where there was none")
+        tuple[Throttling, ...] | None, about("why the driver lowered clocks; null: not known, empty: it did not")
     ]
 
 

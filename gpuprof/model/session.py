@@ -58,22 +58,22 @@ class Source(Struct, frozen=True, kw_only=True):
 
     file: Annotated[str, about("its name; the path as it was given only with --keep-private")]
     sha256: Annotated[str, about("hash of its bytes")]
-    kind: Annotated[SourceKindName, about("kind of file; a survey only times the kernels that another source counts")]
+    kind: Annotated[SourceKindName, about("kind of file; a survey only times kernels that another source counts")]
     tool: Annotated[str, about("program that wrote it")]
     tool_version: Annotated[str | None, about("version of that program")]
     clock_control: Annotated[str | None, about("ncu's --clock-control: whether it locked the clocks")]
     cache_control: Annotated[str | None, about("ncu's --cache-control: whether it flushed the caches")]
-    command: Annotated[str | None, about("command line, … for what can be private: the program, options of ncu")]
+    command: Annotated[str | None, about("command line: the program and options of ncu; … for anything private")]
     driver: Annotated[str | None, about("version of the GPU's driver")] = None
     created_s: Annotated[Moment | None, about("when it was recorded, since 1970")] = None
-    warnings: Annotated[tuple[str, ...], about("what could not be read of it, in sentences", most=10_000)] = ()
+    warnings: Annotated[tuple[str, ...], about("what could not be read, in sentences", most=10_000)] = ()
     samples: Annotated[
         tuple[GpuSamples, ...], about("clocks, power and temperature while the program ran", most=1_000)
     ] = ()
 
     @property
     def is_survey(self) -> bool:
-        """Tell whether it only timed the kernels that another source counts: its kind ends with that word."""
+        """Return whether it only timed the kernels that another source counts."""
         return self.kind.endswith(SURVEY_MARK)
 
 
@@ -95,50 +95,48 @@ class Ceiling(Struct, frozen=True, kw_only=True):
     path: Annotated[Word | None, about("compute path, of a compute ceiling")]
     level: Annotated[Level | None, about("memory level, of a bandwidth ceiling")]
     value: Annotated[Drawn, about("FLOP/s of a path, bytes/s of a level")]
-    clock_hz: Annotated[Hertz | None, about("clock that the value holds at")]
+    clock_hz: Annotated[Hertz | None, about("clock to which the value refers")]
     origin: Annotated[CeilingOrigin, about("datasheet, this kernel's clock, or micro-kernels")]
-    source: Annotated[str, about("where the value comes from")]
+    source: Annotated[str, about("source of the value")]
 
 
 class Denominator(Struct, frozen=True, kw_only=True):
-    """A fact of a spec that percentages rest on, beside what a report implies of it without the spec.
+    """A specified value that percentages depend on, and the value that the report implies without the spec.
 
-    They agree where they differ by no more than the tolerance.
+    They agree if they differ by at most the tolerance.
     """
 
     device: Annotated[Whole, about("the device that it is of")]
     unit: Annotated[str, about("what it is a peak of")]
-    fact: Annotated[str, about("the fact of the spec")]
-    implied: Annotated[Number, about("what the report implies")]
-    specified: Annotated[Number, about("what the spec says, at the same clock")]
+    fact: Annotated[str, about("name of the value in the spec")]
+    implied: Annotated[Number, about("value that the report implies")]
+    specified: Annotated[Number, about("value in the spec, at the same clock")]
     measure: Annotated[str, about("unit of both; empty for a count")]
-    tolerance: Annotated[Fraction, about("what they may differ by: 2 %, and what the digits in the report leave open")]
-    implied_by: Annotated[str, about("the metrics that imply it")]
-    specified_by: Annotated[str, about("the spec, and its fact")]
-    disagreement: Annotated[Disagreement | None, about("likely reason why they differ; null where they agree")] = None
+    tolerance: Annotated[Fraction, about("allowed difference: 2 % plus the rounding in the report")]
+    implied_by: Annotated[str, about("metrics that imply the value")]
+    specified_by: Annotated[str, about("name of the spec and of the value in it")]
+    disagreement: Annotated[Disagreement | None, about("likely reason for the difference; null if they agree")] = None
     reason: Annotated[str | None, about("the reason in words")] = None
 
 
 class Work(Struct, frozen=True):
-    """Floating-point (or integer) operations of one path. `flop` is None where only the rate was recorded.
+    """Floating-point (or integer) operations of one path. `flop` is None if only the rate was recorded.
 
-    `certificate` says how far its counters are known to count this: "certified" (kernels of known work gave it),
-    "checked" (another count of the same kernels agreed), or "none" (nothing vouches for them). None: not recorded, by
-    a gpuprof from before this field.
+    `certificate` says how well its counters are verified: "certified" (by kernels of known work), "checked" (another
+    count of the same kernels agreed) or "none" (not verified). None: unknown.
     """
 
     path: Annotated[Word, about("compute path, such as fp32 or tensor.bf16")]
     flop: Annotated[Flop | None, about("operations of one launch")]
     flop_per_s: Annotated[FlopPerSecond | None, about("operations over the duration")]
     basis: Annotated[Basis, about("how it was obtained")]
-    certificate: Annotated[Trust | None, about("how far its counters are known to count this")] = None
+    certificate: Annotated[Trust | None, about("how well its counters are verified")] = None
 
 
 class Traffic(Struct, frozen=True):
-    """Bytes at one memory level, and which counters define them. None where only the rate was recorded.
+    """Bytes at one memory level, and the counters that define them. `bytes` is None if only the rate was recorded.
 
-    `hit_rate` is the fraction of the sectors looked up at the level that were found there; L2 counts all that is
-    written to it as found. `certificate` as for work.
+    `hit_rate` is the fraction of sector lookups that hit; at L2 every write counts as a hit. `certificate` as for work.
     """
 
     level: Annotated[Level, about("memory level")]
@@ -146,142 +144,144 @@ class Traffic(Struct, frozen=True):
     bytes_per_s: Annotated[BytesPerSecond | None, about("bytes over the duration")]
     definition: Annotated[str, about("the counters, and what they count")]
     basis: Annotated[Basis, about("how it was obtained")]
-    hit_rate: Annotated[Fraction | None, about("of the sectors looked up, the share that hit")] = None
-    certificate: Annotated[Trust | None, about("how far its counters are known to count this")] = None
+    hit_rate: Annotated[Fraction | None, about("share of sector lookups that hit")] = None
+    certificate: Annotated[Trust | None, about("how well its counters are verified")] = None
 
 
 class RooflinePoint(Struct, frozen=True, kw_only=True):
-    """A kernel under one roofline: intensity in FLOP/byte, and the fraction of what is attainable at that intensity."""
+    """A kernel under one roofline: arithmetic intensity, and fraction of the rate attainable at that intensity."""
 
     path: Annotated[Word, about("compute path")]
     level: Annotated[Level, about("memory level")]
     intensity: Annotated[Intensity, about("arithmetic intensity: FLOP of the path per byte at the level")]
-    flop_per_s: Annotated[DrawnFlopPerSecond, about("what the kernel reached")]
-    roof_flop_per_s: Annotated[DrawnFlopPerSecond, about("what the roofline allows at this intensity")]
-    fraction_of_roof: Annotated[Fraction, about("reached over what the roofline allows")]
+    flop_per_s: Annotated[DrawnFlopPerSecond, about("rate that the kernel reached")]
+    roof_flop_per_s: Annotated[DrawnFlopPerSecond, about("rate that the roofline allows at this intensity")]
+    fraction_of_roof: Annotated[Fraction, about("reached rate ÷ allowed rate")]
     ceiling: Annotated[CeilingOrigin, about("origin of the ceilings that form the roofline")]
-    bound: Annotated[RooflineBound, about("the side of the ridge that it is on: memory-bound or compute-bound")]
+    bound: Annotated[RooflineBound, about("side of the ridge point: memory-bound or compute-bound")]
 
 
 class Throughput(Struct, frozen=True):
-    """Nsight Compute's speed of light of one unit: its busiest part, as a fraction of that part's peak over all
-    elapsed cycles.
+    """Nsight Compute's speed of light of one unit: the utilization of its busiest part, over all elapsed cycles.
 
-    `definition` says so where only another fraction was recorded, such as that "of active cycles". The fraction is only
-    a bound if some of the unit's parts were recorded, or a figure that counts more than the unit.
+    `definition` is set if the report has only another fraction, such as "of active cycles". The fraction is only a
+    bound if not all parts of the unit were recorded, or if its metric also counts other units.
     """
 
     unit: Annotated[ThroughputUnit, about("hardware unit; memory: caches, their links and DRAM together")]
     fraction: Annotated[Fraction, about("of the peak")]
-    definition: Annotated[str | None, about("what it is a fraction of, where not of all elapsed cycles")] = None
+    definition: Annotated[str | None, about("what the fraction refers to, if not to all elapsed cycles")] = None
     bound: Annotated[Bound | None, about("whether it is only a lower or an upper bound")] = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether the fraction is of all elapsed cycles, and no bound."""
+        """Return whether the fraction is of all elapsed cycles, and not only a bound."""
         return self.definition is None and self.bound is None
 
     @property
     def note(self) -> str:
-        """What the fraction is beyond a number, in words: "of active cycles", "or more"; empty if nothing."""
+        """Return what qualifies the fraction: "of active cycles", "or more"; empty if nothing does."""
         words = {"at-least": "or more", "at-most": "or less"}
         return self.definition or (words[self.bound] if self.bound is not None else "")
 
 
 class Occupancy(Struct, frozen=True):
-    """Resident warps as a fraction of the SM's limit, and what limits them."""
+    """Resident warps as a fraction of the SM's warp slots, and what limits them."""
 
     theoretical: Annotated[Fraction | None, about("what block size, registers and shared memory allow")]
-    achieved: Annotated[Fraction | None, about("the average of the cycles in which an SM had warps")]
-    limiters: Annotated[tuple[Word, ...], about("what limits the theoretical one", most=100)]
+    achieved: Annotated[Fraction | None, about("average over the cycles in which an SM had warps")]
+    limiters: Annotated[tuple[Word, ...], about("what limits theoretical occupancy", most=100)]
 
 
 class Stall(Struct, frozen=True):
-    """A state of resident warps: why they did not issue, or `selected` and `not_selected`, which could.
+    """A state of resident warps: a stall reason, or `selected` or `not_selected` for warps that could issue.
 
-    `cycles_per_issue` are warp cycles in it per issued instruction (counter family only).
+    `cycles_per_issue` are warp cycles in this state per issued instruction (counter family only).
     """
 
-    reason: Annotated[Word, about("name of the state, as Nsight Compute has it")]
+    reason: Annotated[Word, about("Nsight Compute's name of the state")]
     share: Annotated[Fraction, about("of all warp states of the family")]
     cycles_per_issue: Annotated[Number | None, about("warp cycles per issued instruction")]
-    family: Annotated[StallFamily, about("counted, sampled, or sampled where the scheduler issued nothing")]
+    family: Annotated[StallFamily, about("counted, sampled, or sampled in cycles without an issue")]
 
 
 class Scheduler(Struct, frozen=True, kw_only=True):
-    """What the warp schedulers did, per scheduler and active cycle; `issue_active` is of elapsed cycles where a report
-    tells no more."""
+    """Averages per warp scheduler and active cycle.
+
+    `issue_active` is per elapsed cycle if the report has nothing else.
+    """
 
     issue_active: Annotated[Fraction | None, about("cycles with an issue")]
     eligible_warps: Annotated[Number | None, about("eligible warps: ready to issue")]
     active_warps: Annotated[Number | None, about("resident warps")]
-    warp_slots: Annotated[Number | None, about("warps that a scheduler can hold")]
+    warp_slots: Annotated[Number | None, about("warp slots of a scheduler")]
 
 
 class Pipe(Struct, frozen=True):
-    """An execution pipe of the SM and how busy it was: the metric says whether of all elapsed or of the SM's active
-    cycles, and whether cycles or instructions are held against the peak."""
+    """Utilization of an execution pipe of the SM.
+
+    The metric says whether it is over elapsed or active cycles, and whether it counts cycles or instructions.
+    """
 
     name: Annotated[str, about("such as fma, alu or tensor")]
     fraction: Annotated[Fraction, about("of the peak of its metric")]
-    metric: Annotated[str, about("counter that tells it")]
+    metric: Annotated[str, about("metric that gives it")]
 
 
 class DurationSpread(Struct, frozen=True, kw_only=True):
     """How the launches of a group differ in duration."""
 
     min: Annotated[Seconds, about("shortest")]
-    p50: Annotated[Seconds, about("median, by nearest rank as all percentiles")]
+    p50: Annotated[Seconds, about("median; all percentiles are by nearest rank")]
     p95: Annotated[Seconds, about("95th percentile")]
     p99: Annotated[Seconds, about("99th percentile")]
     max: Annotated[Seconds, about("longest")]
-    count: Annotated[Whole, about("known durations")]
+    count: Annotated[Whole, about("number of known durations")]
 
 
 class LaunchTimes(Struct, frozen=True, kw_only=True):
-    """The launches of a group one by one, in their order: what tells noise from change when two runs are compared.
+    """Durations of the launches of a group, in order, from which comparisons estimate the noise.
 
-    Of more than 1,000 launches these are spread evenly over all, in no rhythm; `dropped` are the others.
+    Of more than 1,000 launches, these are spread evenly over all, without a period; `dropped` counts the others.
     """
 
     durations_s: Annotated[tuple[Seconds, ...], about("duration of each launch that is kept", most=1_000)]
     sm_clocks_hz: Annotated[
-        tuple[Hertz, ...], about("average SM clock in each of them; empty where that is not known of all", most=1_000)
+        tuple[Hertz, ...], about("average SM clock of each; empty unless it is known for all", most=1_000)
     ] = ()
     dropped: Annotated[Whole, about("launches with a known duration that are not kept")] = 0
 
 
 class LaunchCount(Struct, frozen=True, kw_only=True):
-    """What a launch did, as a counter has it: the same code on the same data gives it again, exactly or nearly.
+    """A count of a launch's work that the same code on the same data reproduces, exactly or nearly.
 
-    Of a group it is that of the launch which speaks for it, and `low` and `high` are the least and most of all its
-    launches that were counted. `opcode.MUFU` are warp instructions of that opcode, with any modifiers; an opcode that
-    is not there beside others was not executed. Which counters each name stands for is in the list of counters:
-    `count.instructions` and so on. Shared-memory wavefronts are passes of the stage that shuffles take, too, and a few
-    of every block. Numbers that a text export has rounded are left out.
+    In a group, `value` is from the representative launch; `low` and `high` are the minimum and maximum of all counted
+    launches. `opcode.MUFU` counts warp instructions of that opcode, with any modifiers. If opcodes were counted, one
+    that is missing was not executed. The list of counters has the metrics of each name, such as `count.instructions`.
+    Shared-memory wavefronts include shuffles and a few per block. Numbers that a text export rounded are left out.
     """
 
     name: Annotated[Word, about("instructions, thread-instructions, l2-sectors … or opcode.NAME")]
     value: Annotated[Number, about("of one launch")]
-    unit: Annotated[Word, about("what it is counted in")]
-    metric: Annotated[str, about("counters that tell it; only counts by the same ones can be compared")]
-    low: Annotated[Number, about("least of the launches")]
-    high: Annotated[Number, about("most of the launches")]
+    unit: Annotated[Word, about("unit of the count")]
+    metric: Annotated[str, about("metrics that give it; only counts by the same metrics can be compared")]
+    low: Annotated[Number, about("minimum of the launches")]
+    high: Annotated[Number, about("maximum of the launches")]
 
 
 class LineWork(Struct, frozen=True, kw_only=True):
-    """What the instructions of a source line did in a launch.
+    """Work of the instructions of a source line in a launch.
 
-    Accesses to local memory are told by the opcodes LDL and STL; where the report has no machine code, by the
-    instructions for which ncu expects sectors of local memory. They are zero, too, where the kernel moved none.
+    Local memory accesses are LDL and STL instructions. If the report has no machine code, they are the instructions for
+    which ncu expects local memory sectors. They are also zero if the kernel moved no local memory sectors.
     """
 
     file: Annotated[str, about("source file")]
     number: Annotated[Whole, about("line number in it")]
-    text: Annotated[str, about("the code, at most 200 characters; empty where the report does not have it")]
+    text: Annotated[str, about("the code, at most 200 characters; empty if the report does not have it")]
     instructions: Annotated[Number | None, about("warp instructions executed")]
     local: Annotated[Number | None, about("warp instructions executed that load or store local memory")]
-    samples: Annotated[Number | None, about("samples of warps at it")]
+    samples: Annotated[Number | None, about("warp samples at this line")]
 
 
 class StallShare(Struct, frozen=True):
@@ -296,13 +296,13 @@ class CodeLine(Struct, frozen=True, kw_only=True):
 
     number: Annotated[Whole | None, about("line number in the source file")]
     pc: Annotated[Whole | None, about("address of the instruction")]
-    text: Annotated[str, about("the code; empty where the report knows the line and not what it says")]
+    text: Annotated[str, about("the code; empty if the report has only the line number")]
     share: Annotated[Fraction, about("of the whole kernel's weight")]
     stalls: Annotated[tuple[StallShare, ...], about("its main stall reasons", most=100)]
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
-    """Hot lines in order, with their neighbours where they have text."""
+    """Hot lines in order, with neighbouring lines if the report has their text."""
 
     language: Annotated[Language, about("source code or machine code")]
     file: Annotated[str | None, about("source file")]
@@ -311,24 +311,24 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 
     @property
     def has_text(self) -> bool:
-        """Tell whether it shows code, and not only where it is."""
+        """Return whether it has text, and not only line numbers or addresses."""
         return any(line.text for line in self.lines)
 
 
 class Evidence(Struct, frozen=True):
     """A value that a finding rests on."""
 
-    metric: Annotated[str, about("metric that gives it; empty where it is computed from several")]
+    metric: Annotated[str, about("metric that gives it; empty if it is computed from several")]
     value: Annotated[Number, about("the value, in its unit")]
     unit: Annotated[str, about("unit of value and threshold")]
     threshold: Annotated[Number | None, about("what the value is compared with; null for context")]
     meaning: Annotated[str, about("what the value is, in words")] = ""
-    role: Annotated[Role, about("what the value is: the name of it, or of its threshold, in the rule's wording")] = ""
-    of: Annotated[tuple[Word, ...], about("what it is of, such as a pipe or a stall reason", most=100)] = ()
+    role: Annotated[Role, about("name of the value, or of its threshold, in the rule's wording file")] = ""
+    of: Annotated[tuple[Word, ...], about("pipes, stall reasons or other names that it refers to", most=100)] = ()
 
 
 class Location(Struct, frozen=True, kw_only=True):
-    """The place with most of the excess: source line or instruction."""
+    """The source line or instruction with the largest share of what a finding counts."""
 
     file: Annotated[str | None, about("source file")]
     line: Annotated[Whole | None, about("line number in it")]
@@ -338,43 +338,43 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 class Remaining(Struct, frozen=True):
-    """What a part of the GPU still needs of a kernel's time once a finding is fixed."""
+    """The share of a kernel's time that a unit still needs after a fix."""
 
     unit: Annotated[Word, about("memory level, pipe, issue slots, all of the SM, or the launch itself")]
     fraction: Annotated[Fraction, about("of the kernel's time")]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that a rule found. Gains are fractions of time; None where none can be told.
+    """Something that a rule found. Gains are fractions of time; None if unknown.
 
-    A gain of kind `bound` is at most what a fix saves: `remains` is what the untouched units then still need. One of
-    kind `conditional` holds while what `held` names stays the same. A finding with a `cause` goes when that is fixed.
+    A gain of kind `bound` is an upper bound: `remains` lists what the other units still need. One of kind `conditional`
+    assumes that everything in `assumes` stays the same. Fixing the `cause` of a finding also fixes the finding.
     """
 
-    id: Annotated[Word, about("its id in the session: kernel, rule, and a number where a rule has several")] = ""
+    id: Annotated[Word, about("id in the session: kernel, rule, and a number if the rule has several")] = ""
     rule: Annotated[Word, about("id of the rule")]
-    severity: Annotated[Severity, about("by what fixing it saves; info: nothing to fix")]
+    severity: Annotated[Severity, about("how much a fix saves; info: nothing to fix")]
     confidence: Annotated[Confidence, about("how sure it is")]
     subject: Annotated[Word | None, about("unit, pipe, memory level, limiter or resource that it is about")] = None
     headline: Annotated[str, about("what was found")] = ""
     why: Annotated[str, about("why it costs time")] = ""
-    evidence: Annotated[tuple[Evidence, ...], about("what it rests on", most=100)]
+    evidence: Annotated[tuple[Evidence, ...], about("values that it rests on", most=100)]
     action: Annotated[str, about("what to change, in one sentence")] = ""
     advice: Annotated[str, about("what to change, and how")] = ""
-    place: Annotated[Location | None, about("where")]
-    gain_kernel: Annotated[Gain | None, about("what fixing it saves of the kernel's time")]
-    gain_total: Annotated[Gain | None, about("what fixing it saves of the run's time")]
-    gain_kind: Annotated[GainKind | None, about("whether that is an upper bound; null without a gain")] = None
-    held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")] = None
-    assumes: Annotated[tuple[CaseName, ...], about("names of what is held fixed", most=100)] = ()
-    remains: Annotated[tuple[Remaining, ...], about("what the units still need after it, most first", most=100)] = ()
-    cause: Annotated[Word | None, about("id of the finding of this kernel that explains it")] = None
+    place: Annotated[Location | None, about("source line or instruction")]
+    gain_kernel: Annotated[Gain | None, about("share of the kernel's time that a fix saves")]
+    gain_total: Annotated[Gain | None, about("share of the run's time that a fix saves")]
+    gain_kind: Annotated[GainKind | None, about("whether the gain is an upper bound; null without a gain")] = None
+    held: Annotated[str | None, about("what the gain assumes, in words; null for an upper bound")] = None
+    assumes: Annotated[tuple[CaseName, ...], about("what the gain assumes, by name", most=100)] = ()
+    remains: Annotated[tuple[Remaining, ...], about("needs of units after the fix, largest first", most=100)] = ()
+    cause: Annotated[Word | None, about("id of the finding of the same kernel that explains it")] = None
     everywhere: Annotated[
-        bool, about("whether it is of the run, and its kernel not its place: copies, or pauses over many kernels")
+        bool, about("whether it concerns the whole run, not this kernel: copies, or pauses around many kernels")
     ] = False
-    cases: Annotated[Cases, about("what is said of it, by cases of the rule's wording")] = Cases()
-    amounts: Annotated[tuple[Amount, ...], about("numbers that are said of it", most=100)] = ()
-    labels: Annotated[tuple[Label, ...], about("names that are said of it, such as of units", most=100)] = ()
+    cases: Annotated[Cases, about("cases of the rule's wording file that describe it")] = Cases()
+    amounts: Annotated[tuple[Amount, ...], about("numbers in its sentences", most=100)] = ()
+    labels: Annotated[tuple[Label, ...], about("names in its sentences, such as units", most=100)] = ()
 
     def amount(self, name: str) -> float | None:
         """Return the value of an amount by its name."""
@@ -382,93 +382,89 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Recommendation(Struct, frozen=True, kw_only=True):
-    """One thing to change, in all kernels that it helps, the most worthwhile first."""
+    """One change, and all kernels that it helps, those with the largest gain first."""
 
-    id: Annotated[Word, about("its id in the session: the rule, and a number where that comes again")]
+    id: Annotated[Word, about("id in the session: the rule, and a number if the rule has several")]
     rule: Annotated[Word, about("id of the rule")]
-    findings: Annotated[tuple[Word, ...], about("ids of its findings, the one that gains most first")]
+    findings: Annotated[tuple[Word, ...], about("ids of its findings, largest gain first")]
     kernels: Annotated[tuple[Whole, ...], about("ids of their kernels")]
-    headline: Annotated[str, about("what was found in the first of them")]
+    headline: Annotated[str, about("headline of the first finding")]
     action: Annotated[str, about("what to change, in one sentence")]
-    place: Annotated[Location | None, about("where, in the first of them")]
-    severity: Annotated[Severity, about("of the first of them")]
-    confidence: Annotated[Confidence, about("how sure the first of them is")]
-    gain_total: Annotated[Gain | None, about("what it saves of the run's time; null without durations")]
-    gain_after: Annotated[Gain | None, about("what it still can save once those before it in the list are done")]
+    place: Annotated[Location | None, about("place of the first finding")]
+    severity: Annotated[Severity, about("severity of the first finding")]
+    confidence: Annotated[Confidence, about("confidence of the first finding")]
+    gain_total: Annotated[Gain | None, about("share of the run's time that it saves; null without durations")]
+    gain_after: Annotated[Gain | None, about("share that it still saves after the recommendations before it")]
     gain_kind: Annotated[GainKind | None, about("whether the gain is an upper bound")]
-    held: Annotated[str | None, about("what is held fixed, where it is not an upper bound")]
-    set_up: Annotated[bool, about("whether all of its kernels only set up what others use")]
-    assumes: Annotated[tuple[CaseName, ...], about("names of what is held fixed", most=100)] = ()
+    held: Annotated[str | None, about("what the gain assumes, in words; null for an upper bound")]
+    set_up: Annotated[bool, about("whether all of its kernels only set up data for others")]
+    assumes: Annotated[tuple[CaseName, ...], about("what the gain assumes, by name", most=100)] = ()
 
 
 class RunVerdict(Struct, frozen=True, kw_only=True):
-    """The state of what takes the time: of the kernel that takes most of it."""
+    """What limits the run: the state of the kernel with most time."""
 
-    sentence: Annotated[str, about("the state of the kernel that takes most time")] = ""
-    kernel: Annotated[Whole | None, about("id of that kernel")]
-    state: Annotated[RunState, about("what its state is called")]
+    sentence: Annotated[str, about("the verdict in words")] = ""
+    kernel: Annotated[Whole | None, about("id of the kernel with most time")]
+    state: Annotated[RunState, about("state of that kernel")]
     subject: Annotated[Word | None, about("unit or compute path that is closest to its ceiling")] = None
-    ceiling: Annotated[str | None, about("the ceiling that the fraction is of")]
-    fraction: Annotated[Fraction | None, about("how close it is to that ceiling")]
-    bound: Annotated[Bound | None, about("whether the fraction is only a bound of it")] = None
-    cause: Annotated[Word | None, about("id of the finding that the state rests on")] = None
-    explains_limit: Annotated[bool, about("whether that finding is why the unit is so busy")] = False
-    place: Annotated[Location | None, about("where, in the code")] = None
-    run_finding: Annotated[Word | None, about("id of a finding on the run that matters more than any kernel")] = None
-    case: Annotated[Word | None, about("the sentence that says the state")] = None
-    notes: Annotated[tuple[str, ...], about("notes on the whole, in sentences", most=100)] = ()
-    unknown: Annotated[str | None, about("what cannot be told of it, and why")] = None
-    command: Annotated[str | None, about("the command that would collect what is missing")] = None
+    ceiling: Annotated[str | None, about("ceiling that the fraction refers to")]
+    fraction: Annotated[Fraction | None, about("fraction of the ceiling")]
+    bound: Annotated[Bound | None, about("whether the fraction is only a bound")] = None
+    cause: Annotated[Word | None, about("id of the finding that explains the state")] = None
+    explains_limit: Annotated[bool, about("whether that finding is why the unit is busy")] = False
+    place: Annotated[Location | None, about("source line or instruction of the cause")] = None
+    run_finding: Annotated[Word | None, about("id of a finding on the run that outweighs every kernel")] = None
+    case: Annotated[Word | None, about("name of the sentence that describes the state")] = None
+    notes: Annotated[tuple[str, ...], about("notes on the session, in sentences", most=100)] = ()
+    unknown: Annotated[str | None, about("what is unknown, and why")] = None
+    command: Annotated[str | None, about("command that collects what is missing")] = None
 
 
 class Utilisation(Struct, frozen=True, kw_only=True):
-    """FLOP of a path over time as a fraction of a ceiling of all GPUs that take part; of a step, MFU."""
+    """FLOP/s of a path as a fraction of the ceiling of all GPUs that take part; for a step, this is MFU."""
 
     path: Annotated[Word, about("compute path of the operators")]
     fraction: Annotated[Fraction, about("of the ceiling")]
-    ceiling_path: Annotated[str, about("its compute path")]
-    ceiling_flop_per_s: Annotated[FlopPerSecond, about("its value, of all GPUs that take part")]
-    clock_hz: Annotated[Hertz | None, about("clock that the ceiling holds at")]
+    ceiling_path: Annotated[str, about("compute path of the ceiling")]
+    ceiling_flop_per_s: Annotated[FlopPerSecond, about("value of the ceiling, summed over the GPUs that take part")]
+    clock_hz: Annotated[Hertz | None, about("clock to which the ceiling refers")]
     origin: Annotated[CeilingOrigin, about("origin of the ceiling")]
-    source: Annotated[str, about("where the ceiling comes from")]
+    source: Annotated[str, about("source of the ceiling")]
 
 
 class OperatorFlop(Struct, frozen=True, kw_only=True):
-    """FLOP of one launch that its operator asks for by the shapes of its inputs; no counter saw them.
+    """FLOP of one launch, computed from the shapes of its operator's inputs, not counted.
 
-    FP32 and FP64 have two ceilings where the kernel's name does not tell whether it runs on the tensor cores.
+    FP32 and FP64 have two ceilings if the kernel's name does not show whether it uses tensor cores.
     """
 
-    path: Annotated[Word, about("compute path of the operator's data type, or the one that the kernel's name tells")]
+    path: Annotated[Word, about("compute path of the operator's data type, or the one in the kernel's name")]
     flop: Annotated[Flop, about("operations")]
     flop_per_s: Annotated[FlopPerSecond, about("operations over the duration")]
     exact: Annotated[
-        bool, about("whether the kernel has to do all of them: not in attention, which masks, nor in convolutions")
+        bool, about("whether the kernel must do all of them; not so for masked attention and for convolutions")
     ]
     utilisation: Annotated[
-        tuple[Utilisation, ...], about("of the rated ceilings; empty where there is no spec", most=100)
+        tuple[Utilisation, ...], about("fractions of the rated ceilings; empty without a spec", most=100)
     ]
     operand_bytes: Annotated[
         ByteAmount | None, about("bytes of both matrices and the result, each once; null: no matrix product")
     ]
     dram_fraction: Annotated[
         Fraction | None,
-        about(
-            "those bytes over the duration, of the rated DRAM bandwidth; null where it is above 1, and where the L2 "
-            "cache holds all of them"
-        ),
+        about("those bytes per second, of the rated DRAM bandwidth; null if above 1, or if all of them fit in L2"),
     ]
 
 
 class OperatorBytes(Struct, frozen=True, kw_only=True):
-    """Bytes of one launch that its operator, a point-wise one, reads and writes by the shapes of its inputs, if it
-    touches each element once; no counter saw them."""
+    """Bytes of one launch of a point-wise operator that touches each element once, by the shapes of its inputs."""
 
-    bytes: Annotated[ByteAmount, about("of its operands and the result, each once")]
+    bytes: Annotated[ByteAmount, about("bytes of its operands and its result, each once")]
     bytes_per_s: Annotated[BytesPerSecond, about("those bytes over the duration")]
     dram_fraction: Annotated[
         Fraction | None,
-        about("that of the rated DRAM bandwidth; null where it is above 1, and where the L2 cache holds all of it"),
+        about("that rate, of the rated DRAM bandwidth; null if above 1, or if all of the bytes fit in L2"),
     ]
 
 
@@ -489,20 +485,20 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     block: Annotated[Dim3 | None, about("threads per block: x, y, z")]
     registers_per_thread: Annotated[Whole | None, about("registers per thread")]
     shared_memory_per_block: Annotated[ByteCount | None, about("static and dynamic, without what the driver reserves")]
-    launches: Annotated[Positive, about("launches that it stands for")]
-    duration_s: Annotated[Seconds | None, about("of one launch; of a group, of the one that speaks for it")]
-    duration_percentiles_s: Annotated[DurationSpread | None, about("how the launches of a group differ")]
+    launches: Annotated[Positive, about("number of launches in the group")]
+    duration_s: Annotated[Seconds | None, about("duration of one launch; in a group, of the representative launch")]
+    duration_percentiles_s: Annotated[DurationSpread | None, about("how the durations of a group differ")]
     duration_source: Annotated[
         str | None,
         about(
-            "what the duration was read from: counters, trace, survey, or graph-replay, which is how long ncu took to "
-            "replay a whole CUDA graph"
+            "source of the duration: counters, trace, survey, or graph-replay, the time in which ncu replayed a whole "
+            "CUDA graph"
         ),
     ]
     time_total_s: Annotated[
-        Seconds | None, about("of all its launches; null: not known, or replays of whole graphs beside kernels")
+        Seconds | None, about("time of all its launches; null: unknown, or replays of whole graphs beside kernels")
     ]
-    time_share: Annotated[Fraction | None, about("of the time of all kernels")]
+    time_share: Annotated[Fraction | None, about("share of the time of all kernels")]
     sm_clock_hz: Annotated[Hertz | None, about("average SM clock while it ran")]
     throttled: Annotated[bool | None, about("whether the driver lowered the clocks in more than a few samples")]
     work: Annotated[tuple[Work, ...], about("operations by compute path", most=1_000)]
@@ -514,235 +510,232 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     occupancy: Annotated[Occupancy, about("resident warps")]
     stalls: Annotated[tuple[Stall, ...], about("warp states, largest first within a family", most=1_000)]
     findings: Annotated[tuple[Finding, ...], about("what the rules found, most important first", most=1_000)]
-    missing: Annotated[tuple[Missing, ...], about("what is not known, and why", most=1_000)]
+    missing: Annotated[tuple[Missing, ...], about("what is unknown, and why", most=1_000)]
     waves: Annotated[
-        Number | None, about("blocks of the grid over those that all SMs hold at once, by theoretical occupancy")
+        Number | None, about("blocks of the grid ÷ blocks that all SMs hold at once, by theoretical occupancy")
     ] = None
-    scheduler: Annotated[Scheduler | None, about("what the warp schedulers did")] = None
+    scheduler: Annotated[Scheduler | None, about("averages of the warp schedulers")] = None
     pipes: Annotated[tuple[Pipe, ...], about("how busy the execution pipes were", most=1_000)] = ()
     dram_clock_hz: Annotated[Hertz | None, about("average DRAM clock while it ran")] = None
     excerpts: Annotated[tuple[Excerpt, ...], about("its hottest code", most=1_000)] = ()
-    kind: Annotated[
-        Word | None, about("what it does in a language model, such as attention-decode; null: nothing tells")
-    ] = None
+    kind: Annotated[Word | None, about("role in a language model, such as attention-decode; null: unknown")] = None
     launch_times: Annotated[
-        LaunchTimes | None, about("the launches of a group one by one; null for a single launch")
+        LaunchTimes | None, about("durations of the launches of a group; null for a single launch")
     ] = None
     counts: Annotated[
-        tuple[LaunchCount, ...], about("what a launch did: instructions, requests, sectors", most=1_000)
+        tuple[LaunchCount, ...], about("counts of a launch's work: instructions, requests, sectors", most=1_000)
     ] = ()
     sm_clock_source: Annotated[
-        Word | None, about("what tells its SM clock: sm-cycles or gpc-cycles over the time, driver, or highest")
+        Word | None, about("source of its SM clock: sm-cycles or gpc-cycles over the time, driver, or highest")
     ] = None
-    sm_cycles_per_s: Annotated[
-        Hertz | None, about("cycles counted of its SMs over the time, where that is not its SM clock")
-    ] = None
+    sm_cycles_per_s: Annotated[Hertz | None, about("SM cycles over the time, if not its SM clock")] = None
     lines: Annotated[
         tuple[LineWork, ...], about("source lines with most work, in the order of files and lines", most=1_000)
     ] = ()
-    lines_dropped: Annotated[Whole, about("lines of the kernel that are not among them")] = 0
-    grid_size: Annotated[Whole | None, about("blocks of the grid, where its shape is not known")] = None
-    block_size: Annotated[Whole | None, about("threads per block, where its shape is not known")] = None
+    lines_dropped: Annotated[Whole, about("lines of the kernel that are left out")] = 0
+    grid_size: Annotated[Whole | None, about("blocks of the grid, if its shape is unknown")] = None
+    block_size: Annotated[Whole | None, about("threads per block, if its shape is unknown")] = None
     operator_flop: Annotated[
         OperatorFlop | None,
-        about("what its operator asks for by shapes; null: no trace with shapes, or other operators"),
+        about("FLOP by the shapes of its operator's inputs; null: no shapes, or another operator"),
     ] = None
     operator_bytes: Annotated[
         OperatorBytes | None,
-        about("what its point-wise operator moves by shapes; null: no trace with shapes, or other operators"),
+        about("bytes by the shapes of its point-wise operator; null: no shapes, or another operator"),
     ] = None
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
-    """The totals of a run, which a session of some of its kernels keeps."""
+    """Totals of a whole run, for a session that has only some of its kernels."""
 
-    kernels: Annotated[Whole, about("labels with a known time")]
-    launches: Annotated[Whole, about("all launches")]
+    kernels: Annotated[Whole, about("number of labels with a known time")]
+    launches: Annotated[Whole, about("number of launches")]
     timed_launches: Annotated[Whole, about("launches with a known time")]
-    timed_shapes: Annotated[Whole, about("kinds of them: of one label, configuration and ranges, in one report")]
-    time_s: Annotated[Seconds, about("of all kernels")]
-    main_kernels: Annotated[Whole, about("the longest labels, which take most of the time")]
-    main_time_s: Annotated[Seconds, about("what they take")]
+    timed_shapes: Annotated[Whole, about("distinct labels with configuration and ranges, per report")]
+    time_s: Annotated[Seconds, about("time of all kernels")]
+    main_kernels: Annotated[Whole, about("number of the labels that take most of the time")]
+    main_time_s: Annotated[Seconds, about("time of those labels")]
 
 
 class Exclusion(Struct, frozen=True, kw_only=True):
-    """Kernels that the user did not want to hear of: they are not among the kernels, and count in the run's time."""
+    """Kernels left out by --exclude: not among the kernels, but part of the run's time."""
 
-    patterns: Annotated[
-        tuple[str, ...], about("expressions and numbers that name them, as --exclude had them", most=1_000)
-    ]
-    kernels: Annotated[Positive, about("how many: labels, or entries where a label stays in part")]
-    launches: Annotated[Positive, about("their launches")]
-    untimed: Annotated[Whole, about("those of the launches without a duration")]
-    time_s: Annotated[Seconds | None, about("of all of them; null where no duration is known")]
-    time_share: Annotated[Fraction | None, about("of the time of all kernels")]
+    patterns: Annotated[tuple[str, ...], about("values of --exclude", most=1_000)]
+    kernels: Annotated[Positive, about("number of labels left out, or of entries if part of a label stays")]
+    launches: Annotated[Positive, about("number of their launches")]
+    untimed: Annotated[Whole, about("launches among them without a duration")]
+    time_s: Annotated[Seconds | None, about("time of those launches; null if no duration is known")]
+    time_share: Annotated[Fraction | None, about("share of the time of all kernels")]
 
 
 class StartUp(Struct, frozen=True, kw_only=True):
-    """What a GPU did before the part that is judged."""
+    """Activity of a GPU before the part that is judged."""
 
     time_s: Annotated[Seconds, about("from the first activity to that part")]
-    busy_s: Annotated[Seconds, about("of it, with any activity")]
+    busy_s: Annotated[Seconds, about("time with any activity")]
 
 
 class Gaps(Struct, frozen=True, kw_only=True):
-    """The pauses in which a GPU did nothing in the part that is judged, but for those that its start-up has in it."""
+    """Pauses of a GPU in the part that is judged, without those of a start-up inside it."""
 
-    count: Annotated[Whole, about("pauses")]
+    count: Annotated[Whole, about("number of pauses")]
     total_s: Annotated[Seconds, about("time in all of them")]
     median_s: Annotated[Seconds, about("median pause")]
     longest_s: Annotated[Seconds, about("longest pause")]
-    short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs, but for those in graphs")]
-    long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer, but for those in graphs")]
-    unsure_s: Annotated[Seconds, about("time in pauses after an activity without a time, which may have filled them")]
+    short_s: Annotated[Seconds, about("time in pauses shorter than 20 µs, without those inside graphs")]
+    long_s: Annotated[Seconds, about("time in pauses of 1 ms and longer, without those inside graphs")]
+    unsure_s: Annotated[
+        Seconds, about("time in pauses after an activity of unknown duration, which may have filled them")
+    ]
     start_up_s: Annotated[
         Seconds | None,
-        about("time in other pauses, before first launches, for loading and compiling; null: not looked for"),
+        about("time in other pauses, before first launches, for loading and compiling; null: not analysed"),
     ] = None
     waited_s: Annotated[
         Seconds | None,
-        about("time in pauses that begin while the program waits for the GPU; null: not known"),
+        about("time in pauses that begin while the program waits for the GPU; null: unknown"),
     ] = None
     in_graph_s: Annotated[
         Seconds | None,
-        about("time in pauses between two nodes of one launch of a CUDA graph; null: not known, and counted above"),
+        about("time in pauses between nodes of one CUDA graph launch; null: unknown, and counted above"),
     ] = None
 
 
 class Copies(Struct, frozen=True, kw_only=True):
-    """All copies of a direction and memory, or settings of memory; the bandwidth is that while they ran."""
+    """All copies of one direction and kind of host memory, or all memsets; bandwidth while they ran."""
 
-    direction: Annotated[str, about("from where to where, or memory set")]
-    count: Annotated[Whole, about("copies")]
+    direction: Annotated[str, about("such as host-to-device, or memory set")]
+    count: Annotated[Whole, about("number of copies")]
     bytes: Annotated[ByteCount | None, about("bytes of those with a known size")]
     time_s: Annotated[Seconds | None, about("time of those with a known time")]
     bytes_per_s: Annotated[BytesPerSecond | None, about("bandwidth while they ran")]
     memory: Annotated[
         Word | None,
-        about("what they read or write on the host, pageable or pinned, or unified for pages; null: not recorded"),
+        about("host memory: pageable or pinned, or unified for migrated pages; null: not recorded"),
     ] = None
     exposed_s: Annotated[
         Seconds | None,
         about(
-            "time in which no kernel ran, nor a copy that is listed before; of a program that gpuprof surveyed, from "
-            "its first kernel on; null: not looked for, as of memory sets"
+            "time in which neither a kernel nor a copy listed before ran; from the first kernel on if gpuprof surveyed "
+            "the program; null: not analysed, as for memory sets"
         ),
     ] = None
 
 
 class Communication(Struct, frozen=True, kw_only=True):
-    """Kernels that exchange data with other GPUs: their time, and what of it no other kernel ran beside."""
+    """Kernels that exchange data with other GPUs: their time, and the part not overlapped by other kernels."""
 
     launches: Annotated[Whole, about("launches of such kernels")]
     time_s: Annotated[Seconds, about("their time")]
     exposed_s: Annotated[Seconds, about("time in which no other kernel ran")]
     bus_bytes_per_s: Annotated[
         BytesPerSecond | None,
-        about("bus bandwidth as NCCL's tests define it, waits included; null where the trace has no sizes"),
+        about("bus bandwidth as NCCL's tests define it, with waits; null if the trace has no sizes"),
     ]
     waiting_s: Annotated[
         Seconds | None,
-        about("of the exposed time, what waits for the rank that comes last; null: traces of its groups are missing"),
+        about("exposed time spent waiting for the last rank; null: traces of other ranks are missing"),
     ] = None
-    awaited_s: Annotated[Seconds | None, about("for how long the other ranks, added up, so waited for this one")] = None
+    awaited_s: Annotated[Seconds | None, about("time in which the other ranks waited for this one, summed")] = None
     transfer_bytes_per_s: Annotated[
-        BytesPerSecond | None, about("bus bandwidth by the least time of each collective over its ranks")
+        BytesPerSecond | None, about("bus bandwidth by the shortest time of each collective over its ranks")
     ] = None
 
 
 class StripRow(Struct, frozen=True, kw_only=True):
-    """When a GPU was busy with kernels of one name, with all others, with copies, or with exchange."""
+    """When a GPU was busy with kernels of one name, all other kernels, copies or communication."""
 
-    kind: Annotated[StripKind, about("what ran: kernels that compute, copies and settings of memory, or exchange")]
+    kind: Annotated[StripKind, about("what ran: compute kernels, copies and memsets, or communication")]
     kernel: Annotated[
-        Whole | None, about("id of the kernel of this name that takes most time; null: all others, or no kernels")
+        Whole | None, about("id of the kernel of this name with most time; null: all others, or no kernels")
     ]
     busy: Annotated[
         tuple[Fraction, ...],
-        about("of the time of each bin; kernels of several names at once share that time", most=10_000),
+        about("busy share of each bin; concurrent kernels of several names share the time", most=10_000),
     ]
 
 
 class LongPause(Struct, frozen=True, kw_only=True):
     """One of the longest pauses of a GPU."""
 
-    start_s: Annotated[Seconds, about("since the part that is judged began")]
-    length_s: Annotated[Seconds, about("how long it did nothing")]
-    cause: Annotated[PauseCause, about("as far as the trace tells")]
+    start_s: Annotated[Seconds, about("since the start of the part that is judged")]
+    length_s: Annotated[Seconds, about("length of the pause")]
+    cause: Annotated[PauseCause, about("cause, as far as the trace shows it")]
     before: Annotated[str, about('what ended it: "kernel", the direction of copies, or "memory set"')]
 
 
 class TimeStrip(Struct, frozen=True, kw_only=True):
-    """What a GPU did when, in bins of equal length over the part that is judged, to be drawn."""
+    """Activity of a GPU over time, in bins of equal length, to be drawn."""
 
     bin_s: Annotated[Seconds, about("length of a bin")]
-    rows: Annotated[tuple[StripRow, ...], about("the kernels with most time of the run first", most=1_000)]
-    pauses: Annotated[tuple[LongPause, ...], about("the longest, in the order of time", most=1_000)]
+    rows: Annotated[tuple[StripRow, ...], about("kernels with most time of the run first", most=1_000)]
+    pauses: Annotated[tuple[LongPause, ...], about("the longest pauses, in order of time", most=1_000)]
 
 
 class DeviceTimeline(Struct, frozen=True, kw_only=True):
-    """What a GPU did in the part of the trace that is judged."""
+    """Activity of a GPU in the part of the trace that is judged."""
 
     source: Annotated[Whole, about("index of its file among the sources")]
-    ordinal: Annotated[Whole, about("tells the GPUs of a source apart, equal ones too, from 0")]
-    device: Annotated[Whole, about("kind of GPU, as of kernels")]
-    span_s: Annotated[Seconds, about("from the first step, or else its first activity, to its last activity")]
-    busy_s: Annotated[Seconds, about("with any activity")]
-    kernel_s: Annotated[Seconds, about("with a kernel")]
+    ordinal: Annotated[Whole, about("index of the GPU within the source, from 0")]
+    device: Annotated[Whole, about("index of its model among the devices")]
+    span_s: Annotated[
+        Seconds, about("from the first step, or its first activity if there are no steps, to its last activity")
+    ]
+    busy_s: Annotated[Seconds, about("time with any activity")]
+    kernel_s: Annotated[Seconds, about("time with a kernel")]
     gaps: Annotated[Gaps | None, about("its pauses")]
     copies: Annotated[tuple[Copies, ...], about("by direction and memory", most=1_000)]
-    communication: Annotated[Communication | None, about("exchange with other GPUs")]
-    untimed: Annotated[Whole, about("activities without a time, which count as instants")]
-    strip: Annotated[TimeStrip | None, about("what it did when; null: nothing took time, or an old session")] = None
+    communication: Annotated[Communication | None, about("communication with other GPUs")]
+    untimed: Annotated[Whole, about("activities of unknown duration, which count as instants")]
+    strip: Annotated[TimeStrip | None, about("activity over time; null: no activity has a duration")] = None
     judged: Annotated[
         JudgedPart | None,
         about(
-            "that part: all, what the steps launched, or what repeats after a start-up; null: all, in an old session, "
-            "which may begin with a start-up"
+            "which part that is: all, what the steps launched, or what repeats after a start-up; null: all, perhaps "
+            "with a start-up"
         ),
     ] = None
-    start_up: Annotated[StartUp | None, about("what came before that part; null: nothing")] = None
-    after_s: Annotated[Seconds, about("from the end of that part to the last activity")] = 0.0
+    start_up: Annotated[StartUp | None, about("activity before that part; null: none")] = None
+    after_s: Annotated[Seconds, about("time from the end of that part to the last activity")] = 0.0
 
 
 class StepTimes(Struct, frozen=True, kw_only=True):
-    """A step of the program that comes again and again, and how long it takes."""
+    """A repeated step of the program, and its durations."""
 
     source: Annotated[Whole, about("index of its file among the sources")]
     name: Annotated[str, about("name of the step")]
-    count: Annotated[Whole, about("how often it came")]
+    count: Annotated[Whole, about("number of occurrences")]
     threads: Annotated[Whole, about("threads that ran it")]
-    duration_percentiles_s: Annotated[DurationSpread, about("how long it took")]
+    duration_percentiles_s: Annotated[DurationSpread, about("its durations")]
     per_s: Annotated[
-        Number | None, about("started by a thread in a second, the mean of threads; null where none has two")
+        Number | None, about("steps started per second and thread, averaged over threads; null if no thread has two")
     ]
-    loop: Annotated[bool, about("whether the program's work is counted by it: one step of each source")]
+    loop: Annotated[bool, about("whether it is the step by which the program's work is counted: one per source")]
 
 
 class Wait(Struct, frozen=True, kw_only=True):
-    """For how long a GPU was idle, in all, just before one thing that it did."""
+    """Total idle time of a GPU before one kind of activity."""
 
     source: Annotated[Whole, about("index of its file among the sources")]
-    ordinal: Annotated[Whole, about("the GPU within the source")]
+    ordinal: Annotated[Whole, about("index of the GPU within the source")]
     before: Annotated[str, about('"kernel", the direction of copies, or "memory set"')]
     kernel: Annotated[
-        Whole | None, about("id of the kernel, or of the one that copies mostly waited for; null: none came after them")
+        Whole | None, about("id of the kernel, or of the one that mostly followed the copies; null: none followed")
     ]
     idle_s: Annotated[Seconds, about("idle time")]
-    pauses: Annotated[Whole, about("pauses")]
+    pauses: Annotated[Whole, about("number of pauses")]
 
 
 class PathFlop(Struct, frozen=True):
-    """FLOP that the shapes of operators' inputs ask for, by the path of their data type; FP32 can also run as TF32."""
+    """FLOP by the shapes of operators' inputs and the path of their data type; FP32 may also run as TF32."""
 
-    path: Annotated[Word, about('compute path; "other" for a data type that none is named for, such as complex')]
+    path: Annotated[Word, about('compute path; "other" for data types without a path, such as complex')]
     flop: Annotated[Flop, about("operations")]
-    calls: Annotated[Whole, about("calls of the operators")]
+    calls: Annotated[Whole, about("number of operator calls")]
 
 
 class Uncounted(Struct, frozen=True, kw_only=True):
-    """Calls of an operator whose FLOP are not known, or launches of kernels that multiply matrices outside of those
-    that are counted."""
+    """Calls of an operator of unknown FLOP, or launches of matrix kernels outside of counted operators."""
 
     name: Annotated[str, about("operator or kernel")]
     count: Annotated[Whole, about("calls or launches")]
@@ -751,54 +744,53 @@ class Uncounted(Struct, frozen=True, kw_only=True):
 
 
 class StepFlop(Struct, frozen=True, kw_only=True):
-    """The step of median time of the `count` that a loop has: its time, its FLOP and what of the ceilings that is."""
+    """The step of median duration in a loop: its time, its FLOP, and their fractions of the ceilings."""
 
-    count: Annotated[Whole, about("steps of the loop")]
-    time_s: Annotated[Seconds, about("the step's time, or that of the GPU for what it launched where that is longer")]
+    count: Annotated[Whole, about("number of steps in the loop")]
+    time_s: Annotated[Seconds, about("time of the step, or of the GPU work that it launched if that is longer")]
     flop: Annotated[tuple[PathFlop, ...], about("operations of the step", most=100)]
     flop_per_s: Annotated[FlopPerSecond, about("operations over the time")]
-    min_flop: Annotated[Flop, about("least of a step")]
-    max_flop: Annotated[Flop, about("most of a step")]
-    gpus: Annotated[Whole, about("GPUs that take part")]
+    min_flop: Annotated[Flop, about("minimum of all steps")]
+    max_flop: Annotated[Flop, about("maximum of all steps")]
+    gpus: Annotated[Whole, about("number of GPUs that take part")]
     utilisation: Annotated[tuple[Utilisation, ...], about("by path; fractions of several paths add up", most=100)]
 
 
 class ModelFlop(Struct, frozen=True, kw_only=True):
-    """What the operators of a source ask of its GPUs. Where operators are uncounted, all FLOP are at least what is
-    said."""
+    """FLOP of the operators of a source. If some operators are uncounted, all of these are lower bounds."""
 
     source: Annotated[Whole, about("index of its file among the sources")]
-    total: Annotated[Annotated[tuple[PathFlop, ...], Meta(max_length=100)] | None, about("of the whole trace")]
-    step: Annotated[StepFlop | None, about("of a step")]
+    total: Annotated[Annotated[tuple[PathFlop, ...], Meta(max_length=100)] | None, about("FLOP of the whole trace")]
+    step: Annotated[StepFlop | None, about("FLOP of a step")]
     uncounted: Annotated[tuple[Uncounted, ...], about("what is not counted", most=10_000)]
-    uncounted_share: Annotated[Fraction | None, about("what they take of the kernels' time")]
-    missing: Annotated[tuple[Missing, ...], about("what is not known, and why", most=1_000)]
+    uncounted_share: Annotated[Fraction | None, about("their share of the time of all kernels")]
+    missing: Annotated[tuple[Missing, ...], about("what is unknown, and why", most=1_000)]
 
 
 class MeasuredFlop(Struct, frozen=True):
-    """FLOP of a path that counters saw in all launches of the kernels they were collected for."""
+    """FLOP of a path, counted in all launches of the kernels for which counters were collected."""
 
     path: Annotated[Word, about("compute path")]
     flop: Annotated[Flop, about("operations")]
-    time_share: Annotated[Fraction | None, about("of the time of all kernels, what those take")]
+    time_share: Annotated[Fraction | None, about("share of those kernels in the time of all kernels")]
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
-    """What traces tell beyond the time of each kernel."""
+    """What traces show beyond the durations of kernels."""
 
-    devices: Annotated[tuple[DeviceTimeline, ...], about("what each GPU did", most=10_000)]
+    devices: Annotated[tuple[DeviceTimeline, ...], about("activity of each GPU", most=10_000)]
     steps: Annotated[tuple[StepTimes, ...], about("steps of the program", most=10_000)]
-    waits: Annotated[tuple[Wait, ...], about("what the GPUs were idle before, longest first")]
-    rank: Annotated[Whole | None, about("rank of the only source")]
-    ranks: Annotated[Whole | None, about("ranks of the distributed run")]
-    peak_memory_bytes: Annotated[ByteCount | None, about("most that was allocated on a GPU")]
+    waits: Annotated[tuple[Wait, ...], about("idle time by the activity that ended it, longest first")]
+    rank: Annotated[Whole | None, about("rank of the source, if there is only one")]
+    ranks: Annotated[Whole | None, about("number of ranks of the distributed run")]
+    peak_memory_bytes: Annotated[ByteCount | None, about("peak of the memory allocated on a GPU")]
     source_ranks: Annotated[tuple[Whole | None, ...], about("rank of each source", most=10_000)]
     model_flop: Annotated[tuple[ModelFlop, ...], about("sources whose operators multiply matrices", most=10_000)] = ()
-    measured_flop: Annotated[tuple[MeasuredFlop, ...], about("where counters were collected too", most=100)] = ()
+    measured_flop: Annotated[tuple[MeasuredFlop, ...], about("counted FLOP, if there are counters", most=100)] = ()
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """Everything that the presenters show."""
+    """The result of an analysis: everything that the views show."""
 
     schema_version: Annotated[SchemaVersion, about("version of this contract")]
     gpuprof_version: Annotated[str, about("version of the gpuprof that wrote it")]
@@ -806,22 +798,22 @@ class Session(Struct, frozen=True, kw_only=True):
     devices: Annotated[tuple[Device, ...], about("GPUs", most=1_000)]
     ceilings: Annotated[tuple[Ceiling, ...], about("limits that percentages refer to", most=1_000)]
     kernels: Annotated[tuple[KernelProfile, ...], about("launches, or groups of equal launches")]
-    timeline: Annotated[Timeline | None, about("what traces tell; null without one")] = None
+    timeline: Annotated[Timeline | None, about("what traces show; null without one")] = None
     verdict: Annotated[RunVerdict | None, about("the state of the run; null before it is judged")] = None
-    recommendations: Annotated[tuple[Recommendation, ...], about("what to change, the most worthwhile first")] = ()
-    run: Annotated[RunTotals | None, about("the whole run's totals; null where the kernels are all of it")] = None
+    recommendations: Annotated[tuple[Recommendation, ...], about("what to change, most worthwhile first")] = ()
+    run: Annotated[RunTotals | None, about("totals of the run; null if all of its kernels are here")] = None
     denominators: Annotated[
-        tuple[Denominator, ...], about("facts of the specs that could be checked against the reports", most=1_000)
+        tuple[Denominator, ...], about("values of the specs that could be checked against the reports", most=1_000)
     ] = ()
-    excluded: Annotated[Exclusion | None, about("kernels that were left out on request; null: none")] = None
+    excluded: Annotated[Exclusion | None, about("kernels left out by --exclude; null: none")] = None
 
     def numbered(self, number: int | None) -> KernelProfile | None:
-        """Return the kernel of that number; None if there is none."""
+        """Return the kernel with this id; None if there is none."""
         return next((kernel for kernel in self.kernels if kernel.id == number), None)
 
     @property
     def only_times(self) -> bool:
-        """Tell whether it is of a timeline alone, without counters of any kernel."""
+        """Return whether it has a timeline, but no counters of any kernel."""
         return self.timeline is not None and all(
             source.is_survey or kind_named(source.kind).is_trace for source in self.sources
         )

@@ -1,6 +1,6 @@
 """The result of a review: the JSON contract of `gpuprof check --format json`; its schema follows from the types.
 
-Bytes and counts, the unit in the name. None means not known; zero means that there is none. Nothing here is a time.
+Bytes and counts, with the unit in the name. None means unknown; zero means none. Nothing here is a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REVIEW_VERSION: ReviewVersion = 3
 AccessSpace = Literal["global", "shared", "local"]
 AccessKind = Literal["load", "store", "atomic"]
 ModuleForm = Literal["sass", "ptx"]
-"""`ptx`: no machine code for its target: the driver compiles it where the program starts."""
+"""`ptx`: no machine code for its target; the driver compiles it when the program starts."""
 CodeCertainty = Literal["from code", "guess"]
 """`from code`: the instructions show it. `guess`: they show a sign of it."""
 LimiterName = Literal["registers", "shared memory", "block size", "blocks"]
@@ -37,8 +37,8 @@ class CodePlace(Struct, frozen=True, kw_only=True):
 class KernelArgument(Struct, frozen=True, kw_only=True):
     """A parameter of a kernel."""
 
-    ordinal: Annotated[Whole, about("its place, from 0")]
-    name: Annotated[str | None, about("as the source or Triton's metadata call it")]
+    ordinal: Annotated[Whole, about("position, from 0")]
+    name: Annotated[str | None, about("name in the source or in Triton's metadata")]
     size_bytes: Annotated[ByteCount, about("its size")]
     value: Annotated[int | None, about("as given by --arg")] = None
 
@@ -50,33 +50,31 @@ class SpillCount(Struct, frozen=True, kw_only=True):
     stores: Annotated[Whole, about("store instructions")]
     load_bytes: Annotated[ByteCount, about("bytes per thread that they load, each instruction counted once")]
     store_bytes: Annotated[ByteCount, about("bytes per thread that they store, each instruction counted once")]
-    in_loops: Annotated[Whole, about("those of them inside loops")]
+    in_loops: Annotated[Whole, about("instructions among them inside loops")]
 
 
 class KernelResources(Struct, frozen=True, kw_only=True):
-    """What a kernel takes, by its cubin and its code; of a launch without code, by what the report recorded."""
+    """Resources of a kernel, from its cubin and code; for a launch without code, from the report."""
 
     registers: Annotated[Whole | None, about("registers per thread")]
     static_shared_bytes: Annotated[
-        ByteCount | None, about("shared memory per block that the code declares; null: not known")
+        ByteCount | None, about("shared memory per block that the code declares; null: unknown")
     ]
-    dynamic_shared_bytes: Annotated[ByteCount | None, about("dynamic shared memory per block; null: not given")]
-    stack_bytes: Annotated[ByteCount | None, about("local memory per thread: arrays, spills, calls; null: not known")]
-    spills: Annotated[SpillCount | None, about("registers kept in local memory; null: not known")]
-    barriers: Annotated[Whole | None, about("barriers of a block that the code uses")]
-    code_bytes: Annotated[
-        ByteCount | None, about("size of its machine code, with the padding behind its end; null: the file has none")
-    ]
-    instructions: Annotated[Whole | None, about("instructions of it, without padding; null: they were not read")]
-    max_threads: Annotated[Positive | None, about("threads per block at most, by __launch_bounds__ or .maxntid")]
-    required_block: Annotated[Dim3 | None, about("block that the code asks for, by .reqntid")]
+    dynamic_shared_bytes: Annotated[ByteCount | None, about("dynamic shared memory per block; null: unknown")]
+    stack_bytes: Annotated[ByteCount | None, about("local memory per thread: arrays, spills, calls; null: unknown")]
+    spills: Annotated[SpillCount | None, about("registers kept in local memory; null: unknown")]
+    barriers: Annotated[Whole | None, about("named barriers that the code uses")]
+    code_bytes: Annotated[ByteCount | None, about("size of its machine code with padding; null: the file has none")]
+    instructions: Annotated[Whole | None, about("number of instructions without padding; null: not read")]
+    max_threads: Annotated[Positive | None, about("maximum threads per block, by __launch_bounds__ or .maxntid")]
+    required_block: Annotated[Dim3 | None, about("block size that the code requires, by .reqntid")]
 
 
 class OccupancyStep(Struct, frozen=True, kw_only=True):
-    """What would let more blocks be resident."""
+    """A change that lets more blocks be resident."""
 
-    resource: Annotated[LimiterName, about("what is to change")]
-    to: Annotated[Whole, about("what it has to be at most: registers per thread, bytes or threads per block")]
+    resource: Annotated[LimiterName, about("resource to change")]
+    to: Annotated[Whole, about("largest value that suffices: registers per thread, bytes or threads per block")]
     blocks_per_sm: Annotated[Whole, about("blocks that then fit")]
     fraction: Annotated[Fraction, about("occupancy then")]
     sentence: Annotated[str, about("the same in words")]
@@ -85,14 +83,16 @@ class OccupancyStep(Struct, frozen=True, kw_only=True):
 class CodeOccupancy(Struct, frozen=True, kw_only=True):
     """Theoretical occupancy of the launch on this architecture."""
 
-    fraction: Annotated[Fraction, about("resident warps ÷ what an SM holds")]
+    fraction: Annotated[Fraction, about("resident warps ÷ warp slots of an SM")]
     blocks_per_sm: Annotated[Whole, about("resident blocks per SM")]
     warps_per_sm: Annotated[Whole, about("resident warps per SM")]
-    limiters: Annotated[tuple[LimiterName, ...], about("what binds; none at full occupancy")]
-    steps: Annotated[tuple[OccupancyStep, ...], about("the least change of each limiter that lets more blocks in")]
+    limiters: Annotated[tuple[LimiterName, ...], about("what limits it; none at full occupancy")]
+    steps: Annotated[
+        tuple[OccupancyStep, ...], about("the smallest change of each limiter that lets one more block fit")
+    ]
     sentence: Annotated[str, about("the same in words")]
     needs_dynamic: Annotated[
-        bool, about("whether the launch has to take dynamic shared memory of a size that is not known: then it is less")
+        bool, about("whether the launch needs dynamic shared memory of unknown size, so that occupancy is lower")
     ] = False
 
 
@@ -105,94 +105,94 @@ class CodeLoop(Struct, frozen=True, kw_only=True):
     start: Annotated[Whole, about("offset of its first instruction")]
     end: Annotated[Whole, about("offset behind its last instruction")]
     instructions: Annotated[Whole, about("instructions in it, with those of the loops inside")]
-    trips: Annotated[Positive | None, about("times that it runs each time it is entered; null unless a constant")]
+    trips: Annotated[Positive | None, about("iterations per entry; null unless constant")]
     file: Annotated[str | None, about("source file of its header")]
     line: Annotated[Positive | None, about("line of its header")]
 
 
 class CodeAccess(Struct, frozen=True, kw_only=True):
-    """A memory instruction, and what a request of a full warp costs; an LDGSTS has two entries, one for each space."""
+    """A memory instruction, and the cost of a request of a full warp. LDGSTS has two entries, one per memory space."""
 
     offset: Annotated[Whole, about("bytes from the kernel's first instruction")]
-    opcode: Annotated[str, about("as nvdisasm prints it, with modifiers")]
-    space: Annotated[AccessSpace, about("memory that it touches")]
-    kind: Annotated[AccessKind, about("what it does")]
-    width_bytes: Annotated[ByteCount, about("bytes a lane")]
-    sectors_per_request: Annotated[Number | None, about("32-byte sectors, if global or local; null: not known")]
-    wavefronts_per_request: Annotated[Number | None, about("passes of a shared request; null: not known")]
+    opcode: Annotated[str, about("opcode with modifiers, as nvdisasm prints it")]
+    space: Annotated[AccessSpace, about("memory space")]
+    kind: Annotated[AccessKind, about("load, store or atomic")]
+    width_bytes: Annotated[ByteCount, about("bytes per lane")]
+    sectors_per_request: Annotated[Number | None, about("32-byte sectors, if global or local; null: unknown")]
+    wavefronts_per_request: Annotated[Number | None, about("passes of a shared request; null: unknown")]
     needed_per_request: Annotated[
-        Number | None, about("sectors (wavefronts, if shared) with the lanes side by side; null: not known")
+        Number | None, about("sectors (wavefronts, if shared) if lanes accessed consecutive addresses; null: unknown")
     ]
-    lane_stride_bytes: Annotated[int | None, about("from a lane to the next, where it is the same for all")]
-    unknown: Annotated[str, about("why it is not known, and what it depends on; empty where it is known")] = ""
+    lane_stride_bytes: Annotated[int | None, about("stride from lane to lane, if it is the same for all")]
+    unknown: Annotated[str, about("why the cost is unknown, and what it depends on; empty if known")] = ""
     loop: Annotated[Whole | None, about("id of the innermost loop that it is in")] = None
     file: Annotated[str | None, about("source file")] = None
     line: Annotated[Positive | None, about("line number in it")] = None
 
 
 class CodeFinding(Struct, frozen=True, kw_only=True):
-    """One thing that the code shows, by the rule of the diagnosis where that has the same. Never a time."""
+    """Something that the code shows, under the name of the diagnosis's rule if it has the same. Never a time."""
 
     rule: Annotated[Word, about("id of the rule")]
     certainty: Annotated[CodeCertainty, about("how sure it is")]
     headline: Annotated[str, about("what was found")]
-    why: Annotated[str, about("what it costs, in instructions, bytes or slots")]
+    why: Annotated[str, about("cost in instructions, bytes or slots")]
     action: Annotated[str, about("what to change, in one sentence")]
     advice: Annotated[str, about("what to change, and how")]
-    evidence: Annotated[tuple[Evidence, ...], about("numbers that it rests on")]
-    places: Annotated[tuple[CodePlace, ...], about("where, the deepest in loops first; at most 20")]
+    evidence: Annotated[tuple[Evidence, ...], about("values that it rests on")]
+    places: Annotated[tuple[CodePlace, ...], about("instructions and lines, deepest in loops first; at most 20")]
     more_places: Annotated[Whole, about("places that are not listed")] = 0
-    loop_depth: Annotated[Whole, about("loops around the first place")] = 0
+    loop_depth: Annotated[Whole, about("number of loops around the first place")] = 0
 
 
 class ReviewedKernel(Struct, frozen=True, kw_only=True):
-    """One kernel for one architecture; of a report, one launch of it."""
+    """A kernel for one architecture; from a report, one launch."""
 
     id: Annotated[Whole, about("its number in this review, from 0")]
     name: Annotated[str, about("demangled name with parameters")]
     label: Annotated[str, about("short name")]
-    mangled: Annotated[str, about("name of its symbol")]
+    mangled: Annotated[str, about("symbol name")]
     target: Annotated[Word, about("architecture that it is compiled for, such as sm_90a")]
-    origin: Annotated[str, about("file that it is from, with the member of an archive in brackets")]
-    launch: Annotated[Whole | None, about("number of the launch in the report that it is from, from 0")]
-    block: Annotated[Dim3 | None, about("threads of a block: x, y, z; null: not known")]
-    grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z; null: not known")]
+    origin: Annotated[str, about("its file, with the member of an archive in brackets")]
+    launch: Annotated[Whole | None, about("index of the launch in its report, from 0")]
+    block: Annotated[Dim3 | None, about("threads of a block: x, y, z; null: unknown")]
+    grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z; null: unknown")]
     arguments: Annotated[tuple[KernelArgument, ...], about("its parameters in order")]
-    resources: Annotated[KernelResources, about("what it takes")]
-    occupancy: Annotated[CodeOccupancy | None, about("null where block or limits are not known")]
+    resources: Annotated[KernelResources, about("its resources")]
+    occupancy: Annotated[CodeOccupancy | None, about("theoretical occupancy; null if block size or limits are unknown")]
     loops: Annotated[tuple[CodeLoop, ...], about("its loops, in the order of their headers")]
     accesses: Annotated[tuple[CodeAccess, ...], about("its memory instructions, in order")]
-    findings: Annotated[tuple[CodeFinding, ...], about("what to change, in hot loops first")]
-    has_lines: Annotated[bool, about("the code has line information")]
+    findings: Annotated[tuple[CodeFinding, ...], about("what to change, deepest in loops first")]
+    has_lines: Annotated[bool, about("whether the code has line information")]
     unreviewed: Annotated[str | None, about("why its code could not be reviewed; null: it was")] = None
-    notes: Annotated[tuple[str, ...], about("what is assumed or could not be told, in sentences")] = ()
+    notes: Annotated[tuple[str, ...], about("assumptions and unknowns, in sentences")] = ()
 
 
 class ReviewedModule(Struct, frozen=True, kw_only=True):
-    """One piece of device code of a file: a cubin, or PTX that has none."""
+    """A piece of device code in a file: a cubin, or PTX without one."""
 
     origin: Annotated[str, about("file, with the member of an archive in brackets")]
-    target: Annotated[str, about("architecture, such as sm_90a; of PTX compute_90")]
+    target: Annotated[str, about("architecture, such as sm_90a; for PTX, such as compute_90")]
     form: Annotated[ModuleForm, about("machine code or PTX")]
-    kernels: Annotated[Whole, about("kernels in it, chosen or not")]
+    kernels: Annotated[Whole, about("number of kernels in it, selected or not")]
 
 
 class UnreviewedFile(Struct, frozen=True, kw_only=True):
-    """A file that could not be read or compiled, where others could."""
+    """A file that could not be read or compiled, while others could."""
 
     file: Annotated[str, about("its name")]
     why: Annotated[str, about("why, in a sentence")]
 
 
 class Review(Struct, frozen=True, kw_only=True):
-    """Everything that is told of compiled kernels."""
+    """The result of a review of compiled kernels."""
 
     schema_version: Annotated[ReviewVersion, about("version of this contract")]
-    gpuprof_version: Annotated[str, about("version of gpuprof that wrote it")]
+    gpuprof_version: Annotated[str, about("version of the gpuprof that wrote it")]
     files: Annotated[tuple[str, ...], about("files that were read")]
     tools: Annotated[tuple[str, ...], about("programs that read or compiled the code, with their versions")]
     modules: Annotated[tuple[ReviewedModule, ...], about("device code in the files")]
     kernels: Annotated[tuple[ReviewedKernel, ...], about("kernels in the order of the files; launches of a report")]
-    findings: Annotated[tuple[CodeFinding, ...], about("on the files as a whole, such as code that is missing")] = ()
+    findings: Annotated[tuple[CodeFinding, ...], about("findings on the files as a whole, such as missing code")] = ()
     unreviewed: Annotated[tuple[UnreviewedFile, ...], about("files that could not be read or compiled")] = ()
-    notes: Annotated[tuple[str, ...], about("what was left out and why, in sentences")] = ()
+    notes: Annotated[tuple[str, ...], about("what was left out, and why, in sentences")] = ()
