@@ -30,7 +30,9 @@ def executed(case: Case, *starts: str) -> float:
 def share_of_opcodes(case: Case, *starts: str) -> float:
     """Return the share of the executed instructions with these opcode prefixes; 0 if they were not counted."""
     total = sum(case.opcodes().values())
-    return executed(case, *starts) / total if total else 0.0
+    if not total:
+        return 0.0
+    return executed(case, *starts) / total
 
 
 def rate_of(case: Case, path: str) -> float | None:
@@ -47,22 +49,28 @@ def fraction_of_peak(case: Case, path: str) -> float | None:
     rate = rate_of(case, path)
     if limit is not None and rate is not None and limit.value > 0:
         return rate / limit.value
-    return case.asked_work.get(path) if len(case.asked_work) == 1 else None
+    if len(case.asked_work) == 1:
+        return case.asked_work.get(path)
+    return None
 
 
 def sm_cycles(case: Case) -> float | None:
     """Return the cycles of all SMs in the time of a kernel; None if their number, the clock or the time is unknown."""
-    sms = case.hardware.sm_count()
+    sms = case.sms
     clock_hz = case.kernel.sm_clock_hz
     duration_s = case.kernel.duration_s
-    return sms * clock_hz * duration_s if sms and clock_hz and duration_s else None
+    if not sms or not clock_hz or not duration_s:
+        return None
+    return sms * clock_hz * duration_s
 
 
 def fp64_over_fp32(case: Case) -> float | None:
     """Return the GPU's FP64 rate over its FP32 rate."""
     rates = case.hardware.rates
     fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
-    return fp64.value / fp32.value if fp64 is not None and fp32 is not None and fp32.value else None
+    if fp64 is None or fp32 is None or not fp32.value:
+        return None
+    return fp64.value / fp32.value
 
 
 def peak_evidence(case: Case, name: str, operation: str, fraction: float, threshold: float) -> Evidence:

@@ -68,7 +68,7 @@ lanes."""
 
 def moves_bytes_well(case: Case) -> bool:
     """Return whether L2 or DRAM is well used. It is busy with bytes, however many lanes ask for them."""
-    return any(case.needs.get(unit, 0.0) >= WELL_USED for unit in ("dram", "l2"))
+    return any(case.need(unit) >= WELL_USED for unit in ("dram", "l2"))
 
 
 def lanes_of_block(case: Case) -> float | None:
@@ -115,7 +115,7 @@ def _block_size(case: Case) -> Findings:
     relieved = {unit: filled for unit in case.needs if unit not in NOT_OF_LANES} if empties else {}
     saving = case.saving(relieved).only_if("same-bytes-through-l2-and-dram")
     change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
-    occupancy = case.kernel.occupancy
+    occupancy = case.occupancy
     blocks_per_sm = blocks_at_once(case.metrics, case.kernel.block, case.arch)
     confidence: Confidence = "inferred"
     headline = why = ("lanes",) if empties else ()
@@ -137,7 +137,7 @@ def _block_size(case: Case) -> Findings:
         ),
         confidence=confidence,
         saving=saving.if_held(case.working_share * (1.0 - filled * (1.0 - missing)), _SAME_WARPS),
-        severity="info" if moves_bytes_well(case) and not has_few_lanes(case) else None,
+        is_fact=moves_bytes_well(case) and not has_few_lanes(case),
         evidence=(
             *context("threads", threads, "thread", metric="launch__block_size"),
             *(_lanes_evidence(case, filled) if empties else ()),
@@ -170,7 +170,7 @@ def _would_larger_blocks_help(case: Case) -> bool:
 
 def _with_more_warps(case: Case) -> float:
     """Return the saving of larger blocks that fill the warp slots that registers and shared memory allow."""
-    theoretical = case.kernel.occupancy.theoretical or 0.0
+    theoretical = case.occupancy.theoretical or 0.0
     most = _most_by_larger_blocks(case)
     idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
     missing = min(idle, max(0.0, 1.0 - theoretical / most)) if most else 0.0
@@ -204,7 +204,7 @@ def has_short_blocks(case: Case) -> bool:
 
 def is_between_blocks(case: Case) -> bool:
     """Return whether short blocks leave so many warp slots empty that occupancy has a gap."""
-    achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
+    achieved, theoretical = case.occupancy.achieved, case.occupancy.theoretical
     if achieved is None or theoretical is None or not has_short_blocks(case):
         return False
     return OCCUPANCY_GAP.is_reached(theoretical - achieved)
@@ -230,8 +230,8 @@ class _Gap(Struct, frozen=True):
 
 def _gap_of(case: Case) -> _Gap | None:
     """Return the gap of occupancy; None if it is small, or if a small grid or a partial last wave can explain it."""
-    waves, achieved = case.kernel.waves, case.kernel.occupancy.achieved
-    theoretical, idle = case.kernel.occupancy.theoretical, idle_sms(case)
+    waves, achieved = case.waves, case.occupancy.achieved
+    theoretical, idle = case.occupancy.theoretical, idle_sms(case)
     if waves is None or is_under_a_wave(case) or not theoretical or achieved is None:
         # Without waves a small grid looks the same.
         return None
@@ -266,7 +266,7 @@ def _short_blocks(case: Case) -> Findings:
         amounts=(Amount("cycles", cycles, "cycle"), *gap.amounts),
         confidence="inferred" if has_room(case) else "guess",
         saving=replace(saving, assumes=(_SAME_WARPS,)),
-        severity="info" if is_well_used else None,
+        is_fact=is_well_used,
         evidence=(*_gap_evidence(case, gap), *active_evidence(case)),
     )
 
@@ -328,13 +328,13 @@ def _are_alike(case: Case) -> bool:
 
 def _is_grid_known(case: Case) -> bool:
     """Return whether it is known how many SMs the grid can fill; a small grid also leaves SMs idle."""
-    return case.kernel.waves is not None or (case.blocks is not None and case.hardware.sm_count() is not None)
+    return case.waves is not None or (case.blocks is not None and case.sms is not None)
 
 
 def _uneven_few_blocks(case: Case) -> Findings:
     """Yield a finding if SMs are idle early although all blocks start at once, one per SM: their blocks are short."""
     blocks = case.blocks
-    sms = case.hardware.sm_count()
+    sms = case.sms
     active = case.active_share
     duration = case.kernel.duration_s
     if not blocks or not sms or blocks > sms or active is None or duration is None:
@@ -363,7 +363,7 @@ def _is_idle_late(case: Case) -> bool:
     If the number of SMs is not known, the grid needs a block for each SM of the largest GPU of the architecture.
     """
     late = late_share(case)
-    waves = case.kernel.waves
+    waves = case.waves
     most = case.most_sms
     if case.kernel.duration_s is None or _is_by_launch(case, late):
         return False
@@ -390,7 +390,7 @@ def _is_idle_by_launch(case: Case) -> bool:
     False if stalls are known, because they show what else the kernel waits for. False, too, with a partial last wave,
     which also leaves SMs idle.
     """
-    waves, active = case.kernel.waves, case.active_share
+    waves, active = case.waves, case.active_share
     if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case):
         return False
     if has_tail(waves):
@@ -400,14 +400,14 @@ def _is_idle_by_launch(case: Case) -> bool:
 
 def _is_by_launch(case: Case, idle: float) -> bool:
     """Return whether SMs can idle for this share with equal blocks: a short time, or an uneven division of blocks."""
-    duration, waves = case.kernel.duration_s, case.kernel.waves
+    duration, waves = case.kernel.duration_s, case.waves
     if not IMBALANCE.is_reached(idle) or (has_short_blocks(case) and _ends_together(case)):
         return True
     if duration is not None and idle * duration < RAMP.value:
         return True
     if waves is not None:
         return is_tail(waves, idle)
-    blocks, sms = case.blocks, case.hardware.sm_count()
+    blocks, sms = case.blocks, case.sms
     rounds = blocks / sms if blocks and sms else 0.0
     return rounds > 0 and 100 * (idle - (1.0 - rounds / math.ceil(rounds))) <= TAIL_SLACK.value
 
@@ -432,7 +432,7 @@ def _occupancy_gap(case: Case) -> Findings:
         amounts=gap.amounts,
         confidence="guess",
         saving=replace(case.saving_of_wait(gap.empty), assumes=(_SAME_WARPS,)),
-        severity="info" if (case.busiest or 0.0) >= WELL_USED else None,
+        is_fact=(case.busiest or 0.0) >= WELL_USED,
         evidence=_gap_evidence(case, gap),
     )
 

@@ -23,7 +23,17 @@ from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
 from gpuprof.model.recorded import MetricTable, ProfiledInstruction
 from gpuprof.model.roofline import is_possible
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
+from gpuprof.model.session import (
+    Communication,
+    Copies,
+    DeviceTimeline,
+    Evidence,
+    KernelProfile,
+    Location,
+    Occupancy,
+    Pipe,
+    Wait,
+)
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -156,6 +166,21 @@ class Case:
         return self.hardware.arch
 
     @property
+    def occupancy(self) -> Occupancy:
+        """The theoretical and the achieved occupancy."""
+        return self.kernel.occupancy
+
+    @property
+    def waves(self) -> float | None:
+        """The waves of blocks on the GPU."""
+        return self.kernel.waves
+
+    @property
+    def sms(self) -> int | None:
+        """The SMs of the GPU."""
+        return self.hardware.sm_count()
+
+    @property
     def warps_per_sm(self) -> float | None:
         """The most resident warps of an SM."""
         limit = self.arch.limits.get("warps_per_sm")
@@ -239,7 +264,7 @@ class Case:
     def needs(self) -> Mapping[str, float]:
         """The fraction of the elapsed time that each unit needs, as far as it was collected."""
         # An SM can also be empty between two waves, which other blocks change. Only a single wave gives a bound.
-        is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
+        is_one_round = self.waves is not None and self.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
         needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
         for unit in self.kernel.throughput:
@@ -249,6 +274,10 @@ class Case:
             # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
         return needs
+
+    def need(self, unit: str) -> float:
+        """Return the fraction of the elapsed time that a unit needs; 0 if it was not collected."""
+        return self.needs.get(unit, 0.0)
 
     @cached_property
     def least_times(self) -> Mapping[str, float]:
@@ -267,6 +296,10 @@ class Case:
     def saving(self, relieved: Mapping[str, float]) -> Saving:
         """Bound the saving of a fix. `relieved` maps a unit to the part of its need that stays (0: none)."""
         return saving(self.least_times, relieved)
+
+    def saving_beside(self, units: Iterable[str], stays: float) -> Saving:
+        """Bound the saving of a fix that leaves this part of the need of each unit, and all of it for these units."""
+        return self.saving({unit: stays for unit in self.needs if unit not in units})
 
     @cached_property
     def active_share(self) -> float | None:
@@ -300,7 +333,7 @@ class Case:
     @property
     def _with_block(self) -> float | None:
         """The share of the SMs that have a block; None if that is not known."""
-        blocks, sms, waves = self.blocks, self.hardware.sm_count(), self.kernel.waves
+        blocks, sms, waves = self.blocks, self.sms, self.waves
         if waves is not None and waves >= 1.0:
             return 1.0
         if blocks and sms:
@@ -314,7 +347,7 @@ class Case:
     def most_sms(self) -> float | None:
         """The SMs of the GPU; if not known, the most of any GPU of its architecture; None if none is known."""
         siblings = (gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings())
-        return self.hardware.sm_count() or max(siblings, default=0.0) or None
+        return self.sms or max(siblings, default=0.0) or None
 
     @property
     def blocks(self) -> int | None:
@@ -438,9 +471,9 @@ class Case:
 
         If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that fit in it.
         """
-        occupancy = self.kernel.occupancy
+        occupancy = self.occupancy
         kernel = self.kernel
-        sms = self.hardware.sm_count()
+        sms = self.sms
         blocks, warps, room = self.blocks, self.warps_per_block, self.warps_per_sm
         cycles = self.number("sm__cycles_active.avg")
         if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:

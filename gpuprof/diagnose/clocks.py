@@ -33,7 +33,9 @@ def difference(value: float, other: float) -> float:
     small, large = sorted((value, other))
     if small > 0:
         return 100 * (large / small - 1.0)
-    return math.inf if large > 0 else 0.0
+    if large > 0:
+        return math.inf
+    return 0.0
 
 
 class ClockPair(NamedTuple):
@@ -66,20 +68,24 @@ def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
     by_name: dict[str, list[KernelProfile]] = {}
     for kernel in clocked:
         by_name.setdefault(kernel.demangled, []).append(kernel)
-    clocked = [kernel for kernel in clocked if _is_long_enough(kernel)]
-    compared = [
-        launches if len({kernel.source for kernel in launches}) > 1 else list(filter(_is_long_enough, launches))
-        for launches in by_name.values()
-    ]
-    apart = [pair for pair in (_ends(launches) for launches in compared if len(launches) > 1) if _are_apart(*pair)]
-    if apart:
-        return max(apart, key=lambda pair: _ratio(pair[0].sm_clock_hz, pair[1].sm_clock_hz))
-    ends = _ends(clocked) if clocked else None
-    return ends if ends is not None and _are_apart(*ends) else None
+    pairs: list[_Ends] = []
+    for launches in by_name.values():
+        compared = launches
+        if len({kernel.source for kernel in launches}) == 1:
+            compared = list(filter(_is_long_enough, launches))
+        pairs += _if_apart(compared)
+    if not pairs:
+        pairs += _if_apart(list(filter(_is_long_enough, clocked)))
+    return max(pairs, key=lambda pair: _ratio(pair[0].sm_clock_hz, pair[1].sm_clock_hz), default=None)
 
 
-def _are_apart(slow: KernelProfile, fast: KernelProfile) -> bool:
-    return bool(clocks_differ(slow, fast)) and (slow.source != fast.source or not _fell_alike(slow, fast))
+def _if_apart(kernels: Sequence[KernelProfile]) -> Iterator[_Ends]:
+    """Yield the launches of the lowest and the highest clock if these differ."""
+    if not kernels:
+        return
+    slow, fast = _ends(kernels)
+    if clocks_differ(slow, fast) and (slow.source != fast.source or not _fell_alike(slow, fast)):
+        yield slow, fast
 
 
 def _is_long_enough(kernel: KernelProfile) -> bool:
@@ -101,11 +107,15 @@ def _at_least(kernel: KernelProfile) -> float:
 
 def _off(kernel: KernelProfile) -> float:
     """Return the largest error of a clock as a fraction; 0 for sources with errors well below the limit."""
-    return 0.0 if kernel.sm_clock_source in (GPC_CYCLES, DRIVER) else off_by(kernel.duration_s, of_long=0.0)
+    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
+        return 0.0
+    return off_by(kernel.duration_s, of_long=0.0)
 
 
 def _ratio(low: float | None, high: float | None) -> float:
-    return high / low if low and high else 1.0
+    if not low or not high:
+        return 1.0
+    return high / low
 
 
 def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
@@ -118,8 +128,10 @@ def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
 def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
     """Return the launches of DRAM's lowest and highest clock if these differ."""
     clocked = [kernel for kernel in kernels if kernel.dram_clock_hz and _is_long_enough(kernel)]
-    ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
-    if not ordered or _fell_alike(ordered[0], ordered[-1]):
+    if not clocked:
         return None
-    drifts = _ratio(ordered[0].dram_clock_hz, ordered[-1].dram_clock_hz) > 1.0 + DRAM_CLOCK_DRIFT
-    return (ordered[0], ordered[-1]) if drifts else None
+    ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
+    slow, fast = ordered[0], ordered[-1]
+    if _fell_alike(slow, fast) or _ratio(slow.dram_clock_hz, fast.dram_clock_hz) <= 1.0 + DRAM_CLOCK_DRIFT:
+        return None
+    return slow, fast

@@ -111,7 +111,7 @@ def _full_pipe(
         subject=pipe,
         confidence=confidence,
         saving=saving,
-        severity="info" if is_near else None,
+        is_fact=is_near,
         evidence=(
             *case.pipe_evidence(pipe, roof * PIPE_BUSY.value),
             *case.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value),
@@ -452,7 +452,7 @@ def _long_instructions(case: Case) -> Findings:
         subject="tensor",
         confidence="inferred" if seen == "long-instructions" else "guess",
         saving=_with_full_sm(case, "tensor"),
-        severity="info" if is_near else None,
+        is_fact=is_near,
         evidence=(
             _sm_evidence(case, sm),
             *case.issue_evidence(),

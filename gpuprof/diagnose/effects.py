@@ -9,7 +9,7 @@ from gpuprof.diagnose.case import EXECUTED, Case, opcode_of, summed
 from gpuprof.diagnose.launch import is_short
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, Threshold, context, finding
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
-from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.findings import MAIN, Amount, Cases
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.sass_opcodes import matrix_opcode, may_write_memory
 
@@ -34,15 +34,15 @@ def _stores_nothing(case: Case) -> Findings:
     is_product = kind is not None and kind.multiplies
     if not is_product and (case.kernel.duration_s is None or is_short(case)):
         return
-    multiplies = any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes)
+    cases = Cases(why=("other",))
+    if is_product:
+        multiplies = any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes)
+        cases = Cases(headline=MAIN if multiplies else ("main", "no-product"), why=("product",))
     executed = sum(opcodes.values())
     source = WARP_OPCODES if case.opcodes() else EXECUTED
     yield finding(
         case,
-        Cases(
-            headline=("main", "no-product") if is_product and not multiplies else ("main",),
-            why=("product" if is_product else "other",),
-        ),
+        cases,
         amounts=(Amount("executed", executed),),
         confidence="measured",
         severity="high" if is_product else "info",
@@ -71,7 +71,7 @@ def _has_written(case: Case, opcodes: Mapping[str, float]) -> bool:
     bases = {name: name.partition(".")[0] for name in opcodes}
     for name, base in bases.items():
         # Counts of threads do not cover the copy engine of an SM.
-        is_idle = bool(threads) and not base.startswith("U") and threads.get(base, 0.0) == 0
+        is_idle = threads and not base.startswith("U") and not threads.get(base)
         if may_write_memory(name) and opcodes[name] >= WRITING.value and not is_idle:
             return True
     return _LOCAL not in bases.values() and bool(case.total(_PASSED))

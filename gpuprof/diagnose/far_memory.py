@@ -40,7 +40,7 @@ def far_memory(case: Case) -> float | None:
         return None
     if kind is not None and kind.binds == "links":
         return None
-    achieved, room = case.kernel.occupancy.achieved, case.warps_per_sm
+    achieved, room = case.occupancy.achieved, case.warps_per_sm
     issued = case.needs.get(ISSUE, case.needs.get(SM))
     dram, l2, l1 = map(case.needs.get, ("dram", "l2", "l1"))
     if dram is None or l2 is None or l1 is None or not issued or achieved is None or room is None:

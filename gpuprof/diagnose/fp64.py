@@ -18,7 +18,7 @@ from gpuprof.diagnose.needs import ISSUE, Saving
 from gpuprof.diagnose.rule import AT_MATH, Cause, Findings, Rule, amounts_of, context, finding, labels_of, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.findings import MAIN, Cases
-from gpuprof.model.session import Evidence, Location, Pipe
+from gpuprof.model.session import Evidence, Pipe
 
 FP64 = percent("fp64-work", 15.0)
 
@@ -35,50 +35,50 @@ def _fp64(case: Case) -> Findings:
     roof = FP64.is_reached(of_peak) and (fp32 is None or fp32 < 0.6)
     if not pipe_full and not roof:
         return
-    use = min(1.0, max(value for value in (busy, of_peak) if value is not None))
-    ratio = fp64_over_fp32(case)
+    use = min(1.0, max(busy or 0.0, of_peak or 0.0))
     divisions = _division_share(case)
+    amounts = [*amounts_of(use=use, divisions=divisions)]
     divides = divisions >= _NOTABLE_SHARE
-    seen = "pipe" if busy is not None else "peak"
-    headline = ["divisions", f"divisions-{seen}"] if divides else [seen]
+    headline = ["peak" if busy is None else "pipe"]
     why = ["main"]
-    rate = rate_of(case, "fp64") or None
-    if rate is not None:
-        headline.append("shared/rate")
+    change: tuple[str, ...] = MAIN
+    if divides:
+        headline = ["divisions", f"divisions-{headline[0]}"]
+        change = ("divisions", *MAIN)
+    ratio = fp64_over_fp32(case)
     if ratio is not None and ratio < 1:
         why.append("fp32-faster")
     busier = _busier_pipe(case, busy)
+    labels = labels_of()
     if busier is not None:
         why.append("busier-pipe")
+        amounts += amounts_of(busier_use=busier.fraction, beside_busier=max(0.0, 1.0 - busier.fraction))
+        labels = labels_of(busier=(busier.name,))
     if divides:
         why.append("divisions")
+        place = case.place_of_divisions()
+    else:
+        place = case.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
+        place = place or case.place_of_stall("math_pipe_throttle")
+    if ratio:
+        amounts += amounts_of("", fp32_speed=1 / ratio)
+    amounts += amounts_of("", division_instructions=_FP64_PER_DIVISION)
+    rate = rate_of(case, "fp64")
+    if rate:
+        headline.append("shared/rate")
+        amounts += amounts_of("FLOP/s", rate=rate)
     yield finding(
         case,
-        Cases(
-            headline=tuple(headline),
-            why=tuple(why),
-            action=("divisions",) if divides else MAIN,
-            advice=("divisions", *MAIN) if divides else MAIN,
-        ),
+        Cases(headline=tuple(headline), why=tuple(why), action=change[:1], advice=change),
         subject="fp64",
-        amounts=(
-            *amounts_of(use=use, divisions=divisions, busier_use=busier.fraction if busier is not None else None),
-            *amounts_of(beside_busier=max(0.0, 1.0 - busier.fraction) if busier is not None else None),
-            *amounts_of("", fp32_speed=1 / ratio if ratio else None, division_instructions=_FP64_PER_DIVISION),
-            *amounts_of("FLOP/s", rate=rate),
-        ),
-        labels=labels_of(busier=(busier.name,) if busier is not None else ()),
+        amounts=amounts,
+        labels=labels,
         confidence="inferred",
         saving=_fp64_saving(case, use, ratio, divisions, pipe_full=pipe_full, narrower=not divides),
-        severity=None if pipe_full else "info",
+        is_fact=not pipe_full,
         evidence=_evidence(case, of_peak, divisions),
-        place=case.place_of_divisions() if divides else _place_of_arithmetic(case),
+        place=place,
     )
-
-
-def _place_of_arithmetic(case: Case) -> Location | None:
-    place = case.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
-    return place or case.place_of_stall("math_pipe_throttle")
 
 
 def _evidence(case: Case, of_peak: float | None, divisions: float) -> Iterator[Evidence]:
@@ -90,9 +90,10 @@ def _evidence(case: Case, of_peak: float | None, divisions: float) -> Iterator[E
 
 def _busier_pipe(case: Case, busy: float | None) -> Pipe | None:
     """Return another pipe that is as busy: integer instructions of FP64 functions go with these, others stay."""
-    others = [pipe for pipe in case.kernel.pipes if pipe.name != "fp64"]
-    rival = max(others, key=lambda pipe: pipe.fraction, default=None)
-    return rival if busy is not None and rival is not None and rival.fraction >= busy else None
+    if busy is None:
+        return None
+    others = [pipe for pipe in case.kernel.pipes if pipe.name != "fp64" and pipe.fraction >= busy]
+    return max(others, key=lambda pipe: pipe.fraction, default=None)
 
 
 def _fp64_saving(
@@ -116,7 +117,9 @@ def _fp64_saving(
 def _division_share(case: Case) -> float:
     """Return the share of FP64 instructions that belong to divisions and square roots; 0 if unknown."""
     arithmetic = executed(case, "DFMA", "DMUL", "DADD")
-    return min(1.0, _FP64_PER_DIVISION * executed(case, *FP64_SEEDS) / arithmetic) if arithmetic else 0.0
+    if not arithmetic:
+        return 0.0
+    return min(1.0, _FP64_PER_DIVISION * executed(case, *FP64_SEEDS) / arithmetic)
 
 
 RULES = (

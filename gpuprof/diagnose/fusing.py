@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.arithmetic import (
-    FloatingPoint,
-    fraction_of_peak,
-    fused_and_alone,
-    share_of_opcodes,
-)
+from gpuprof.diagnose.arithmetic import FloatingPoint, fraction_of_peak, fused_and_alone, share_of_opcodes
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.needs import ISSUE, Saving
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, context, finding, labels_of, percent
@@ -78,10 +73,12 @@ def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | No
 def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
     """Return the utilization of a pipe, or as its bound twice its fraction of peak FLOP, as if nothing were fused."""
     busy = case.pipe(pipe)
-    work = fraction_of_peak(case, path)
-    if busy is None and work is not None:
+    if busy is None:
+        work = fraction_of_peak(case, path)
+        if work is None:
+            return None
         busy = 2 * work
-    return min(1.0, busy) if busy is not None else None
+    return min(1.0, busy)
 
 
 RULES = (

@@ -8,11 +8,12 @@ from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, SHARED_STALLS, WAVEFR
 from gpuprof.diagnose.dram_latency import FAR, IDLE, QUEUED, cycles_per_load
 from gpuprof.diagnose.far_memory import HOST_FILLS, HOST_MISSES, TAKES_IN, far_memory, shares_memory
 from gpuprof.diagnose.latency import DOMINANT
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, MEMORY, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import (
     AT_MEMORY,
     AT_SHARED,
     Cause,
+    Findings,
     Rule,
     Threshold,
     amounts_of,
@@ -60,7 +61,6 @@ BALANCED = percent("sm-above-memory", 10.0)
 HOST_SHARE = percent("host-share", 10.0)
 HOST_FILL = percent("host-fills", 0.1)
 
-_LEVELS = ("dram", "l2", "l1")
 _AHEAD = 100 * TWO_PASSES
 """Difference of one counter between two passes of ncu, in percent."""
 
@@ -71,19 +71,22 @@ def _is_busiest(case: Case, level: str) -> bool | None:
     Every byte of DRAM passes the other levels: if one of them is equally busy, DRAM is the limit.
     """
     own = case.needs[level]
-    others = {other: case.at_most(other) for other in _LEVELS if other != level}
-    most = own / AS_BUSY if level == "dram" else own
-    if any(value is not None and value > most for value in others.values()):
+    most = own
+    if level == "dram":
+        most = own / AS_BUSY
+    elif case.need("dram") >= AS_BUSY * own:
         return False
-    if level != "dram" and case.needs.get("dram", 0.0) >= AS_BUSY * own:
+    others = [case.at_most(other) for other in MEMORY if other != level]
+    if any(value is not None and value > most for value in others):
         return False
     overall = case.utilisation.get("memory")
-    known = None not in others.values() or (overall is not None and own >= AS_BUSY * overall)
-    return True if known else None
+    if None in others and (overall is None or own < AS_BUSY * overall):
+        return None
+    return True
 
 
 def _sm_is_ahead(case: Case, fraction: float, points: float = BALANCED.value) -> bool:
-    return 100 * (case.needs.get(SM, 0.0) - fraction) > points
+    return 100 * (case.need(SM) - fraction) > points
 
 
 def is_l1_full(case: Case) -> bool:
@@ -115,14 +118,13 @@ def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     so do their addresses if only pipes show the other work. A change that keeps values on the chip takes bytes from the
     levels below, too: their needs are no bound.
     """
-    gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
+    gone = {*MEMORY, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.least_times.items() if unit not in gone}
     work, others = case.arithmetic_fraction, _beside_accesses(case)
-    rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
-    bound = saving({unit: need for unit, need in rest.items() if need}, {})
-    is_known = work or others or stays.keys() - {*_LEVELS, LAUNCH}
+    bound = saving({LAUNCH: case.need(LAUNCH), WORK: work}, {})
+    is_known = work or others or stays.keys() - {*MEMORY, LAUNCH}
     arithmetic = "same-arithmetic" if is_known else "little-arithmetic"
-    same_bytes = (f"same-bytes-through-{'-and-'.join(below)}",) if below else ()
+    same_bytes = [f"same-bytes-through-{'-and-'.join(below)}"] if below else []
     reuse = bound.if_held(1.0 - max((work, *stays.values())), arithmetic, *same_bytes)
     beside = 1.0 - max(others.values(), default=0.0)
     reuse = reuse.if_held(beside, "same-other-instructions", *same_bytes)
@@ -145,10 +147,14 @@ def _beside_accesses(case: Case) -> Mapping[str, float]:
         return {}
     accesses = l1 * min(1.0, request_rate(case) or 1.0) / case.schedulers
     issued, sm = case.needs.get(ISSUE), case.needs.get(SM)
-    needs = {ISSUE: issued - accesses} if issued is not None else {}
-    others = (case.needs.get(unit, 0.0) for unit in _ACCESS_UNITS if unit != SM)
+    needs: dict[str, float] = {}
+    if issued is not None:
+        needs[ISSUE] = issued - accesses
+    others = (case.need(unit) for unit in _ACCESS_UNITS if unit != SM)
     if sm is not None and memory is not None and sm > max(memory, *others) + TWO_PASSES:
-        needs[SM] = sm if issued is not None else sm - accesses
+        needs[SM] = sm
+        if issued is None:
+            needs[SM] -= accesses
     return {unit: need for unit, need in needs.items() if need > 0}
 
 
@@ -161,7 +167,7 @@ def _evidence(case: Case, level: str) -> tuple[Evidence, ...]:
     return (_unit_busy(case, level), *rate, *case.stall_evidence("long_scoreboard"))
 
 
-def _dram(case: Case) -> Iterator[Finding]:
+def _dram(case: Case) -> Findings:
     """Report DRAM as a fact near its ceiling; below it as a limit, if no other level is busier."""
     fraction = case.needs.get("dram")
     if fraction is None or not BUSY.is_reached(fraction):
@@ -169,22 +175,29 @@ def _dram(case: Case) -> Iterator[Finding]:
     near, busiest = NEAR_ROOF.is_reached(fraction), _is_busiest(case, "dram")
     if not near and (busiest is False or _sm_is_ahead(case, fraction)):
         return
-    fewer = case.saving(dict.fromkeys((*_LEVELS, *_ACCESS_UNITS), 0.0))
     rate, waited = rate_of(case, "dram"), cycles_per_load(case)
-    alike = tuple(level for level in ("l1", "l2") if case.needs.get(level, 0.0) >= AS_BUSY * fraction)
-    headline = "main" if rate is None else "counted"
-    waits = case.stall(*case.memory_stalls, "barrier", "membar") if case.stalls else 1.0
-    is_full = near or (waited is not None and waited >= QUEUED.value) or not DOMINANT.is_reached(waits)
+    alike = tuple(level for level in ("l1", "l2") if case.need(level) >= AS_BUSY * fraction)
+    waits = case.stall(*case.memory_stalls, "barrier", "membar") if case.stalls else None
+    delay = _delay_at_dram(waited, waits)
+    headline = ["main" if rate is None else "counted"]
+    busy = "alike" if alike else "main"
+    gap = "gap-to-reached" if case.dram_reached < 1.0 else "gap"
+    why: tuple[str, ...] = (busy, delay, "same-bytes", gap, "gain-more")
+    if near:
+        headline.append("near")
+        why = ("same-bytes", gap, "in-proportion")
+    elif delay == "queue":
+        why = (busy, delay, gap, "other-order")
+    action, advice = "main", ["fewer-bytes"]
+    if not near and delay not in ("queue", "few-waits"):
+        action = "in-flight"
+        advice = [action, copies_ahead_case(case), *advice]
+    fewer = case.saving(dict.fromkeys((*MEMORY, *_ACCESS_UNITS), 0.0))
     yield finding(
         case,
-        Cases(
-            headline=(headline, "near") if near else (headline,),
-            why=_why_dram(case, waited, waits, near=near, is_alone=not alike),
-            action=("main" if is_full else "in-flight",),
-            advice=("fewer-bytes",) if is_full else ("in-flight", copies_ahead_case(case), "fewer-bytes"),
-        ),
+        Cases(headline=tuple(headline), why=why, action=(action,), advice=tuple(advice)),
         amounts=(
-            *amounts_of(busy=fraction, reached=case.dram_reached, waits=waits if case.stalls else None),
+            *amounts_of(busy=fraction, reached=case.dram_reached, waits=waits),
             *amounts_of("B/s", rate=rate),
             *amounts_of("cycle", waited=waited),
         ),
@@ -197,30 +210,23 @@ def _dram(case: Case) -> Iterator[Finding]:
             *((QUEUED.evidence(waited),) if waited is not None else ()),
         ),
         place=case.place_of_stall("long_scoreboard", "lg_throttle"),
-        severity="info" if near else None,
+        is_fact=near,
     )
 
 
-def _why_dram(case: Case, waited: float | None, waits: float, *, near: bool, is_alone: bool) -> tuple[str, ...]:
+def _delay_at_dram(waited: float | None, waits: float | None) -> str:
     """Return why DRAM is not fuller: the requests queue, or there are too few of them; without stalls it is unknown.
 
-    If warps spend a small share of their time (`waits`) on memory and at barriers, other work delays the requests. The
-    possible gain is the gap to the share of the peak that kernels reach.
+    If warps spend a small share of their time (`waits`) on memory and at barriers, other work delays the requests.
     """
-    gap = "gap-to-reached" if case.dram_reached < 1.0 else "gap"
-    if near:
-        return ("same-bytes", gap, "in-proportion")
-    busy = "main" if is_alone else "alike"
-    if (waited is None or waited < QUEUED.value) and not DOMINANT.is_reached(waits):
-        return (busy, "few-waits", "same-bytes", gap, "gain-more")
-    if waited is None:
-        return (busy, "perhaps-few-in-flight", "same-bytes", gap, "gain-more")
-    if waited < QUEUED.value:
-        return (busy, "few-in-flight", "same-bytes", gap, "gain-more")
-    return (busy, "queue", gap, "other-order")
+    if waited is not None and waited >= QUEUED.value:
+        return "queue"
+    if waits is not None and not DOMINANT.is_reached(waits):
+        return "few-waits"
+    return "perhaps-few-in-flight" if waited is None else "few-in-flight"
 
 
-def _l2(case: Case) -> Iterator[Finding]:
+def _l2(case: Case) -> Findings:
     """Report the part of L2 that limits; the headline has bytes only for parts that carry them."""
     fabric, fraction = _full_fabric(case), case.needs.get("l2")
     if fabric is not None:
@@ -255,9 +261,9 @@ _RELIEVED_BY_BYTES = (None, "fabric", *_CARRY_ALL_BYTES)
 
 def _busiest_part(case: Case, fraction: float) -> str | None:
     """Return the busiest part of L2; None if no collected part is as busy as L2."""
-    known = {name: busy for name in _PARTS if (busy := case.number(f"{name}{_ELAPSED}")) is not None}
-    name = max(known, key=lambda part: known[part], default=None)
-    return _PARTS[name] if name is not None and known[name] >= AS_BUSY * 100 * fraction else None
+    known = {name: case.number(f"{name}{_ELAPSED}") or 0.0 for name in _PARTS}
+    name = max(known, key=lambda part: known[part])
+    return _PARTS[name] if known[name] >= AS_BUSY * 100 * fraction else None
 
 
 def _full_fabric(case: Case) -> tuple[str, float] | None:
@@ -265,32 +271,34 @@ def _full_fabric(case: Case) -> tuple[str, float] | None:
 
     None if it is not well used, or another part of memory is as busy.
     """
-    counters = (counter for link in case.arch.counters.get("fabric.l2", ()) for counter in link.terms)
-    known = ((name, factor * busy) for name, factor in counters if (busy := case.number(name)) is not None)
-    name, fabric = next(known, ("", 0.0))
-    if not FABRIC_FULL.is_reached(fabric) or _sm_is_ahead(case, fabric):
-        return None
-    levels = [case.needs.get(level, 0.0) for level in _LEVELS]
-    return (name, fabric) if max(levels) < AS_BUSY * fabric else None
+    for link in case.arch.counters.get("fabric.l2", ()):
+        for name, factor in link.terms:
+            busy = case.number(name)
+            if busy is None:
+                continue
+            fabric = factor * busy
+            is_busiest = all(case.need(level) < AS_BUSY * fabric for level in MEMORY)
+            is_limit = is_busiest and FABRIC_FULL.is_reached(fabric) and not _sm_is_ahead(case, fabric)
+            return (name, fabric) if is_limit else None
+    return None
 
 
 def _l2_finding(case: Case, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
-    rate = rate_of(case, "l2") if part in _CARRY_ALL_BYTES else None
-    subject = "l2"
-    headline = "main" if rate is None else "counted"
-    if part is not None and part not in _CARRY_ALL_BYTES:
+    rate, subject, headline = None, "l2", "main"
+    why: tuple[str, ...] = MAIN
+    if part is not None:
+        why = ("part", part)
+    if part in _CARRY_ALL_BYTES:
+        rate = rate_of(case, "l2")
+        headline = "main" if rate is None else "counted"
+    elif part is not None:
         subject, headline = f"l2-{part}", part
     change = _change_of_l2(case, part)
     # Bytes without reuse also come from DRAM.
     levels = () if change == "once" else ("dram",)
     return finding(
         case,
-        Cases(
-            headline=(headline,),
-            why=("part", part) if part is not None else MAIN,
-            action=(change,),
-            advice=_L2_ADVICE[change],
-        ),
+        Cases(headline=(headline,), why=why, action=(change,), advice=_L2_ADVICE[change]),
         amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
         subject=subject,
         confidence=_confidence(case, "l2"),
@@ -310,15 +318,15 @@ _L2_ADVICE = {
 
 def _change_of_l2(case: Case, part: str | None) -> str:
     """Return the change that helps: fewer requests if these fill the part, else by whether L2 reuses most bytes."""
-    l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
     if part not in _RELIEVED_BY_BYTES:
         return "requests"
+    l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
     if l2 is None or dram is None:
         return "unknown"
     return "main" if l2 > 2 * dram else "once"
 
 
-def _l1(case: Case) -> Iterator[Finding]:
+def _l1(case: Case) -> Findings:
     fraction = case.l1_busy
     if fraction is None or not is_l1_full(case) or _is_busiest(case, "l1") is False:
         return
@@ -335,15 +343,20 @@ def _l1(case: Case) -> Iterator[Finding]:
         return
     # Without a count, a bound shows scattered accesses, unless the kernel may use shared memory.
     many = is_scattered and (per_request is not None or shares is None)
+    headline, evidence = ["main"], [*l1_evidence(case)]
+    kind = _kind_of_global(case, at_least)
+    if shares:
+        headline = ["with-shared"]
+        kind = _kind_of_shared(case, at_least)
+        if _is_queue_full(case):
+            evidence += case.stall_evidence("mio_throttle", threshold=DOMINANT.value)
+    why = _why_l1(case, kind, per_request)
     if many:
         kind, why = "passes", _why_many_passes(case, uses_shared=bool(shares))
-    else:
-        kind = _kind_of_shared(case, at_least) if shares else _kind_of_global(case, at_least)
-        why = _why_l1(case, kind, per_request)
-    headline = ["with-shared" if shares else "main"]
     sm = _beside_accesses(case).get(SM)
-    time = fraction
-    while_working = None if BUSY.is_reached(fraction) else while_active(case, fraction)
+    time, while_working = fraction, None
+    if not BUSY.is_reached(fraction):
+        while_working = while_active(case, fraction)
     if while_working is not None:
         # The kernel lasts as long as the SMs that have work; idle SMs do not make it shorter.
         while_working = min(1.0, while_working)
@@ -367,10 +380,7 @@ def _l1(case: Case) -> Iterator[Finding]:
         subject="l1",
         confidence=_confidence(case, "l1"),
         saving=_fewer_passes(case) if many else _reuse(case, time, "l2", "dram"),
-        evidence=(
-            *l1_evidence(case),
-            *(case.stall_evidence("mio_throttle", threshold=DOMINANT.value) if shares and _is_queue_full(case) else ()),
-        ),
+        evidence=evidence,
         place=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
@@ -422,11 +432,14 @@ def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
 
 def _why_l1(case: Case, kind: str, per_request: float | None) -> tuple[str, ...]:
     if kind == "kept":
-        loads = () if request_sectors(case, "ld") is None else ("load-sectors",)
-        return ("main", *loads, "kept")
+        if request_sectors(case, "ld") is None:
+            return ("main", "kept")
+        return ("main", "load-sectors", "kept")
     if per_request is not None and per_request < _ONE_PASS:
         return ("many-accesses",)
-    return ("full-queue",) if _is_queue_full(case) and uses_shared(case) else ("main",)
+    if _is_queue_full(case) and uses_shared(case):
+        return ("full-queue",)
+    return MAIN
 
 
 def _fewer_passes(case: Case) -> Saving:
@@ -441,11 +454,12 @@ def _why_many_passes(case: Case, *, uses_shared: bool) -> tuple[str, ...]:
     if not uses_shared:
         return ("many-passes", "either")
     l2 = case.at_most("l2")
-    is_idle = l2 is not None and 100 * l2 < FROM_L2.value * case.needs["l1"]
-    return ("many-passes", "idle-l2" if is_idle else "either-unknown")
+    if l2 is not None and 100 * l2 < FROM_L2.value * case.needs["l1"]:
+        return ("many-passes", "idle-l2")
+    return ("many-passes", "either-unknown")
 
 
-def _shared(case: Case) -> Iterator[Finding]:
+def _shared(case: Case) -> Findings:
     shared = case.number(SHARED_BUSY)
     if shared is None:
         yield from _shared_by_counts(case)
@@ -453,12 +467,11 @@ def _shared(case: Case) -> Iterator[Finding]:
     if shared < BUSY.value:
         return
     fraction = min(1.0, shared / 100)
-    if any(case.needs.get(level, 0.0) > fraction for level in ("dram", "l2")):
+    if any(case.need(level) > fraction for level in ("dram", "l2")):
         return
-    kind = _kind_of_shared(case)
     yield finding(
         case,
-        cases_of(kind),
+        cases_of(_kind_of_shared(case)),
         amounts=amounts_of(busy=fraction),
         subject="shared",
         confidence="inferred",
@@ -475,7 +488,7 @@ _INSTRUCTIONS = "smsp__inst_executed.sum"
 _SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for kind in ("ld", "st"))
 
 
-def _shared_by_counts(case: Case) -> Iterator[Finding]:
+def _shared_by_counts(case: Case) -> Findings:
     """Guess the limit if there are only counts: shared memory then needs more cycles than the schedulers."""
     instructions = case.number(_INSTRUCTIONS)
     passes = case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
@@ -524,14 +537,16 @@ def _below_l2(case: Case) -> tuple[str, float, float] | None:
     return None
 
 
-def _host(case: Case) -> Iterator[Finding]:
+def _host(case: Case) -> Findings:
     yield from _host_by_waits(case)
     passed = _below_l2(case)
     if passed is None or shares_memory(case):
         return
     kind, host, device = passed
-    share = host / (host + device) if host + device else 0.0
-    if not HOST_SHARE.is_reached(share) or (kind == "fills" and host < HOST_FILL.value):
+    if not host or (kind == "fills" and host < HOST_FILL.value):
+        return
+    share = host / (host + device)
+    if not HOST_SHARE.is_reached(share):
         return
     yield finding(
         case,
@@ -549,7 +564,7 @@ def _host(case: Case) -> Iterator[Finding]:
     )
 
 
-def _host_by_waits(case: Case) -> Iterator[Finding]:
+def _host_by_waits(case: Case) -> Findings:
     """Guess host traffic if warps wait longer than the GPU's memory takes, and no counter covers the host link."""
     cycles = far_memory(case)
     if cycles is None:
@@ -578,8 +593,8 @@ def _are_mostly_conflicts(found: Finding) -> bool:
 
     The gain of the limit assumes no access at all, which no fix reaches.
     """
-    shares = (item.value for item in found.evidence if item.role == CONFLICT_SHARE)
-    return found.severity == "high" and any(share >= _MOST_PASSES for share in shares)
+    are_most = any(item.role == CONFLICT_SHARE and item.value >= _MOST_PASSES for item in found.evidence)
+    return found.severity == "high" and are_most
 
 
 _MOST_PASSES = 50.0

@@ -54,7 +54,9 @@ def _places(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | No
         for place, item in enumerate(block):
             if item.name in LOCAL_OPCODES:
                 places[numbers[item.address]] = True
-                for waiting in _first_users(graph, number, place) if written(item) else ():
+                if not written(item):
+                    continue
+                for waiting in _first_users(graph, number, place):
                     places.setdefault(numbers[waiting.address], False)
     return places
 
@@ -76,7 +78,9 @@ def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[I
         if user is not None:
             yield user
             continue
+        following = [*graph.successors[number]]
         called = graph.calls.get(number)
-        following = [*graph.successors[number], *([called] if called is not None else [])]
+        if called is not None:
+            following.append(called)
         paths += [(successor, 0) for successor in following if successor not in seen]
         seen.update(following)

@@ -147,7 +147,7 @@ def _tensor_idle(case: Case) -> Findings:
         saving=_saving(case, product),
         evidence=_evidence(case, product),
         place=case.place_of_opcode(product.type.fused),
-        severity="info" if limit else None,
+        is_fact=bool(limit),
     )
 
 

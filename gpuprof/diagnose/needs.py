@@ -27,7 +27,6 @@ _BESIDE_SM = (*MEMORY, LAUNCH)
 """Units that are not part of the SM's speed of light."""
 ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 """Pipes that run the arithmetic of addresses."""
-_PER_ELAPSED = "_elapsed"
 _SHOWN = 8
 """Number of remaining needs that a finding keeps."""
 
@@ -39,7 +38,9 @@ UNIT_WORDS = {
 
 def pipe_name(name: str) -> str:
     """Return the name of an execution pipe in capitals (FMA, ALU), except for the words tensor and uniform."""
-    return name if name in ("tensor", "uniform") else name.upper()
+    if name in ("tensor", "uniform"):
+        return name
+    return name.upper()
 
 
 class Saving(Struct, frozen=True):
@@ -56,11 +57,15 @@ class Saving(Struct, frozen=True):
     def if_held(self, fraction: float, *assumes: str) -> Saving:
         """Return the smaller saving that is valid only if something stays as it is: "same-instructions"."""
         least = self.no_more_than(fraction)
-        return replace(least, assumes=assumes) if least.fraction < self.fraction else self
+        if least.fraction < self.fraction:
+            return replace(least, assumes=assumes)
+        return self
 
     def only_if(self, *assumes: str) -> Saving:
         """Return the saving with the condition that something stays as it is, if it has no condition yet."""
-        return self if self.assumes else replace(self, assumes=assumes)
+        if self.assumes:
+            return self
+        return replace(self, assumes=assumes)
 
     def no_more_than(self, fraction: float) -> Saving:
         """Return the saving with one more upper bound, such as the share of the time that the fix can affect."""
@@ -91,15 +96,14 @@ def launch_share(duration_s: float, working: float | None) -> float:
 
     `working` is the share of the elapsed cycles in which SMs work; if it is None, return the least share.
     """
-    idle = 0.0 if working is None else min(1.0 - working, LAUNCH_MOST_S / duration_s)
-    return min(1.0, max(idle, LAUNCH_S / duration_s))
+    least = LAUNCH_S / duration_s
+    if working is not None:
+        least = max(least, min(1.0 - working, LAUNCH_MOST_S / duration_s))
+    return min(1.0, least)
 
 
 def needs_of(
-    kernel: KernelProfile,
-    l1: float | None,
-    active: float | None,
-    busiest: float | None = None,
+    kernel: KernelProfile, l1: float | None, active: float | None, busiest: float | None = None
 ) -> dict[str, float]:
     """Return the fraction of the elapsed time that each unit needs, without units that were not collected.
 
@@ -112,9 +116,9 @@ def needs_of(
     if l1 is not None:
         needs["l1"] = l1
     needs |= {pipe.name: need_of_pipe(pipe, active) for pipe in kernel.pipes}
-    issue = kernel.scheduler.issue_active if kernel.scheduler is not None else None
-    if issue is not None and active is not None:
-        needs[ISSUE] = issue * active
+    scheduler = kernel.scheduler
+    if scheduler is not None and scheduler.issue_active is not None and active is not None:
+        needs[ISSUE] = scheduler.issue_active * active
     if kernel.duration_s:
         needs[LAUNCH] = launch_share(kernel.duration_s, busiest)
     return {unit: min(1.0, max(0.0, need)) for unit, need in needs.items() if need is not None}
@@ -122,9 +126,11 @@ def needs_of(
 
 def need_of_pipe(pipe: Pipe, active: float | None) -> float | None:
     """Return the fraction of the elapsed time that a pipe needs; None if its metric needs `active`, which is None."""
-    if pipe.metric.endswith(_PER_ELAPSED):
+    if pipe.metric.endswith("_elapsed"):
         return pipe.fraction
-    return pipe.fraction * active if active is not None else None
+    if active is None:
+        return None
+    return pipe.fraction * active
 
 
 def together(findings: Iterable[tuple[Remaining, ...]]) -> float:
@@ -132,8 +138,10 @@ def together(findings: Iterable[tuple[Remaining, ...]]) -> float:
 
     A unit that a fix does not list needs hardly anything after it.
     """
-    lists = [{item.unit: item.fraction for item in remains} for remains in findings]
-    if not lists:
-        return 0.0
-    units = set(lists[0]).intersection(*lists[1:])
-    return max((min(needs[unit] for needs in lists) for unit in units), default=0.0)
+    least: dict[str, float] | None = None
+    for remains in findings:
+        needs = {item.unit: item.fraction for item in remains}
+        if least is None:
+            least = needs
+        least = {unit: min(need, needs[unit]) for unit, need in least.items() if unit in needs}
+    return max((least or {}).values(), default=0.0)

@@ -43,7 +43,9 @@ def percent(name: str, value: float, reason: str = "") -> Threshold:
 
 def context(role: str, value: float | None, unit: str, *of: str, metric: str = "") -> tuple[Evidence, ...]:
     """Return a value as evidence without a threshold; nothing if it is not known."""
-    return (Evidence(metric, float(value), unit, None, role=role, of=of),) if value is not None else ()
+    if value is None:
+        return ()
+    return (Evidence(metric, float(value), unit, None, role=role, of=of),)
 
 
 def amounts_of(unit: str = "fraction", /, **values: float | None) -> tuple[Amount, ...]:
@@ -136,27 +138,33 @@ def finding(
     saving: Saving | None = None,
     gain_of_run: float | None = None,
     severity: Severity | None = None,
+    is_fact: bool = False,
     everywhere: bool = False,
 ) -> Finding:
     """Return a finding of a rule in a kernel; its id and the name of its rule are added later.
 
     `cases` are sentences of the rule's wording, with `amounts` and `labels` for their placeholders. `saving` is the
     part of the kernel's time that the change saves; None if it is not known. `gain_of_run` is set instead if the change
-    saves time of the run but not of a kernel. `severity` is set if the gain does not decide it: "info" for facts that
-    need no change, such as a kernel near its roof. `everywhere` marks a finding that is spread over the run and has no
-    kernel as its place.
+    saves time of the run but not of a kernel. `is_fact` marks a fact that needs no change, such as a kernel near its
+    roof. `severity` is set if something else than the gain decides it. `everywhere` marks a finding that is spread over
+    the run and has no kernel as its place.
     """
-    gain = saving.fraction if saving is not None else None
-    of_run = min(1.0, max(0.0, gain_of_run)) if gain_of_run is not None else None
-    grade = severity or _grade(gain if gain is not None else of_run, confidence)
-    if of_run is None and gain is not None and case.run_share is not None:
-        of_run = gain * case.run_share
+    if is_fact:
+        severity = "info"
+    known = saving or Saving(0.0)
+    gain = of_run = None
     kind: GainKind | None = None
-    if gain is not None or of_run is not None:
-        kind = "conditional" if saving is not None and saving.assumes else "bound"
+    if saving is not None:
+        gain = saving.fraction
+        kind = "conditional" if saving.assumes else "bound"
+        if case.run_share is not None:
+            of_run = gain * case.run_share
+    elif gain_of_run is not None:
+        of_run = min(1.0, max(0.0, gain_of_run))
+        kind = "bound"
     return Finding(
         rule="",
-        severity=grade,
+        severity=severity or _grade(of_run if gain is None else gain, confidence),
         confidence=confidence,
         subject=subject,
         cases=cases,
@@ -167,8 +175,8 @@ def finding(
         gain_kernel=gain,
         gain_total=of_run,
         gain_kind=kind,
-        assumes=saving.assumes if saving is not None else (),
-        remains=saving.remains if saving is not None else (),
+        assumes=known.assumes,
+        remains=known.remains,
         everywhere=everywhere,
     )
 
@@ -185,8 +193,9 @@ def cases_named(name: str) -> Cases:
 
 def as_guess(found: Finding) -> Finding:
     """Return a finding as a guess, with at most low severity."""
-    severity: Severity = "low" if found.severity in ("high", "medium") else found.severity
-    return replace(found, confidence="guess", severity=severity)
+    if found.severity in ("high", "medium"):
+        found = replace(found, severity="low")
+    return replace(found, confidence="guess")
 
 
 def _grade(gain: float | None, confidence: Confidence) -> Severity:
@@ -194,4 +203,6 @@ def _grade(gain: float | None, confidence: Confidence) -> Severity:
         return "info"
     if gain < MEDIUM or confidence == "guess":
         return "low"
-    return "high" if gain >= HIGH else "medium"
+    if gain < HIGH:
+        return "medium"
+    return "high"

@@ -154,7 +154,7 @@ def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
     Both are shares of the time without the launch. The bound by waits assumes that the other waits stay: some of them
     can also go, if they result from these.
     """
-    most = bound.no_more_than(share * (1.0 - case.needs.get(LAUNCH, 0.0)))
+    most = bound.no_more_than(share * (1.0 - case.need(LAUNCH)))
     return most if weight >= 1.0 else most.if_held(share * weight * case.working_share, OTHER_WAITS)
 
 
@@ -231,7 +231,7 @@ def cycles_of_passes(case: Case, passes: float) -> float | None:
 
 def _sms(case: Case) -> float | None:
     """Return the number of SMs; for an unknown GPU, from a count over all SMs and its percentage of their peak."""
-    known = case.hardware.sm_count()
+    known = case.sms
     if known is not None:
         return known
     passes = case.number(SHARED_PASSES)
