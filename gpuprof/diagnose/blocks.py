@@ -41,7 +41,7 @@ from gpuprof.diagnose.needs import LAUNCH, LAUNCH_S, Saving
 from gpuprof.diagnose.rule import LOW, Findings, Rule, Threshold, amounts_of, cases_named, context, finding, percent
 from gpuprof.diagnose.traffic import late_share
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, Amount, Cases
+from gpuprof.model.findings import MAIN, Cases
 from gpuprof.model.occupancy import blocks_at_once, launch_resources, theoretical_occupancy
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.units import WARP_THREADS
@@ -74,7 +74,9 @@ def moves_bytes_well(case: Case) -> bool:
 def lanes_of_block(case: Case) -> float | None:
     """Return how many lanes of a warp the threads of a block fill on average; None if its size is not known."""
     threads, warps = case.threads_per_block, case.warps_per_block
-    return threads / warps if threads and warps else None
+    if not threads or not warps:
+        return None
+    return threads / warps
 
 
 def leaves_lanes_empty(case: Case) -> bool:
@@ -111,50 +113,44 @@ def _block_size(case: Case) -> Findings:
     capped = _would_larger_blocks_help(case)
     if not empties and not capped:
         return
-    missing = _with_more_warps(case) if capped else 0.0
-    relieved = {unit: filled for unit in case.needs if unit not in NOT_OF_LANES} if empties else {}
-    saving = case.saving(relieved).only_if("same-bytes-through-l2-and-dram")
-    change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
-    occupancy = case.occupancy
     blocks_per_sm = blocks_at_once(case.metrics, case.kernel.block, case.arch)
-    confidence: Confidence = "inferred"
-    headline = why = ("lanes",) if empties else ()
+    headline: list[str] = []
+    why: list[str] = []
+    evidence = [*context("threads", threads, "thread", metric="launch__block_size")]
+    missing = 0.0
+    confidence: Confidence = "guess" if case.busiest_need is None else "measured"
+    slots = "all-slots" if blocks_per_sm is None else "slots"
+    if empties:
+        headline.append("lanes")
+        why.append("lanes")
+        slots = f"and-{slots}"
+        evidence += case.metric(case.first_of(LANES), "active-threads", "thread")
+        evidence.append(EMPTY_LANES.evidence(100 * (1.0 - filled)))
     if capped:
-        slots = "all-slots" if blocks_per_sm is None else "slots"
-        headline = (*headline, f"and-{slots}" if empties else slots)
-        why = (*why, "slots")
-    else:
-        confidence = "measured" if case.busiest_need is not None else "guess"
+        headline.append(slots)
+        why.append("slots")
+        confidence = "inferred"
+        missing = _with_more_warps(case)
+        evidence += theoretical_evidence(case, FULL.value)
+        evidence += case.issue_evidence(STARVED_ISSUE.value)
+        evidence += case.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
+    change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
+    saving = case.saving_beside(NOT_OF_LANES, filled if empties else 1.0).only_if("same-bytes-through-l2-and-dram")
     yield finding(
         case,
-        Cases(headline=headline, why=why, action=change[:1], advice=change),
+        Cases(headline=tuple(headline), why=tuple(why), action=change[:1], advice=change),
         amounts=(
             *amounts_of("thread", threads=threads),
             *amounts_of("lane", lanes=threads / warps),
             *amounts_of("warp", warps=warps),
             *amounts_of("block", blocks=blocks_per_sm),
-            *amounts_of(occupancy=occupancy.theoretical),
+            *amounts_of(occupancy=case.occupancy.theoretical),
         ),
         confidence=confidence,
         saving=saving.if_held(case.working_share * (1.0 - filled * (1.0 - missing)), _SAME_WARPS),
         is_fact=moves_bytes_well(case) and not has_few_lanes(case),
-        evidence=(
-            *context("threads", threads, "thread", metric="launch__block_size"),
-            *(_lanes_evidence(case, filled) if empties else ()),
-            *(_slots_evidence(case) if capped else ()),
-        ),
+        evidence=evidence,
     )
-
-
-def _lanes_evidence(case: Case, filled: float) -> Iterator[Evidence]:
-    yield from case.metric(case.first_of(LANES), "active-threads", "thread")
-    yield EMPTY_LANES.evidence(100 * (1.0 - filled))
-
-
-def _slots_evidence(case: Case) -> Iterator[Evidence]:
-    yield from theoretical_evidence(case, FULL.value)
-    yield from case.issue_evidence(STARVED_ISSUE.value)
-    yield from case.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
 
 
 def _would_larger_blocks_help(case: Case) -> bool:
@@ -170,11 +166,11 @@ def _would_larger_blocks_help(case: Case) -> bool:
 
 def _with_more_warps(case: Case) -> float:
     """Return the saving of larger blocks that fill the warp slots that registers and shared memory allow."""
-    theoretical = case.occupancy.theoretical or 0.0
     most = _most_by_larger_blocks(case)
-    idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
-    missing = min(idle, max(0.0, 1.0 - theoretical / most)) if most else 0.0
-    return min(missing, case.stall_at_most(*LATENCIES))
+    if not most:
+        return 0.0
+    missing = max(0.0, 1.0 - (case.occupancy.theoretical or 0.0) / most)
+    return min(1.0 - (case.issue_active or 0.0), missing, case.stall_at_most(*LATENCIES))
 
 
 def _most_by_larger_blocks(case: Case) -> float:
@@ -185,16 +181,14 @@ def _most_by_larger_blocks(case: Case) -> float:
     if resources is None or not own:
         return 1.0
     alone = resources.shared_bytes_per_block - resources.reserved_shared_bytes
-    larger = (
-        replace(
-            resources,
-            threads_per_block=WARP_THREADS * warps,
-            shared_bytes_per_block=resources.reserved_shared_bytes + -(-alone * warps // own),
-        )
-        for warps in range(own, _MOST_WARPS + 1)
-    )
-    reached = (theoretical_occupancy(block, arch) for block in larger)
-    return max((occupancy.fraction for occupancy in reached if occupancy is not None), default=1.0)
+    reached: list[float] = []
+    for warps in range(own, _MOST_WARPS + 1):
+        shared = resources.reserved_shared_bytes + -(-alone * warps // own)
+        block = replace(resources, threads_per_block=WARP_THREADS * warps, shared_bytes_per_block=shared)
+        occupancy = theoretical_occupancy(block, arch)
+        if occupancy is not None:
+            reached.append(occupancy.fraction)
+    return max(reached, default=1.0)
 
 
 def has_short_blocks(case: Case) -> bool:
@@ -222,22 +216,19 @@ class _Gap(Struct, frozen=True):
         """The empty share of the warp slots that blocks could fill while an SM has work."""
         return 1.0 - self.achieved / self.expected
 
-    @property
-    def amounts(self) -> tuple[Amount, ...]:
-        """Both occupancies, as amounts of the headline."""
-        return amounts_of(achieved=self.achieved, theoretical=self.theoretical)
-
 
 def _gap_of(case: Case) -> _Gap | None:
     """Return the gap of occupancy; None if it is small, or if a small grid or a partial last wave can explain it."""
-    waves, achieved = case.waves, case.occupancy.achieved
-    theoretical, idle = case.occupancy.theoretical, idle_sms(case)
+    waves, idle = case.waves, idle_sms(case)
+    achieved, theoretical = case.occupancy.achieved, case.occupancy.theoretical
     if waves is None or is_under_a_wave(case) or not theoretical or achieved is None:
         # Without waves a small grid looks the same.
         return None
     if idle is not None and is_tail(waves, idle):
         return None
-    expected = theoretical * (1.0 - tail_share(waves)) if has_tail(waves) else theoretical
+    expected = theoretical
+    if has_tail(waves):
+        expected *= 1.0 - tail_share(waves)
     if not OCCUPANCY_GAP.is_reached(expected - achieved):
         return None
     return _Gap(achieved, theoretical, expected)
@@ -257,13 +248,17 @@ def _short_blocks(case: Case) -> Findings:
     gap, cycles = _gap_of(case), case.block_cycles
     if gap is None or cycles is None or not has_short_blocks(case) or not _ends_together(case):
         return
-    active = case.active_share
-    saving = case.saving_of_wait(gap.empty).no_more_than(gap.empty * (active if active is not None else 1.0))
+    saving = case.saving_of_wait(gap.empty)
+    if case.active_share is not None:
+        saving = saving.no_more_than(gap.empty * case.active_share)
     is_well_used = max(case.busiest or 0.0, case.busiest_need or 0.0) >= WELL_USED
     yield finding(
         case,
         Cases(why=("main", "well-used") if is_well_used else MAIN),
-        amounts=(Amount("cycles", cycles, "cycle"), *gap.amounts),
+        amounts=(
+            *amounts_of("cycle", cycles=cycles),
+            *amounts_of(achieved=gap.achieved, theoretical=gap.theoretical),
+        ),
         confidence="inferred" if has_room(case) else "guess",
         saving=replace(saving, assumes=(_SAME_WARPS,)),
         is_fact=is_well_used,
@@ -277,25 +272,26 @@ def _imbalance(case: Case) -> Findings:
         if not alike:
             yield from _uneven_few_blocks(case)
         return
-    idle_on_average = 1.0 - (case.active_share or 0.0)
     if case.busiest_share is None and _is_idle_late(case):
         late = late_share(case)
         seen = IMBALANCE.evidence(100 * late, "idle-beyond-launch")
-        yield _idle_on_average(case, "average-sm", idle_on_average, without_idle(case, late), seen)
+        yield _idle_on_average(case, "average-sm", without_idle(case, late), seen)
         return
     if case.busiest_share is None and _is_idle_by_launch(case):
         # Blocks that begin late and end early also leave warp slots of working SMs empty.
-        seen = IMBALANCE.evidence(100 * idle_on_average, "idle-average-sm")
-        yield _idle_on_average(case, "by-launch", idle_on_average, in_another_launch(case), seen)
+        seen = IMBALANCE.evidence(100 * (1.0 - (case.active_share or 0.0)), "idle-average-sm")
+        yield _idle_on_average(case, "by-launch", in_another_launch(case), seen)
         yield from _uneven_slices(case)
         return
     idle = idle_sms(case)
     if idle is not None and not alike and not _is_by_launch(case, idle):
+        # A small grid leaves SMs idle, too, if it is not known how many it can fill.
+        is_grid_known = case.waves is not None or (case.blocks is not None and case.sms is not None)
         yield finding(
             case,
             Cases(headline=("busiest-sm",)),
             amounts=amounts_of(longer=1 / (1 - idle) - 1),
-            confidence="measured" if _is_grid_known(case) else "guess",
+            confidence="measured" if is_grid_known else "guess",
             saving=without_idle(case, case.working_share * idle),
             evidence=(
                 *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
@@ -326,17 +322,10 @@ def _are_alike(case: Case) -> bool:
     return all((case.number(name) or 0.0) % (executed / warps) == 0 for name in _OF_SCHEDULERS)
 
 
-def _is_grid_known(case: Case) -> bool:
-    """Return whether it is known how many SMs the grid can fill; a small grid also leaves SMs idle."""
-    return case.waves is not None or (case.blocks is not None and case.sms is not None)
-
-
 def _uneven_few_blocks(case: Case) -> Findings:
     """Yield a finding if SMs are idle early although all blocks start at once, one per SM: their blocks are short."""
-    blocks = case.blocks
-    sms = case.sms
-    active = case.active_share
-    duration = case.kernel.duration_s
+    blocks, sms = case.blocks, case.sms
+    active, duration = case.active_share, case.kernel.duration_s
     if not blocks or not sms or blocks > sms or active is None or duration is None:
         return
     with_work = blocks / sms
@@ -362,9 +351,7 @@ def _is_idle_late(case: Case) -> bool:
 
     If the number of SMs is not known, the grid needs a block for each SM of the largest GPU of the architecture.
     """
-    late = late_share(case)
-    waves = case.waves
-    most = case.most_sms
+    late, waves, most = late_share(case), case.waves, case.most_sms
     if case.kernel.duration_s is None or _is_by_launch(case, late):
         return False
     if waves is not None:
@@ -372,12 +359,12 @@ def _is_idle_late(case: Case) -> bool:
     return bool(case.blocks and most and case.blocks >= most)
 
 
-def _idle_on_average(case: Case, name: str, idle: float, saving: Saving, seen: Evidence) -> Finding:
+def _idle_on_average(case: Case, name: str, saving: Saving, seen: Evidence) -> Finding:
     """Return a finding on SMs without work if the active cycles of the busiest SM were not collected."""
     return finding(
         case,
         cases_named(name),
-        amounts=(*amounts_of(idle=idle), *amounts_of("s", duration=case.kernel.duration_s)),
+        amounts=(*amounts_of(idle=1.0 - (case.active_share or 0.0)), *amounts_of("s", duration=case.kernel.duration_s)),
         confidence="inferred",
         saving=saving,
         evidence=(*active_evidence(case), seen),
@@ -391,9 +378,7 @@ def _is_idle_by_launch(case: Case) -> bool:
     which also leaves SMs idle.
     """
     waves, active = case.waves, case.active_share
-    if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case):
-        return False
-    if has_tail(waves):
+    if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case) or has_tail(waves):
         return False
     return IMBALANCE.is_reached(1.0 - case.working_share) and 1.0 - active <= 2 * (1.0 - case.working_share)
 
@@ -429,7 +414,7 @@ def _occupancy_gap(case: Case) -> Findings:
     yield finding(
         case,
         Cases(headline=("occupancy",), why=("occupancy",)),
-        amounts=gap.amounts,
+        amounts=amounts_of(achieved=gap.achieved, theoretical=gap.theoretical),
         confidence="guess",
         saving=replace(case.saving_of_wait(gap.empty), assumes=(_SAME_WARPS,)),
         is_fact=(case.busiest or 0.0) >= WELL_USED,
@@ -438,19 +423,24 @@ def _occupancy_gap(case: Case) -> Findings:
 
 
 def _uneven_slices(case: Case) -> Findings:
-    busiest = case.number(_BUSIEST_SLICE)
-    average = case.number(_AVERAGE_SLICE)
-    l2 = case.utilisation.get("l2")
+    busiest, average = case.number(_BUSIEST_SLICE), case.number(_AVERAGE_SLICE)
     if not busiest or not average or not SLICES.is_reached(busiest / average - 1):
         return
+    evidence = [
+        *case.metric(_BUSIEST_SLICE, "busiest-slice", "cycle"),
+        *case.metric(_AVERAGE_SLICE, "average-slice", "cycle"),
+        SLICES.evidence(100 * (busiest / average - 1), "above-average"),
+    ]
     is_busy = False
     saving = None
+    l2 = case.utilisation.get("l2")
     if l2 is not None:
         of_busiest = l2 * busiest / average
         part = average / busiest
         is_busy = SLICE_BUSY.is_reached(of_busiest)
         saving = case.saving({"l2": part}).if_held(min(of_busiest, 1.0 - part), "same-accesses")
         saving = saving.only_if("same-accesses")
+        evidence += context("unit-busy", 100 * l2, "%", "l2")
     yield finding(
         case,
         cases_named("slices"),
@@ -458,12 +448,7 @@ def _uneven_slices(case: Case) -> Findings:
         amounts=amounts_of(longer=busiest / average - 1),
         confidence="inferred" if is_busy else "guess",
         saving=saving,
-        evidence=(
-            *case.metric(_BUSIEST_SLICE, "busiest-slice", "cycle"),
-            *case.metric(_AVERAGE_SLICE, "average-slice", "cycle"),
-            SLICES.evidence(100 * (busiest / average - 1), "above-average"),
-            *(context("unit-busy", 100 * l2, "%", "l2") if l2 is not None else ()),
-        ),
+        evidence=evidence,
     )
 
 

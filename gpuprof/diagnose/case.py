@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.encodings import is_padding, opcodes_of
 from gpuprof.diagnose.kernel_code import KernelCode, SeenCode
-from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, saving
+from gpuprof.diagnose.needs import LAUNCH, SM, WORK, Saving, launch_share, need_of_pipe, needs_of, saving
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec
 from gpuprof.model.analyse import Recorded
@@ -201,13 +201,17 @@ class Case:
     def ratio(self, metric: str, *over: str) -> float | None:
         """Return a metric over the first known one of others; None if either is not known or the divisor is 0."""
         value, whole = self.number(metric), self.number(*over)
-        return value / whole if value is not None and whole else None
+        if value is None or not whole:
+            return None
+        return value / whole
 
     def total(self, names: Iterable[str], *, of_all: bool = False) -> float | None:
         """Return the sum of the known ones of these metrics; None if none is known, or with `of_all` if one is not."""
-        values = [self.number(name) for name in names]
+        values = [*map(self.number, names)]
         known = [value for value in values if value is not None]
-        return sum(known) if known and (len(known) == len(values) or not of_all) else None
+        if not known or (of_all and None in values):
+            return None
+        return sum(known)
 
     @cached_property
     def utilisation(self) -> Mapping[str, float]:
@@ -275,6 +279,11 @@ class Case:
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
         return needs
 
+    def is_busiest(self, unit: str) -> bool:
+        """Return whether no other unit is as busy as a part of the SM, beside the SM's speed of light itself."""
+        others = (need for other, need in self.needs.items() if other not in (unit, SM, LAUNCH))
+        return self.need(unit) > max(others, default=0.0)
+
     def need(self, unit: str) -> float:
         """Return the fraction of the elapsed time that a unit needs; 0 if it was not collected."""
         return self.needs.get(unit, 0.0)
@@ -285,8 +294,10 @@ class Case:
 
         DRAM needs more than its fraction of peak, because no kernel reaches the peak.
         """
-        reached = self.dram_reached
-        return {unit: min(1.0, need / reached) if unit == "dram" else need for unit, need in self.needs.items()}
+        least = {**self.needs}
+        if "dram" in least:
+            least["dram"] = min(1.0, least["dram"] / self.dram_reached)
+        return least
 
     @cached_property
     def dram_reached(self) -> float:
@@ -341,7 +352,9 @@ class Case:
         if blocks and self.most_sms and blocks >= self.most_sms:
             return 1.0
         per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        return min(1.0, waves * per_sm) if waves is not None and waves >= _LEAST_WAVES and per_sm else None
+        if waves is None or waves < _LEAST_WAVES or not per_sm:
+            return None
+        return min(1.0, waves * per_sm)
 
     @property
     def most_sms(self) -> float | None:
@@ -372,7 +385,9 @@ class Case:
     def warps(self) -> int | None:
         """The warps of the launch; None if its grid or block is not known."""
         blocks, of_block = self.blocks, self.warps_per_block
-        return blocks * of_block if blocks is not None and of_block is not None else None
+        if blocks is None or of_block is None:
+            return None
+        return blocks * of_block
 
     @property
     def schedulers(self) -> int:
@@ -392,10 +407,11 @@ class Case:
         """
         known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
         known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
-        lsu = self.pipes.get("lsu")
-        need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
-        if lsu is not None and need is not None:
-            known.append((need, lsu.metric))
+        if "lsu" in self.pipes:
+            lsu = self.pipes["lsu"]
+            need = need_of_pipe(lsu, self.active_share)
+            if need is not None:
+                known.append((need, lsu.metric))
         if known:
             busy, name = max(known, key=lambda item: item[0])
             return name, min(1.0, busy)
@@ -428,8 +444,11 @@ class Case:
 
     def stall_at_most(self, *reasons: str) -> float:
         """Return the share of these reasons plus that of reasons that were not collected; 1 if none was collected."""
-        unknown = max(0.0, 1.0 - sum(self.stalls.values()))
-        return min(1.0, self.stall(*reasons) + (unknown if unknown > _ROUNDING else 0.0))
+        share = self.stall(*reasons)
+        unknown = 1.0 - sum(self.stalls.values())
+        if unknown > _ROUNDING:
+            share += unknown
+        return min(1.0, share)
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
@@ -456,8 +475,7 @@ class Case:
         Both are shares of the time in which SMs have work. It is no bound, because a fix of a wait often also removes
         instructions or bytes.
         """
-        idle = 1.0 - self.issue_active if self.issue_active is not None else 1.0
-        most = self.working_share * min(share, idle)
+        most = self.working_share * min(share, 1.0 - (self.issue_active or 0.0))
         return self.saving({}).no_more_than(most).only_if("same-instructions-and-stalls")
 
     @cached_property
@@ -471,9 +489,7 @@ class Case:
 
         If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that fit in it.
         """
-        occupancy = self.occupancy
-        kernel = self.kernel
-        sms = self.sms
+        kernel, occupancy, sms = self.kernel, self.occupancy, self.sms
         blocks, warps, room = self.blocks, self.warps_per_block, self.warps_per_sm
         cycles = self.number("sm__cycles_active.avg")
         if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:
@@ -503,13 +519,15 @@ class Case:
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        return self.pipes[name].fraction if name in self.pipes else None
+        if name not in self.pipes:
+            return None
+        return self.pipes[name].fraction
 
     def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
-        pipe = self.pipes.get(name)
-        if pipe is None:
+        if name not in self.pipes:
             return ()
+        pipe = self.pipes[name]
         return (Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
 
     @cached_property
@@ -522,19 +540,22 @@ class Case:
     @cached_property
     def arithmetic_fraction(self) -> float:
         """The largest fraction of a path's peak at this clock that floating-point work reaches; 0 if not known."""
-        limits = self.recorded.at_clock
-        fractions = [
-            work.flop_per_s / limits[work.path].value
-            for work in self.kernel.work
-            if work.flop_per_s and "int32" not in work.path and work.path in limits and limits[work.path].value > 0
-        ]
-        possible = [fraction for fraction in fractions if is_possible(fraction)]
-        return min(1.0, max(possible, default=0.0))
+        most = 0.0
+        for work in self.kernel.work:
+            limit = self.recorded.at_clock.get(work.path)
+            if not work.flop_per_s or "int32" in work.path or limit is None or limit.value <= 0:
+                continue
+            fraction = work.flop_per_s / limit.value
+            if is_possible(fraction):
+                most = max(most, fraction)
+        return min(1.0, most)
 
     def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence; nothing if it was not recorded."""
         value = self.number(name)
-        return (Evidence(name, value, unit, threshold, role=role),) if value is not None else ()
+        if value is None:
+            return ()
+        return (Evidence(name, value, unit, threshold, role=role),)
 
     def metrics_as(self, roles: Mapping[str, str], unit: str) -> tuple[Evidence, ...]:
         """Return the recorded ones of these metrics as evidence, with their roles."""

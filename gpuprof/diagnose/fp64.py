@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpuprof.diagnose.arithmetic import (
     SCALAR_PIPES,
     executed,
@@ -18,7 +16,7 @@ from gpuprof.diagnose.needs import ISSUE, Saving
 from gpuprof.diagnose.rule import AT_MATH, Cause, Findings, Rule, amounts_of, context, finding, labels_of, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.findings import MAIN, Cases
-from gpuprof.model.session import Evidence, Pipe
+from gpuprof.model.session import Pipe
 
 FP64 = percent("fp64-work", 15.0)
 
@@ -67,6 +65,10 @@ def _fp64(case: Case) -> Findings:
     if rate:
         headline.append("shared/rate")
         amounts += amounts_of("FLOP/s", rate=rate)
+    evidence = [*case.pipe_evidence("fp64", PIPE_BUSY.value)]
+    if of_peak is not None:
+        evidence.append(peak_evidence(case, "FP64", "DFMA", of_peak, FP64.value))
+    evidence += context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)
     yield finding(
         case,
         Cases(headline=tuple(headline), why=tuple(why), action=change[:1], advice=change),
@@ -76,16 +78,9 @@ def _fp64(case: Case) -> Findings:
         confidence="inferred",
         saving=_fp64_saving(case, use, ratio, divisions, pipe_full=pipe_full, narrower=not divides),
         is_fact=not pipe_full,
-        evidence=_evidence(case, of_peak, divisions),
+        evidence=evidence,
         place=place,
     )
-
-
-def _evidence(case: Case, of_peak: float | None, divisions: float) -> Iterator[Evidence]:
-    yield from case.pipe_evidence("fp64", PIPE_BUSY.value)
-    if of_peak is not None:
-        yield peak_evidence(case, "FP64", "DFMA", of_peak, FP64.value)
-    yield from context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)
 
 
 def _busier_pipe(case: Case, busy: float | None) -> Pipe | None:

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.blocks import LANES, NOT_OF_LANES, lanes_of_block, moves_bytes_well
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.latency import issues_most
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM
+from gpuprof.diagnose.needs import ISSUE
 from gpuprof.diagnose.rule import LOW, Cause, Findings, Rule, Threshold, TreePlace, amounts_of, cases_named, finding
 from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS
@@ -78,7 +77,8 @@ def _predicated(case: Case) -> Findings:
         saving=case.saving_beside(_NOT_RELIEVED, part)
         .if_held(case.working_share * (1.0 - part), "same-time-per-instruction")
         .only_if("same-accesses"),
-        is_fact=moves_bytes_well(case) or _multiplies_matrices(case),
+        # Other instructions feed a busy tensor pipe, many of them from one thread.
+        is_fact=moves_bytes_well(case) or case.is_busiest("tensor"),
         evidence=(
             *case.metric(_SWITCHED_ON, "predicated-on-threads", "thread", THREADS.value * lanes / WARP_THREADS),
             *_active_threads(case),
@@ -90,7 +90,7 @@ def _busy_issue_slots(case: Case) -> Findings:
     """Report the cost of idle lanes if nothing is as busy as the issue slots, even if most lanes work."""
     active = case.number(*LANES)
     counted = list(filter(None, (case.number(_SWITCHED_ON), active)))
-    if not counted or not issues_most(case):
+    if not counted or not case.is_busiest(ISSUE):
         return
     issue, lanes, fewest = case.needs[ISSUE], _lanes_of_warp(case), min(counted)
     part = min(1.0, fewest / lanes)
@@ -115,12 +115,6 @@ def _busy_issue_slots(case: Case) -> Findings:
         ),
         place=case.place_of("smsp__branch_targets_threads_divergent"),
     )
-
-
-def _multiplies_matrices(case: Case) -> bool:
-    """Return whether the tensor pipe is the busiest unit: other instructions feed it, many of them from one thread."""
-    others = (need for unit, need in case.needs.items() if unit not in ("tensor", SM, LAUNCH))
-    return case.need("tensor") > max(others, default=0.0)
 
 
 def is_issued_by_one_thread(case: Case) -> bool:

@@ -7,7 +7,7 @@ from gpuprof.diagnose.case import SHARED_STALLS, WELL_USED, Case
 from gpuprof.diagnose.dram_latency import SLOWER_THAN_LOADS, cycles_per_load, queues_at_dram
 from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
-from gpuprof.diagnose.needs import LAUNCH, SM, Saving
+from gpuprof.diagnose.needs import SM, Saving
 from gpuprof.diagnose.rule import (
     AT_MEMORY,
     Cause,
@@ -218,7 +218,7 @@ def _latency_bound(case: Case) -> Findings:
         headline.append(change)
         limit = SLOWER_THAN_LOADS
         amounts = ()
-    elif issues_most(case) and (case.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
+    elif case.is_busiest(ISSUE_SLOTS) and (case.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
         # Instructions take most of the time, and no more warps fit to hide latencies.
         change = "issue-slots"
     yield finding(
@@ -241,13 +241,6 @@ def _latency_bound(case: Case) -> Findings:
 
 def _other_reason(case: Case) -> str:
     return max(_OTHER_REASONS, key=case.stall)
-
-
-def issues_most(case: Case) -> bool:
-    """Return whether no other unit is as busy as the issue slots, which are a part of the SM's speed of light."""
-    issued = case.needs.get(ISSUE_SLOTS)
-    others = (need for unit, need in case.needs.items() if unit not in (ISSUE_SLOTS, SM, LAUNCH))
-    return issued is not None and issued > max(others, default=0.0)
 
 
 def _least_waves(case: Case) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, SM, WORK, Saving
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, MEMORY, SM, WORK, Saving
 from gpuprof.diagnose.rule import (
     AT_KERNEL,
     Cause,
@@ -246,28 +246,29 @@ def tail_share(waves: float) -> float:
     return 1.0 - waves / math.ceil(waves - 1e-6)
 
 
-def _last_round_is_shorter(*units: str) -> Callable[[Case], bool]:
+def _last_round_is_shorter(unit: str) -> Callable[[Case], bool]:
     """Return a check whether the last round takes less time than a full one, because of the need of a unit.
 
-    Blocks occupy such a unit in the full rounds and a part of the last one. If the unit was busy for a larger part of
-    the time, it limits the blocks while all of them run, and the few blocks of the last round run faster.
+    A pipe has the need of the SM's busiest part or of its issue slots if these need more. Blocks occupy such a unit in
+    the full rounds and a part of the last one. If the unit was busy for a larger part of the time, it limits the blocks
+    while all of them run, and the few blocks of the last round run faster.
     """
 
     def is_shorter(case: Case) -> bool:
         waves = case.waves
-        need = max((case.need(unit) for unit in units), default=0.0)
+        need = case.need(unit)
+        if unit not in MEMORY:
+            need = max(need, case.need(SM), case.need(ISSUE))
         return waves is not None and need > 1.0 - tail_share(waves)
 
     return is_shorter
 
 
-_OF_SM = (SM, ISSUE)
-"""Units of limits on the instructions of an SM, beside their pipe: the SM's busiest part, and its issue slots."""
 _LIMITS = {
-    "dram-bandwidth": ("dram",), "l2-bandwidth": ("l2",), "l1-bandwidth": ("l1",),
-    "fp32-compute-bound": ("fma", *_OF_SM), "tensor-compute-bound": ("tensor", *_OF_SM),
-    "integer-bound": ("alu", *_OF_SM), "special-function-bound": ("xu", *_OF_SM), "fp64-bound": ("fp64", *_OF_SM),
+    "dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1", "fp32-compute-bound": "fma",
+    "tensor-compute-bound": "tensor", "integer-bound": "alu", "special-function-bound": "xu", "fp64-bound": "fp64",
 }  # fmt: skip
+"""Rules on a full unit, and the unit."""
 
 
 def is_tail(waves: float, idle: float) -> bool:
@@ -321,8 +322,7 @@ def is_held_by_blocks(case: Case) -> bool:
 
 
 def _occupancy(case: Case) -> Findings:
-    occupancy = case.occupancy
-    theoretical, limiters = occupancy.theoretical, occupancy.limiters
+    kernel, theoretical, limiters = case.kernel, case.occupancy.theoretical, case.occupancy.limiters
     if theoretical is None or theoretical >= FULL_OF or not limiters:
         return
     helps = _more_warps_help(case)
@@ -348,7 +348,14 @@ def _occupancy(case: Case) -> Findings:
         confidence="inferred" if helps else "guess",
         saving=replace(missing, assumes=(_PER_WARP,)),
         is_fact=not helps,
-        evidence=(*theoretical_evidence(case, FULL.value), *_resources(case), *case.issue_evidence()),
+        evidence=(
+            *theoretical_evidence(case, FULL.value),
+            *context("registers", kernel.registers_per_thread, "register", metric="launch__registers_per_thread"),
+            *context(
+                "shared-memory", kernel.shared_memory_per_block or None, "B", metric="launch__shared_mem_per_block"
+            ),
+            *case.issue_evidence(),
+        ),
     )
 
 
@@ -374,12 +381,6 @@ def theoretical_evidence(case: Case, threshold: float | None = None) -> tuple[Ev
         return ()
     metric = "sm__maximum_warps_per_active_cycle_pct"
     return (Evidence(metric, 100 * theoretical, "%", threshold, role="theoretical-occupancy"),)
-
-
-def _resources(case: Case) -> Iterator[Evidence]:
-    registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
-    yield from context("registers", registers, "register", metric="launch__registers_per_thread")
-    yield from context("shared-memory", shared or None, "B", metric="launch__shared_mem_per_block")
 
 
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
@@ -470,7 +471,7 @@ RULES = (
         thresholds=(TAIL_SHARE, TAIL_SLACK),
         check=_tail,
         metrics=(_WAVES,),
-        causes=tuple(Cause(rule, _last_round_is_shorter(*units)) for rule, units in _LIMITS.items()),
+        causes=tuple(Cause(rule, _last_round_is_shorter(unit)) for rule, unit in _LIMITS.items()),
         place=AT_WARPS,
     ),
     Rule(

@@ -72,8 +72,7 @@ def counted_sectors(case: Case) -> CountedSectors | None:
 
 def request_sectors(case: Case, what: str) -> float | None:
     """Return the sectors per request of loads ("ld") or stores ("st")."""
-    counted = counted_request_sectors(case, what)
-    return counted if counted is not None else case.number(SECTORS_PER_REQUEST.format(what))
+    return counted_request_sectors(case, what) or case.number(SECTORS_PER_REQUEST.format(what))
 
 
 def counted_request_sectors(case: Case, what: str) -> float | None:
@@ -89,7 +88,9 @@ def counts_case(total: float) -> CaseName:
 def ideal_bytes(case: Case) -> float | None:
     """Return the bytes that global accesses would move if each were contiguous; None if sectors were not counted."""
     counts = counted_sectors(case)
-    return SECTOR_BYTES * max(0.0, counts.total - counts.excess) if counts is not None else None
+    if counts is None:
+        return None
+    return SECTOR_BYTES * max(0.0, counts.total - counts.excess)
 
 
 def bytes_of(case: Case, level: str) -> float | None:
@@ -104,7 +105,9 @@ def rate_of(case: Case, level: str) -> float | None:
     A percentage times a rated peak is no count: the actual clock can differ.
     """
     moved = _both_ways(case, level)
-    return moved.bytes_per_s if moved is not None and moved.basis != "estimated" else None
+    if moved is None or moved.basis == "estimated":
+        return None
+    return moved.bytes_per_s
 
 
 def _both_ways(case: Case, level: str) -> Traffic | None:
@@ -121,7 +124,9 @@ def local_bytes_past_l1(case: Case) -> float | None:
     """Return the maximum bytes of local memory that L1 passes on: loads that miss it, and stores."""
     loads, stores = LOCAL_SECTORS
     passed = case.total((case.first_of((_LOCAL_MISSES, loads)), stores), of_all=True)
-    return SECTOR_BYTES * passed if passed is not None and case.number(loads) is not None else None
+    if passed is None or case.number(loads) is None:
+        return None
+    return SECTOR_BYTES * passed
 
 
 def local_reaches(case: Case, level: str) -> bool:
@@ -155,7 +160,9 @@ def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
     can also go, if they result from these.
     """
     most = bound.no_more_than(share * (1.0 - case.need(LAUNCH)))
-    return most if weight >= 1.0 else most.if_held(share * weight * case.working_share, OTHER_WAITS)
+    if weight >= 1.0:
+        return most
+    return most.if_held(share * weight * case.working_share, OTHER_WAITS)
 
 
 def late_share(case: Case) -> float:
@@ -165,7 +172,9 @@ def late_share(case: Case) -> float:
     blocks, sms = case.blocks, _sms(case)
     with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
     late = case.working_share - min(1.0, case.active_share / with_block)
-    return late if late >= _RAMP else 0.0
+    if late < _RAMP:
+        return 0.0
+    return late
 
 
 def memory_busy(case: Case) -> float | None:
@@ -186,21 +195,18 @@ def l1_speed(case: Case) -> float | None:
 
 def has_bulk_copies(case: Case) -> bool:
     """Return whether one thread can start the copy of a whole tile; true if the architecture is not known."""
-    return _is_of(case, _HOPPER)
+    capability = case.arch.compute_capability
+    return not capability or float(capability) >= _HOPPER
 
 
 def copies_ahead_case(case: Case) -> str:
     """Return the case of the shared wording for the way in which programs for this GPU fetch the next tile."""
-    if not case.arch.compute_capability:
+    capability = case.arch.compute_capability
+    if not capability:
         return "shared/ahead-on-any-gpu"
-    if not _is_of(case, _AMPERE):
+    if float(capability) < _AMPERE:
         return "shared/ahead-in-registers"
     return "shared/ahead-by-tma" if has_bulk_copies(case) else "shared/ahead-by-cp-async"
-
-
-def _is_of(case: Case, first: float) -> bool:
-    capability = case.arch.compute_capability
-    return not capability or float(capability) >= first
 
 
 def while_active(case: Case, busy: float | None) -> float | None:
@@ -223,21 +229,21 @@ def cycles_of_passes(case: Case, passes: float) -> float | None:
 
     A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
     """
-    sms = _sms(case)
+    sms, rate = _sms(case), request_rate(case)
     cycles = case.number(*_ELAPSED, "gpc__cycles_elapsed.max")
-    rate = request_rate(case)
-    return passes / (sms * cycles) / min(1.0, rate) if sms and cycles and rate else None
+    if not sms or not cycles or not rate:
+        return None
+    return passes / (sms * cycles) / min(1.0, rate)
 
 
 def _sms(case: Case) -> float | None:
     """Return the number of SMs; for an unknown GPU, from a count over all SMs and its percentage of their peak."""
-    known = case.sms
-    if known is not None:
-        return known
-    passes = case.number(SHARED_PASSES)
-    percent = case.number(SHARED_BUSY)
-    cycles = case.number(*_ELAPSED)
-    return passes / (percent / 100 * cycles) if passes and percent and cycles else None
+    if case.sms is not None:
+        return case.sms
+    passes, percent, cycles = case.number(SHARED_PASSES), case.number(SHARED_BUSY), case.number(*_ELAPSED)
+    if not passes or not percent or not cycles:
+        return None
+    return passes / (percent / 100 * cycles)
 
 
 def l1_keeps(case: Case, *percent: float | None) -> float:
@@ -256,13 +262,17 @@ def wavefronts_per_request(case: Case) -> float | None:
     The pipe's peak is one pass per cycle.
     """
     passes, rate = case.ratio(WAVEFRONTS, REQUESTS), request_rate(case)
-    return passes / rate if passes is not None and rate is not None else None
+    if passes is None or rate is None:
+        return None
+    return passes / rate
 
 
 def request_rate(case: Case) -> float | None:
     """Return the maximum number of requests of an SM per cycle: one with 32 load/store units, half with 16."""
     lanes = case.arch.operations.get("load-store")
-    return lanes.value / WARP_THREADS if lanes is not None else None
+    if lanes is None:
+        return None
+    return lanes.value / WARP_THREADS
 
 
 def least_passes(case: Case) -> float | None:
@@ -274,10 +284,9 @@ def least_passes(case: Case) -> float | None:
     that of its busiest part. Bulk copies, from Hopper on, reach L1 without those pipes; they need shared memory.
     """
     l1, issued = l1_speed(case), case.number(_ISSUED)
+    part = case.needs.get("lsu") if "lsu" in case.pipes else None
     if issued is not None:
-        part: float | None = issued / 100
-    else:
-        of_pipe = case.needs.get("lsu") if "lsu" in case.pipes else None
-        can_copy = case.kernel.shared_memory_per_block != 0 and has_bulk_copies(case)
-        part = of_pipe if of_pipe is not None or can_copy else case.utilisation.get("sm")
+        part = issued / 100
+    elif part is None and (case.kernel.shared_memory_per_block == 0 or not has_bulk_copies(case)):
+        part = case.utilisation.get("sm")
     return l1 / part if l1 and part else None
