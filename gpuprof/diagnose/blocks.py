@@ -71,11 +71,11 @@ def moves_bytes_well(case: Case) -> bool:
     return any(case.need(unit) >= WELL_USED for unit in ("dram", "l2"))
 
 
-def lanes_of_block(case: Case) -> float | None:
-    """Return how many lanes of a warp the threads of a block fill on average; None if its size is not known."""
+def lanes_of_block(case: Case) -> float:
+    """Return how many lanes of a warp the threads of a block fill on average; all if its size is not known."""
     threads, warps = case.threads_per_block, case.warps_per_block
     if not threads or not warps:
-        return None
+        return WARP_THREADS
     return threads / warps
 
 
@@ -100,8 +100,7 @@ def _filled_lanes(case: Case) -> float:
 
     If the last warp executes less than the others, more lanes are active than a block fills on average.
     """
-    by_block = lanes_of_block(case) or WARP_THREADS
-    return min(1.0, max(by_block, case.number(*LANES) or 0.0) / WARP_THREADS)
+    return min(1.0, max(lanes_of_block(case), case.number(*LANES) or 0.0) / WARP_THREADS)
 
 
 def _block_size(case: Case) -> Findings:
@@ -294,8 +293,7 @@ def _imbalance(case: Case) -> Findings:
             confidence="measured" if is_grid_known else "guess",
             saving=without_idle(case, case.working_share * idle),
             evidence=(
-                *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
-                *case.metric(AVERAGE_SM, "average-sm", "cycle"),
+                *case.metrics_as({BUSIEST_SM: "busiest-sm", AVERAGE_SM: "average-sm"}, "cycle"),
                 IMBALANCE.evidence(100 * idle, "idle-average-sm"),
             ),
         )
@@ -427,8 +425,7 @@ def _uneven_slices(case: Case) -> Findings:
     if not busiest or not average or not SLICES.is_reached(busiest / average - 1):
         return
     evidence = [
-        *case.metric(_BUSIEST_SLICE, "busiest-slice", "cycle"),
-        *case.metric(_AVERAGE_SLICE, "average-slice", "cycle"),
+        *case.metrics_as({_BUSIEST_SLICE: "busiest-slice", _AVERAGE_SLICE: "average-slice"}, "cycle"),
         SLICES.evidence(100 * (busiest / average - 1), "above-average"),
     ]
     is_busy = False

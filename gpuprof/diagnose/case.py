@@ -196,7 +196,10 @@ class Case:
 
     def first_of(self, names: Iterable[str]) -> str:
         """Return the name of the first of these metrics that has a number in the report; empty if none has."""
-        return next((name for name in names if self.number(name) is not None), "")
+        for name in names:
+            if self.metrics.number(name) is not None:
+                return name
+        return ""
 
     def ratio(self, metric: str, *over: str) -> float | None:
         """Return a metric over the first known one of others; None if either is not known or the divisor is 0."""
@@ -239,30 +242,34 @@ class Case:
 
         If the unit is known by its parts, return the metric of the busiest part.
         """
-        chain = self.arch.counters.get(f"throughput.{unit}", ())
-        for link in chain:
+        for link in self.arch.counters.get(f"throughput.{unit}", ()):
             known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
             if known and len(known) == len(link.terms):
-                return max(known)[1] if link.how == "largest" else known[0][1]
-        return self._busiest_part() if unit == "sm" else ""
+                _, name = max(known) if link.how == "largest" else known[0]
+                return name
+        if unit == SM:
+            return self._busiest_part()
+        return ""
 
     def _counters(self, quantity: str) -> tuple[str, ...]:
         return tuple(name for link in self.arch.counters.get(quantity, ()) for name, _ in link.terms)
 
     def _busiest_part(self) -> str:
         """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
-        issue = self._counters("scheduler.issue-slots")
-        parts = [(value / 100, name) for name in issue if (value := self.number(name)) is not None]
-        parts += [(pipe.fraction, pipe.metric) for pipe in self.kernel.pipes]
+        parts = [(pipe.fraction, pipe.metric) for pipe in self.kernel.pipes]
+        for name in self._counters("scheduler.issue-slots"):
+            value = self.number(name)
+            if value is not None:
+                parts.append((value / 100, name))
         return max(parts, default=(0.0, ""))[1]
 
     def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
-        units = {unit: value for unit, value in self.utilisation.items() if unit not in leave_out}
+        units = [unit for unit in self.utilisation if unit not in leave_out]
         if not units:
             return ()
-        unit = max(units, key=lambda name: units[name])
-        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold, role=role),)
+        unit = max(units, key=self.utilisation.__getitem__)
+        return (Evidence(self.light_metric(unit), 100 * self.utilisation[unit], "%", threshold, role=role),)
 
     @cached_property
     def needs(self) -> Mapping[str, float]:
@@ -280,7 +287,7 @@ class Case:
         return needs
 
     def is_busiest(self, unit: str) -> bool:
-        """Return whether no other unit is as busy as a part of the SM, beside the SM's speed of light itself."""
+        """Return whether a unit needs more than each other one, not counting the SM as a whole and the launch."""
         others = (need for other, need in self.needs.items() if other not in (unit, SM, LAUNCH))
         return self.need(unit) > max(others, default=0.0)
 
@@ -430,8 +437,7 @@ class Case:
     @cached_property
     def memory_utilisation(self) -> float | None:
         """The highest speed of light of the memory units."""
-        units = [value for unit, value in self.utilisation.items() if unit != "sm"]
-        return max(units, default=None)
+        return max((value for unit, value in self.utilisation.items() if unit != SM), default=None)
 
     @cached_property
     def stalls(self) -> Mapping[str, float]:
@@ -564,11 +570,11 @@ class Case:
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the shares of stall reasons as evidence, with their metrics."""
         known = {stall.reason: stall for stall in stalls_of(self.kernel)}
-        return tuple(
-            Evidence(stall_metric(reason, stall.family), 100 * stall.share, "%", threshold, role="stall", of=(reason,))
-            for reason in reasons
-            if (stall := known.get(reason)) is not None
-        )
+        evidence: list[Evidence] = []
+        for reason in filter(known.__contains__, reasons):
+            metric = stall_metric(reason, known[reason].family)
+            evidence.append(Evidence(metric, 100 * known[reason].share, "%", threshold, role="stall", of=(reason,)))
+        return tuple(evidence)
 
     def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
@@ -588,14 +594,12 @@ class Case:
         metrics = self.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
             return KernelCode()
-        samples = [
-            stall_metric(stall.reason, stall.family)
-            for stall in self.kernel.stalls
-            if stall.family == "sampled" and stall.share >= _LEAST_STALL and stall.reason != "selected"
-        ]
-        names = (*COUNTS, *dict.fromkeys(samples))
+        names = dict.fromkeys(COUNTS)
+        for stall in self.kernel.stalls:
+            if stall.family == "sampled" and stall.share >= _LEAST_STALL and stall.reason != "selected":
+                names[stall_metric(stall.reason, stall.family)] = None
         try:
-            return self.seen.of(self.recorded.launch, names)
+            return self.seen.of(self.recorded.launch, tuple(names))
         except DamagedInput as error:
             self.code_error = str(error)
             return KernelCode()
@@ -646,9 +650,8 @@ class Case:
 
         `among` limits the instructions by index. Of lines with equal weight, the first one counts.
         """
-        code = self.code
-        numbers = range(len(code)) if among is None else among
-        return self._place({number: heavy for number in numbers if (heavy := weight(code[number]))})
+        numbers = range(len(self.code)) if among is None else among
+        return self._place({number: heavy for number in numbers if (heavy := weight(self.code[number]))})
 
     def _place(self, weights: Mapping[int, float]) -> Location | None:
         """Return the same from the weights of instructions by index."""
@@ -664,8 +667,11 @@ class Case:
 
     def place_of(self, *names: str) -> Location | None:
         """Return the line with the most of a count: the first of these counts that any instruction has."""
-        places = (self._place(self.kernel_code.counted(name)) for name in names)
-        return next((place for place in places if place is not None), None)
+        for name in names:
+            place = self._place(self.kernel_code.counted(name))
+            if place is not None:
+                return place
+        return None
 
     def place_of_stall(self, *reasons: str) -> Location | None:
         """Return the line with most samples of these stall reasons, counted at the barrier, fence or store if any."""
@@ -682,9 +688,8 @@ class Case:
         A warp that waits at a barrier has issued it, so the sample is at the next instruction of the warp, or a few
         later. A warp that drains has exited, and waits for the stores before its exit.
         """
-        opcodes = _ISSUED_BEFORE.get(reason, ())
-        before = range(index, max(-1, index - _BEHIND), -1) if opcodes else ()
-        named = self.opcode_names
+        named, opcodes = self.opcode_names, _ISSUED_BEFORE.get(reason, ())
+        before = range(index, max(-1, index - _BEHIND), -1)
         at = next((at for at in before if named[at].startswith(opcodes)), index)
         if reason != "drain" or named[at] != "EXIT":
             return at
@@ -719,17 +724,19 @@ class Case:
 
         The machine code is as long as its run, without padding. None unless exactly one run fits.
         """
-        runs: list[list[int]] = []
+        ends: dict[int, int] = {}
+        start = None
         for instruction in self.code:
-            if not runs or instruction.pc - runs[-1][-1] != INSTRUCTION_BYTES:
-                runs.append([])
-            runs[-1].append(instruction.pc)
+            if start is None or instruction.pc != ends[start]:
+                start = instruction.pc
+            ends[start] = instruction.pc + INSTRUCTION_BYTES
         code, fitting = self.machine_code, []
-        for run in runs:
-            length = len(run) * INSTRUCTION_BYTES
-            if length <= len(code) and is_padding(code[length:]):
-                fitting.append(run[0])
-        return fitting[0] if len(fitting) == 1 else None
+        for start, end in ends.items():
+            if end - start <= len(code) and is_padding(code[end - start :]):
+                fitting.append(start)
+        if len(fitting) != 1:
+            return None
+        return fitting[0]
 
 
 def _executed(instruction: ProfiledInstruction) -> float:
@@ -751,7 +758,9 @@ def opcode_of(sass: str) -> str:
     tokens = sass.split()
     if tokens and tokens[0].startswith("@"):
         tokens = tokens[1:]
-    return tokens[0].rstrip(";") if tokens else ""
+    if not tokens:
+        return ""
+    return tokens[0].rstrip(";")
 
 
 @lru_cache(maxsize=512)

@@ -385,25 +385,26 @@ def _tensor(case: Case) -> Findings:
 
 def _with_tensor_change(case: Case, found: Finding) -> Finding:
     """Return a finding with the changes that this architecture allows and that the kernel's instructions leave."""
-    before = found.cases.advice[:-1]
-    keys = case.arch.compute
-    if not keys:
-        cases = replace(found.cases, action=("narrower",), advice=(*before, "on-any-gpu", "less"))
-        return replace(found, cases=cases)
-    used = [known.key for opcode in case.opcodes() if (known := matrix_opcode(opcode)) is not None]
-    narrower = next((name for name in ("fp8", "int8") if any(key.path == f"tensor.{name}" for key in keys)), None)
-    newer = next((name for name in ("tcgen05", "wgmma") if any(key.instruction == name for key in keys)), None)
-    advice: list[CaseName] = []
-    if narrower is not None and not any(key.path == f"tensor.{narrower}" for key in used):
+    advice = [*found.cases.advice[:-1]]
+    action = "less"
+    if not case.arch.compute:
+        advice.append("on-any-gpu")
+        action = "narrower"
+    possible = {name for key in case.arch.compute for name in (key.path, key.instruction)}
+    keys = [known.key for opcode in case.opcodes() if (known := matrix_opcode(opcode)) is not None]
+    used = {name for key in keys for name in (key.path, key.instruction)}
+    narrower = next((name for name in ("fp8", "int8") if f"tensor.{name}" in possible), None)
+    if narrower is not None and f"tensor.{narrower}" not in used:
         advice.append(narrower)
-    action = "narrower" if advice else "less"
-    if newer is not None and not any(key.instruction == newer for key in used):
+        action = "narrower"
+    newer = next((name for name in ("tcgen05", "wgmma") if name in possible), None)
+    if newer is not None and newer not in used:
         advice.append(newer)
         action = "main"
-    if any(key.path == "tensor.bf16" for key in keys):
+    if "tensor.bf16" in possible:
         # Both came with Ampere.
         advice.append("sparsity")
-    return replace(found, cases=replace(found.cases, action=(action,), advice=(*before, *advice, "less")))
+    return replace(found, cases=replace(found.cases, action=(action,), advice=(*advice, "less")))
 
 
 def _long_instructions(case: Case) -> Findings:

@@ -16,11 +16,8 @@ NEVER_FUSED = percent("fused-by-compiler", 10.0)
 
 _OPERATIONS = {"FP32": ("fma", "FFMA", "FADD", "FMUL"), "FP64": ("fp64", "DFMA", "DADD", "DMUL")}
 """The pipe of a type, its multiply-adds, additions and multiplications."""
-_PIPE_OPCODES = {
-    "fma": ("FFMA", "FADD", "FMUL", "IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2"),
-    "fp64": ("DFMA", "DADD", "DMUL"),
-}
-"""Opcodes of the pipes of both types; packed FP16 shares the FMA pipe from GA10x on."""
+_ALSO_ON_FMA = ("IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2")
+"""Opcodes that share the FMA pipe with FP32; packed FP16 does from GA10x on."""
 
 
 def _non_fused(case: Case) -> Findings:
@@ -64,7 +61,8 @@ def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | No
     if case.opcodes():
         # Other instructions also use the pipe and wait.
         own = share_of_opcodes(case, *operations)
-        share = min(1.0, own / (share_of_opcodes(case, *_PIPE_OPCODES[pipe]) or 1.0))
+        others = _ALSO_ON_FMA if pipe == "fma" else ()
+        share = min(1.0, own / (share_of_opcodes(case, *operations, *others) or 1.0))
     waits = case.saving_of_wait(case.stall("wait")).fraction
     taken = max((busy or 0.0) * share, waits * own)
     return case.saving(stays).if_held(pairs * taken, "everything-else-unchanged")

@@ -24,14 +24,9 @@ _TCGEN05 = "UTC"
 """Prefix of tcgen05 matrix instructions: one thread issues them for the SM (NVIDIA's Compute Triage Guide)."""
 
 
-def _lanes_of_warp(case: Case) -> float:
-    """Return the average number of lanes of a warp that have a thread."""
-    return lanes_of_block(case) or float(WARP_THREADS)
-
-
 def _divergence(case: Case, *, by_one_thread: bool = False) -> Findings:
     """Report that branches leave few threads active; only as a fact if one thread issues the matrix instructions."""
-    threads, lanes = case.number(*LANES), _lanes_of_warp(case)
+    threads, lanes = case.number(*LANES), lanes_of_block(case)
     if not threads or WARP_THREADS * (threads / lanes) >= THREADS.value:
         return
     active = threads / lanes
@@ -63,7 +58,7 @@ def _active_threads(case: Case, threshold: float | None = None) -> tuple[Evidenc
 
 def _predicated(case: Case) -> Findings:
     """Report lanes that are predicated off, if branches alone leave enough threads active."""
-    on, active, lanes = case.number(_SWITCHED_ON), case.number(*LANES), _lanes_of_warp(case)
+    on, active, lanes = case.number(_SWITCHED_ON), case.number(*LANES), lanes_of_block(case)
     if not on or active is None:
         return
     part = on / lanes
@@ -92,7 +87,7 @@ def _busy_issue_slots(case: Case) -> Findings:
     counted = list(filter(None, (case.number(_SWITCHED_ON), active)))
     if not counted or not case.is_busiest(ISSUE):
         return
-    issue, lanes, fewest = case.needs[ISSUE], _lanes_of_warp(case), min(counted)
+    issue, lanes, fewest = case.needs[ISSUE], lanes_of_block(case), min(counted)
     part = min(1.0, fewest / lanes)
     if WARP_THREADS * part < THREADS.value or (1.0 - part) * issue < LOW:
         return

@@ -444,8 +444,7 @@ def _short(case: Case) -> Findings:
         saving=in_another_launch(case),
         evidence=(
             SHORT.evidence(duration, metric="gpu__time_duration.sum"),
-            *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
-            *case.metric("sm__cycles_elapsed.max", "elapsed-cycles", "cycle"),
+            *case.metrics_as({BUSIEST_SM: "busiest-sm", "sm__cycles_elapsed.max": "elapsed-cycles"}, "cycle"),
         ),
     )
 

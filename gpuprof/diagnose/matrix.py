@@ -118,14 +118,16 @@ class _Product(Struct, frozen=True):
 
 
 def _tensor_idle(case: Case) -> Findings:
-    product = _product(case) if _may_multiply(case) and _tensor_cores_are_idle(case) else None
+    if not _may_multiply(case) or not _tensor_cores_are_idle(case):
+        return
+    product = _product(case)
     if product is None or _is_bound_by_bytes(case, product):
         return
     limit = _limit(case, product)
     rates = _rates(product)
     change = _change(case, product)
     amounts = [*amounts_of(work=product.work, use=product.use, outer=product.outer)]
-    labels = [Label("type", (product.type.name,))]
+    labels = [*labels_of(type=(product.type.name,))]
     for place, (inputs, times) in zip(_PLACES, rates, strict=False):
         amounts.append(Amount(f"{place}_times", times))
         labels.append(Label(place, (inputs,)))
@@ -144,7 +146,7 @@ def _tensor_idle(case: Case) -> Findings:
         amounts=amounts,
         labels=labels,
         confidence=product.confidence,
-        saving=_saving(case, product),
+        saving=_saving(case, product, change),
         evidence=_evidence(case, product),
         place=case.place_of_opcode(product.type.fused),
         is_fact=bool(limit),
@@ -181,12 +183,11 @@ def _may_multiply(case: Case) -> bool:
 
 def _tensor_cores_are_idle(case: Case) -> bool:
     """Return whether the GPU has tensor cores that the kernel does not use, by its pipe, opcodes or name."""
-    hardware = case.hardware
-    unnamed = hardware.arch.name == "sm_75" and hardware.gpu is None
-    if unnamed and _WITH_TENSOR_CORES.search(hardware.device.name or "") is None:
+    is_unnamed = case.arch.name == "sm_75" and case.hardware.gpu is None
+    if is_unnamed and not _WITH_TENSOR_CORES.search(case.hardware.device.name or ""):
         return False
     busy, opcodes = case.pipe("tensor"), case.opcodes()
-    if any(matrix_opcode(opcode) is not None for opcode in opcodes):
+    if any(map(matrix_opcode, opcodes)):
         return False
     if busy is not None:
         return busy <= _IDLE
@@ -202,7 +203,9 @@ def _product(case: Case) -> _Product | None:
     in_code = outer_products(case.code)
     if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
         product = _product_of(case, in_code.path, "by-code")
-        return replace(product, outer=in_code.share) if product is not None else None
+        if product is not None:
+            product = replace(product, outer=in_code.share)
+        return product
     path = _busiest_type(case)
     fused = _fused_share(case, path) if path is not None else None
     if path is None or (fused is not None and not FUSED_SHARE.is_reached(fused)):
@@ -225,10 +228,10 @@ def _product_of(case: Case, path: str, how: str, confidence: Confidence = "infer
     times = {name: least * rate for name, rate in rates.items() if FASTER.is_reached(least * rate)}
     if not times:
         return None
-    known = [value for value in (work, busy) if value is not None]
-    use = min(1.0, max(known)) if known else None
-    most = max(rates.values())
-    return _Product(path, how=how, confidence=confidence, work=work, use=use, times=times, most_times=most)
+    use = None
+    if work is not None or busy is not None:
+        use = min(1.0, max(work or 0.0, busy or 0.0))
+    return _Product(path, how, confidence, work, use, times, max(rates.values()))
 
 
 def _multiplies_8_bits(case: Case) -> bool:
@@ -243,8 +246,7 @@ def _multiplies_8_bits(case: Case) -> bool:
 
 def _may_be_halved(case: Case, path: str) -> bool:
     """Return whether the GPU product is unknown and may sum in FP32 at half of the rate."""
-    hardware = case.hardware
-    return path == "fp32" and not hardware.is_known and hardware.arch.name in _HALVED
+    return path == "fp32" and not case.hardware.is_known and case.arch.name in _HALVED
 
 
 def _busy(case: Case, path: str) -> float | None:
@@ -278,12 +280,13 @@ def _busiest_type(case: Case) -> str | None:
     if case.opcodes():
         counts = {path: executed(case, kind.fused) for path, kind in _TYPES.items()}
         most = max(counts, key=lambda path: counts[path])
-        return most if 100 * counts[most] >= MULTIPLIES.value * sum(case.opcodes().values()) else None
+        if 100 * counts[most] < MULTIPLIES.value * sum(case.opcodes().values()):
+            return None
+        return most
     works = {path: work for path in _TYPES if path != "int8" and (work := fraction_of_peak(case, path))}
     if works:
         return max(works, key=lambda path: works[path])
-    pipes = {name: busy for name in SCALAR_PIPES if (busy := case.pipe(name))}
-    busiest = max(pipes, key=lambda name: pipes[name], default=None)
+    busiest = max(SCALAR_PIPES, key=lambda name: case.pipe(name) or 0.0)
     return next((path for path, kind in _TYPES.items() if busiest in kind.pipes), None)
 
 
@@ -292,7 +295,7 @@ def _fused_share(case: Case, path: str) -> float | None:
     kind = _TYPES[path]
     counted = fused_and_alone(case, kind.fused, *kind.alone) if kind.is_counted else None
     if counted is not None:
-        return counted.fused / counted.all if counted.all else 0.0
+        return counted.fused / (counted.all or 1.0)
     fused = executed(case, kind.fused)
     both = fused + executed(case, *kind.alone)
     return fused / both if both else None
@@ -345,7 +348,7 @@ def _busiest_memory(case: Case) -> str | None:
     return max((level for level in MEMORY if level in case.needs), key=lambda level: case.needs[level], default=None)
 
 
-def _saving(case: Case, product: _Product) -> Saving | None:
+def _saving(case: Case, product: _Product, change: str) -> Saving | None:
     """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was counted.
 
     Operands reach tensor cores in fewer and wider accesses, which can relieve L1 and the scalar pipes altogether.
@@ -357,13 +360,13 @@ def _saving(case: Case, product: _Product) -> Saving | None:
     bound = case.saving({**relieved, "l2": 0.0, "dram": 0.0})
     if product.work is not None:
         bound = bound.no_more_than(1.0 - product.work / product.most_times)
-    stays = 0.5 if _change(case, product) == "narrower" else 1.0
-    speedup = product.times["tensor.tf32"] if product.in_tf32 else max(product.times.values())
-    fraction = min(
-        case.saving({**relieved, "l2": stays, "dram": stays}).fraction, 1.0 - (product.work or product.use) / speedup
-    )
-    reuse = "same-operand-reuse"
-    assumes = ("tf32-inputs", reuse) if product.in_tf32 else (reuse,)
+    stays = 0.5 if change == "narrower" else 1.0
+    speedup, assumes = max(product.times.values()), ["same-operand-reuse"]
+    if product.in_tf32:
+        speedup = product.times["tensor.tf32"]
+        assumes.insert(0, "tf32-inputs")
+    same_reuse = case.saving({**relieved, "l2": stays, "dram": stays}).fraction
+    fraction = min(same_reuse, 1.0 - (product.work or product.use) / speedup)
     if not {"dram", "l2"} & case.needs.keys():
         # Their needs are most of the remaining time: without them, a smaller need would be named in their place.
         bound = replace(bound, remains=())
@@ -371,12 +374,17 @@ def _saving(case: Case, product: _Product) -> Saving | None:
 
 
 def _headline(product: _Product) -> tuple[str, ...]:
-    is_counted = product.work is not None
     if product.how == _ARITHMETIC:
         return ("multiply-adds-of-peak",)
-    if product.how != _CONVOLUTION and product.path == _INT8_IN_FP32:
-        return (product.path, "of-peak") if is_counted else (product.path,)
-    return ("convolution" if product.how == _CONVOLUTION else "product", "at-peak" if is_counted else "without")
+    if product.how == _CONVOLUTION:
+        found = "convolution"
+    elif product.path != _INT8_IN_FP32:
+        found = "product"
+    elif product.work is None:
+        return (product.path,)
+    else:
+        return (product.path, "of-peak")
+    return (found, "without" if product.work is None else "at-peak")
 
 
 def _rates(product: _Product) -> tuple[tuple[str, float], ...]:

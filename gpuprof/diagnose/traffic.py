@@ -58,16 +58,17 @@ class CountedSectors(NamedTuple):
 
 def counted_sectors(case: Case) -> CountedSectors | None:
     """Return sectors as NVIDIA's instrumentation counts them: excess is beyond those that contiguous bytes need."""
-    total = case.number(ALL_SECTORS)
-    excess = case.number(EXCESS_SECTORS)
-    ideal = case.number(IDEAL_SECTORS)
-    every = case.metric(ALL_SECTORS, "sectors", "sector")
-    if total is not None and excess is not None:
-        return CountedSectors(excess, total, (*case.metric(EXCESS_SECTORS, "excess-sectors", "sector"), *every))
-    if total is not None and ideal is not None:
-        needed = case.metric(IDEAL_SECTORS, "needed-sectors", "sector")
-        return CountedSectors(total - ideal, total, (*every, *needed))
-    return None
+    total, excess, ideal = map(case.number, (ALL_SECTORS, EXCESS_SECTORS, IDEAL_SECTORS))
+    if total is None:
+        return None
+    if excess is not None:
+        roles = {EXCESS_SECTORS: "excess-sectors", ALL_SECTORS: "sectors"}
+    elif ideal is not None:
+        excess = total - ideal
+        roles = {ALL_SECTORS: "sectors", IDEAL_SECTORS: "needed-sectors"}
+    else:
+        return None
+    return CountedSectors(excess, total, case.metrics_as(roles, "sector"))
 
 
 def request_sectors(case: Case, what: str) -> float | None:
