@@ -158,9 +158,8 @@ def _would_larger_blocks_help(case: Case) -> bool:
     All other slots must be taken and no unit busy: a queue can only be full if a unit is busy. If warp states are
     known, they must be waits that other warps cover.
     """
-    if not is_held_by_blocks(case) or is_under_a_wave(case) or not has_room(case):
-        return False
-    return is_taken(case) and others_cover(case)
+    has_free_slots = is_held_by_blocks(case) and not is_under_a_wave(case)
+    return has_free_slots and has_room(case) and is_taken(case) and others_cover(case)
 
 
 def _with_more_warps(case: Case) -> float:
@@ -236,8 +235,9 @@ def _gap_of(case: Case) -> _Gap | None:
 def _gap_evidence(case: Case, gap: _Gap) -> Iterator[Evidence]:
     if case.block_cycles is not None:
         yield SHORT_BLOCK.evidence(case.block_cycles, "block-lifetime")
-    achieved = "sm__warps_active.avg.pct_of_peak_sustained_active"
-    yield from context("achieved-occupancy", 100 * gap.achieved, "%", metric=achieved)
+    yield from context(
+        "achieved-occupancy", 100 * gap.achieved, "%", metric="sm__warps_active.avg.pct_of_peak_sustained_active"
+    )
     yield from theoretical_evidence(case)
     role = "occupancy-below-beyond-tail" if gap.expected != gap.theoretical else "occupancy-below"
     yield OCCUPANCY_GAP.evidence(100 * (gap.expected - gap.achieved), role)

@@ -268,7 +268,7 @@ class Case:
         units = [unit for unit in self.utilisation if unit not in leave_out]
         if not units:
             return ()
-        unit = max(units, key=self.utilisation.__getitem__)
+        unit = max(units, key=lambda name: self.utilisation[name])
         return (Evidence(self.light_metric(unit), 100 * self.utilisation[unit], "%", threshold, role=role),)
 
     @cached_property
@@ -571,9 +571,10 @@ class Case:
         """Return the shares of stall reasons as evidence, with their metrics."""
         known = {stall.reason: stall for stall in stalls_of(self.kernel)}
         evidence: list[Evidence] = []
-        for reason in filter(known.__contains__, reasons):
-            metric = stall_metric(reason, known[reason].family)
-            evidence.append(Evidence(metric, 100 * known[reason].share, "%", threshold, role="stall", of=(reason,)))
+        for reason in reasons:
+            if reason in known:
+                metric = stall_metric(reason, known[reason].family)
+                evidence.append(Evidence(metric, 100 * known[reason].share, "%", threshold, role="stall", of=(reason,)))
         return tuple(evidence)
 
     def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:

@@ -206,8 +206,8 @@ def _fp32_at_its_limit(case: Case) -> Findings:
     if _is_integer_work(case):
         return
     work = fraction_of_peak(case, "fp32")
-    is_floating = FMA_WORK.is_reached(work) if work is not None else _is_product_by_name(case)
-    if is_floating:
+    is_counted = work is not None or _most_work(case) is not None
+    if FMA_WORK.is_reached(work) or (not is_counted and is_product_by_name(case.kernel.demangled)):
         yield from _busy_sm(case, "sm", "main")
     use = case.pipe("fma")
     if use is None or not is_limit(case, use):
@@ -230,7 +230,7 @@ def _integer(case: Case) -> Findings:
         yield from _integer_pipe(case, pipe, "multiply-adds", "inferred")
     yield from _integer_pipe(case, "alu", "main", "measured")
     work = _most_work(case)
-    if work is None and not _is_product_by_name(case):
+    if work is None and not is_product_by_name(case.kernel.demangled):
         yield from _busy_sm(case, "any-instructions", "any-instructions")
     elif work is not None and not FMA_WORK.is_reached(work):
         yield from _busy_sm(case, "no-floating-point", "main")
@@ -288,8 +288,11 @@ def _busy_sm(case: Case, headline: str, change: str) -> Findings:
     The load/store unit is part of the SM, too. If memory is as busy as the SM, that unit is the reason.
     """
     sm = _sm_without_pipes(case)
-    by_name = multiplies_on_tensor_cores(case.kernel.demangled)
-    if sm is None or by_name or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value:
+    if (
+        sm is None
+        or multiplies_on_tensor_cores(case.kernel.demangled)
+        or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value
+    ):
         # Matrix instructions keep it busy, which `tensor-compute-bound` reports.
         return
     evidence = [_sm_evidence(case, sm)]
@@ -321,11 +324,6 @@ def _cycles_an_instruction(case: Case, sm: float) -> float:
     """Return the cycles that an issued instruction keeps the SM busy on average; 0 if issue slots are not known."""
     issued = case.need(ISSUE)
     return sm / issued if issued else 0.0
-
-
-def _is_product_by_name(case: Case) -> bool:
-    """Return whether a kernel is a matrix product by its name; False if floating-point work was counted."""
-    return _most_work(case) is None and is_product_by_name(case.kernel.demangled)
 
 
 def _most_work(case: Case) -> float | None:
@@ -413,11 +411,12 @@ def _long_instructions(case: Case) -> Findings:
     FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the kernel's name decides.
     """
     sm = _sm_without_pipes(case)
-    cycles = _cycles_an_instruction(case, sm) if sm is not None else 0.0
-    has_them = any(key.path.startswith("tensor") for key in case.arch.compute)
+    if sm is None or not any(key.path.startswith("tensor") for key in case.arch.compute):
+        return
+    cycles = _cycles_an_instruction(case, sm)
     are_long = cycles > SCALAR_CYCLES.value
     by_name = multiplies_on_tensor_cores(case.kernel.demangled)
-    if sm is None or not has_them or not (are_long or by_name):
+    if not are_long and not by_name:
         return
     ratio = fp64_over_fp32(case)
     is_near = PIPE_NEAR_ROOF.is_reached(sm)

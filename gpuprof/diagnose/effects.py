@@ -57,7 +57,7 @@ def _stores_nothing(case: Case) -> Findings:
 def _executed(case: Case) -> Mapping[str, float]:
     """Return how often each opcode was executed, with its modifiers; empty unless all of them were counted."""
     counted = case.opcodes()
-    if not counted and case.has_sass and all(instruction.sass for instruction in case.code):
+    if not counted and case.has_sass and all(case.sass):
         counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in case.code)
     return {name: count for name, count in counted.items() if count > 0}
 

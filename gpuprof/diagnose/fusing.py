@@ -53,7 +53,10 @@ def _evidence(case: Case, name: str, counted: FloatingPoint, pipe: str) -> Itera
 def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | None:
     """Bound the gain by the rest of the pipe, and by the present time of the pairs in the pipe or a dependent chain."""
     pipe, *operations = _OPERATIONS[name]
-    busy, pairs = _pipe_use(case, pipe, name.lower()), counted.pairs / counted.all
+    busy, work, pairs = case.pipe(pipe), fraction_of_peak(case, name.lower()), counted.pairs / counted.all
+    if busy is None and work is not None:
+        # The pipe is at most as busy as if nothing were fused.
+        busy = 2 * work
     if busy is None and pairs:
         return None
     stays = dict.fromkeys((pipe, "fmaheavy", "fmalite", ISSUE), 1.0 - pairs)
@@ -64,19 +67,8 @@ def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | No
         others = _ALSO_ON_FMA if pipe == "fma" else ()
         share = min(1.0, own / (share_of_opcodes(case, *operations, *others) or 1.0))
     waits = case.saving_of_wait(case.stall("wait")).fraction
-    taken = max((busy or 0.0) * share, waits * own)
+    taken = max(min(1.0, busy or 0.0) * share, waits * own)
     return case.saving(stays).if_held(pairs * taken, "everything-else-unchanged")
-
-
-def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
-    """Return the utilization of a pipe, or as its bound twice its fraction of peak FLOP, as if nothing were fused."""
-    busy = case.pipe(pipe)
-    if busy is None:
-        work = fraction_of_peak(case, path)
-        if work is None:
-            return None
-        busy = 2 * work
-    return min(1.0, busy)
 
 
 RULES = (

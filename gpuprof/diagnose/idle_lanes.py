@@ -27,9 +27,11 @@ _TCGEN05 = "UTC"
 def _divergence(case: Case, *, by_one_thread: bool = False) -> Findings:
     """Report that branches leave few threads active; only as a fact if one thread issues the matrix instructions."""
     threads, lanes = case.number(*LANES), lanes_of_block(case)
-    if not threads or WARP_THREADS * (threads / lanes) >= THREADS.value:
+    if not threads:
         return
     active = threads / lanes
+    if WARP_THREADS * active >= THREADS.value:
+        return
     cases = cases_named("branches")
     if by_one_thread:
         cases = replace(cases, why=("one-thread-issues",))

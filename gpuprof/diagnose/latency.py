@@ -248,7 +248,9 @@ def _least_waves(case: Case) -> float:
     if case.waves is not None:
         return case.waves
     room = (case.most_sms or 0.0) * (case.warps_per_sm or 0.0)
-    return (case.warps or 0) / room if room else 0.0
+    if not room:
+        return 0.0
+    return (case.warps or 0) / room
 
 
 def _warp_slots(case: Case) -> tuple[str, tuple[Amount, ...]]:
@@ -271,10 +273,11 @@ def _same_work(case: Case) -> Saving:
     No unit can be full while SMs have no work, and more in flight does not change that. While SMs work, the unit is
     busier than on average over the whole time.
     """
-    bound, late = case.saving({}), late_share(case)
+    saving, late = case.saving({}).only_if("same-instructions-and-bytes"), late_share(case)
     most = case.working_share - late
-    left = case.working_share * (1.0 - (case.busiest_need or 0.0) / most) if late and most > 0 else 1.0
-    return bound.only_if("same-instructions-and-bytes").no_more_than(left)
+    if not late or most <= 0:
+        return saving
+    return saving.no_more_than(case.working_share * (1.0 - (case.busiest_need or 0.0) / most))
 
 
 def _behind_loads(case: Case) -> bool:
@@ -294,10 +297,6 @@ def _behind_shared(case: Case) -> bool:
 def _waits_for_shared(case: Case) -> bool:
     """Return whether most warps of `latency-bound` wait for the queue of shared memory and special functions."""
     return _other_reason(case) in SHARED_STALLS
-
-
-def _branches(case: Case) -> bool:
-    return case.stall("branch_resolving") >= case.stall("no_instruction")
 
 
 _OF_MEMORY = (
@@ -348,7 +347,11 @@ RULES = (
         kind="symptom",
         thresholds=(NOTABLE, ISSUE, START_UP),
         check=lambda case: _misses(case, "no_instruction", "branch_resolving"),
-        causes=(Cause("branch-divergence", _branches), *_FEW_WARPS, *_NEW_BLOCKS),
+        causes=(
+            Cause("branch-divergence", lambda case: case.stall("branch_resolving") >= case.stall("no_instruction")),
+            *_FEW_WARPS,
+            *_NEW_BLOCKS,
+        ),
         place=TreePlace(("no_instruction",), "issue"),
     ),
     Rule(

@@ -65,11 +65,11 @@ def _small_grid(case: Case) -> Findings:
     confidence: Confidence = "measured"
     why = "main"
     if sms is not None and blocks < sms:
-        headline, why = ["few-blocks"], "no-block"
-        filled = _filled_slots(case)
-        if filled is not None:
+        headline, why, amounts = ["few-blocks"], "no-block", amounts_of()
+        theoretical = case.occupancy.theoretical
+        if waves is not None and waves >= _LEAST_WAVES and theoretical is not None:
             headline.append("slots")
-        amounts = amounts_of(filled=filled)
+            amounts = amounts_of(filled=waves * theoretical)
         without_block = 1.0 - blocks / sms
         if without_block > empty[0]:
             empty = (without_block, _PER_SM)
@@ -99,30 +99,23 @@ def _small_grid(case: Case) -> Findings:
 
 def _few_blocks(case: Case, blocks: int) -> Findings:
     """Report fewer blocks than a GPU has SMs, if neither waves nor SMs are known."""
+    sms = case.hardware.fewest_sms() or _FEWEST_SMS
+    confidence: Confidence = "guess"
+    cases = Cases(headline=("architecture",), why=("perhaps-no-block",))
+    name = case.arch.name.removeprefix("sm_")
+    labels = labels_of(capability=(f"{name[:-1]}.{name[-1:]}",))
+    evidence: tuple[Evidence, ...] = ()
     seen = _sms_by_idle(case, blocks)
     if seen is not None:
         sms, confidence = seen
-        cases = Cases(headline=("about",), why=("perhaps-no-block",))
-        yield _grid_finding(case, blocks, sms, cases, confidence, 1.0 - blocks / sms, evidence=active_evidence(case))
+        cases = replace(cases, headline=("about",))
+        labels, evidence = (), active_evidence(case)
+    elif blocks >= sms:
         return
-    fewest = case.hardware.fewest_sms() or _FEWEST_SMS
-    if blocks >= fewest:
-        return
-    cases = Cases(headline=("architecture",), why=("perhaps-no-block",))
-    confidence = "guess"
-    if blocks < _FEWEST_SMS:
-        cases = Cases(headline=("any-gpu",), why=("no-block",))
+    elif blocks < _FEWEST_SMS:
         confidence = "inferred"
-    capability = case.arch.name.removeprefix("sm_")
-    yield _grid_finding(
-        case,
-        blocks,
-        fewest,
-        cases,
-        confidence,
-        1.0 - blocks / fewest,
-        labels=labels_of(capability=(f"{capability[:-1]}.{capability[-1]}",)),
-    )
+        cases = Cases(headline=("any-gpu",), why=("no-block",))
+    yield _grid_finding(case, blocks, sms, cases, confidence, 1.0 - blocks / sms, labels=labels, evidence=evidence)
 
 
 def _sms_by_idle(case: Case, blocks: int) -> tuple[int, Confidence] | None:
@@ -186,14 +179,6 @@ def _empty_slots(case: Case, waves: float) -> tuple[float, str]:
     if theoretical is None or theoretical > FEW_WARPS.value / 100 or not is_counted:
         return 1.0 - waves, _PER_WARP
     return 1.0 - waves * theoretical, "same-speed-per-warp-in-smaller-tiles"
-
-
-def _filled_slots(case: Case) -> float | None:
-    """Return the share of all warp slots that are filled; None if that is not known."""
-    waves, theoretical = case.waves, case.occupancy.theoretical
-    if waves is None or theoretical is None or waves < _LEAST_WAVES:
-        return None
-    return waves * theoretical
 
 
 def _tail(case: Case) -> Findings:

@@ -163,8 +163,11 @@ def _unit_busy(case: Case, level: str, threshold: Threshold = BUSY) -> Evidence:
 
 
 def _evidence(case: Case, level: str) -> tuple[Evidence, ...]:
-    rate = context("rate", rate_of(case, level), "B/s")
-    return (_unit_busy(case, level), *rate, *case.stall_evidence("long_scoreboard"))
+    return (
+        _unit_busy(case, level),
+        *context("rate", rate_of(case, level), "B/s"),
+        *case.stall_evidence("long_scoreboard"),
+    )
 
 
 def _dram(case: Case) -> Findings:
@@ -330,10 +333,8 @@ def _l1(case: Case) -> Findings:
     fraction = case.l1_busy
     if fraction is None or not is_l1_full(case) or _is_busiest(case, "l1") is False:
         return
-    if _sm_is_ahead(case, fraction, _AHEAD):
-        # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
-        return
-    if (case.number(SHARED_BUSY) or 0.0) >= BUSY.value:
+    # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
+    if _sm_is_ahead(case, fraction, _AHEAD) or (case.number(SHARED_BUSY) or 0.0) >= BUSY.value:
         return
     shares, per_request = uses_shared(case), wavefronts_per_request(case)
     at_least = per_request if per_request is not None else least_passes(case) or 0.0
@@ -352,7 +353,7 @@ def _l1(case: Case) -> Findings:
             evidence += case.stall_evidence("mio_throttle", threshold=DOMINANT.value)
     why = _why_l1(case, kind, per_request)
     if many:
-        kind, why = "passes", _why_many_passes(case, uses_shared=bool(shares))
+        kind, why = "passes", _why_many_passes(case, shares)
     sm = _beside_accesses(case).get(SM)
     time, while_working = fraction, None
     if not BUSY.is_reached(fraction):
@@ -449,9 +450,9 @@ def _fewer_passes(case: Case) -> Saving:
     return bound.if_held(case.saving(stays).fraction, "same-bytes-through-l2-and-dram")
 
 
-def _why_many_passes(case: Case, *, uses_shared: bool) -> tuple[str, ...]:
+def _why_many_passes(case: Case, shares: bool | None) -> tuple[str, ...]:
     """Return the cause of many passes: if L2 is idle, these are not scattered accesses that miss L1."""
-    if not uses_shared:
+    if not shares:
         return ("many-passes", "either")
     l2 = case.at_most("l2")
     if l2 is not None and 100 * l2 < FROM_L2.value * case.needs["l1"]:
@@ -543,10 +544,8 @@ def _host(case: Case) -> Findings:
     if passed is None or shares_memory(case):
         return
     kind, host, device = passed
-    if not host or (kind == "fills" and host < HOST_FILL.value):
-        return
-    share = host / (host + device)
-    if not HOST_SHARE.is_reached(share):
+    share = host / ((host + device) or 1.0)
+    if not HOST_SHARE.is_reached(share) or (kind == "fills" and host < HOST_FILL.value):
         return
     yield finding(
         case,

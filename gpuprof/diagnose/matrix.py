@@ -210,13 +210,13 @@ def _product(case: Case) -> _Product | None:
     fused = _fused_share(case, path) if path is not None else None
     if path is None or (fused is not None and not FUSED_SHARE.is_reached(fused)):
         return None
-    if is_product_by_name(name):
-        if is_only_a_convolution(name):
-            return _product_of(case, path, _CONVOLUTION, "guess")
-        return _product_of(case, path, "by-name" if fused is not None else "by-name-alone")
-    product = _product_of(case, path, _ARITHMETIC, "guess")
-    is_large = product is not None and FMA_WORK.is_reached(product.work)
-    return product if path == "fp32" and in_code is None and is_large else None
+    is_by_name = is_product_by_name(name)
+    if is_by_name and is_only_a_convolution(name):
+        return _product_of(case, path, _CONVOLUTION, "guess")
+    if is_by_name:
+        return _product_of(case, path, "by-name-alone" if fused is None else "by-name")
+    is_large = in_code is None and FMA_WORK.is_reached(_work(case, path))
+    return _product_of(case, path, _ARITHMETIC, "guess") if path == "fp32" and is_large else None
 
 
 def _product_of(case: Case, path: str, how: str, confidence: Confidence = "inferred") -> _Product | None:
@@ -376,22 +376,21 @@ def _saving(case: Case, product: _Product, change: str) -> Saving | None:
 def _headline(product: _Product) -> tuple[str, ...]:
     if product.how == _ARITHMETIC:
         return ("multiply-adds-of-peak",)
+    work = "without" if product.work is None else "at-peak"
     if product.how == _CONVOLUTION:
-        found = "convolution"
-    elif product.path != _INT8_IN_FP32:
-        found = "product"
-    elif product.work is None:
+        return ("convolution", work)
+    if product.path != _INT8_IN_FP32:
+        return ("product", work)
+    if product.work is None:
         return (product.path,)
-    else:
-        return (product.path, "of-peak")
-    return (found, "without" if product.work is None else "at-peak")
+    return (product.path, "of-peak")
 
 
-def _rates(product: _Product) -> tuple[tuple[str, float], ...]:
+def _rates(product: _Product) -> list[tuple[str, float]]:
     """Return the types of inputs of the tensor cores with their relative speeds, the slowest first."""
-    times, names = product.times, product.type.tensor
-    ranked = sorted(times, key=lambda path: (times[path], list(names).index(path)))
-    return tuple((names[path], times[path]) for path in ranked)
+    inputs = product.type.tensor.items()
+    rates = [(name, product.times[path]) for path, name in inputs if path in product.times]
+    return sorted(rates, key=lambda rate: rate[1])
 
 
 def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[str]:

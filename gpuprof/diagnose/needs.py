@@ -23,8 +23,6 @@ on an A100 and an H100. In a long kernel a larger difference comes from the cycl
 
 SM, ISSUE, LAUNCH, WORK = "sm", "issue", "launch", "work"
 MEMORY = ("dram", "l2", "l1")
-_BESIDE_SM = (*MEMORY, LAUNCH)
-"""Units that are not part of the SM's speed of light."""
 ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 """Pipes that run the arithmetic of addresses."""
 _SHOWN = 8
@@ -85,7 +83,7 @@ def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tupl
     The SM's speed of light is that of its busiest part: it stays only if the fix relieves no part of the SM.
     """
     kept = {unit: need * min(1.0, max(0.0, relieved.get(unit, 1.0))) for unit, need in needs.items()}
-    if any(unit not in _BESIDE_SM and factor < 1.0 for unit, factor in relieved.items()):
+    if any(unit not in (*MEMORY, LAUNCH) and factor < 1.0 for unit, factor in relieved.items()):
         kept.pop(SM, None)
     ranked = sorted(kept.items(), key=lambda item: -item[1])
     return tuple(Remaining(unit, min(1.0, need)) for unit, need in ranked[:_SHOWN] if need > 0)

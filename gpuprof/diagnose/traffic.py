@@ -182,8 +182,9 @@ def memory_busy(case: Case) -> float | None:
     """Return the need of the busiest memory level; None if a level that could be the busiest was not collected."""
     overall = case.utilisation.get("memory")
     levels = (case.needs.get("dram"), case.needs.get("l2"), l1_speed(case))
-    known = [level for level in (*levels, overall) if level is not None]
-    return max(known) if overall is not None or None not in levels else None
+    if overall is None and None in levels:
+        return None
+    return max(level or 0.0 for level in (*levels, overall))
 
 
 def l1_speed(case: Case) -> float | None:
@@ -252,9 +253,11 @@ def l1_keeps(case: Case, *percent: float | None) -> float:
 
     Requests and writes of registers stay, and so do the other given needs, in percent of the elapsed time.
     """
-    l1 = case.needs.get("l1")
-    stays = [part for part in (case.number(REQUESTS), case.number(_WRITEBACK), *percent) if part is not None]
-    return min(1.0, max(stays) / 100 / l1) if l1 and stays else 0.0
+    l1 = case.need("l1")
+    if not l1:
+        return 0.0
+    stays = max(part or 0.0 for part in (case.number(REQUESTS), case.number(_WRITEBACK), *percent))
+    return min(1.0, stays / 100 / l1)
 
 
 def wavefronts_per_request(case: Case) -> float | None:
