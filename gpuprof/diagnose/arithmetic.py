@@ -1,4 +1,4 @@
-"""Counts of a kernel's arithmetic: its opcodes, its work as a fraction of peak, and its fused operations."""
+"""Counts of a kernel's arithmetic: opcodes, work as a fraction of peak, fused operations."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def opcode_counts(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, flo
 
 
 def executed(case: Case, *starts: str) -> float:
-    """Return how many executed instructions have opcodes with these prefixes; 0 if they were not counted."""
+    """Return how many executed instructions have opcodes with these prefixes; 0 if not counted."""
     return sum(count for name, count in case.opcodes().items() if name.startswith(starts))
 
 
 def share_of_opcodes(case: Case, *starts: str) -> float:
-    """Return the share of the executed instructions with these opcode prefixes; 0 if they were not counted."""
+    """Return the share of executed instructions with these opcode prefixes; 0 if not counted."""
     total = sum(case.opcodes().values())
     if not total:
         return 0.0
@@ -43,7 +43,8 @@ def rate_of(case: Case, path: str) -> float | None:
 def fraction_of_peak(case: Case, path: str) -> float | None:
     """Return the counted work of a path over its peak at the clock of the kernel.
 
-    Without both, return the operator's FLOP by its shapes over the rated peak, if they can only run on this path.
+    Without both, return the operator's FLOP by its shapes over the rated peak, if they can only run
+    on this path.
     """
     limit = case.recorded.at_clock.get(path)
     rate = rate_of(case, path)
@@ -55,7 +56,7 @@ def fraction_of_peak(case: Case, path: str) -> float | None:
 
 
 def sm_cycles(case: Case) -> float | None:
-    """Return the cycles of all SMs in the time of a kernel; None if their number, the clock or the time is unknown."""
+    """Return the cycles of all SMs in the time of a kernel, if they are known."""
     sms = case.sms
     clock_hz = case.kernel.sm_clock_hz
     duration_s = case.kernel.duration_s

@@ -1,4 +1,4 @@
-"""Rules on blocks: their size, their lifetime, and whether they all have the same amount of work."""
+"""Rules on blocks: their size, their lifetime, and whether they all have equal work."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ _MOST_WARPS = 32
 """The warps of the largest block: 1024 threads."""
 _SAME_WARPS = "same-speed-per-warp"
 NOT_OF_LANES = ("dram", "l2", "tensor", LAUNCH)
-"""Units that empty lanes cost nothing. Bytes do not depend on the threads that ask, and matrix instructions use all
-lanes."""
+"""Units that empty lanes cost nothing. Bytes do not depend on the threads that ask, and matrix
+instructions use all lanes."""
 
 
 def moves_bytes_well(case: Case) -> bool:
-    """Return whether L2 or DRAM is well used. It is busy with bytes, however many lanes ask for them."""
+    """Return whether L2 or DRAM is well used, however many lanes ask for the bytes."""
     return any(case.need(unit) >= WELL_USED for unit in ("dram", "l2"))
 
 
 def lanes_of_block(case: Case) -> float:
-    """Return how many lanes of a warp the threads of a block fill on average; all if its size is not known."""
+    """Return the average lanes of a warp that the threads of a block fill; all if unknown."""
     threads, warps = case.threads_per_block, case.warps_per_block
     if not threads or not warps:
         return WARP_THREADS
@@ -85,20 +85,21 @@ def leaves_lanes_empty(case: Case) -> bool:
 
 
 def has_few_lanes(case: Case) -> bool:
-    """Return whether no warp of a block can be full: only a few lanes access memory and wait for it."""
+    """Return whether no warp of a block can be full, so that only a few lanes access memory."""
     threads = case.threads_per_block
     return threads is not None and threads < WARP_THREADS
 
 
 def has_few_warps(case: Case) -> bool:
-    """Return whether blocks are so small that an SM full of them still has free warp slots or empty lanes."""
+    """Return whether an SM full of such blocks still has free warp slots or empty lanes."""
     return has_few_lanes(case) or is_held_by_blocks(case)
 
 
 def _filled_lanes(case: Case) -> float:
-    """Return the share of the lanes that have a thread, over the instructions that warps execute; 1 if unknown.
+    """Return the share of lanes with a thread, over the executed instructions; 1 if unknown.
 
-    If the last warp executes less than the others, more lanes are active than a block fills on average.
+    If the last warp executes less than the others, more lanes are active than a block fills on
+    average.
     """
     return min(1.0, max(lanes_of_block(case), case.number(*LANES) or 0.0) / WARP_THREADS)
 
@@ -155,15 +156,15 @@ def _block_size(case: Case) -> Findings:
 def _would_larger_blocks_help(case: Case) -> bool:
     """Return whether more warps in the slots that small blocks leave empty would help.
 
-    All other slots must be taken and no unit busy: a queue can only be full if a unit is busy. If warp states are
-    known, they must be waits that other warps cover.
+    All other slots must be taken and no unit busy: a queue can only be full if a unit is busy. If
+    warp states are known, they must be waits that other warps cover.
     """
     has_free_slots = is_held_by_blocks(case) and not is_under_a_wave(case)
     return has_free_slots and has_room(case) and is_taken(case) and others_cover(case)
 
 
 def _with_more_warps(case: Case) -> float:
-    """Return the saving of larger blocks that fill the warp slots that registers and shared memory allow."""
+    """Return the saving of larger blocks that fill the available warp slots."""
     most = _most_by_larger_blocks(case)
     if not most:
         return 0.0
@@ -172,7 +173,7 @@ def _with_more_warps(case: Case) -> float:
 
 
 def _most_by_larger_blocks(case: Case) -> float:
-    """Return the best occupancy of blocks with more warps, each with its registers and its part of shared memory."""
+    """Return the best occupancy of blocks with more warps of the same resources each."""
     arch = case.arch
     resources = launch_resources(case.metrics, case.kernel.block, arch)
     own = case.warps_per_block
@@ -190,7 +191,7 @@ def _most_by_larger_blocks(case: Case) -> float:
 
 
 def has_short_blocks(case: Case) -> bool:
-    """Return whether blocks are so short that warp slots are often empty between them, whatever the blocks do."""
+    """Return whether blocks are so short that warp slots are often empty between them."""
     return case.block_cycles is not None and case.block_cycles < SHORT_BLOCK.value
 
 
@@ -203,7 +204,7 @@ def is_between_blocks(case: Case) -> bool:
 
 
 class _Gap(Struct, frozen=True):
-    """Warp slots that are empty although there are enough blocks, beyond those of a partial last wave."""
+    """Warp slots that are empty despite enough blocks, beyond those of a partial last wave."""
 
     achieved: float
     theoretical: float
@@ -216,7 +217,7 @@ class _Gap(Struct, frozen=True):
 
 
 def _gap_of(case: Case) -> _Gap | None:
-    """Return the gap of occupancy; None if it is small, or if a small grid or a partial last wave can explain it."""
+    """Return the gap of occupancy; None if it is small, or a small grid or a tail explains it."""
     waves, idle = case.waves, idle_sms(case)
     achieved, theoretical = case.occupancy.achieved, case.occupancy.theoretical
     if waves is None or is_under_a_wave(case) or not theoretical or achieved is None:
@@ -307,11 +308,11 @@ _OF_SCHEDULERS = ("smsp__inst_executed.max", "smsp__inst_executed.min")
 
 
 def _are_alike(case: Case) -> bool:
-    """Return whether all warps executed the same instructions, which means that no block has more to do.
+    """Return whether all warps executed the same instructions, so no block has more to do.
 
-    Then each opcode's count is a multiple of the number of warps. That is also possible with unlike warps: for
-    example, block b of an odd number of blocks runs a loop b times. But then the busiest and the idlest scheduler did
-    not execute a multiple of the instructions of an average warp.
+    Then each opcode's count is a multiple of the number of warps. That is also possible with unlike
+    warps: for example, block b of an odd number of blocks runs a loop b times. But then the busiest
+    and the idlest scheduler did not execute a multiple of the instructions of an average warp.
     """
     warps, counts = case.warps, case.opcodes().values()
     executed = sum(counts)
@@ -321,7 +322,7 @@ def _are_alike(case: Case) -> bool:
 
 
 def _uneven_few_blocks(case: Case) -> Findings:
-    """Yield a finding if SMs are idle early although all blocks start at once, one per SM: their blocks are short."""
+    """Yield a finding if SMs are idle early although all blocks start at once, one per SM."""
     blocks, sms = case.blocks, case.sms
     active, duration = case.active_share, case.kernel.duration_s
     if not blocks or not sms or blocks > sms or active is None or duration is None:
@@ -345,9 +346,11 @@ def _uneven_few_blocks(case: Case) -> Findings:
 
 
 def _is_idle_late(case: Case) -> bool:
-    """Return whether an average SM idles longer than the launch and a partial last wave take, with blocks for all SMs.
+    """Return whether an average SM idles longer than the launch and a partial last wave take, with
+    blocks for all SMs.
 
-    If the number of SMs is not known, the grid needs a block for each SM of the largest GPU of the architecture.
+    If the number of SMs is not known, the grid needs a block for each SM of the largest GPU of the
+    architecture.
     """
     late, waves, most = late_share(case), case.waves, case.most_sms
     if case.kernel.duration_s is None or _is_by_launch(case, late):
@@ -358,7 +361,7 @@ def _is_idle_late(case: Case) -> bool:
 
 
 def _idle_on_average(case: Case, name: str, saving: Saving, seen: Evidence) -> Finding:
-    """Return a finding on SMs without work if the active cycles of the busiest SM were not collected."""
+    """Return a finding on SMs without work if the busiest SM was not collected."""
     return finding(
         case,
         cases_named(name),
@@ -370,10 +373,11 @@ def _idle_on_average(case: Case, name: str, saving: Saving, seen: Evidence) -> F
 
 
 def _is_idle_by_launch(case: Case) -> bool:
-    """Return whether an average SM is mostly idle because the kernel starts and ends, with blocks for all SMs.
+    """Return whether an average SM is idle because the kernel starts and ends, not for lack of
+    blocks.
 
-    False if stalls are known, because they show what else the kernel waits for. False, too, with a partial last wave,
-    which also leaves SMs idle.
+    False if stalls are known, because they show what else the kernel waits for. False, too, with a
+    partial last wave, which also leaves SMs idle.
     """
     waves, active = case.waves, case.active_share
     if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case) or has_tail(waves):
@@ -382,7 +386,7 @@ def _is_idle_by_launch(case: Case) -> bool:
 
 
 def _is_by_launch(case: Case, idle: float) -> bool:
-    """Return whether SMs can idle for this share with equal blocks: a short time, or an uneven division of blocks."""
+    """Return whether SMs can idle this long with equal blocks: shortly, or by uneven division."""
     duration, waves = case.kernel.duration_s, case.waves
     if not IMBALANCE.is_reached(idle) or (has_short_blocks(case) and _ends_together(case)):
         return True
@@ -396,7 +400,8 @@ def _is_by_launch(case: Case, idle: float) -> bool:
 
 
 def _ends_together(case: Case) -> bool:
-    """Return whether no SM works longer than the average one by more than a short block and the start of the next.
+    """Return whether no SM works longer than the average one by more than a short block and the
+    start of the next.
 
     If one does, a few blocks are long, however short the average block is.
     """
@@ -405,7 +410,7 @@ def _ends_together(case: Case) -> bool:
 
 
 def _occupancy_gap(case: Case) -> Findings:
-    """Yield a finding on low occupancy with long blocks: the warps of a block, or blocks, end at different times."""
+    """Yield a finding on low occupancy with long blocks: warps or blocks end at different times."""
     gap = _gap_of(case)
     if gap is None or has_short_blocks(case) or far_memory(case) is not None:
         return

@@ -1,4 +1,4 @@
-"""The input of the rules for one kernel: its profile, raw metrics and code, and the fractions that bound every gain."""
+"""The input of the rules for one kernel: its profile, metrics, code and bounds of gains."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from gpuprof.units import WARP_THREADS
 _Key = TypeVar("_Key", bound=Hashable)
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
-"""Stall reasons of waits for global memory; `Case.memory_stalls` are those that apply to a kernel."""
+"""Stall reasons of waits for global memory; see `Case.memory_stalls`."""
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
@@ -48,8 +48,8 @@ REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 FP64_SEEDS = ("MUFU.RCP64H", "MUFU.RSQ64H")
 """The first instructions of FP64 divisions and square roots."""
 AT_LEAST_OF_RATED = 0.9
-"""A margin for clocks above the one that a peak is rated at. A kernel needs at least this part of its fraction of a
-rated peak."""
+"""A margin for clocks above the one that a peak is rated at. A kernel needs at least this part of
+its fraction of a rated peak."""
 WELL_USED = 0.8
 """NVIDIA's speed-of-light rule calls a unit well used from this fraction on."""
 COUNTS = (
@@ -58,7 +58,7 @@ COUNTS = (
     "derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared",
     "memory_l2_theoretical_sectors_local", "smsp__branch_targets_threads_divergent",
 )  # fmt: skip
-"""Counts by instruction that weigh the code of a kernel, beside the samples of each stall reason."""
+"""Counts by instruction that weigh a kernel's code, beside the samples of each stall reason."""
 
 _ROUNDING = 0.01
 """The most that the printed shares of all reasons can fall short of 1 by rounding."""
@@ -73,18 +73,18 @@ _STORES = frozenset(
 _LEAST_WAVES = 0.05
 """Text exports round waves to two digits; for fewer waves the error is more than a tenth."""
 _BEHIND = 16
-"""The most instructions behind a barrier at which real reports sampled its warps, and a few more."""
+"""The most instructions behind a barrier at which reports sampled its warps, and a few more."""
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
 class Pauses(Struct, frozen=True):
-    """The pauses of the GPU that is idle longest in a timeline, and the activity at which most of their time ends.
+    """The pauses of the GPU that is idle longest in a timeline, and the activity that ends most.
 
-    `idle_share` is the idle time of all GPUs of the run over their spans. `gpus` is their number, in `files` files.
-    `rank` is that of the GPU's file. `ends` is the number of kernels and kinds of copies that end pauses. `most_s` is
-    the idle time before the one that ends most. `rival_s` is the idle time before another kernel, if `wait` is for
-    one.
+    `idle_share` is the idle time of all GPUs of the run over their spans. `gpus` is their number,
+    in `files` files. `rank` is that of the GPU's file. `ends` is the number of kernels and kinds of
+    copies that end pauses. `most_s` is the idle time before the one that ends most. `rival_s` is
+    the idle time before another kernel, if `wait` is for one.
     """
 
     device: DeviceTimeline
@@ -99,10 +99,11 @@ class Pauses(Struct, frozen=True):
 
 
 class Exposed(Struct, frozen=True):
-    """Copies (of one direction and memory) or communication not overlapped by any kernel, for the worst GPU.
+    """Copies (of one kind) or communication not overlapped by any kernel, for the worst GPU.
 
-    `time_s` is that time, and `share` that of all GPUs of the run over their spans. The other fields are as in
-    `Pauses`. If it waits for other ranks, `awaited` is the rank with the longest waits and its share of all waits.
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans. The other
+    fields are as in `Pauses`. If it waits for other ranks, `awaited` is the rank with the longest
+    waits and its share of all waits.
     """
 
     device: DeviceTimeline
@@ -118,9 +119,9 @@ class Exposed(Struct, frozen=True):
 class Faster(Struct, frozen=True):
     """The fastest configuration in which the kernel of a case did the same work.
 
-    `case` is its launch of median duration. `duration_s` is the longest that this launch can take at the clocks of
-    the slower case. `certainty` is the confidence that the work is the same. `clocks_differ` is None if a clock is not
-    known well enough.
+    `case` is its launch of median duration. `duration_s` is the longest that this launch can take
+    at the clocks of the slower case. `certainty` is the confidence that the work is the same.
+    `clocks_differ` is None if a clock is not known well enough.
     """
 
     case: Case
@@ -133,10 +134,10 @@ class Faster(Struct, frozen=True):
 class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
 
-    `timed_only`: the kernel is of a timeline, without counters. `pauses` and `exposed` are those of the timeline, if
-    this kernel reports them. `faster` is a configuration in which this kernel was faster for the same work.
-    `run_share` is the share of its launches in the run: with a timeline, in the time that the GPUs were traced. `seen`
-    is shared by the cases of a run.
+    `timed_only`: the kernel is of a timeline, without counters. `pauses` and `exposed` are those of
+    the timeline, if this kernel reports them. `faster` is a configuration in which this kernel was
+    faster for the same work. `run_share` is the share of its launches in the run: with a timeline,
+    in the time that the GPUs were traced. `seen` is shared by the cases of a run.
     """
 
     kernel: KernelProfile
@@ -195,21 +196,21 @@ class Case:
         return None
 
     def first_of(self, names: Iterable[str]) -> str:
-        """Return the name of the first of these metrics that has a number in the report; empty if none has."""
+        """Return the first of these metrics that has a number in the report; empty if none has."""
         for name in names:
             if self.metrics.number(name) is not None:
                 return name
         return ""
 
     def ratio(self, metric: str, *over: str) -> float | None:
-        """Return a metric over the first known one of others; None if either is not known or the divisor is 0."""
+        """Return a metric over the first known one of others; None if unknown or divided by 0."""
         value, whole = self.number(metric), self.number(*over)
         if value is None or not whole:
             return None
         return value / whole
 
     def total(self, names: Iterable[str], *, of_all: bool = False) -> float | None:
-        """Return the sum of the known ones of these metrics; None if none is known, or with `of_all` if one is not."""
+        """Return the sum of these metrics as far as known; None without any, or all if `of_all`."""
         values = [*map(self.number, names)]
         known = [value for value in values if value is not None]
         if not known or (of_all and None in values):
@@ -223,7 +224,7 @@ class Case:
 
     @cached_property
     def busiest(self) -> float | None:
-        """The highest speed of light of any unit. No fix of anything else gains more than the rest of the time."""
+        """The highest speed of light of any unit. A fix of anything else gains at most the rest."""
         return max(self.utilisation.values(), default=None)
 
     def at_most(self, unit: str) -> float | None:
@@ -238,7 +239,7 @@ class Case:
         }
 
     def light_metric(self, unit: str) -> str:
-        """Return the name of the metric behind a unit's speed of light; empty if it has none of its own.
+        """Return the name of the metric behind a unit's speed of light; empty if it has none.
 
         If the unit is known by its parts, return the metric of the busiest part.
         """
@@ -274,7 +275,8 @@ class Case:
     @cached_property
     def needs(self) -> Mapping[str, float]:
         """The fraction of the elapsed time that each unit needs, as far as it was collected."""
-        # An SM can also be empty between two waves, which other blocks change. Only a single wave gives a bound.
+        # An SM can also be empty between two waves, which other blocks change. Only a single wave
+        # gives a bound.
         is_one_round = self.waves is not None and self.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
         needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
@@ -287,7 +289,7 @@ class Case:
         return needs
 
     def is_busiest(self, unit: str) -> bool:
-        """Return whether a unit needs more than each other one, not counting the SM as a whole and the launch."""
+        """Return whether a unit needs more than any other, except the whole SM and the launch."""
         others = (need for other, need in self.needs.items() if other not in (unit, SM, LAUNCH))
         return self.need(unit) > max(others, default=0.0)
 
@@ -312,11 +314,11 @@ class Case:
         return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
-        """Bound the saving of a fix. `relieved` maps a unit to the part of its need that stays (0: none)."""
+        """Bound the saving of a fix that leaves these parts of the units' needs (0: none)."""
         return saving(self.least_times, relieved)
 
     def saving_beside(self, units: Iterable[str], stays: float) -> Saving:
-        """Bound the saving of a fix that leaves this part of the need of each unit, and all of it for these units."""
+        """Bound the saving of a fix that leaves this part of the needs of all but these units."""
         return self.saving({unit: stays for unit in self.needs if unit not in units})
 
     @cached_property
@@ -337,8 +339,8 @@ class Case:
     def working_share(self) -> float:
         """The share of the elapsed time in which SMs have work, without the time of the launch.
 
-        Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume that it works as long
-        as an average one of the SMs that have a block.
+        Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume
+        that it works as long as an average one of the SMs that have a block.
         """
         duration, working = self.kernel.duration_s, self.busiest_share
         if not duration:
@@ -365,7 +367,7 @@ class Case:
 
     @property
     def most_sms(self) -> float | None:
-        """The SMs of the GPU; if not known, the most of any GPU of its architecture; None if none is known."""
+        """The SMs of the GPU, else the most of any GPU of its architecture; None if unknown."""
         siblings = (gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings())
         return self.sms or max(siblings, default=0.0) or None
 
@@ -403,14 +405,16 @@ class Case:
 
     @property
     def l1_busy(self) -> float | None:
-        """The utilization of L1 and its load/store unit over all elapsed cycles; None if not known."""
+        """The utilization of L1 and its load/store unit over all elapsed cycles."""
         return self.busiest_of_l1[1] if self.busiest_of_l1 is not None else None
 
     @cached_property
     def busiest_of_l1(self) -> tuple[str, float] | None:
-        """The metric that shows L1 or its load/store unit busiest (empty if no single metric does), and the fraction.
+        """The metric that shows L1 or its load/store unit busiest (empty if no single metric does),
+        and the fraction.
 
-        The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM explains is L1's.
+        The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
+        explains is L1's.
         """
         known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
         known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
@@ -431,7 +435,7 @@ class Case:
 
     @cached_property
     def hit_rates(self) -> Mapping[str, float]:
-        """The hit rate of sectors by memory level. That of L1 includes its stores, whether they hit or not."""
+        """The hit rate of sectors by memory level. That of L1 includes stores, hit or not."""
         return {moved.level: moved.hit_rate for moved in self.kernel.traffic if moved.hit_rate is not None}
 
     @cached_property
@@ -449,7 +453,7 @@ class Case:
         return sum(self.stalls.get(reason, 0.0) for reason in reasons)
 
     def stall_at_most(self, *reasons: str) -> float:
-        """Return the share of these reasons plus that of reasons that were not collected; 1 if none was collected."""
+        """Return the share of these reasons plus that of reasons that were not collected."""
         share = self.stall(*reasons)
         unknown = 1.0 - sum(self.stalls.values())
         if unknown > _ROUNDING:
@@ -458,15 +462,15 @@ class Case:
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
-        """The stall reasons of waits for global memory; tex_throttle only if textures can cause it."""
+        """Stall reasons of waits for global memory; tex_throttle only if textures can cause it."""
         return tuple(reason for reason in MEMORY_STALLS if reason != "tex_throttle" or self._may_use_textures)
 
     @property
     def _may_use_textures(self) -> bool:
         """Whether warps in tex_throttle can wait for texture or surface instructions.
 
-        FP64 instructions of a narrow pipe queue there, too. If neither opcodes nor the texture pipe were collected,
-        they are the cause if the FP64 pipe is the busiest.
+        FP64 instructions of a narrow pipe queue there, too. If neither opcodes nor the texture pipe
+        were collected, they are the cause if the FP64 pipe is the busiest.
         """
         if self.opcodes():
             return any(count > 0 and name.startswith(_TEXTURE_OPCODES) for name, count in self.opcodes().items())
@@ -476,24 +480,27 @@ class Case:
         return not fp64 or fp64 < max(pipe.fraction for pipe in self.kernel.pipes)
 
     def saving_of_wait(self, share: float) -> Saving:
-        """Return the saving if warps no longer wait for something: the share of the wait, limited by idle issue slots.
+        """Return the saving if warps no longer wait for something: the share of the wait, limited
+        by idle issue slots.
 
-        Both are shares of the time in which SMs have work. It is no bound, because a fix of a wait often also removes
-        instructions or bytes.
+        Both are shares of the time in which SMs have work. It is no bound, because a fix of a wait
+        often also removes instructions or bytes.
         """
         most = self.working_share * min(share, 1.0 - (self.issue_active or 0.0))
         return self.saving({}).no_more_than(most).only_if("same-instructions-and-stalls")
 
     @cached_property
     def busiest_need(self) -> float | None:
-        """The largest fraction of the time that a unit, pipe or the issue slots need; None if none was collected."""
+        """The largest fraction of the time that a unit, pipe or the issue slots need."""
         return max((need for unit, need in self.needs.items() if unit != LAUNCH), default=None)
 
     @cached_property
     def block_cycles(self) -> float | None:
-        """The average lifetime of a block: active cycles of an SM × its resident blocks ÷ the blocks that it runs.
+        """The average lifetime of a block: active cycles of an SM × its resident blocks ÷ the
+        blocks that it runs.
 
-        If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that fit in it.
+        If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that
+        fit in it.
         """
         kernel, occupancy, sms = self.kernel, self.occupancy, self.sms
         blocks, warps, room = self.blocks, self.warps_per_block, self.warps_per_sm
@@ -515,7 +522,7 @@ class Case:
 
     @property
     def issues_rarely(self) -> bool:
-        """Whether stalls matter: NVIDIA considers them only if fewer than 80 % of the issue slots are used."""
+        """Whether stalls matter: for NVIDIA, if fewer than 80 % of the issue slots are used."""
         return self.issue_active is None or self.issue_active < 0.8
 
     @cached_property
@@ -545,7 +552,7 @@ class Case:
 
     @cached_property
     def arithmetic_fraction(self) -> float:
-        """The largest fraction of a path's peak at this clock that floating-point work reaches; 0 if not known."""
+        """The largest fraction of a peak at this clock that floating-point work reaches, or 0."""
         most = 0.0
         for work in self.kernel.work:
             limit = self.recorded.at_clock.get(work.path)
@@ -647,7 +654,8 @@ class Case:
     def place(
         self, weight: Callable[[ProfiledInstruction], float], among: Iterable[int] | None = None
     ) -> Location | None:
-        """Return the source line with most weight, with its heaviest instruction; None if no instruction has weight.
+        """Return the source line with most weight, with its heaviest instruction; None if no
+        instruction has weight.
 
         `among` limits the instructions by index. Of lines with equal weight, the first one counts.
         """
@@ -667,7 +675,7 @@ class Case:
         return Location(file=top.file, line=top.line, pc=top.pc, sass=top.sass or None, share=lines[hottest] / total)
 
     def place_of(self, *names: str) -> Location | None:
-        """Return the line with the most of a count: the first of these counts that any instruction has."""
+        """Return the line with the most of the first of these counts that any instruction has."""
         for name in names:
             place = self._place(self.kernel_code.counted(name))
             if place is not None:
@@ -675,7 +683,7 @@ class Case:
         return None
 
     def place_of_stall(self, *reasons: str) -> Location | None:
-        """Return the line with most samples of these stall reasons, counted at the barrier, fence or store if any."""
+        """Return the line with most samples of these reasons, at its barrier, fence or store."""
         samples: dict[int, float] = {}
         for reason in reasons:
             for index, count in self.kernel_code.counted(stall_metric(reason, "sampled")).items():
@@ -684,10 +692,11 @@ class Case:
         return self._place({at: samples[at] for at in sorted(samples)})
 
     def _waited_at(self, index: int, reason: str) -> int:
-        """Return the index of the barrier, fence or store before a sampled instruction; else its own index.
+        """Return the index of the barrier, fence or store before a sample; else its own index.
 
-        A warp that waits at a barrier has issued it, so the sample is at the next instruction of the warp, or a few
-        later. A warp that drains has exited, and waits for the stores before its exit.
+        A warp that waits at a barrier has issued it, so the sample is at the next instruction of
+        the warp, or a few later. A warp that drains has exited, and waits for the stores before its
+        exit.
         """
         named, opcodes = self.opcode_names, _ISSUED_BEFORE.get(reason, ())
         before = range(index, max(-1, index - _BEHIND), -1)
@@ -711,7 +720,7 @@ class Case:
 
     @cached_property
     def opcode_names(self) -> tuple[str, ...]:
-        """The opcodes of the instructions, from their text or else from machine code; empty if unknown."""
+        """The opcodes of the instructions, from their text or machine code; empty if unknown."""
         start = None if self.has_sass else self._own_code
         if start is None:
             return tuple(map(opcode_of, self.sass))
@@ -721,7 +730,8 @@ class Case:
 
     @property
     def _own_code(self) -> int | None:
-        """The address of the kernel's machine code. Instructions of functions elsewhere have other runs of addresses.
+        """The address of the kernel's machine code. Instructions of functions elsewhere have other
+        runs of addresses.
 
         The machine code is as long as its run, without padding. None unless exactly one run fits.
         """
@@ -755,7 +765,7 @@ def stall_metric(reason: str, family: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def opcode_of(sass: str) -> str:
-    """Return an instruction's opcode with modifiers but without its guard: `@!P0 LDG.E R2, …` → `LDG.E`."""
+    """Return an instruction's opcode without its guard: `@!P0 LDG.E R2, …` → `LDG.E`."""
     tokens = sass.split()
     if tokens and tokens[0].startswith("@"):
         tokens = tokens[1:]
@@ -766,7 +776,7 @@ def opcode_of(sass: str) -> str:
 
 @lru_cache(maxsize=512)
 def _places_of(opcodes: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the indices of the instructions whose opcode, with a dot appended, has one of these prefixes."""
+    """Return the indices of opcodes that have one of these prefixes with a dot appended."""
     return tuple(number for number, opcode in enumerate(opcodes) if f"{opcode}.".startswith(starts))
 
 

@@ -19,7 +19,7 @@ _Ends = tuple[KernelProfile, KernelProfile]
 
 
 def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
-    """Return whether the SMs ran at different clocks in two launches; None if a clock is not known well enough."""
+    """Return whether the SM clocks of two launches differ; None if not known well enough."""
     if not kernel.sm_clock_hz or not other.sm_clock_hz:
         return None
     if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS.value:
@@ -39,9 +39,10 @@ def difference(value: float, other: float) -> float:
 
 
 class ClockPair(NamedTuple):
-    """The launches of the lowest and highest SM clock and DRAM clock of a GPU; None if the clocks do not differ.
+    """The launches of the lowest and highest SM and DRAM clock of a GPU; None if they are alike.
 
-    `is_other_time`: DRAM's clock seems to have fallen alike, so the time includes a part that no counter covers.
+    `is_other_time`: DRAM's clock seems to have fallen alike, so the time includes a part that no
+    counter covers.
     """
 
     sm: _Ends | None
@@ -59,10 +60,12 @@ def clocks_apart(session: Session) -> Iterator[ClockPair]:
 
 
 def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
-    """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks differ, else of all.
+    """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks
+    differ, else of all.
 
-    The time of a launch can include more than the counted cycles: if it is short, or if DRAM's clock seems to have
-    fallen alike. Such launches count only if they are of two reports, which users compare anyway.
+    The time of a launch can include more than the counted cycles: if it is short, or if DRAM's
+    clock seems to have fallen alike. Such launches count only if they are of two reports, which
+    users compare anyway.
     """
     clocked = [kernel for kernel in kernels if kernel.sm_clock_hz and kernel.duration_s]
     by_name: dict[str, list[KernelProfile]] = {}
@@ -106,7 +109,7 @@ def _at_least(kernel: KernelProfile) -> float:
 
 
 def _off(kernel: KernelProfile) -> float:
-    """Return the largest error of a clock as a fraction; 0 for sources with errors well below the limit."""
+    """Return the largest error of a clock as a fraction; 0 if well below the limit."""
     if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
         return 0.0
     return off_by(kernel.duration_s, of_long=0.0)
@@ -119,7 +122,7 @@ def _ratio(low: float | None, high: float | None) -> float:
 
 
 def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
-    """Return whether DRAM's clock fell like that of the SMs: then neither did, and the time has an uncounted part."""
+    """Return whether DRAM's clock fell like the SMs': then the time has an uncounted part."""
     sm = _ratio(slow.sm_clock_hz, fast.sm_clock_hz)
     dram = _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
     return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)

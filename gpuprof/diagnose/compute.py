@@ -1,7 +1,7 @@
 """Rules on arithmetic: the full pipe, and the precision that fills it.
 
-A full pipe is a roof only if its work is useful: multiply-adds of the needed type, and tensor instructions. A program
-can do without integer instructions, special functions and issue slots.
+A full pipe is a roof only if its work is useful: multiply-adds of the needed type, and tensor
+instructions. A program can do without integer instructions, special functions and issue slots.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _INTEGER = (
 )  # fmt: skip
 """Opcode prefixes of integer and logic instructions."""
 _BITS = ("LOP", "SHF", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX")
-"""Opcode prefixes of integer instructions that change bits or clamp values; index arithmetic has few of them."""
+"""Opcode prefixes of integer instructions that change bits or clamp values, rare in indices."""
 
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """The least part of each memory level's need that stays with values of half the size."""
@@ -128,7 +128,7 @@ def _of_ceiling(fraction: float) -> Amount:
 
 
 def is_limit(case: Case, fraction: float) -> bool:
-    """Return whether a pipe is the limit: busy, or the busiest pipe of a busy SM or while warps wait for pipes."""
+    """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""
     if PIPE_BUSY.is_reached(fraction):
         return True
     sm = case.utilisation.get("sm", 0.0)
@@ -174,7 +174,7 @@ def _sm_evidence(case: Case, sm: float) -> Evidence:
 
 
 def _with_full_pipe(case: Case, use: float, pipe: str) -> Saving:
-    """Return the saving if the same instructions fill their pipe or the SM; fewer or narrower ones can save more."""
+    """Return the saving if the same instructions fill their pipe or the SM; fewer can save more."""
     if _is_issue_bound(case, use):
         return _with_full_sm(case, pipe)
     gone = {pipe: 0.0, ISSUE: 0.0}
@@ -258,10 +258,10 @@ def _integer_pipe(case: Case, pipe: str, headline: str, confidence: Confidence) 
 
 
 def _without_integers(case: Case) -> Saving:
-    """Bound the gain without integer instructions: memory, floating-point and matrix instructions stay.
+    """Bound the gain without integer instructions: memory and other arithmetic stay.
 
-    A division by a variable also converts and takes a reciprocal on the XU, and wider accesses are fewer. The lesser
-    saving leaves all of those unchanged.
+    A division by a variable also converts and takes a reciprocal on the XU, and wider accesses are
+    fewer. The lesser saving leaves all of those unchanged.
     """
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
     relieved["fma"] = _floating_part(case)
@@ -271,7 +271,7 @@ def _without_integers(case: Case) -> Saving:
 
 
 def _floating_part(case: Case) -> float:
-    """Return the part of the FMA pipe's time that is certainly floating-point work, by opcodes or else by its FLOP."""
+    """Return the floating-point part of the FMA pipe's time, by opcodes or else by its FLOP."""
     floating = executed(case, *_OPCODES["fma"])
     integer = executed(case, *_OPCODES["fmaheavy"])
     if floating + integer:
@@ -283,9 +283,10 @@ def _floating_part(case: Case) -> float:
 
 
 def _busy_sm(case: Case, headline: str, change: str) -> Findings:
-    """Yield a finding if the SM is the busiest unit and the report has no pipes: the FLOP suggest what fills it.
+    """Yield a finding if the SM is the busiest unit and the report has no pipes.
 
-    The load/store unit is part of the SM, too. If memory is as busy as the SM, that unit is the reason.
+    The load/store unit is part of the SM, too. If memory is as busy as the SM, that unit is the
+    reason.
     """
     sm = _sm_without_pipes(case)
     if (
@@ -311,7 +312,7 @@ def _busy_sm(case: Case, headline: str, change: str) -> Findings:
 
 
 def _sm_without_pipes(case: Case) -> float | None:
-    """Return the SM's utilization if it is the limit, memory is less busy and no pipe was collected; else None."""
+    """Return the SM's utilization if it is busier than memory and no pipe was collected."""
     sm, memory = case.utilisation.get("sm"), case.memory_utilisation
     if case.kernel.pipes or not PIPE_BUSY.is_reached(sm):
         return None
@@ -321,20 +322,21 @@ def _sm_without_pipes(case: Case) -> float | None:
 
 
 def _cycles_an_instruction(case: Case, sm: float) -> float:
-    """Return the cycles that an issued instruction keeps the SM busy on average; 0 if issue slots are not known."""
+    """Return the average cycles of the SM per issued instruction; 0 if unknown."""
     issued = case.need(ISSUE)
     return sm / issued if issued else 0.0
 
 
 def _most_work(case: Case) -> float | None:
-    """Return the largest fraction of a path's peak that floating-point work reaches; None if none was counted."""
+    """Return the largest fraction of a peak that floating-point work reaches, if it was counted."""
     paths = {work.path for work in case.kernel.work if "int32" not in work.path}
     fractions = [fraction for path in paths if (fraction := fraction_of_peak(case, path)) is not None]
     return min(1.0, max(fractions)) if fractions else None
 
 
 def _is_integer_work(case: Case) -> bool:
-    """Return whether integers fill the FMA pipe: by opcodes, or if only the half that multiplies integers is busy.
+    """Return whether integers fill the FMA pipe: by opcodes, or if only the half that multiplies
+    integers is busy.
 
     Floating-point work uses both halves alike.
     """
@@ -382,7 +384,7 @@ def _tensor(case: Case) -> Findings:
 
 
 def _with_tensor_change(case: Case, found: Finding) -> Finding:
-    """Return a finding with the changes that this architecture allows and that the kernel's instructions leave."""
+    """Return a finding with the changes that this architecture allows beyond the kernel's own."""
     advice = [*found.cases.advice[:-1]]
     action = "less"
     if not case.arch.compute:
@@ -406,9 +408,10 @@ def _with_tensor_change(case: Case, found: Finding) -> Finding:
 
 
 def _long_instructions(case: Case) -> Findings:
-    """Yield a finding if the SM is busy but issues few instructions: only matrix instructions take so long.
+    """Yield a finding if a busy SM issues few instructions: matrix instructions take long.
 
-    FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the kernel's name decides.
+    FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the
+    kernel's name decides.
     """
     sm = _sm_without_pipes(case)
     if sm is None or not any(key.path.startswith("tensor") for key in case.arch.compute):
@@ -444,13 +447,14 @@ def _long_instructions(case: Case) -> Findings:
 
 
 _FP64_IS_FAST = 0.25
-"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles, as special functions do."""
+"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles."""
 
 
 def _tensor_roof(case: Case) -> float:
     """Return the part of the tensor pipe's cycles that the kernel's matrix instructions can fill.
 
-    If sums in FP32 have half the rate, the pipe is half busy at the roof. Without known instructions, return 1.
+    If sums in FP32 have half the rate, the pipe is half busy at the roof. Without known
+    instructions, return 1.
     """
     flop = slowed = 0.0
     for opcode, count in case.opcodes().items():
@@ -462,7 +466,7 @@ def _tensor_roof(case: Case) -> float:
 
 
 def _part_of_full_rate(case: Case, key: ComputeKey) -> float:
-    """Return the rate with sums in FP32 over that with sums in FP16; BF16 and TF32 take the ratio of FP16."""
+    """Return the rate with sums in FP32 over that in FP16; BF16 and TF32 take FP16's ratio."""
     if key.accumulator != "fp32" or key.path not in TENSOR_INPUTS:
         return 1.0
     rates = case.hardware.rates

@@ -23,7 +23,7 @@ _PASSED = (
 )
 """Writes of SMs to L2, which include part of the local stores. Other units also write to L2."""
 _PRODUCTS = ("FFMA", "FMUL", "UFFMA", "UFMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
-"""Opcode prefixes of multiplications of floating-point values, or packed integers, without tensor cores."""
+"""Opcode prefixes of plain multiplications of floating-point values or packed integers."""
 
 
 def _stores_nothing(case: Case) -> Findings:
@@ -55,7 +55,7 @@ def _stores_nothing(case: Case) -> Findings:
 
 
 def _executed(case: Case) -> Mapping[str, float]:
-    """Return how often each opcode was executed, with its modifiers; empty unless all of them were counted."""
+    """Return the executions of each opcode with modifiers; empty unless all were counted."""
     counted = case.opcodes()
     if not counted and case.has_sass and all(case.sass):
         counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in case.code)
@@ -63,7 +63,8 @@ def _executed(case: Case) -> Mapping[str, float]:
 
 
 def _has_written(case: Case, opcodes: Mapping[str, float]) -> bool:
-    """Return whether an instruction may have written (by a thread, if these were counted), or writes reached L2.
+    """Return whether an instruction may have written (by a thread, if these were counted), or
+    writes reached L2.
 
     If no executed instruction is known to write, writes at L2 come from unknown ones.
     """

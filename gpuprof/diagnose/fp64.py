@@ -21,8 +21,8 @@ from gpuprof.model.session import Pipe
 FP64 = percent("fp64-work", 15.0)
 
 _FP64_PER_DIVISION = 7
-"""FP64 instructions per MUFU.RCP64H. 7.4 were saved per reciprocal when multiplications replaced a real kernel's
-divisions (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
+"""FP64 instructions per MUFU.RCP64H. 7.4 were saved per reciprocal when multiplications replaced a
+real kernel's divisions (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
 _NOTABLE_SHARE = 0.25
 
 
@@ -84,7 +84,7 @@ def _fp64(case: Case) -> Findings:
 
 
 def _busier_pipe(case: Case, busy: float | None) -> Pipe | None:
-    """Return another pipe that is as busy: integer instructions of FP64 functions go with these, others stay."""
+    """Return another pipe that is as busy; integer instructions of FP64 functions go with these."""
     if busy is None:
         return None
     others = [pipe for pipe in case.kernel.pipes if pipe.name != "fp64" and pipe.fraction >= busy]
@@ -94,9 +94,10 @@ def _busier_pipe(case: Case, busy: float | None) -> Pipe | None:
 def _fp64_saving(
     case: Case, use: float, ratio: float | None, divisions: float, *, pipe_full: bool, narrower: bool
 ) -> Saving:
-    """Bound the gain by data movement and matrix products; all other instructions may belong to FP64 functions.
+    """Bound the gain by data movement and matrix products; FP64 functions may use the rest.
 
-    With the same operations, FP32 still takes its time for all but divisions. FP32 values are half as wide.
+    With the same operations, FP32 still takes its time for all but divisions. FP32 values are half
+    as wide.
     """
     gone = {**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0}
     saving = case.saving(gone)
@@ -110,7 +111,7 @@ def _fp64_saving(
 
 
 def _division_share(case: Case) -> float:
-    """Return the share of FP64 instructions that belong to divisions and square roots; 0 if unknown."""
+    """Return the share of FP64 instructions of divisions and square roots; 0 if unknown."""
     arithmetic = executed(case, "DFMA", "DMUL", "DADD")
     if not arithmetic:
         return 0.0

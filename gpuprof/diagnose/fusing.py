@@ -51,7 +51,7 @@ def _evidence(case: Case, name: str, counted: FloatingPoint, pipe: str) -> Itera
 
 
 def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | None:
-    """Bound the gain by the rest of the pipe, and by the present time of the pairs in the pipe or a dependent chain."""
+    """Bound the gain by the rest of the pipe, and by the time of the pairs in it or in a chain."""
     pipe, *operations = _OPERATIONS[name]
     busy, work, pairs = case.pipe(pipe), fraction_of_peak(case, name.lower()), counted.pairs / counted.all
     if busy is None and work is not None:

@@ -19,13 +19,13 @@ THREADS = Threshold("active-threads", 24.0, "thread")
 _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _NOT_RELIEVED = ("dram", "l2", "l1", "lsu", "tex", "tensor", "launch")
-"""Units that predicates do not relieve: only active lanes access memory, and matrix instructions take whole warps."""
+"""Units that predicates do not relieve: memory, and matrix instructions of whole warps."""
 _TCGEN05 = "UTC"
-"""Prefix of tcgen05 matrix instructions: one thread issues them for the SM (NVIDIA's Compute Triage Guide)."""
+"""Prefix of tcgen05 instructions; one thread issues them (NVIDIA's Compute Triage Guide)."""
 
 
 def _divergence(case: Case, *, by_one_thread: bool = False) -> Findings:
-    """Report that branches leave few threads active; only as a fact if one thread issues the matrix instructions."""
+    """Report that branches leave few threads active; as a fact if one thread issues for the SM."""
     threads, lanes = case.number(*LANES), lanes_of_block(case)
     if not threads:
         return
@@ -84,7 +84,7 @@ def _predicated(case: Case) -> Findings:
 
 
 def _busy_issue_slots(case: Case) -> Findings:
-    """Report the cost of idle lanes if nothing is as busy as the issue slots, even if most lanes work."""
+    """Report the cost of idle lanes if the issue slots are busiest, even if most lanes work."""
     active = case.number(*LANES)
     counted = list(filter(None, (case.number(_SWITCHED_ON), active)))
     if not counted or not case.is_busiest(ISSUE):
@@ -115,7 +115,7 @@ def _busy_issue_slots(case: Case) -> Findings:
 
 
 def is_issued_by_one_thread(case: Case) -> bool:
-    """Return whether a single thread issues the matrix instructions: few active threads are then no waste.
+    """Return whether one thread issues the matrix instructions: few threads are then no waste.
 
     If the opcodes are not known, judge by a busy tensor pipe on a GPU that has such instructions.
     """

@@ -1,4 +1,4 @@
-"""Rules on the stalls of warps: memory, arithmetic, barriers, instructions, constants, divergence."""
+"""Rules on stalls of warps: memory, arithmetic, barriers, instructions, constants, divergence."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _waiting(
     confidence: Confidence = "inferred",
     is_fact: bool = False,
 ) -> Findings:
-    """Report that warps wait for these reasons, if their share reaches the threshold while issue slots are idle."""
+    """Report that warps wait for these reasons often enough while issue slots are idle."""
     share = case.stall(*reasons)
     if not case.issues_rarely or not threshold.is_reached(share):
         return
@@ -156,7 +156,7 @@ def _one_block_fits(case: Case) -> bool:
 
 
 def _misses(case: Case, reason: str, *others: str) -> Findings:
-    """Report that warps wait for instructions or constants; as a fact if these can be the first misses of a launch."""
+    """Report waits for instructions or constants; as a fact if first misses explain them."""
     cases = Cases()
     is_start_up = _is_start_up(case, case.stall(reason)) and not NOTABLE.is_reached(case.stall(*others))
     if is_start_up:
@@ -165,10 +165,10 @@ def _misses(case: Case, reason: str, *others: str) -> Findings:
 
 
 def _is_start_up(case: Case, share: float) -> bool:
-    """Return whether the first misses of a launch can explain a whole wait: warps start with empty caches.
+    """Return whether the first misses of a launch can explain a whole wait.
 
-    The first wave of warps waits for `share` of the time of all warps. That is a few misses of each warp, if it is
-    short enough.
+    The first wave of warps waits for `share` of the time of all warps. That is a few misses of each
+    warp, if it is short enough.
     """
     duration, occupancy, waves = case.kernel.duration_s, case.occupancy, case.waves
     if duration is None:
@@ -244,7 +244,7 @@ def _other_reason(case: Case) -> str:
 
 
 def _least_waves(case: Case) -> float:
-    """Return the least number of waves: for the largest number of SMs of the architecture; 0 if it is not known."""
+    """Return the waves, else those on the most SMs of the architecture; 0 if unknown."""
     if case.waves is not None:
         return case.waves
     room = (case.most_sms or 0.0) * (case.warps_per_sm or 0.0)
@@ -270,8 +270,8 @@ def _warp_slots(case: Case) -> tuple[str, tuple[Amount, ...]]:
 def _same_work(case: Case) -> Saving:
     """Return the saving until the busiest unit is full; a fix that removes work can exceed it.
 
-    No unit can be full while SMs have no work, and more in flight does not change that. While SMs work, the unit is
-    busier than on average over the whole time.
+    No unit can be full while SMs have no work, and more in flight does not change that. While SMs
+    work, the unit is busier than on average over the whole time.
     """
     saving, late = case.saving({}).only_if("same-instructions-and-bytes"), late_share(case)
     most = case.working_share - late
@@ -281,12 +281,12 @@ def _same_work(case: Case) -> Saving:
 
 
 def _behind_loads(case: Case) -> bool:
-    """Return whether warps wait for memory at least as much as at barriers: the slowest warp then waits for a load."""
+    """Return whether warps wait for memory at least as much as at barriers."""
     return case.stall(*case.memory_stalls) >= case.stall("barrier")
 
 
 def _drains(case: Case) -> bool:
-    """Return whether finished warps that wait for their stores are most of the warps that wait for memory."""
+    """Return whether most warps that wait for memory are finished and wait for their stores."""
     return 2 * case.stall("drain") >= case.stall(*case.memory_stalls)
 
 
@@ -295,7 +295,7 @@ def _behind_shared(case: Case) -> bool:
 
 
 def _waits_for_shared(case: Case) -> bool:
-    """Return whether most warps of `latency-bound` wait for the queue of shared memory and special functions."""
+    """Return whether the main other wait is for the queue of shared memory and functions."""
     return _other_reason(case) in SHARED_STALLS
 
 
@@ -308,7 +308,7 @@ _FEW_WARPS = (
     Cause("low-occupancy"), Cause("small-grid"), Cause("short-kernel"), Cause("block-size", has_few_warps),
 )  # fmt: skip
 _NEW_BLOCKS = (Cause("short-blocks"),)
-"""Every block pays for its start and end: it reads its parameters, fetches its code, and drains its stores."""
+"""Every block reads its parameters, fetches its code and drains its stores."""
 
 RULES = (
     Rule(

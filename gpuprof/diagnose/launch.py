@@ -119,10 +119,11 @@ def _few_blocks(case: Case, blocks: int) -> Findings:
 
 
 def _sms_by_idle(case: Case, blocks: int) -> tuple[int, Confidence] | None:
-    """Infer the number of SMs from the share of the time in which an average SM has work, with its confidence.
+    """Infer the number of SMs, and its confidence, from the share of time with work.
 
-    If no SM has more than one block, the number is blocks ÷ that share, or less if blocks end early. Return None if the
-    launch itself can leave SMs without work for that long, or if no GPU has so many SMs.
+    If no SM has more than one block, the number is blocks ÷ that share, or less if blocks end
+    early. Return None if the launch itself can leave SMs without work for that long, or if no GPU
+    has so many SMs.
     """
     active, duration = case.active_share, case.kernel.duration_s
     if not active or not duration or not TAIL_SHARE.is_reached(1.0 - active - LAUNCH_MOST_S / duration):
@@ -156,7 +157,8 @@ def _grid_finding(
         amounts=(Amount("blocks", blocks, "block"), *amounts_of("SM", sms=sms), *amounts),
         labels=labels,
         confidence=confidence,
-        # More blocks mostly divide the work in another way and change the accesses, so these give no bound.
+        # More blocks mostly divide the work in another way and change the accesses, so these give
+        # no bound.
         saving=case.saving({})
         .if_held(case.working_share * empty, assumption)
         .only_if("same-instructions-and-accesses"),
@@ -168,11 +170,12 @@ def _grid_finding(
 
 
 def _empty_slots(case: Case, waves: float) -> tuple[float, str]:
-    """Return the empty part of the block slots, or of the warp slots if large tiles allow a quarter of these or less.
+    """Return the empty part of the block slots, or of the warp slots if large tiles allow a quarter
+    of these or less.
 
-    The second value is the assumption for when that part has work. Smaller tiles fix both the few blocks and the few
-    warps of each SM. The gain depends on the capacity of the SMs, so this applies only if counters show how busy they
-    are; a launch alone does not.
+    The second value is the assumption for when that part has work. Smaller tiles fix both the few
+    blocks and the few warps of each SM. The gain depends on the capacity of the SMs, so this
+    applies only if counters show how busy they are; a launch alone does not.
     """
     theoretical = case.occupancy.theoretical
     is_counted = any(unit not in (LAUNCH, WORK) for unit in case.needs)
@@ -187,7 +190,8 @@ def _tail(case: Case) -> Findings:
         return
     rounds = math.ceil(waves - 1e-6)
     filled, seen = _filled_share(case), idle_sms(case)
-    # The idle time of an average SM can be the tail itself: only the busiest SM shows the launch's part.
+    # The idle time of an average SM can be the tail itself: only the busiest SM shows the launch's
+    # part.
     working = 1.0 if case.busiest_share is None else case.working_share
     empty = case.working_share * tail_share(waves)
     if filled is not None:
@@ -232,11 +236,13 @@ def tail_share(waves: float) -> float:
 
 
 def _last_round_is_shorter(unit: str) -> Callable[[Case], bool]:
-    """Return a check whether the last round takes less time than a full one, because of the need of a unit.
+    """Return a check whether the last round takes less time than a full one, because of the need of
+    a unit.
 
-    A pipe has the need of the SM's busiest part or of its issue slots if these need more. Blocks occupy such a unit in
-    the full rounds and a part of the last one. If the unit was busy for a larger part of the time, it limits the blocks
-    while all of them run, and the few blocks of the last round run faster.
+    A pipe has the need of the SM's busiest part or of its issue slots if these need more. Blocks
+    occupy such a unit in the full rounds and a part of the last one. If the unit was busy for a
+    larger part of the time, it limits the blocks while all of them run, and the few blocks of the
+    last round run faster.
     """
 
     def is_shorter(case: Case) -> bool:
@@ -257,15 +263,16 @@ _LIMITS = {
 
 
 def is_tail(waves: float, idle: float) -> bool:
-    """Return whether the partial last round explains SMs that are idle for this share of the time: both are equal.
+    """Return whether the partial last round explains SMs that are idle for this share.
 
-    The idle share can also be smaller if an SM runs several blocks, but then a long block would look the same.
+    The idle share can also be smaller if an SM runs several blocks, but then a long block would
+    look the same.
     """
     return has_tail(waves) and 100 * abs(idle - tail_share(waves)) <= TAIL_SLACK.value
 
 
 def idle_sms(case: Case) -> float | None:
-    """Return the idle share of an average SM while the busiest works; None if the counts cannot be of one kernel."""
+    """Return the idle share of an average SM while the busiest works; None if not plausible."""
     busiest, average = case.number(BUSIEST_SM), case.number(AVERAGE_SM)
     if not busiest or not average:
         return None
@@ -274,7 +281,8 @@ def idle_sms(case: Case) -> float | None:
 
 
 def _filled_share(case: Case) -> float | None:
-    """Return the filled share of the warp slots over the kernel, or of the SMs if occupancy is not known.
+    """Return the filled share of the warp slots over the kernel, or of the SMs if occupancy is not
+    known.
 
     An SM with one block of the last round has work, and most of its warp slots are empty.
     """
@@ -349,7 +357,7 @@ _NO_CHANGE = ("few-blocks", "queue", "unit-full")
 
 
 def _changes(case: Case, limiters: tuple[str, ...], why: str) -> Cases:
-    """Return the cases of what raises occupancy: fewer registers, but not by a cap if values are spilled already."""
+    """Return the cases of what raises occupancy; no cap on registers if values are spilled."""
     changes = [limiter.replace(" ", "-") for limiter in limiters]
     if "registers" in changes and any(map(case.number, LOCAL_SECTORS)):
         changes[changes.index("registers")] = "registers-spilled"
@@ -369,11 +377,11 @@ def theoretical_evidence(case: Case, threshold: float | None = None) -> tuple[Ev
 
 
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
-"""Stall reasons that other warps can hide; in the other states a queue or a pipe is full, and more warps wait, too."""
+"""Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
 
 
 def _more_warps_help(case: Case) -> bool:
-    """Return whether more warps would find issue slots and hide latencies, and all warps that fit are there."""
+    """Return whether more warps would hide latencies, and all warps that fit are there."""
     if is_under_a_wave(case) or not has_room(case) or queues_at_dram(case):
         return False
     return is_taken(case) and others_cover(case) and (bool(case.stalls) or _eligible_warps(case) is not None)
@@ -388,7 +396,7 @@ def is_taken(case: Case) -> bool:
 
 
 def others_cover(case: Case) -> bool:
-    """Return whether other warps can hide most stalls; without warp states, whether the units' use is known."""
+    """Return whether other warps can hide most stalls; without stalls, if units' use is known."""
     if case.stalls:
         return COVERED.is_reached(case.stall(*LATENCIES))
     return "sm" in case.utilisation and case.memory_utilisation is not None
@@ -400,7 +408,8 @@ def _eligible_warps(case: Case) -> float | None:
 
 
 def has_room(case: Case) -> bool:
-    """Return whether more warps would find idle issue slots: few are used, hardly a warp is eligible, no unit is busy.
+    """Return whether more warps would find idle issue slots: few are used, hardly a warp is
+    eligible, no unit is busy.
 
     If issue slots were not collected, use the SM, which is at least as busy.
     """
@@ -413,7 +422,7 @@ def has_room(case: Case) -> bool:
 
 
 def is_short(case: Case) -> bool:
-    """Return whether the launch takes about as long as the kernel: no change in the kernel is then sure to gain."""
+    """Return whether the launch takes about as long as the kernel, so that no gain is sure."""
     return case.kernel.duration_s is not None and case.kernel.duration_s < SHORT.value
 
 

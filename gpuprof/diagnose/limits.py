@@ -66,7 +66,8 @@ _AHEAD = 100 * TWO_PASSES
 
 
 def _is_busiest(case: Case, level: str) -> bool | None:
-    """Return whether no memory level is busier than this one; None if a level that could be was not collected.
+    """Return whether no memory level is busier than this one; None if a level that could be was not
+    collected.
 
     Every byte of DRAM passes the other levels: if one of them is equally busy, DRAM is the limit.
     """
@@ -90,10 +91,11 @@ def _sm_is_ahead(case: Case, fraction: float, points: float = BALANCED.value) ->
 
 
 def is_l1_full(case: Case) -> bool:
-    """Return whether L1 is a limit: busy for most of the time, or well used while SMs work if many have no work.
+    """Return whether L1 is a limit: busy for most of the time, or well used while SMs work if many
+    have no work.
 
-    All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as possible (an empty
-    kernel on an H100), which shows nothing.
+    All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as
+    possible (an empty kernel on an H100), which shows nothing.
     """
     while_working = while_active(case, case.l1_busy) or 0.0
     return BUSY.is_reached(case.l1_busy) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
@@ -104,7 +106,7 @@ _MOST_BUSY = 110.0
 
 
 def _confidence(case: Case, level: str) -> Confidence:
-    """Return "inferred" for the busiest level; "guess" if DRAM or the SM can be the limit, as they are not known."""
+    """Return "inferred" for the busiest level; "guess" if DRAM or the SM is unknown."""
     if SM not in case.needs and not NEAR_ROOF.is_reached(case.needs.get(level, 1.0)):
         return "guess"
     return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
@@ -113,10 +115,11 @@ def _confidence(case: Case, level: str) -> Confidence:
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     """Bound the gain of fewer accesses: the arithmetic and the launch remain.
 
-    `fraction` is the utilization of the level; the rest of the time is not its own. The saving is smaller if the levels
-    below move the same bytes and the SM does the same beside accesses. The accesses and the SM's work for them go, and
-    so do their addresses if only pipes show the other work. A change that keeps values on the chip takes bytes from the
-    levels below, too: their needs are no bound.
+    `fraction` is the utilization of the level; the rest of the time is not its own. The saving is
+    smaller if the levels below move the same bytes and the SM does the same beside accesses. The
+    accesses and the SM's work for them go, and so do their addresses if only pipes show the other
+    work. A change that keeps values on the chip takes bytes from the levels below, too: their needs
+    are no bound.
     """
     gone = {*MEMORY, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.least_times.items() if unit not in gone}
@@ -136,11 +139,13 @@ _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
 
 
 def _beside_accesses(case: Case) -> Mapping[str, float]:
-    """Return the needs of the issue slots and of the SM's busiest part beside accesses; empty if they are not known.
+    """Return the needs of the issue slots and of the SM's busiest part beside accesses; empty if
+    they are not known.
 
-    An access takes at least one pass of L1, so instructions beyond L1's passes are no accesses. The SM's speed of light
-    counts if it is above all units that work for accesses: memory, which is no less busy than the pipes that issue
-    accesses, and the pipes of addresses. If issue slots were not collected, they may be the SM's busiest part.
+    An access takes at least one pass of L1, so instructions beyond L1's passes are no accesses. The
+    SM's speed of light counts if it is above all units that work for accesses: memory, which is no
+    less busy than the pipes that issue accesses, and the pipes of addresses. If issue slots were
+    not collected, they may be the SM's busiest part.
     """
     l1, memory = case.needs.get("l1"), case.utilisation.get("memory")
     if l1 is None:
@@ -218,9 +223,11 @@ def _dram(case: Case) -> Findings:
 
 
 def _delay_at_dram(waited: float | None, waits: float | None) -> str:
-    """Return why DRAM is not fuller: the requests queue, or there are too few of them; without stalls it is unknown.
+    """Return why DRAM is not fuller: the requests queue, or there are too few of them; without
+    stalls it is unknown.
 
-    If warps spend a small share of their time (`waits`) on memory and at barriers, other work delays the requests.
+    If warps spend a small share of their time (`waits`) on memory and at barriers, other work
+    delays the requests.
     """
     if waited is not None and waited >= QUEUED.value:
         return "queue"
@@ -253,10 +260,10 @@ _PARTS = {
 }
 """The parts of L2; the busiest one limits.
 
-NVIDIA's descriptions of the metrics (`ncu --query-metrics`) define the counts. In recorded launches on V100, A100, A40
-and H100 the crossbar from the SMs is busy for a cycle or less per load request, for one cycle per sector that a store
-fills, and for two per sector that it fills in part. The crossbar to the SMs carries one sector per cycle and slice, on
-A100 and H100 two.
+NVIDIA's descriptions of the metrics (`ncu --query-metrics`) define the counts. In recorded launches
+on V100, A100, A40 and H100 the crossbar from the SMs is busy for a cycle or less per load request,
+for one cycle per sector that a store fills, and for two per sector that it fills in part. The
+crossbar to the SMs carries one sector per cycle and slice, on A100 and H100 two.
 """
 _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 _RELIEVED_BY_BYTES = (None, "fabric", *_CARRY_ALL_BYTES)
@@ -320,7 +327,7 @@ _L2_ADVICE = {
 
 
 def _change_of_l2(case: Case, part: str | None) -> str:
-    """Return the change that helps: fewer requests if these fill the part, else by whether L2 reuses most bytes."""
+    """Return the change that helps: fewer requests, else by whether L2 reuses most bytes."""
     if part not in _RELIEVED_BY_BYTES:
         return "requests"
     l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
@@ -387,7 +394,7 @@ def _l1(case: Case) -> Findings:
 
 
 def l1_evidence(case: Case) -> Iterator[Evidence]:
-    """Yield the utilization of L1 or of its load/store unit, whichever is busier, and of the parts of that unit."""
+    """Yield the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
     roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
     if case.busiest_of_l1 is not None:
         name, fraction = case.busiest_of_l1
@@ -399,10 +406,11 @@ _ONE_PASS = 1.5
 
 
 def uses_shared(case: Case) -> bool | None:
-    """Return whether blocks use shared memory; None if neither their bytes nor anything else shows it.
+    """Return whether blocks use shared memory; None if neither their bytes nor anything else shows
+    it.
 
-    Bank conflicts show it. So do many warps that wait for the queue of shared memory: special functions use it, too,
-    but hardly fill it while L1 is busy.
+    Bank conflicts show it. So do many warps that wait for the queue of shared memory: special
+    functions use it, too, but hardly fill it while L1 is busy.
     """
     if case.kernel.shared_memory_per_block is not None:
         return case.kernel.shared_memory_per_block > 0
@@ -415,15 +423,17 @@ def _is_queue_full(case: Case) -> bool:
 
 
 def _kind_of_global(case: Case, passes: float) -> str:
-    """Return the change that fits accesses of global memory: wider ones help only if these are narrow."""
+    """Return the change for accesses of global memory: wider ones help only if these are narrow."""
     sectors = request_sectors(case, "ld") or 0.0
     return "kept" if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value else "main"
 
 
 def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
-    """Return the change that fits reads of shared memory: wider ones if their queue is full and no arithmetic is known.
+    """Return the change that fits reads of shared memory: wider ones if their queue is full and no
+    arithmetic is known.
 
-    A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no such arithmetic.
+    A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no
+    such arithmetic.
     """
     feeds = case.arithmetic_fraction or SM in _beside_accesses(case)
     if feeds or passes >= WIDE_PASSES.value or not _is_queue_full(case):
@@ -444,14 +454,14 @@ def _why_l1(case: Case, kind: str, per_request: float | None) -> tuple[str, ...]
 
 
 def _fewer_passes(case: Case) -> Saving:
-    """Bound the gain of fewer passes: scattered accesses fetch unused sectors, which L2 and DRAM carry too."""
+    """Bound the gain of fewer passes, with fewer unused sectors from L2 and DRAM."""
     stays = {"l1": l1_keeps(case)}
     bound = case.saving({**stays, "l2": 0.0, "dram": 0.0})
     return bound.if_held(case.saving(stays).fraction, "same-bytes-through-l2-and-dram")
 
 
 def _why_many_passes(case: Case, shares: bool | None) -> tuple[str, ...]:
-    """Return the cause of many passes: if L2 is idle, these are not scattered accesses that miss L1."""
+    """Return the cause of many passes: if L2 is idle, no scattered accesses miss L1."""
     if not shares:
         return ("many-passes", "either")
     l2 = case.at_most("l2")
@@ -490,7 +500,7 @@ _SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for ki
 
 
 def _shared_by_counts(case: Case) -> Findings:
-    """Guess the limit if there are only counts: shared memory then needs more cycles than the schedulers."""
+    """Guess by counts alone that shared memory needs more cycles than the schedulers."""
     instructions = case.number(_INSTRUCTIONS)
     passes = case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
     if case.busiest_need is not None or case.stalls or not instructions or not passes:
@@ -513,7 +523,8 @@ def _shared_by_counts(case: Case) -> Findings:
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 _HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 _DRAM_WRITES = "dram__sectors_write.sum"
-"""L2 counts every write as a hit. The GPU's own memory gets the writes that DRAM counts, the host gets all of its."""
+"""L2 counts every write as a hit. The GPU's own memory gets the writes that DRAM counts, the
+host gets all of its."""
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """Fills of L2; every set of metrics has them. Both peaks are one sector a cycle and slice."""
 _BELOW_L2 = (
@@ -530,7 +541,7 @@ _HOST_ROLES = {
 
 
 def _below_l2(case: Case) -> tuple[str, float, float] | None:
-    """Return the sectors that L2 passes on to the host and to DRAM, or else the fills from either."""
+    """Return the sectors that L2 passes on to the host and to DRAM, else the fills from either."""
     for kind, of_host, of_device in _BELOW_L2:
         host, device = case.total(of_host, of_all=True), case.total(of_device, of_all=True)
         if host is not None and device is not None:
@@ -564,7 +575,7 @@ def _host(case: Case) -> Findings:
 
 
 def _host_by_waits(case: Case) -> Findings:
-    """Guess host traffic if warps wait longer than the GPU's memory takes, and no counter covers the host link."""
+    """Guess host traffic if warps wait longer than the GPU's memory takes, without a counter."""
     cycles = far_memory(case)
     if cycles is None:
         return
@@ -608,7 +619,7 @@ def _shared_atomics(case: Case) -> bool:
 
 
 def _past_l1(level: str) -> tuple[Cause, Cause]:
-    """Return causes of a full level that let more bytes pass L1, if they can be a part of its bytes."""
+    """Return causes of a full level that let more bytes pass L1, if the level can carry them."""
     scattered = Cause("uncoalesced-global", when=lambda case: excess_reaches(case, level))
     return scattered, Cause("local-memory-spill", when=lambda case: local_reaches(case, level))
 

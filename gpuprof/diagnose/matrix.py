@@ -48,18 +48,19 @@ FASTER = percent("tensor-rate", 150.0)
 _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
 _HALVED = ("sm_75", "sm_86", "sm_89", "sm_120")
-"""Architectures whose GeForce products sum in FP32 at half of the rate of others (NVIDIA's whitepapers on Turing,
-GA102, Ada and RTX Blackwell)."""
+"""Architectures whose GeForce products sum in FP32 at half of the rate of others (NVIDIA's
+whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
 _IDLE = 0.005
 _OPERATIONS_OF_IDP = 8
-"""`IDP.4A` multiplies and adds four pairs; it runs at the rate of integer multiply-adds (CUDA Programming Guide,
-throughput of arithmetic instructions), each counted as one operation."""
+"""`IDP.4A` multiplies and adds four pairs; it runs at the rate of integer multiply-adds (CUDA
+Programming Guide, throughput of arithmetic instructions), each counted as one operation."""
 
 
 class _Type(Struct, frozen=True):
     """A type of inputs of plain instructions, and the types that the tensor cores take instead.
 
-    `fused` are its multiply-adds, `alone` its additions and multiplications; `is_counted` if counters have them, too.
+    `fused` are its multiply-adds, `alone` its additions and multiplications; `is_counted` if
+    counters have them, too.
     """
 
     name: str
@@ -90,11 +91,12 @@ _PLACES = ("first", "second", "third")
 class _Product(Struct, frozen=True):
     """A matrix product: its type, the evidence for it, and its arithmetic as far as known.
 
-    `how` is the case of the wording for the evidence. `work` is its arithmetic as a fraction of the peak of plain
-    instructions. `use` is `work` or the utilization of their pipe, whichever is more; if neither is known, the
-    utilization of the SM, which is no less. `times` is the rate of the tensor cores over the plain rate by input type,
-    the least of the architecture if the GPU is not known, and `most_times` is the largest. `outer` is the share of
-    outer products if the code is known.
+    `how` is the case of the wording for the evidence. `work` is its arithmetic as a fraction of the
+    peak of plain instructions. `use` is `work` or the utilization of their pipe, whichever is more;
+    if neither is known, the utilization of the SM, which is no less. `times` is the rate of the
+    tensor cores over the plain rate by input type, the least of the architecture if the GPU is not
+    known, and `most_times` is the largest. `outer` is the share of outer products if the code is
+    known.
     """
 
     path: str
@@ -172,7 +174,7 @@ def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
 
 
 def _may_multiply(case: Case) -> bool:
-    """Return whether the kernel's kind multiplies matrices, and DRAM does not limit it more than its arithmetic."""
+    """Return whether the kernel's kind multiplies matrices and DRAM does not limit it more."""
     kind = kind_named(case.kernel.kind)
     if kind is None:
         return True
@@ -182,7 +184,7 @@ def _may_multiply(case: Case) -> bool:
 
 
 def _tensor_cores_are_idle(case: Case) -> bool:
-    """Return whether the GPU has tensor cores that the kernel does not use, by its pipe, opcodes or name."""
+    """Return whether the GPU has unused tensor cores, by the kernel's pipe, opcodes or name."""
     is_unnamed = case.arch.name == "sm_75" and case.hardware.gpu is None
     if is_unnamed and not _WITH_TENSOR_CORES.search(case.hardware.device.name or ""):
         return False
@@ -195,7 +197,7 @@ def _tensor_cores_are_idle(case: Case) -> bool:
 
 
 def _product(case: Case) -> _Product | None:
-    """Return the kernel's matrix product, by the name of a library's kernel, its code, its own name or its counters."""
+    """Return the kernel's matrix product, by a library's name, its code, its name or counters."""
     name = case.kernel.demangled
     library = plain_library_type(name)
     if library is not None:
@@ -235,7 +237,7 @@ def _product_of(case: Case, path: str, how: str, confidence: Confidence = "infer
 
 
 def _multiplies_8_bits(case: Case) -> bool:
-    """Return whether FP32 arithmetic multiplies integers of 8 bits: by the signature, else by loads and conversions."""
+    """Return whether FP32 arithmetic multiplies 8-bit integers, by signature or opcodes."""
     if has_inputs_of_8_bits(case.kernel.demangled):
         return True
     loads = {name: count for name, count in case.opcodes().items() if name.startswith("LDG.")}
@@ -250,7 +252,7 @@ def _may_be_halved(case: Case, path: str) -> bool:
 
 
 def _busy(case: Case, path: str) -> float | None:
-    """Return the maximum utilization of the pipe of a type: that of the SM, its busiest part, if no pipe is known."""
+    """Return the maximum utilization of the pipe of a type; that of the SM if no pipe is known."""
     if not case.kernel.pipes:
         return case.utilisation.get("sm")
     pipe = _pipe(case, _TYPES[path]) or ""
@@ -262,7 +264,7 @@ def _pipe(case: Case, kind: _Type) -> str | None:
 
 
 def _work(case: Case, path: str) -> float | None:
-    """Return the arithmetic as a fraction of the peak of plain instructions; that of INT8 by its opcodes."""
+    """Return the arithmetic as a fraction of the plain peak; that of INT8 by its opcodes."""
     if path != "int8":
         return fraction_of_peak(case, path)
     count, cycles = executed(case, _TYPES[path].fused), sm_cycles(case)
@@ -273,7 +275,8 @@ def _work(case: Case, path: str) -> float | None:
 
 
 def _busiest_type(case: Case) -> str | None:
-    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the pipes.
+    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the
+    pipes.
 
     Return None if the busiest pipe belongs to no type: the kernel then does something else.
     """
@@ -302,7 +305,7 @@ def _fused_share(case: Case, path: str) -> float | None:
 
 
 def _times(case: Case, path: str) -> dict[str, float]:
-    """Return the speed of the tensor cores relative to plain instructions by tensor path, with sums as exact as now."""
+    """Return the relative speed of the tensor cores by path, with sums as exact as now."""
     hardware = case.hardware
     rates = hardware.rates if hardware.is_known else hardware.arch.compute
     plain = rates.get(ComputeKey({"int8": "int32", _INT8_IN_FP32: "fp32"}.get(path, path)))
@@ -317,7 +320,7 @@ def _times(case: Case, path: str) -> dict[str, float]:
 
 
 def _is_bound_by_bytes(case: Case, product: _Product) -> bool:
-    """Return whether DRAM is the busiest memory level and busier than the arithmetic: few rows, or a vector."""
+    """Return whether DRAM is the busiest level and busier than the arithmetic, as for a vector."""
     dram = case.needs.get("dram")
     if dram is None or product.use is None or dram <= product.use + TWO_PASSES:
         return False
@@ -325,7 +328,8 @@ def _is_bound_by_bytes(case: Case, product: _Product) -> bool:
 
 
 def _limit(case: Case, product: _Product) -> tuple[str, ...]:
-    """Return the case of the problem to fix first; nothing if the arithmetic is the limit of the kernel.
+    """Return the case of the problem to fix first; nothing if the arithmetic is the limit of the
+    kernel.
 
     If memory is as busy as the SM, it alone can keep the SM busy.
     """
@@ -333,7 +337,8 @@ def _limit(case: Case, product: _Product) -> tuple[str, ...]:
         return ("limit-unknown",)
     busiest = _busiest_memory(case)
     known = product.work is not None or bool(case.kernel.pipes)
-    # L1 and shared memory bring the operands of the arithmetic; tensor cores take them in fewer and wider accesses.
+    # L1 and shared memory bring the operands of the arithmetic; tensor cores take them in fewer and
+    # wider accesses.
     feeds = busiest == "l1" and product.in_tf32 and known and FMA_WORK.is_reached(product.use)
     margin = TWO_PASSES if known else -TWO_PASSES
     if busiest is not None and not feeds and case.needs[busiest] > product.use + margin:
@@ -349,10 +354,12 @@ def _busiest_memory(case: Case) -> str | None:
 
 
 def _saving(case: Case, product: _Product, change: str) -> Saving | None:
-    """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was counted.
+    """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was
+    counted.
 
-    Operands reach tensor cores in fewer and wider accesses, which can relieve L1 and the scalar pipes altogether.
-    Larger tiles read operands less often from L2 and DRAM, and inputs of 16 bits are half as wide.
+    Operands reach tensor cores in fewer and wider accesses, which can relieve L1 and the scalar
+    pipes altogether. Larger tiles read operands less often from L2 and DRAM, and inputs of 16 bits
+    are half as wide.
     """
     if product.use is None:
         return None
@@ -368,7 +375,8 @@ def _saving(case: Case, product: _Product, change: str) -> Saving | None:
     same_reuse = case.saving({**relieved, "l2": stays, "dram": stays}).fraction
     fraction = min(same_reuse, 1.0 - (product.work or product.use) / speedup)
     if not {"dram", "l2"} & case.needs.keys():
-        # Their needs are most of the remaining time: without them, a smaller need would be named in their place.
+        # Their needs are most of the remaining time: without them, a smaller need would be named in
+        # their place.
         bound = replace(bound, remains=())
     return bound.if_held(fraction, *assumes).only_if("same-multiplications-in-these-types")
 
@@ -387,14 +395,14 @@ def _headline(product: _Product) -> tuple[str, ...]:
 
 
 def _rates(product: _Product) -> list[tuple[str, float]]:
-    """Return the types of inputs of the tensor cores with their relative speeds, the slowest first."""
+    """Return the types of tensor-core inputs with their relative speeds, the slowest first."""
     inputs = product.type.tensor.items()
     rates = [(name, product.times[path]) for path, name in inputs if path in product.times]
     return sorted(rates, key=lambda rate: rate[1])
 
 
 def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16", and of their GPUs."""
+    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16"."""
     may_be_twice = _may_be_halved(case, product.path)
     is_known = case.hardware.is_known or may_be_twice
     yield "rates" if is_known else "rates-of-others"
@@ -441,7 +449,7 @@ def _advice(case: Case, product: _Product, change: str) -> Iterator[str]:
 
 
 def _may_be_pytorch(case: Case) -> bool:
-    """Return whether PyTorch launched a kernel, or may have: a library's kernels do not show their caller."""
+    """Return whether PyTorch may have launched a kernel; a library's do not show their caller."""
     name, ranges = case.kernel.demangled, case.kernel.ranges
     if case.kernel.operator_flop is not None or operator_name(ranges) or "." in innermost_module(ranges):
         return True

@@ -1,4 +1,4 @@
-"""Traffic of the memory levels: excess sectors, bytes of each level, and the time that a unit explains."""
+"""Traffic of the memory levels: excess sectors, bytes, and the time that a unit explains."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _AMPERE, _HOPPER = 8.0, 9.0
-"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one thread (CUDA
-programming guide)."""
+"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one
+thread (CUDA programming guide)."""
 _ONE_WAY = "only"
 """Word in the definition of traffic that covers only one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
@@ -57,7 +57,7 @@ class CountedSectors(NamedTuple):
 
 
 def counted_sectors(case: Case) -> CountedSectors | None:
-    """Return sectors as NVIDIA's instrumentation counts them: excess is beyond those that contiguous bytes need."""
+    """Return sectors of global accesses, and the excess beyond those of contiguous bytes."""
     total, excess, ideal = map(case.number, (ALL_SECTORS, EXCESS_SECTORS, IDEAL_SECTORS))
     if total is None:
         return None
@@ -82,12 +82,12 @@ def counted_request_sectors(case: Case, what: str) -> float | None:
 
 
 def counts_case(total: float) -> CaseName:
-    """Return the case of a headline for counts up to `total`: "120 of 2 000", "28.4 M of 31.9 M"."""
+    """Return the case of a headline for counts: "120 of 2 000" or "28.4 M of 31.9 M"."""
     return "shared/counts" if total < _MANY else "shared/large-counts"
 
 
 def ideal_bytes(case: Case) -> float | None:
-    """Return the bytes that global accesses would move if each were contiguous; None if sectors were not counted."""
+    """Return the bytes of contiguous global accesses; None if sectors were not counted."""
     counts = counted_sectors(case)
     if counts is None:
         return None
@@ -95,7 +95,7 @@ def ideal_bytes(case: Case) -> float | None:
 
 
 def bytes_of(case: Case, level: str) -> float | None:
-    """Return the bytes that a level moved; None if that or one of the directions was not collected."""
+    """Return the bytes that a level moved; None if a direction was not collected."""
     moved = _both_ways(case, level)
     return moved.bytes if moved is not None else None
 
@@ -116,13 +116,13 @@ def _both_ways(case: Case, level: str) -> Traffic | None:
 
 
 def excess_reaches(case: Case, level: str) -> bool:
-    """Return whether a level moves more than the global accesses need; true if that is not known."""
+    """Return whether a level moves more than global accesses need; true if unknown."""
     ideal, moved = ideal_bytes(case), bytes_of(case, level)
     return ideal is None or moved is None or moved > _NOTICED * ideal
 
 
 def local_bytes_past_l1(case: Case) -> float | None:
-    """Return the maximum bytes of local memory that L1 passes on: loads that miss it, and stores."""
+    """Return the maximum bytes of local memory that L1 passes on: missing loads, and stores."""
     loads, stores = LOCAL_SECTORS
     passed = case.total((case.first_of((_LOCAL_MISSES, loads)), stores), of_all=True)
     if passed is None or case.number(loads) is None:
@@ -131,18 +131,19 @@ def local_bytes_past_l1(case: Case) -> float | None:
 
 
 def local_reaches(case: Case, level: str) -> bool:
-    """Return whether local memory can be a tenth or more of a level's bytes; true if that is not known."""
+    """Return whether local memory can be a tenth of a level's bytes; true if unknown."""
     passed, moved = local_bytes_past_l1(case), bytes_of(case, level)
     return passed is None or moved is None or passed >= _FELT * moved
 
 
 def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float:
-    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it or for each other.
+    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it
+    or for each other.
 
-    No unit reaches its peak in practice, so a unit that counts as well used explains all of the time. Warps can also
-    wait for an idle unit: if its utilization or the stalls were not collected, it can explain everything. It can also
-    explain all of the time in which some SMs have ended and others work: few warps are left then, and their waits are a
-    small share.
+    No unit reaches its peak in practice, so a unit that counts as well used explains all of the
+    time. Warps can also wait for an idle unit: if its utilization or the stalls were not collected,
+    it can explain everything. It can also explain all of the time in which some SMs have ended and
+    others work: few warps are left then, and their waits are a small share.
     """
     if busy is None:
         return 1.0
@@ -150,15 +151,16 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
 
 
 def at_work(case: Case, busy: float, waits: float, late: float = 1.0) -> float:
-    """Return the share of the time that a busy unit and the warps' waits explain, plus `late` of the late share."""
+    """Return the share of the time that a busy unit, waits and a part of the late share explain."""
     return min(1.0, max(busy, waits) / WELL_USED + late * late_share(case))
 
 
 def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
-    """Bound a saving by its share of a unit's work, and by the share of the time that the unit explains.
+    """Bound a saving by its share of a unit's work, and by the share of the time that the unit
+    explains.
 
-    Both are shares of the time without the launch. The bound by waits assumes that the other waits stay: some of them
-    can also go, if they result from these.
+    Both are shares of the time without the launch. The bound by waits assumes that the other waits
+    stay: some of them can also go, if they result from these.
     """
     most = bound.no_more_than(share * (1.0 - case.need(LAUNCH)))
     if weight >= 1.0:
@@ -167,7 +169,7 @@ def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
 
 
 def late_share(case: Case) -> float:
-    """Return the share of the time between the end of an average SM with a block and the last; 0 if not known."""
+    """Return the share of the time from the end of an average SM with a block to the last."""
     if case.active_share is None:
         return 0.0
     blocks, sms = case.blocks, _sms(case)
@@ -179,7 +181,7 @@ def late_share(case: Case) -> float:
 
 
 def memory_busy(case: Case) -> float | None:
-    """Return the need of the busiest memory level; None if a level that could be the busiest was not collected."""
+    """Return the need of the busiest memory level; None if that may not be collected."""
     overall = case.utilisation.get("memory")
     levels = (case.needs.get("dram"), case.needs.get("l2"), l1_speed(case))
     if overall is None and None in levels:
@@ -188,7 +190,7 @@ def memory_busy(case: Case) -> float | None:
 
 
 def l1_speed(case: Case) -> float | None:
-    """Return the need of L1; None if only the load/store unit's part or a lower bound of it is known."""
+    """Return the need of L1; None if only a part or a lower bound of it is known."""
     l1 = next((unit for unit in case.kernel.throughput if unit.unit == "l1"), None)
     is_bound = l1 is not None and l1.bound == "at-least" and "memory" not in case.utilisation
     whole = (l1 is not None and not is_bound) or case.number(WAVEFRONTS) is not None
@@ -196,13 +198,13 @@ def l1_speed(case: Case) -> float | None:
 
 
 def has_bulk_copies(case: Case) -> bool:
-    """Return whether one thread can start the copy of a whole tile; true if the architecture is not known."""
+    """Return whether one thread can copy a whole tile; true if the architecture is unknown."""
     capability = case.arch.compute_capability
     return not capability or float(capability) >= _HOPPER
 
 
 def copies_ahead_case(case: Case) -> str:
-    """Return the case of the shared wording for the way in which programs for this GPU fetch the next tile."""
+    """Return the case of the shared wording on how this GPU fetches the next tile."""
     capability = case.arch.compute_capability
     if not capability:
         return "shared/ahead-on-any-gpu"
@@ -227,7 +229,7 @@ def while_active(case: Case, busy: float | None) -> float | None:
 
 
 def cycles_of_passes(case: Case, passes: float) -> float | None:
-    """Return the maximum share of the elapsed cycles that passes through L1 take; None if that is not known.
+    """Return the maximum share of the elapsed cycles that passes through L1 take, if known.
 
     A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
     """
@@ -239,7 +241,7 @@ def cycles_of_passes(case: Case, passes: float) -> float | None:
 
 
 def _sms(case: Case) -> float | None:
-    """Return the number of SMs; for an unknown GPU, from a count over all SMs and its percentage of their peak."""
+    """Return the number of SMs; for an unknown GPU, from a count and its percentage of peak."""
     if case.sms is not None:
         return case.sms
     passes, percent, cycles = case.number(SHARED_PASSES), case.number(SHARED_BUSY), case.number(*_ELAPSED)
@@ -251,7 +253,8 @@ def _sms(case: Case) -> float | None:
 def l1_keeps(case: Case, *percent: float | None) -> float:
     """Return the part of L1's need that stays if each request takes as few passes as possible.
 
-    Requests and writes of registers stay, and so do the other given needs, in percent of the elapsed time.
+    Requests and writes of registers stay, and so do the other given needs, in percent of the
+    elapsed time.
     """
     l1 = case.need("l1")
     if not l1:
@@ -261,7 +264,8 @@ def l1_keeps(case: Case, *percent: float | None) -> float:
 
 
 def wavefronts_per_request(case: Case) -> float | None:
-    """Return passes through L1's data pipe per request; None if they or the GPU's rate of requests are not known.
+    """Return passes through L1's data pipe per request; None if they or the GPU's rate of requests
+    are not known.
 
     The pipe's peak is one pass per cycle.
     """
@@ -272,7 +276,7 @@ def wavefronts_per_request(case: Case) -> float | None:
 
 
 def request_rate(case: Case) -> float | None:
-    """Return the maximum number of requests of an SM per cycle: one with 32 load/store units, half with 16."""
+    """Return the most requests of an SM per cycle: one with 32 load/store units, half with 16."""
     lanes = case.arch.operations.get("load-store")
     if lanes is None:
         return None
@@ -280,12 +284,14 @@ def request_rate(case: Case) -> float | None:
 
 
 def least_passes(case: Case) -> float | None:
-    """Return a lower bound of the passes through L1 per request, if passes and requests were not counted.
+    """Return a lower bound of the passes through L1 per request, if passes and requests were not
+    counted.
 
-    The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per cycle: the ratio of
-    their utilizations is no more than the passes of a request. It stays below the four passes of accesses of 16 bytes
-    per thread on every architecture. If the pipes were not collected (basic set), use the SM's speed of light, which is
-    that of its busiest part. Bulk copies, from Hopper on, reach L1 without those pipes; they need shared memory.
+    The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per
+    cycle: the ratio of their utilizations is no more than the passes of a request. It stays below
+    the four passes of accesses of 16 bytes per thread on every architecture. If the pipes were not
+    collected (basic set), use the SM's speed of light, which is that of its busiest part. Bulk
+    copies, from Hopper on, reach L1 without those pipes; they need shared memory.
     """
     l1, issued = l1_speed(case), case.number(_ISSUED)
     part = case.needs.get("lsu") if "lsu" in case.pipes else None
