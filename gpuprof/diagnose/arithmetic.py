@@ -76,8 +76,9 @@ def fp64_over_fp32(case: Case) -> float | None:
 
 def peak_evidence(case: Case, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
     """Return a fraction of peak as evidence, with the counter of its multiply-adds."""
-    prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum" for unit in ("smsp", "sm"))
-    metric = case.first_of(f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
+    counter = f"__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum"
+    suffixes = ("", ".per_cycle_elapsed")
+    metric = case.first_of(f"{unit}{counter}{suffix}" for unit in ("smsp", "sm") for suffix in suffixes)
     role = "work-of-peak"
     if not metric and case.opcodes(THREAD_OPCODES):
         metric = THREAD_OPCODES

@@ -92,12 +92,11 @@ def _limit(
     busy = case.pipe(pipe) or 0.0
     if _is_issue_bound(case, busy / roof):
         return _issue_bound(case, pipe, change, saving)
-    parts, rate = [headline], None
+    parts = [headline]
     if roof < 1.0:
         parts.append("half-rate")
-    if pipe == "fma":
-        rate = rate_of(case, "fp32") or None
-    if rate is not None:
+    rate = rate_of(case, "fp32") if pipe == "fma" else None
+    if rate:
         parts.append("shared/rate")
     if is_near:
         parts.append("shared/near-ceiling")
@@ -107,7 +106,7 @@ def _limit(
         amounts=(
             *amounts_of(busy=min(1.0, busy), possible=roof),
             *amounts,
-            *amounts_of("FLOP/s", rate=rate),
+            *amounts_of("FLOP/s", rate=rate or None),
             _of_ceiling(busy / roof),
         ),
         labels=labels_of(pipe=(pipe,)),

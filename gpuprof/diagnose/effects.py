@@ -9,7 +9,7 @@ from gpuprof.diagnose.case import EXECUTED, Case, opcode_of, summed
 from gpuprof.diagnose.launch import is_short
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, Threshold, context, finding
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
-from gpuprof.model.findings import MAIN, Amount, Cases
+from gpuprof.model.findings import Amount, Cases
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.sass_opcodes import matrix_opcode, may_write_memory
 
@@ -34,15 +34,16 @@ def _stores_nothing(case: Case) -> Findings:
     is_product = kind is not None and kind.multiplies
     if not is_product and (case.kernel.duration_s is None or is_short(case)):
         return
-    cases = Cases(why=("other",))
+    headline, why = ["main"], "other"
     if is_product:
-        multiplies = any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes)
-        cases = Cases(headline=MAIN if multiplies else ("main", "no-product"), why=("product",))
+        why = "product"
+        if not any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes):
+            headline.append("no-product")
     executed = sum(opcodes.values())
     source = WARP_OPCODES if case.opcodes() else EXECUTED
     yield finding(
         case,
-        cases,
+        Cases(headline=tuple(headline), why=(why,)),
         amounts=(Amount("executed", executed),),
         confidence="measured",
         severity="high" if is_product else "info",

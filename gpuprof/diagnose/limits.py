@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, SHARED_STALLS, WAVEFRONTS, Case
 from gpuprof.diagnose.dram_latency import FAR, IDLE, QUEUED, cycles_per_load
 from gpuprof.diagnose.far_memory import HOST_FILLS, HOST_MISSES, TAKES_IN, far_memory, shares_memory
@@ -138,7 +136,7 @@ _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
 """Units that also work for accesses and their addresses, and do less if there are fewer."""
 
 
-def _beside_accesses(case: Case) -> Mapping[str, float]:
+def _beside_accesses(case: Case) -> dict[str, float]:
     """Return the needs of the issue slots and of the SM's busiest part beside accesses; empty if
     they are not known.
 
@@ -393,13 +391,14 @@ def _l1(case: Case) -> Findings:
     )
 
 
-def l1_evidence(case: Case) -> Iterator[Evidence]:
-    """Yield the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
+def l1_evidence(case: Case) -> tuple[Evidence, ...]:
+    """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
     roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
-    if case.busiest_of_l1 is not None:
-        name, fraction = case.busiest_of_l1
-        yield BUSY.evidence(100 * fraction, roles.pop(name, "unit-busy"), "l1", metric=name)
-    yield from case.metrics_as(roles, "%")
+    if case.busiest_of_l1 is None:
+        return case.metrics_as(roles, "%")
+    name, fraction = case.busiest_of_l1
+    busiest = BUSY.evidence(100 * fraction, roles.pop(name, "unit-busy"), "l1", metric=name)
+    return (busiest, *case.metrics_as(roles, "%"))
 
 
 _ONE_PASS = 1.5

@@ -129,7 +129,7 @@ def _tensor_idle(case: Case) -> Findings:
     rates = _rates(product)
     change = _change(case, product)
     amounts = [*amounts_of(work=product.work, use=product.use, outer=product.outer)]
-    labels = [*labels_of(type=(product.type.name,))]
+    labels = [Label("type", (product.type.name,))]
     for place, (inputs, times) in zip(_PLACES, rates, strict=False):
         amounts.append(Amount(f"{place}_times", times))
         labels.append(Label(place, (inputs,)))
