@@ -1,4 +1,4 @@
-"""Counts of a kernel's arithmetic: its opcodes, its work as a fraction of peak, and its fused operations."""
+"""Counts of a kernel's arithmetic: opcodes, work as a fraction of peak, fused operations."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def opcode_counts(case: Case, histogram: str = WARP_OPCODES) -> Mapping[str, flo
 
 
 def executed(case: Case, *starts: str) -> float:
-    """Return how many executed instructions have opcodes with these prefixes; 0 if they were not counted."""
+    """Return how many executed instructions have opcodes with these prefixes; 0 if not counted."""
     return sum(count for name, count in case.opcodes().items() if name.startswith(starts))
 
 
 def share_of_opcodes(case: Case, *starts: str) -> float:
-    """Return the share of the executed instructions with these opcode prefixes; 0 if they were not counted."""
+    """Return the share of executed instructions with these opcode prefixes; 0 if not counted."""
     total = sum(case.opcodes().values())
-    return executed(case, *starts) / total if total else 0.0
+    if not total:
+        return 0.0
+    return executed(case, *starts) / total
 
 
 def rate_of(case: Case, path: str) -> float | None:
@@ -41,34 +43,42 @@ def rate_of(case: Case, path: str) -> float | None:
 def fraction_of_peak(case: Case, path: str) -> float | None:
     """Return the counted work of a path over its peak at the clock of the kernel.
 
-    Without both, return the operator's FLOP by its shapes over the rated peak, if they can only run on this path.
+    Without both, return the operator's FLOP by its shapes over the rated peak, if they can only run
+    on this path.
     """
     limit = case.recorded.at_clock.get(path)
     rate = rate_of(case, path)
     if limit is not None and rate is not None and limit.value > 0:
         return rate / limit.value
-    return case.asked_work.get(path) if len(case.asked_work) == 1 else None
+    if len(case.asked_work) == 1:
+        return case.asked_work.get(path)
+    return None
 
 
 def sm_cycles(case: Case) -> float | None:
-    """Return the cycles of all SMs in the time of a kernel; None if their number, the clock or the time is unknown."""
-    sms = case.hardware.sm_count()
+    """Return the cycles of all SMs in the time of a kernel, if they are known."""
+    sms = case.sms
     clock_hz = case.kernel.sm_clock_hz
     duration_s = case.kernel.duration_s
-    return sms * clock_hz * duration_s if sms and clock_hz and duration_s else None
+    if not sms or not clock_hz or not duration_s:
+        return None
+    return sms * clock_hz * duration_s
 
 
 def fp64_over_fp32(case: Case) -> float | None:
     """Return the GPU's FP64 rate over its FP32 rate."""
     rates = case.hardware.rates
     fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
-    return fp64.value / fp32.value if fp64 is not None and fp32 is not None and fp32.value else None
+    if fp64 is None or fp32 is None or not fp32.value:
+        return None
+    return fp64.value / fp32.value
 
 
 def peak_evidence(case: Case, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
     """Return a fraction of peak as evidence, with the counter of its multiply-adds."""
-    prefixes = (f"{unit}__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum" for unit in ("smsp", "sm"))
-    metric = case.first_of(f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", ".per_cycle_elapsed"))
+    counter = f"__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum"
+    suffixes = ("", ".per_cycle_elapsed")
+    metric = case.first_of(f"{unit}{counter}{suffix}" for unit in ("smsp", "sm") for suffix in suffixes)
     role = "work-of-peak"
     if not metric and case.opcodes(THREAD_OPCODES):
         metric = THREAD_OPCODES

@@ -1,4 +1,4 @@
-"""Rules on blocks: their size, their lifetime, and whether they all have the same amount of work."""
+"""Rules on blocks: their size, their lifetime, and whether they all have equal work."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gpuprof.diagnose.needs import LAUNCH, LAUNCH_S, Saving
 from gpuprof.diagnose.rule import LOW, Findings, Rule, Threshold, amounts_of, cases_named, context, finding, percent
 from gpuprof.diagnose.traffic import late_share
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, Amount, Cases
+from gpuprof.model.findings import MAIN, Cases
 from gpuprof.model.occupancy import blocks_at_once, launch_resources, theoretical_occupancy
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.units import WARP_THREADS
@@ -62,19 +62,21 @@ _MOST_WARPS = 32
 """The warps of the largest block: 1024 threads."""
 _SAME_WARPS = "same-speed-per-warp"
 NOT_OF_LANES = ("dram", "l2", "tensor", LAUNCH)
-"""Units that empty lanes cost nothing. Bytes do not depend on the threads that ask, and matrix instructions use all
-lanes."""
+"""Units that empty lanes cost nothing. Bytes do not depend on the threads that ask, and matrix
+instructions use all lanes."""
 
 
 def moves_bytes_well(case: Case) -> bool:
-    """Return whether L2 or DRAM is well used. It is busy with bytes, however many lanes ask for them."""
-    return any(case.needs.get(unit, 0.0) >= WELL_USED for unit in ("dram", "l2"))
+    """Return whether L2 or DRAM is well used, however many lanes ask for the bytes."""
+    return any(case.need(unit) >= WELL_USED for unit in ("dram", "l2"))
 
 
-def lanes_of_block(case: Case) -> float | None:
-    """Return how many lanes of a warp the threads of a block fill on average; None if its size is not known."""
+def lanes_of_block(case: Case) -> float:
+    """Return the average lanes of a warp that the threads of a block fill; all if unknown."""
     threads, warps = case.threads_per_block, case.warps_per_block
-    return threads / warps if threads and warps else None
+    if not threads or not warps:
+        return WARP_THREADS
+    return threads / warps
 
 
 def leaves_lanes_empty(case: Case) -> bool:
@@ -83,23 +85,23 @@ def leaves_lanes_empty(case: Case) -> bool:
 
 
 def has_few_lanes(case: Case) -> bool:
-    """Return whether no warp of a block can be full: only a few lanes access memory and wait for it."""
+    """Return whether no warp of a block can be full, so that only a few lanes access memory."""
     threads = case.threads_per_block
     return threads is not None and threads < WARP_THREADS
 
 
 def has_few_warps(case: Case) -> bool:
-    """Return whether blocks are so small that an SM full of them still has free warp slots or empty lanes."""
+    """Return whether an SM full of such blocks still has free warp slots or empty lanes."""
     return has_few_lanes(case) or is_held_by_blocks(case)
 
 
 def _filled_lanes(case: Case) -> float:
-    """Return the share of the lanes that have a thread, over the instructions that warps execute; 1 if unknown.
+    """Return the share of lanes with a thread, over the executed instructions; 1 if unknown.
 
-    If the last warp executes less than the others, more lanes are active than a block fills on average.
+    If the last warp executes less than the others, more lanes are active than a block fills on
+    average.
     """
-    by_block = lanes_of_block(case) or WARP_THREADS
-    return min(1.0, max(by_block, case.number(*LANES) or 0.0) / WARP_THREADS)
+    return min(1.0, max(lanes_of_block(case), case.number(*LANES) or 0.0) / WARP_THREADS)
 
 
 def _block_size(case: Case) -> Findings:
@@ -111,107 +113,98 @@ def _block_size(case: Case) -> Findings:
     capped = _would_larger_blocks_help(case)
     if not empties and not capped:
         return
-    missing = _with_more_warps(case) if capped else 0.0
-    relieved = {unit: filled for unit in case.needs if unit not in NOT_OF_LANES} if empties else {}
-    saving = case.saving(relieved).only_if("same-bytes-through-l2-and-dram")
-    change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
-    occupancy = case.kernel.occupancy
     blocks_per_sm = blocks_at_once(case.metrics, case.kernel.block, case.arch)
-    confidence: Confidence = "inferred"
-    headline = why = ("lanes",) if empties else ()
+    headline: list[str] = []
+    why: list[str] = []
+    evidence = [*context("threads", threads, "thread", metric="launch__block_size")]
+    missing = 0.0
+    confidence: Confidence = "guess" if case.busiest_need is None else "measured"
+    slots = "all-slots" if blocks_per_sm is None else "slots"
+    if empties:
+        headline.append("lanes")
+        why.append("lanes")
+        slots = f"and-{slots}"
+        evidence += case.metric(case.first_of(LANES), "active-threads", "thread")
+        evidence.append(EMPTY_LANES.evidence(100 * (1.0 - filled)))
     if capped:
-        slots = "all-slots" if blocks_per_sm is None else "slots"
-        headline = (*headline, f"and-{slots}" if empties else slots)
-        why = (*why, "slots")
-    else:
-        confidence = "measured" if case.busiest_need is not None else "guess"
+        headline.append(slots)
+        why.append("slots")
+        confidence = "inferred"
+        missing = _with_more_warps(case)
+        evidence += theoretical_evidence(case, FULL.value)
+        evidence += case.issue_evidence(STARVED_ISSUE.value)
+        evidence += case.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
+    change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
+    saving = case.saving_beside(NOT_OF_LANES, filled if empties else 1.0).only_if("same-bytes-through-l2-and-dram")
     yield finding(
         case,
-        Cases(headline=headline, why=why, action=change[:1], advice=change),
+        Cases(headline=tuple(headline), why=tuple(why), action=change[:1], advice=change),
         amounts=(
             *amounts_of("thread", threads=threads),
             *amounts_of("lane", lanes=threads / warps),
             *amounts_of("warp", warps=warps),
             *amounts_of("block", blocks=blocks_per_sm),
-            *amounts_of(occupancy=occupancy.theoretical),
+            *amounts_of(occupancy=case.occupancy.theoretical),
         ),
         confidence=confidence,
         saving=saving.if_held(case.working_share * (1.0 - filled * (1.0 - missing)), _SAME_WARPS),
-        severity="info" if moves_bytes_well(case) and not has_few_lanes(case) else None,
-        evidence=(
-            *context("threads", threads, "thread", metric="launch__block_size"),
-            *(_lanes_evidence(case, filled) if empties else ()),
-            *(_slots_evidence(case) if capped else ()),
-        ),
+        is_fact=moves_bytes_well(case) and not has_few_lanes(case),
+        evidence=evidence,
     )
-
-
-def _lanes_evidence(case: Case, filled: float) -> Iterator[Evidence]:
-    yield from case.metric(case.first_of(LANES), "active-threads", "thread")
-    yield EMPTY_LANES.evidence(100 * (1.0 - filled))
-
-
-def _slots_evidence(case: Case) -> Iterator[Evidence]:
-    yield from theoretical_evidence(case, FULL.value)
-    yield from case.issue_evidence(STARVED_ISSUE.value)
-    yield from case.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
 
 
 def _would_larger_blocks_help(case: Case) -> bool:
     """Return whether more warps in the slots that small blocks leave empty would help.
 
-    All other slots must be taken and no unit busy: a queue can only be full if a unit is busy. If warp states are
-    known, they must be waits that other warps cover.
+    All other slots must be taken and no unit busy: a queue can only be full if a unit is busy. If
+    warp states are known, they must be waits that other warps cover.
     """
-    if not is_held_by_blocks(case) or is_under_a_wave(case) or not has_room(case):
-        return False
-    return is_taken(case) and others_cover(case)
+    has_free_slots = is_held_by_blocks(case) and not is_under_a_wave(case)
+    return has_free_slots and has_room(case) and is_taken(case) and others_cover(case)
 
 
 def _with_more_warps(case: Case) -> float:
-    """Return the saving of larger blocks that fill the warp slots that registers and shared memory allow."""
-    theoretical = case.kernel.occupancy.theoretical or 0.0
+    """Return the saving of larger blocks that fill the available warp slots."""
     most = _most_by_larger_blocks(case)
-    idle = 1.0 - case.issue_active if case.issue_active is not None else 1.0
-    missing = min(idle, max(0.0, 1.0 - theoretical / most)) if most else 0.0
-    return min(missing, case.stall_at_most(*LATENCIES))
+    if not most:
+        return 0.0
+    missing = max(0.0, 1.0 - (case.occupancy.theoretical or 0.0) / most)
+    return min(1.0 - (case.issue_active or 0.0), missing, case.stall_at_most(*LATENCIES))
 
 
 def _most_by_larger_blocks(case: Case) -> float:
-    """Return the best occupancy of blocks with more warps, each with its registers and its part of shared memory."""
+    """Return the best occupancy of blocks with more warps of the same resources each."""
     arch = case.arch
     resources = launch_resources(case.metrics, case.kernel.block, arch)
     own = case.warps_per_block
     if resources is None or not own:
         return 1.0
     alone = resources.shared_bytes_per_block - resources.reserved_shared_bytes
-    larger = (
-        replace(
-            resources,
-            threads_per_block=WARP_THREADS * warps,
-            shared_bytes_per_block=resources.reserved_shared_bytes + -(-alone * warps // own),
-        )
-        for warps in range(own, _MOST_WARPS + 1)
-    )
-    reached = (theoretical_occupancy(block, arch) for block in larger)
-    return max((occupancy.fraction for occupancy in reached if occupancy is not None), default=1.0)
+    reached: list[float] = []
+    for warps in range(own, _MOST_WARPS + 1):
+        shared = resources.reserved_shared_bytes + -(-alone * warps // own)
+        block = replace(resources, threads_per_block=WARP_THREADS * warps, shared_bytes_per_block=shared)
+        occupancy = theoretical_occupancy(block, arch)
+        if occupancy is not None:
+            reached.append(occupancy.fraction)
+    return max(reached, default=1.0)
 
 
 def has_short_blocks(case: Case) -> bool:
-    """Return whether blocks are so short that warp slots are often empty between them, whatever the blocks do."""
+    """Return whether blocks are so short that warp slots are often empty between them."""
     return case.block_cycles is not None and case.block_cycles < SHORT_BLOCK.value
 
 
 def is_between_blocks(case: Case) -> bool:
     """Return whether short blocks leave so many warp slots empty that occupancy has a gap."""
-    achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
+    achieved, theoretical = case.occupancy.achieved, case.occupancy.theoretical
     if achieved is None or theoretical is None or not has_short_blocks(case):
         return False
     return OCCUPANCY_GAP.is_reached(theoretical - achieved)
 
 
 class _Gap(Struct, frozen=True):
-    """Warp slots that are empty although there are enough blocks, beyond those of a partial last wave."""
+    """Warp slots that are empty despite enough blocks, beyond those of a partial last wave."""
 
     achieved: float
     theoretical: float
@@ -222,22 +215,19 @@ class _Gap(Struct, frozen=True):
         """The empty share of the warp slots that blocks could fill while an SM has work."""
         return 1.0 - self.achieved / self.expected
 
-    @property
-    def amounts(self) -> tuple[Amount, ...]:
-        """Both occupancies, as amounts of the headline."""
-        return amounts_of(achieved=self.achieved, theoretical=self.theoretical)
-
 
 def _gap_of(case: Case) -> _Gap | None:
-    """Return the gap of occupancy; None if it is small, or if a small grid or a partial last wave can explain it."""
-    waves, achieved = case.kernel.waves, case.kernel.occupancy.achieved
-    theoretical, idle = case.kernel.occupancy.theoretical, idle_sms(case)
+    """Return the gap of occupancy; None if it is small, or a small grid or a tail explains it."""
+    waves, idle = case.waves, idle_sms(case)
+    achieved, theoretical = case.occupancy.achieved, case.occupancy.theoretical
     if waves is None or is_under_a_wave(case) or not theoretical or achieved is None:
         # Without waves a small grid looks the same.
         return None
     if idle is not None and is_tail(waves, idle):
         return None
-    expected = theoretical * (1.0 - tail_share(waves)) if has_tail(waves) else theoretical
+    expected = theoretical
+    if has_tail(waves):
+        expected *= 1.0 - tail_share(waves)
     if not OCCUPANCY_GAP.is_reached(expected - achieved):
         return None
     return _Gap(achieved, theoretical, expected)
@@ -246,8 +236,9 @@ def _gap_of(case: Case) -> _Gap | None:
 def _gap_evidence(case: Case, gap: _Gap) -> Iterator[Evidence]:
     if case.block_cycles is not None:
         yield SHORT_BLOCK.evidence(case.block_cycles, "block-lifetime")
-    achieved = "sm__warps_active.avg.pct_of_peak_sustained_active"
-    yield from context("achieved-occupancy", 100 * gap.achieved, "%", metric=achieved)
+    yield from context(
+        "achieved-occupancy", 100 * gap.achieved, "%", metric="sm__warps_active.avg.pct_of_peak_sustained_active"
+    )
     yield from theoretical_evidence(case)
     role = "occupancy-below-beyond-tail" if gap.expected != gap.theoretical else "occupancy-below"
     yield OCCUPANCY_GAP.evidence(100 * (gap.expected - gap.achieved), role)
@@ -257,16 +248,20 @@ def _short_blocks(case: Case) -> Findings:
     gap, cycles = _gap_of(case), case.block_cycles
     if gap is None or cycles is None or not has_short_blocks(case) or not _ends_together(case):
         return
-    active = case.active_share
-    saving = case.saving_of_wait(gap.empty).no_more_than(gap.empty * (active if active is not None else 1.0))
+    saving = case.saving_of_wait(gap.empty)
+    if case.active_share is not None:
+        saving = saving.no_more_than(gap.empty * case.active_share)
     is_well_used = max(case.busiest or 0.0, case.busiest_need or 0.0) >= WELL_USED
     yield finding(
         case,
         Cases(why=("main", "well-used") if is_well_used else MAIN),
-        amounts=(Amount("cycles", cycles, "cycle"), *gap.amounts),
+        amounts=(
+            *amounts_of("cycle", cycles=cycles),
+            *amounts_of(achieved=gap.achieved, theoretical=gap.theoretical),
+        ),
         confidence="inferred" if has_room(case) else "guess",
         saving=replace(saving, assumes=(_SAME_WARPS,)),
-        severity="info" if is_well_used else None,
+        is_fact=is_well_used,
         evidence=(*_gap_evidence(case, gap), *active_evidence(case)),
     )
 
@@ -277,29 +272,29 @@ def _imbalance(case: Case) -> Findings:
         if not alike:
             yield from _uneven_few_blocks(case)
         return
-    idle_on_average = 1.0 - (case.active_share or 0.0)
     if case.busiest_share is None and _is_idle_late(case):
         late = late_share(case)
         seen = IMBALANCE.evidence(100 * late, "idle-beyond-launch")
-        yield _idle_on_average(case, "average-sm", idle_on_average, without_idle(case, late), seen)
+        yield _idle_on_average(case, "average-sm", without_idle(case, late), seen)
         return
     if case.busiest_share is None and _is_idle_by_launch(case):
         # Blocks that begin late and end early also leave warp slots of working SMs empty.
-        seen = IMBALANCE.evidence(100 * idle_on_average, "idle-average-sm")
-        yield _idle_on_average(case, "by-launch", idle_on_average, in_another_launch(case), seen)
+        seen = IMBALANCE.evidence(100 * (1.0 - (case.active_share or 0.0)), "idle-average-sm")
+        yield _idle_on_average(case, "by-launch", in_another_launch(case), seen)
         yield from _uneven_slices(case)
         return
     idle = idle_sms(case)
     if idle is not None and not alike and not _is_by_launch(case, idle):
+        # A small grid leaves SMs idle, too, if it is not known how many it can fill.
+        is_grid_known = case.waves is not None or (case.blocks is not None and case.sms is not None)
         yield finding(
             case,
             Cases(headline=("busiest-sm",)),
             amounts=amounts_of(longer=1 / (1 - idle) - 1),
-            confidence="measured" if _is_grid_known(case) else "guess",
+            confidence="measured" if is_grid_known else "guess",
             saving=without_idle(case, case.working_share * idle),
             evidence=(
-                *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
-                *case.metric(AVERAGE_SM, "average-sm", "cycle"),
+                *case.metrics_as({BUSIEST_SM: "busiest-sm", AVERAGE_SM: "average-sm"}, "cycle"),
                 IMBALANCE.evidence(100 * idle, "idle-average-sm"),
             ),
         )
@@ -313,11 +308,11 @@ _OF_SCHEDULERS = ("smsp__inst_executed.max", "smsp__inst_executed.min")
 
 
 def _are_alike(case: Case) -> bool:
-    """Return whether all warps executed the same instructions, which means that no block has more to do.
+    """Return whether all warps executed the same instructions, so no block has more to do.
 
-    Then each opcode's count is a multiple of the number of warps. That is also possible with unlike warps: for
-    example, block b of an odd number of blocks runs a loop b times. But then the busiest and the idlest scheduler did
-    not execute a multiple of the instructions of an average warp.
+    Then each opcode's count is a multiple of the number of warps. That is also possible with unlike
+    warps: for example, block b of an odd number of blocks runs a loop b times. But then the busiest
+    and the idlest scheduler did not execute a multiple of the instructions of an average warp.
     """
     warps, counts = case.warps, case.opcodes().values()
     executed = sum(counts)
@@ -326,17 +321,10 @@ def _are_alike(case: Case) -> bool:
     return all((case.number(name) or 0.0) % (executed / warps) == 0 for name in _OF_SCHEDULERS)
 
 
-def _is_grid_known(case: Case) -> bool:
-    """Return whether it is known how many SMs the grid can fill; a small grid also leaves SMs idle."""
-    return case.kernel.waves is not None or (case.blocks is not None and case.hardware.sm_count() is not None)
-
-
 def _uneven_few_blocks(case: Case) -> Findings:
-    """Yield a finding if SMs are idle early although all blocks start at once, one per SM: their blocks are short."""
-    blocks = case.blocks
-    sms = case.hardware.sm_count()
-    active = case.active_share
-    duration = case.kernel.duration_s
+    """Yield a finding if SMs are idle early although all blocks start at once, one per SM."""
+    blocks, sms = case.blocks, case.sms
+    active, duration = case.active_share, case.kernel.duration_s
     if not blocks or not sms or blocks > sms or active is None or duration is None:
         return
     with_work = blocks / sms
@@ -358,13 +346,13 @@ def _uneven_few_blocks(case: Case) -> Findings:
 
 
 def _is_idle_late(case: Case) -> bool:
-    """Return whether an average SM idles longer than the launch and a partial last wave take, with blocks for all SMs.
+    """Return whether an average SM idles longer than the launch and a partial last wave take, with
+    blocks for all SMs.
 
-    If the number of SMs is not known, the grid needs a block for each SM of the largest GPU of the architecture.
+    If the number of SMs is not known, the grid needs a block for each SM of the largest GPU of the
+    architecture.
     """
-    late = late_share(case)
-    waves = case.kernel.waves
-    most = case.most_sms
+    late, waves, most = late_share(case), case.waves, case.most_sms
     if case.kernel.duration_s is None or _is_by_launch(case, late):
         return False
     if waves is not None:
@@ -372,12 +360,12 @@ def _is_idle_late(case: Case) -> bool:
     return bool(case.blocks and most and case.blocks >= most)
 
 
-def _idle_on_average(case: Case, name: str, idle: float, saving: Saving, seen: Evidence) -> Finding:
-    """Return a finding on SMs without work if the active cycles of the busiest SM were not collected."""
+def _idle_on_average(case: Case, name: str, saving: Saving, seen: Evidence) -> Finding:
+    """Return a finding on SMs without work if the busiest SM was not collected."""
     return finding(
         case,
         cases_named(name),
-        amounts=(*amounts_of(idle=idle), *amounts_of("s", duration=case.kernel.duration_s)),
+        amounts=(*amounts_of(idle=1.0 - (case.active_share or 0.0)), *amounts_of("s", duration=case.kernel.duration_s)),
         confidence="inferred",
         saving=saving,
         evidence=(*active_evidence(case), seen),
@@ -385,35 +373,35 @@ def _idle_on_average(case: Case, name: str, idle: float, saving: Saving, seen: E
 
 
 def _is_idle_by_launch(case: Case) -> bool:
-    """Return whether an average SM is mostly idle because the kernel starts and ends, with blocks for all SMs.
+    """Return whether an average SM is idle because the kernel starts and ends, not for lack of
+    blocks.
 
-    False if stalls are known, because they show what else the kernel waits for. False, too, with a partial last wave,
-    which also leaves SMs idle.
+    False if stalls are known, because they show what else the kernel waits for. False, too, with a
+    partial last wave, which also leaves SMs idle.
     """
-    waves, active = case.kernel.waves, case.active_share
-    if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case):
-        return False
-    if has_tail(waves):
+    waves, active = case.waves, case.active_share
+    if waves is None or waves < FULL_WAVE.value or active is None or case.stalls or is_short(case) or has_tail(waves):
         return False
     return IMBALANCE.is_reached(1.0 - case.working_share) and 1.0 - active <= 2 * (1.0 - case.working_share)
 
 
 def _is_by_launch(case: Case, idle: float) -> bool:
-    """Return whether SMs can idle for this share with equal blocks: a short time, or an uneven division of blocks."""
-    duration, waves = case.kernel.duration_s, case.kernel.waves
+    """Return whether SMs can idle this long with equal blocks: shortly, or by uneven division."""
+    duration, waves = case.kernel.duration_s, case.waves
     if not IMBALANCE.is_reached(idle) or (has_short_blocks(case) and _ends_together(case)):
         return True
     if duration is not None and idle * duration < RAMP.value:
         return True
     if waves is not None:
         return is_tail(waves, idle)
-    blocks, sms = case.blocks, case.hardware.sm_count()
+    blocks, sms = case.blocks, case.sms
     rounds = blocks / sms if blocks and sms else 0.0
     return rounds > 0 and 100 * (idle - (1.0 - rounds / math.ceil(rounds))) <= TAIL_SLACK.value
 
 
 def _ends_together(case: Case) -> bool:
-    """Return whether no SM works longer than the average one by more than a short block and the start of the next.
+    """Return whether no SM works longer than the average one by more than a short block and the
+    start of the next.
 
     If one does, a few blocks are long, however short the average block is.
     """
@@ -422,35 +410,39 @@ def _ends_together(case: Case) -> bool:
 
 
 def _occupancy_gap(case: Case) -> Findings:
-    """Yield a finding on low occupancy with long blocks: the warps of a block, or blocks, end at different times."""
+    """Yield a finding on low occupancy with long blocks: warps or blocks end at different times."""
     gap = _gap_of(case)
     if gap is None or has_short_blocks(case) or far_memory(case) is not None:
         return
     yield finding(
         case,
         Cases(headline=("occupancy",), why=("occupancy",)),
-        amounts=gap.amounts,
+        amounts=amounts_of(achieved=gap.achieved, theoretical=gap.theoretical),
         confidence="guess",
         saving=replace(case.saving_of_wait(gap.empty), assumes=(_SAME_WARPS,)),
-        severity="info" if (case.busiest or 0.0) >= WELL_USED else None,
+        is_fact=(case.busiest or 0.0) >= WELL_USED,
         evidence=_gap_evidence(case, gap),
     )
 
 
 def _uneven_slices(case: Case) -> Findings:
-    busiest = case.number(_BUSIEST_SLICE)
-    average = case.number(_AVERAGE_SLICE)
-    l2 = case.utilisation.get("l2")
+    busiest, average = case.number(_BUSIEST_SLICE), case.number(_AVERAGE_SLICE)
     if not busiest or not average or not SLICES.is_reached(busiest / average - 1):
         return
+    evidence = [
+        *case.metrics_as({_BUSIEST_SLICE: "busiest-slice", _AVERAGE_SLICE: "average-slice"}, "cycle"),
+        SLICES.evidence(100 * (busiest / average - 1), "above-average"),
+    ]
     is_busy = False
     saving = None
+    l2 = case.utilisation.get("l2")
     if l2 is not None:
         of_busiest = l2 * busiest / average
         part = average / busiest
         is_busy = SLICE_BUSY.is_reached(of_busiest)
         saving = case.saving({"l2": part}).if_held(min(of_busiest, 1.0 - part), "same-accesses")
         saving = saving.only_if("same-accesses")
+        evidence += context("unit-busy", 100 * l2, "%", "l2")
     yield finding(
         case,
         cases_named("slices"),
@@ -458,12 +450,7 @@ def _uneven_slices(case: Case) -> Findings:
         amounts=amounts_of(longer=busiest / average - 1),
         confidence="inferred" if is_busy else "guess",
         saving=saving,
-        evidence=(
-            *case.metric(_BUSIEST_SLICE, "busiest-slice", "cycle"),
-            *case.metric(_AVERAGE_SLICE, "average-slice", "cycle"),
-            SLICES.evidence(100 * (busiest / average - 1), "above-average"),
-            *(context("unit-busy", 100 * l2, "%", "l2") if l2 is not None else ()),
-        ),
+        evidence=evidence,
     )
 
 

@@ -1,4 +1,4 @@
-"""The input of the rules for one kernel: its profile, raw metrics and code, and the fractions that bound every gain."""
+"""The input of the rules for one kernel: its profile, metrics, code and bounds of gains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.encodings import is_padding, opcodes_of
 from gpuprof.diagnose.kernel_code import KernelCode, SeenCode
-from gpuprof.diagnose.needs import LAUNCH, WORK, Saving, launch_share, need_of_pipe, needs_of, saving
+from gpuprof.diagnose.needs import LAUNCH, SM, WORK, Saving, launch_share, need_of_pipe, needs_of, saving
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec
 from gpuprof.model.analyse import Recorded
@@ -23,13 +23,23 @@ from gpuprof.model.headline import AS_BUSY, stalls_of
 from gpuprof.model.occupancy import blocks_at_once
 from gpuprof.model.recorded import MetricTable, ProfiledInstruction
 from gpuprof.model.roofline import is_possible
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Evidence, KernelProfile, Location, Pipe, Wait
+from gpuprof.model.session import (
+    Communication,
+    Copies,
+    DeviceTimeline,
+    Evidence,
+    KernelProfile,
+    Location,
+    Occupancy,
+    Pipe,
+    Wait,
+)
 from gpuprof.units import WARP_THREADS
 
 _Key = TypeVar("_Key", bound=Hashable)
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
-"""Stall reasons of waits for global memory; `Case.memory_stalls` are those that apply to a kernel."""
+"""Stall reasons of waits for global memory; see `Case.memory_stalls`."""
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
@@ -38,8 +48,8 @@ REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 FP64_SEEDS = ("MUFU.RCP64H", "MUFU.RSQ64H")
 """The first instructions of FP64 divisions and square roots."""
 AT_LEAST_OF_RATED = 0.9
-"""A margin for clocks above the one that a peak is rated at. A kernel needs at least this part of its fraction of a
-rated peak."""
+"""A margin for clocks above the one that a peak is rated at. A kernel needs at least this part of
+its fraction of a rated peak."""
 WELL_USED = 0.8
 """NVIDIA's speed-of-light rule calls a unit well used from this fraction on."""
 COUNTS = (
@@ -48,7 +58,7 @@ COUNTS = (
     "derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared",
     "memory_l2_theoretical_sectors_local", "smsp__branch_targets_threads_divergent",
 )  # fmt: skip
-"""Counts by instruction that weigh the code of a kernel, beside the samples of each stall reason."""
+"""Counts by instruction that weigh a kernel's code, beside the samples of each stall reason."""
 
 _ROUNDING = 0.01
 """The most that the printed shares of all reasons can fall short of 1 by rounding."""
@@ -63,18 +73,18 @@ _STORES = frozenset(
 _LEAST_WAVES = 0.05
 """Text exports round waves to two digits; for fewer waves the error is more than a tenth."""
 _BEHIND = 16
-"""The most instructions behind a barrier at which real reports sampled its warps, and a few more."""
+"""The most instructions behind a barrier at which reports sampled its warps, and a few more."""
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 
 class Pauses(Struct, frozen=True):
-    """The pauses of the GPU that is idle longest in a timeline, and the activity at which most of their time ends.
+    """The pauses of the GPU that is idle longest in a timeline, and the activity that ends most.
 
-    `idle_share` is the idle time of all GPUs of the run over their spans. `gpus` is their number, in `files` files.
-    `rank` is that of the GPU's file. `ends` is the number of kernels and kinds of copies that end pauses. `most_s` is
-    the idle time before the one that ends most. `rival_s` is the idle time before another kernel, if `wait` is for
-    one.
+    `idle_share` is the idle time of all GPUs of the run over their spans. `gpus` is their number,
+    in `files` files. `rank` is that of the GPU's file. `ends` is the number of kernels and kinds of
+    copies that end pauses. `most_s` is the idle time before the one that ends most. `rival_s` is
+    the idle time before another kernel, if `wait` is for one.
     """
 
     device: DeviceTimeline
@@ -89,10 +99,11 @@ class Pauses(Struct, frozen=True):
 
 
 class Exposed(Struct, frozen=True):
-    """Copies (of one direction and memory) or communication not overlapped by any kernel, for the worst GPU.
+    """Copies (of one kind) or communication not overlapped by any kernel, for the worst GPU.
 
-    `time_s` is that time, and `share` that of all GPUs of the run over their spans. The other fields are as in
-    `Pauses`. If it waits for other ranks, `awaited` is the rank with the longest waits and its share of all waits.
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans. The other
+    fields are as in `Pauses`. If it waits for other ranks, `awaited` is the rank with the longest
+    waits and its share of all waits.
     """
 
     device: DeviceTimeline
@@ -108,9 +119,9 @@ class Exposed(Struct, frozen=True):
 class Faster(Struct, frozen=True):
     """The fastest configuration in which the kernel of a case did the same work.
 
-    `case` is its launch of median duration. `duration_s` is the longest that this launch can take at the clocks of
-    the slower case. `certainty` is the confidence that the work is the same. `clocks_differ` is None if a clock is not
-    known well enough.
+    `case` is its launch of median duration. `duration_s` is the longest that this launch can take
+    at the clocks of the slower case. `certainty` is the confidence that the work is the same.
+    `clocks_differ` is None if a clock is not known well enough.
     """
 
     case: Case
@@ -123,10 +134,10 @@ class Faster(Struct, frozen=True):
 class Case:
     """One kernel under diagnosis. Fractions are of 1; a value that was not collected is None.
 
-    `timed_only`: the kernel is of a timeline, without counters. `pauses` and `exposed` are those of the timeline, if
-    this kernel reports them. `faster` is a configuration in which this kernel was faster for the same work.
-    `run_share` is the share of its launches in the run: with a timeline, in the time that the GPUs were traced. `seen`
-    is shared by the cases of a run.
+    `timed_only`: the kernel is of a timeline, without counters. `pauses` and `exposed` are those of
+    the timeline, if this kernel reports them. `faster` is a configuration in which this kernel was
+    faster for the same work. `run_share` is the share of its launches in the run: with a timeline,
+    in the time that the GPUs were traced. `seen` is shared by the cases of a run.
     """
 
     kernel: KernelProfile
@@ -156,6 +167,21 @@ class Case:
         return self.hardware.arch
 
     @property
+    def occupancy(self) -> Occupancy:
+        """The theoretical and the achieved occupancy."""
+        return self.kernel.occupancy
+
+    @property
+    def waves(self) -> float | None:
+        """The waves of blocks on the GPU."""
+        return self.kernel.waves
+
+    @property
+    def sms(self) -> int | None:
+        """The SMs of the GPU."""
+        return self.hardware.sm_count()
+
+    @property
     def warps_per_sm(self) -> float | None:
         """The most resident warps of an SM."""
         limit = self.arch.limits.get("warps_per_sm")
@@ -170,19 +196,26 @@ class Case:
         return None
 
     def first_of(self, names: Iterable[str]) -> str:
-        """Return the name of the first of these metrics that has a number in the report; empty if none has."""
-        return next((name for name in names if self.number(name) is not None), "")
+        """Return the first of these metrics that has a number in the report; empty if none has."""
+        for name in names:
+            if self.metrics.number(name) is not None:
+                return name
+        return ""
 
     def ratio(self, metric: str, *over: str) -> float | None:
-        """Return a metric over the first known one of others; None if either is not known or the divisor is 0."""
+        """Return a metric over the first known one of others; None if unknown or divided by 0."""
         value, whole = self.number(metric), self.number(*over)
-        return value / whole if value is not None and whole else None
+        if value is None or not whole:
+            return None
+        return value / whole
 
     def total(self, names: Iterable[str], *, of_all: bool = False) -> float | None:
-        """Return the sum of the known ones of these metrics; None if none is known, or with `of_all` if one is not."""
-        values = [self.number(name) for name in names]
+        """Return the sum of these metrics as far as known; None without any, or all if `of_all`."""
+        values = [*map(self.number, names)]
         known = [value for value in values if value is not None]
-        return sum(known) if known and (len(known) == len(values) or not of_all) else None
+        if not known or (of_all and None in values):
+            return None
+        return sum(known)
 
     @cached_property
     def utilisation(self) -> Mapping[str, float]:
@@ -191,7 +224,7 @@ class Case:
 
     @cached_property
     def busiest(self) -> float | None:
-        """The highest speed of light of any unit. No fix of anything else gains more than the rest of the time."""
+        """The highest speed of light of any unit. A fix of anything else gains at most the rest."""
         return max(self.utilisation.values(), default=None)
 
     def at_most(self, unit: str) -> float | None:
@@ -206,40 +239,45 @@ class Case:
         }
 
     def light_metric(self, unit: str) -> str:
-        """Return the name of the metric behind a unit's speed of light; empty if it has none of its own.
+        """Return the name of the metric behind a unit's speed of light; empty if it has none.
 
         If the unit is known by its parts, return the metric of the busiest part.
         """
-        chain = self.arch.counters.get(f"throughput.{unit}", ())
-        for link in chain:
+        for link in self.arch.counters.get(f"throughput.{unit}", ()):
             known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
             if known and len(known) == len(link.terms):
-                return max(known)[1] if link.how == "largest" else known[0][1]
-        return self._busiest_part() if unit == "sm" else ""
+                _, name = max(known) if link.how == "largest" else known[0]
+                return name
+        if unit == SM:
+            return self._busiest_part()
+        return ""
 
     def _counters(self, quantity: str) -> tuple[str, ...]:
         return tuple(name for link in self.arch.counters.get(quantity, ()) for name, _ in link.terms)
 
     def _busiest_part(self) -> str:
         """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
-        issue = self._counters("scheduler.issue-slots")
-        parts = [(value / 100, name) for name in issue if (value := self.number(name)) is not None]
-        parts += [(pipe.fraction, pipe.metric) for pipe in self.kernel.pipes]
+        parts = [(pipe.fraction, pipe.metric) for pipe in self.kernel.pipes]
+        for name in self._counters("scheduler.issue-slots"):
+            value = self.number(name)
+            if value is not None:
+                parts.append((value / 100, name))
         return max(parts, default=(0.0, ""))[1]
 
     def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
-        units = {unit: value for unit, value in self.utilisation.items() if unit not in leave_out}
+        units = [unit for unit in self.utilisation if unit not in leave_out]
         if not units:
             return ()
-        unit = max(units, key=lambda name: units[name])
-        return (Evidence(self.light_metric(unit), 100 * units[unit], "%", threshold, role=role),)
+        unit = max(units, key=lambda name: self.utilisation[name])
+        return (Evidence(self.light_metric(unit), 100 * self.utilisation[unit], "%", threshold, role=role),)
 
     @cached_property
     def needs(self) -> Mapping[str, float]:
         """The fraction of the elapsed time that each unit needs, as far as it was collected."""
-        # An SM can also be empty between two waves, which other blocks change. Only a single wave gives a bound.
-        is_one_round = self.kernel.waves is not None and self.kernel.waves <= 1.0
+        # An SM can also be empty between two waves, which other blocks change. Only a single wave
+        # gives a bound.
+        is_one_round = self.waves is not None and self.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
         needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
         for unit in self.kernel.throughput:
@@ -250,14 +288,25 @@ class Case:
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
         return needs
 
+    def is_busiest(self, unit: str) -> bool:
+        """Return whether a unit needs more than any other, except the whole SM and the launch."""
+        others = (need for other, need in self.needs.items() if other not in (unit, SM, LAUNCH))
+        return self.need(unit) > max(others, default=0.0)
+
+    def need(self, unit: str) -> float:
+        """Return the fraction of the elapsed time that a unit needs; 0 if it was not collected."""
+        return self.needs.get(unit, 0.0)
+
     @cached_property
     def least_times(self) -> Mapping[str, float]:
         """The least fraction of the time that each unit needs.
 
         DRAM needs more than its fraction of peak, because no kernel reaches the peak.
         """
-        reached = self.dram_reached
-        return {unit: min(1.0, need / reached) if unit == "dram" else need for unit, need in self.needs.items()}
+        least = {**self.needs}
+        if "dram" in least:
+            least["dram"] = min(1.0, least["dram"] / self.dram_reached)
+        return least
 
     @cached_property
     def dram_reached(self) -> float:
@@ -265,8 +314,12 @@ class Case:
         return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
 
     def saving(self, relieved: Mapping[str, float]) -> Saving:
-        """Bound the saving of a fix. `relieved` maps a unit to the part of its need that stays (0: none)."""
+        """Bound the saving of a fix that leaves these parts of the units' needs (0: none)."""
         return saving(self.least_times, relieved)
+
+    def saving_beside(self, units: Iterable[str], stays: float) -> Saving:
+        """Bound the saving of a fix that leaves this part of the needs of all but these units."""
+        return self.saving({unit: stays for unit in self.needs if unit not in units})
 
     @cached_property
     def active_share(self) -> float | None:
@@ -286,8 +339,8 @@ class Case:
     def working_share(self) -> float:
         """The share of the elapsed time in which SMs have work, without the time of the launch.
 
-        Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume that it works as long
-        as an average one of the SMs that have a block.
+        Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume
+        that it works as long as an average one of the SMs that have a block.
         """
         duration, working = self.kernel.duration_s, self.busiest_share
         if not duration:
@@ -300,7 +353,7 @@ class Case:
     @property
     def _with_block(self) -> float | None:
         """The share of the SMs that have a block; None if that is not known."""
-        blocks, sms, waves = self.blocks, self.hardware.sm_count(), self.kernel.waves
+        blocks, sms, waves = self.blocks, self.sms, self.waves
         if waves is not None and waves >= 1.0:
             return 1.0
         if blocks and sms:
@@ -308,13 +361,15 @@ class Case:
         if blocks and self.most_sms and blocks >= self.most_sms:
             return 1.0
         per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        return min(1.0, waves * per_sm) if waves is not None and waves >= _LEAST_WAVES and per_sm else None
+        if waves is None or waves < _LEAST_WAVES or not per_sm:
+            return None
+        return min(1.0, waves * per_sm)
 
     @property
     def most_sms(self) -> float | None:
-        """The SMs of the GPU; if not known, the most of any GPU of its architecture; None if none is known."""
+        """The SMs of the GPU, else the most of any GPU of its architecture; None if unknown."""
         siblings = (gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings())
-        return self.hardware.sm_count() or max(siblings, default=0.0) or None
+        return self.sms or max(siblings, default=0.0) or None
 
     @property
     def blocks(self) -> int | None:
@@ -339,7 +394,9 @@ class Case:
     def warps(self) -> int | None:
         """The warps of the launch; None if its grid or block is not known."""
         blocks, of_block = self.blocks, self.warps_per_block
-        return blocks * of_block if blocks is not None and of_block is not None else None
+        if blocks is None or of_block is None:
+            return None
+        return blocks * of_block
 
     @property
     def schedulers(self) -> int:
@@ -348,21 +405,24 @@ class Case:
 
     @property
     def l1_busy(self) -> float | None:
-        """The utilization of L1 and its load/store unit over all elapsed cycles; None if not known."""
+        """The utilization of L1 and its load/store unit over all elapsed cycles."""
         return self.busiest_of_l1[1] if self.busiest_of_l1 is not None else None
 
     @cached_property
     def busiest_of_l1(self) -> tuple[str, float] | None:
-        """The metric that shows L1 or its load/store unit busiest (empty if no single metric does), and the fraction.
+        """The metric that shows L1 or its load/store unit busiest (empty if no single metric does),
+        and the fraction.
 
-        The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM explains is L1's.
+        The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
+        explains is L1's.
         """
         known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
         known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
-        lsu = self.pipes.get("lsu")
-        need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
-        if lsu is not None and need is not None:
-            known.append((need, lsu.metric))
+        if "lsu" in self.pipes:
+            lsu = self.pipes["lsu"]
+            need = need_of_pipe(lsu, self.active_share)
+            if need is not None:
+                known.append((need, lsu.metric))
         if known:
             busy, name = max(known, key=lambda item: item[0])
             return name, min(1.0, busy)
@@ -375,14 +435,13 @@ class Case:
 
     @cached_property
     def hit_rates(self) -> Mapping[str, float]:
-        """The hit rate of sectors by memory level. That of L1 includes its stores, whether they hit or not."""
+        """The hit rate of sectors by memory level. That of L1 includes stores, hit or not."""
         return {moved.level: moved.hit_rate for moved in self.kernel.traffic if moved.hit_rate is not None}
 
     @cached_property
     def memory_utilisation(self) -> float | None:
         """The highest speed of light of the memory units."""
-        units = [value for unit, value in self.utilisation.items() if unit != "sm"]
-        return max(units, default=None)
+        return max((value for unit, value in self.utilisation.items() if unit != SM), default=None)
 
     @cached_property
     def stalls(self) -> Mapping[str, float]:
@@ -394,21 +453,24 @@ class Case:
         return sum(self.stalls.get(reason, 0.0) for reason in reasons)
 
     def stall_at_most(self, *reasons: str) -> float:
-        """Return the share of these reasons plus that of reasons that were not collected; 1 if none was collected."""
-        unknown = max(0.0, 1.0 - sum(self.stalls.values()))
-        return min(1.0, self.stall(*reasons) + (unknown if unknown > _ROUNDING else 0.0))
+        """Return the share of these reasons plus that of reasons that were not collected."""
+        share = self.stall(*reasons)
+        unknown = 1.0 - sum(self.stalls.values())
+        if unknown > _ROUNDING:
+            share += unknown
+        return min(1.0, share)
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
-        """The stall reasons of waits for global memory; tex_throttle only if textures can cause it."""
+        """Stall reasons of waits for global memory; tex_throttle only if textures can cause it."""
         return tuple(reason for reason in MEMORY_STALLS if reason != "tex_throttle" or self._may_use_textures)
 
     @property
     def _may_use_textures(self) -> bool:
         """Whether warps in tex_throttle can wait for texture or surface instructions.
 
-        FP64 instructions of a narrow pipe queue there, too. If neither opcodes nor the texture pipe were collected,
-        they are the cause if the FP64 pipe is the busiest.
+        FP64 instructions of a narrow pipe queue there, too. If neither opcodes nor the texture pipe
+        were collected, they are the cause if the FP64 pipe is the busiest.
         """
         if self.opcodes():
             return any(count > 0 and name.startswith(_TEXTURE_OPCODES) for name, count in self.opcodes().items())
@@ -418,29 +480,29 @@ class Case:
         return not fp64 or fp64 < max(pipe.fraction for pipe in self.kernel.pipes)
 
     def saving_of_wait(self, share: float) -> Saving:
-        """Return the saving if warps no longer wait for something: the share of the wait, limited by idle issue slots.
+        """Return the saving if warps no longer wait for something: the share of the wait, limited
+        by idle issue slots.
 
-        Both are shares of the time in which SMs have work. It is no bound, because a fix of a wait often also removes
-        instructions or bytes.
+        Both are shares of the time in which SMs have work. It is no bound, because a fix of a wait
+        often also removes instructions or bytes.
         """
-        idle = 1.0 - self.issue_active if self.issue_active is not None else 1.0
-        most = self.working_share * min(share, idle)
+        most = self.working_share * min(share, 1.0 - (self.issue_active or 0.0))
         return self.saving({}).no_more_than(most).only_if("same-instructions-and-stalls")
 
     @cached_property
     def busiest_need(self) -> float | None:
-        """The largest fraction of the time that a unit, pipe or the issue slots need; None if none was collected."""
+        """The largest fraction of the time that a unit, pipe or the issue slots need."""
         return max((need for unit, need in self.needs.items() if unit != LAUNCH), default=None)
 
     @cached_property
     def block_cycles(self) -> float | None:
-        """The average lifetime of a block: active cycles of an SM × its resident blocks ÷ the blocks that it runs.
+        """The average lifetime of a block: active cycles of an SM × its resident blocks ÷ the
+        blocks that it runs.
 
-        If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that fit in it.
+        If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that
+        fit in it.
         """
-        occupancy = self.kernel.occupancy
-        kernel = self.kernel
-        sms = self.hardware.sm_count()
+        kernel, occupancy, sms = self.kernel, self.occupancy, self.sms
         blocks, warps, room = self.blocks, self.warps_per_block, self.warps_per_sm
         cycles = self.number("sm__cycles_active.avg")
         if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:
@@ -460,7 +522,7 @@ class Case:
 
     @property
     def issues_rarely(self) -> bool:
-        """Whether stalls matter: NVIDIA considers them only if fewer than 80 % of the issue slots are used."""
+        """Whether stalls matter: for NVIDIA, if fewer than 80 % of the issue slots are used."""
         return self.issue_active is None or self.issue_active < 0.8
 
     @cached_property
@@ -470,13 +532,15 @@ class Case:
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        return self.pipes[name].fraction if name in self.pipes else None
+        if name not in self.pipes:
+            return None
+        return self.pipes[name].fraction
 
     def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
-        pipe = self.pipes.get(name)
-        if pipe is None:
+        if name not in self.pipes:
             return ()
+        pipe = self.pipes[name]
         return (Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
 
     @cached_property
@@ -488,20 +552,23 @@ class Case:
 
     @cached_property
     def arithmetic_fraction(self) -> float:
-        """The largest fraction of a path's peak at this clock that floating-point work reaches; 0 if not known."""
-        limits = self.recorded.at_clock
-        fractions = [
-            work.flop_per_s / limits[work.path].value
-            for work in self.kernel.work
-            if work.flop_per_s and "int32" not in work.path and work.path in limits and limits[work.path].value > 0
-        ]
-        possible = [fraction for fraction in fractions if is_possible(fraction)]
-        return min(1.0, max(possible, default=0.0))
+        """The largest fraction of a peak at this clock that floating-point work reaches, or 0."""
+        most = 0.0
+        for work in self.kernel.work:
+            limit = self.recorded.at_clock.get(work.path)
+            if not work.flop_per_s or "int32" in work.path or limit is None or limit.value <= 0:
+                continue
+            fraction = work.flop_per_s / limit.value
+            if is_possible(fraction):
+                most = max(most, fraction)
+        return min(1.0, most)
 
     def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence; nothing if it was not recorded."""
         value = self.number(name)
-        return (Evidence(name, value, unit, threshold, role=role),) if value is not None else ()
+        if value is None:
+            return ()
+        return (Evidence(name, value, unit, threshold, role=role),)
 
     def metrics_as(self, roles: Mapping[str, str], unit: str) -> tuple[Evidence, ...]:
         """Return the recorded ones of these metrics as evidence, with their roles."""
@@ -510,11 +577,12 @@ class Case:
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the shares of stall reasons as evidence, with their metrics."""
         known = {stall.reason: stall for stall in stalls_of(self.kernel)}
-        return tuple(
-            Evidence(stall_metric(reason, stall.family), 100 * stall.share, "%", threshold, role="stall", of=(reason,))
-            for reason in reasons
-            if (stall := known.get(reason)) is not None
-        )
+        evidence: list[Evidence] = []
+        for reason in reasons:
+            if reason in known:
+                metric = stall_metric(reason, known[reason].family)
+                evidence.append(Evidence(metric, 100 * known[reason].share, "%", threshold, role="stall", of=(reason,)))
+        return tuple(evidence)
 
     def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
@@ -534,14 +602,12 @@ class Case:
         metrics = self.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
             return KernelCode()
-        samples = [
-            stall_metric(stall.reason, stall.family)
-            for stall in self.kernel.stalls
-            if stall.family == "sampled" and stall.share >= _LEAST_STALL and stall.reason != "selected"
-        ]
-        names = (*COUNTS, *dict.fromkeys(samples))
+        names = dict.fromkeys(COUNTS)
+        for stall in self.kernel.stalls:
+            if stall.family == "sampled" and stall.share >= _LEAST_STALL and stall.reason != "selected":
+                names[stall_metric(stall.reason, stall.family)] = None
         try:
-            return self.seen.of(self.recorded.launch, names)
+            return self.seen.of(self.recorded.launch, tuple(names))
         except DamagedInput as error:
             self.code_error = str(error)
             return KernelCode()
@@ -588,13 +654,13 @@ class Case:
     def place(
         self, weight: Callable[[ProfiledInstruction], float], among: Iterable[int] | None = None
     ) -> Location | None:
-        """Return the source line with most weight, with its heaviest instruction; None if no instruction has weight.
+        """Return the source line with most weight, with its heaviest instruction; None if no
+        instruction has weight.
 
         `among` limits the instructions by index. Of lines with equal weight, the first one counts.
         """
-        code = self.code
-        numbers = range(len(code)) if among is None else among
-        return self._place({number: heavy for number in numbers if (heavy := weight(code[number]))})
+        numbers = range(len(self.code)) if among is None else among
+        return self._place({number: heavy for number in numbers if (heavy := weight(self.code[number]))})
 
     def _place(self, weights: Mapping[int, float]) -> Location | None:
         """Return the same from the weights of instructions by index."""
@@ -609,12 +675,15 @@ class Case:
         return Location(file=top.file, line=top.line, pc=top.pc, sass=top.sass or None, share=lines[hottest] / total)
 
     def place_of(self, *names: str) -> Location | None:
-        """Return the line with the most of a count: the first of these counts that any instruction has."""
-        places = (self._place(self.kernel_code.counted(name)) for name in names)
-        return next((place for place in places if place is not None), None)
+        """Return the line with the most of the first of these counts that any instruction has."""
+        for name in names:
+            place = self._place(self.kernel_code.counted(name))
+            if place is not None:
+                return place
+        return None
 
     def place_of_stall(self, *reasons: str) -> Location | None:
-        """Return the line with most samples of these stall reasons, counted at the barrier, fence or store if any."""
+        """Return the line with most samples of these reasons, at its barrier, fence or store."""
         samples: dict[int, float] = {}
         for reason in reasons:
             for index, count in self.kernel_code.counted(stall_metric(reason, "sampled")).items():
@@ -623,14 +692,14 @@ class Case:
         return self._place({at: samples[at] for at in sorted(samples)})
 
     def _waited_at(self, index: int, reason: str) -> int:
-        """Return the index of the barrier, fence or store before a sampled instruction; else its own index.
+        """Return the index of the barrier, fence or store before a sample; else its own index.
 
-        A warp that waits at a barrier has issued it, so the sample is at the next instruction of the warp, or a few
-        later. A warp that drains has exited, and waits for the stores before its exit.
+        A warp that waits at a barrier has issued it, so the sample is at the next instruction of
+        the warp, or a few later. A warp that drains has exited, and waits for the stores before its
+        exit.
         """
-        opcodes = _ISSUED_BEFORE.get(reason, ())
-        before = range(index, max(-1, index - _BEHIND), -1) if opcodes else ()
-        named = self.opcode_names
+        named, opcodes = self.opcode_names, _ISSUED_BEFORE.get(reason, ())
+        before = range(index, max(-1, index - _BEHIND), -1)
         at = next((at for at in before if named[at].startswith(opcodes)), index)
         if reason != "drain" or named[at] != "EXIT":
             return at
@@ -651,7 +720,7 @@ class Case:
 
     @cached_property
     def opcode_names(self) -> tuple[str, ...]:
-        """The opcodes of the instructions, from their text or else from machine code; empty if unknown."""
+        """The opcodes of the instructions, from their text or machine code; empty if unknown."""
         start = None if self.has_sass else self._own_code
         if start is None:
             return tuple(map(opcode_of, self.sass))
@@ -661,21 +730,24 @@ class Case:
 
     @property
     def _own_code(self) -> int | None:
-        """The address of the kernel's machine code. Instructions of functions elsewhere have other runs of addresses.
+        """The address of the kernel's machine code. Instructions of functions elsewhere have other
+        runs of addresses.
 
         The machine code is as long as its run, without padding. None unless exactly one run fits.
         """
-        runs: list[list[int]] = []
+        ends: dict[int, int] = {}
+        start = None
         for instruction in self.code:
-            if not runs or instruction.pc - runs[-1][-1] != INSTRUCTION_BYTES:
-                runs.append([])
-            runs[-1].append(instruction.pc)
+            if start is None or instruction.pc != ends[start]:
+                start = instruction.pc
+            ends[start] = instruction.pc + INSTRUCTION_BYTES
         code, fitting = self.machine_code, []
-        for run in runs:
-            length = len(run) * INSTRUCTION_BYTES
-            if length <= len(code) and is_padding(code[length:]):
-                fitting.append(run[0])
-        return fitting[0] if len(fitting) == 1 else None
+        for start, end in ends.items():
+            if end - start <= len(code) and is_padding(code[end - start :]):
+                fitting.append(start)
+        if len(fitting) != 1:
+            return None
+        return fitting[0]
 
 
 def _executed(instruction: ProfiledInstruction) -> float:
@@ -693,16 +765,18 @@ def stall_metric(reason: str, family: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def opcode_of(sass: str) -> str:
-    """Return an instruction's opcode with modifiers but without its guard: `@!P0 LDG.E R2, …` → `LDG.E`."""
+    """Return an instruction's opcode without its guard: `@!P0 LDG.E R2, …` → `LDG.E`."""
     tokens = sass.split()
     if tokens and tokens[0].startswith("@"):
         tokens = tokens[1:]
-    return tokens[0].rstrip(";") if tokens else ""
+    if not tokens:
+        return ""
+    return tokens[0].rstrip(";")
 
 
 @lru_cache(maxsize=512)
 def _places_of(opcodes: tuple[str, ...], starts: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the indices of the instructions whose opcode, with a dot appended, has one of these prefixes."""
+    """Return the indices of opcodes that have one of these prefixes with a dot appended."""
     return tuple(number for number, opcode in enumerate(opcodes) if f"{opcode}.".startswith(starts))
 
 

@@ -19,7 +19,7 @@ _Ends = tuple[KernelProfile, KernelProfile]
 
 
 def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
-    """Return whether the SMs ran at different clocks in two launches; None if a clock is not known well enough."""
+    """Return whether the SM clocks of two launches differ; None if not known well enough."""
     if not kernel.sm_clock_hz or not other.sm_clock_hz:
         return None
     if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS.value:
@@ -33,13 +33,16 @@ def difference(value: float, other: float) -> float:
     small, large = sorted((value, other))
     if small > 0:
         return 100 * (large / small - 1.0)
-    return math.inf if large > 0 else 0.0
+    if large > 0:
+        return math.inf
+    return 0.0
 
 
 class ClockPair(NamedTuple):
-    """The launches of the lowest and highest SM clock and DRAM clock of a GPU; None if the clocks do not differ.
+    """The launches of the lowest and highest SM and DRAM clock of a GPU; None if they are alike.
 
-    `is_other_time`: DRAM's clock seems to have fallen alike, so the time includes a part that no counter covers.
+    `is_other_time`: DRAM's clock seems to have fallen alike, so the time includes a part that no
+    counter covers.
     """
 
     sm: _Ends | None
@@ -57,29 +60,35 @@ def clocks_apart(session: Session) -> Iterator[ClockPair]:
 
 
 def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
-    """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks differ, else of all.
+    """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks
+    differ, else of all.
 
-    The time of a launch can include more than the counted cycles: if it is short, or if DRAM's clock seems to have
-    fallen alike. Such launches count only if they are of two reports, which users compare anyway.
+    The time of a launch can include more than the counted cycles: if it is short, or if DRAM's
+    clock seems to have fallen alike. Such launches count only if they are of two reports, which
+    users compare anyway.
     """
     clocked = [kernel for kernel in kernels if kernel.sm_clock_hz and kernel.duration_s]
     by_name: dict[str, list[KernelProfile]] = {}
     for kernel in clocked:
         by_name.setdefault(kernel.demangled, []).append(kernel)
-    clocked = [kernel for kernel in clocked if _is_long_enough(kernel)]
-    compared = [
-        launches if len({kernel.source for kernel in launches}) > 1 else list(filter(_is_long_enough, launches))
-        for launches in by_name.values()
-    ]
-    apart = [pair for pair in (_ends(launches) for launches in compared if len(launches) > 1) if _are_apart(*pair)]
-    if apart:
-        return max(apart, key=lambda pair: _ratio(pair[0].sm_clock_hz, pair[1].sm_clock_hz))
-    ends = _ends(clocked) if clocked else None
-    return ends if ends is not None and _are_apart(*ends) else None
+    pairs: list[_Ends] = []
+    for launches in by_name.values():
+        compared = launches
+        if len({kernel.source for kernel in launches}) == 1:
+            compared = list(filter(_is_long_enough, launches))
+        pairs += _if_apart(compared)
+    if not pairs:
+        pairs += _if_apart(list(filter(_is_long_enough, clocked)))
+    return max(pairs, key=lambda pair: _ratio(pair[0].sm_clock_hz, pair[1].sm_clock_hz), default=None)
 
 
-def _are_apart(slow: KernelProfile, fast: KernelProfile) -> bool:
-    return bool(clocks_differ(slow, fast)) and (slow.source != fast.source or not _fell_alike(slow, fast))
+def _if_apart(kernels: Sequence[KernelProfile]) -> Iterator[_Ends]:
+    """Yield the launches of the lowest and the highest clock if these differ."""
+    if not kernels:
+        return
+    slow, fast = _ends(kernels)
+    if clocks_differ(slow, fast) and (slow.source != fast.source or not _fell_alike(slow, fast)):
+        yield slow, fast
 
 
 def _is_long_enough(kernel: KernelProfile) -> bool:
@@ -100,16 +109,20 @@ def _at_least(kernel: KernelProfile) -> float:
 
 
 def _off(kernel: KernelProfile) -> float:
-    """Return the largest error of a clock as a fraction; 0 for sources with errors well below the limit."""
-    return 0.0 if kernel.sm_clock_source in (GPC_CYCLES, DRIVER) else off_by(kernel.duration_s, of_long=0.0)
+    """Return the largest error of a clock as a fraction; 0 if well below the limit."""
+    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
+        return 0.0
+    return off_by(kernel.duration_s, of_long=0.0)
 
 
 def _ratio(low: float | None, high: float | None) -> float:
-    return high / low if low and high else 1.0
+    if not low or not high:
+        return 1.0
+    return high / low
 
 
 def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
-    """Return whether DRAM's clock fell like that of the SMs: then neither did, and the time has an uncounted part."""
+    """Return whether DRAM's clock fell like the SMs': then the time has an uncounted part."""
     sm = _ratio(slow.sm_clock_hz, fast.sm_clock_hz)
     dram = _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
     return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
@@ -118,8 +131,10 @@ def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
 def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
     """Return the launches of DRAM's lowest and highest clock if these differ."""
     clocked = [kernel for kernel in kernels if kernel.dram_clock_hz and _is_long_enough(kernel)]
-    ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
-    if not ordered or _fell_alike(ordered[0], ordered[-1]):
+    if not clocked:
         return None
-    drifts = _ratio(ordered[0].dram_clock_hz, ordered[-1].dram_clock_hz) > 1.0 + DRAM_CLOCK_DRIFT
-    return (ordered[0], ordered[-1]) if drifts else None
+    ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
+    slow, fast = ordered[0], ordered[-1]
+    if _fell_alike(slow, fast) or _ratio(slow.dram_clock_hz, fast.dram_clock_hz) <= 1.0 + DRAM_CLOCK_DRIFT:
+        return None
+    return slow, fast

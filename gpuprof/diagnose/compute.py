@@ -1,12 +1,10 @@
 """Rules on arithmetic: the full pipe, and the precision that fills it.
 
-A full pipe is a roof only if its work is useful: multiply-adds of the needed type, and tensor instructions. A program
-can do without integer instructions, special functions and issue slots.
+A full pipe is a roof only if its work is useful: multiply-adds of the needed type, and tensor
+instructions. A program can do without integer instructions, special functions and issue slots.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -68,13 +66,13 @@ _INTEGER = (
 )  # fmt: skip
 """Opcode prefixes of integer and logic instructions."""
 _BITS = ("LOP", "SHF", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX")
-"""Opcode prefixes of integer instructions that change bits or clamp values; index arithmetic has few of them."""
+"""Opcode prefixes of integer instructions that change bits or clamp values, rare in indices."""
 
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """The least part of each memory level's need that stays with values of half the size."""
 
 
-def _full_pipe(
+def _limit(
     case: Case,
     pipe: str,
     saving: Saving,
@@ -87,14 +85,18 @@ def _full_pipe(
     is_near: bool = False,
     confidence: Confidence = "measured",
 ) -> Finding:
-    """Return a finding on a full pipe. `change` is the case of the action, `roof` the part that its work can fill."""
-    busy, rate = case.pipe(pipe) or 0.0, None
-    if pipe == "fma":
-        rate = rate_of(case, "fp32") or None
+    """Return a finding on a pipe that is the limit, or on the SM if that is busy as a whole.
+
+    `change` is the case of the action. `roof` is the part of the pipe that its work can fill.
+    """
+    busy = case.pipe(pipe) or 0.0
+    if _is_issue_bound(case, busy / roof):
+        return _issue_bound(case, pipe, change, saving)
     parts = [headline]
     if roof < 1.0:
         parts.append("half-rate")
-    if rate is not None:
+    rate = rate_of(case, "fp32") if pipe == "fma" else None
+    if rate:
         parts.append("shared/rate")
     if is_near:
         parts.append("shared/near-ceiling")
@@ -104,14 +106,14 @@ def _full_pipe(
         amounts=(
             *amounts_of(busy=min(1.0, busy), possible=roof),
             *amounts,
-            *amounts_of("FLOP/s", rate=rate),
+            *amounts_of("FLOP/s", rate=rate or None),
             _of_ceiling(busy / roof),
         ),
         labels=labels_of(pipe=(pipe,)),
         subject=pipe,
         confidence=confidence,
         saving=saving,
-        severity="info" if is_near else None,
+        is_fact=is_near,
         evidence=(
             *case.pipe_evidence(pipe, roof * PIPE_BUSY.value),
             *case.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value),
@@ -125,23 +127,16 @@ def _of_ceiling(fraction: float) -> Amount:
 
 
 def is_limit(case: Case, fraction: float) -> bool:
-    """Return whether a pipe is the limit: busy, or the busiest pipe of a busy SM or while warps wait for pipes."""
+    """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""
     if PIPE_BUSY.is_reached(fraction):
         return True
-    if fraction < max(_rivals(case), default=0.0):
-        return False
-    return _throttled(case) or _in_busy_sm(case, fraction)
-
-
-def _rivals(case: Case) -> Iterator[float]:
-    """Yield the utilization of the pipes that can keep the SM busy.
-
-    Pipes for memory accesses cannot if the SM is clearly busier than they are.
-    """
-    sm = case.utilisation.get("sm")
+    sm = case.utilisation.get("sm", 0.0)
     for pipe in case.kernel.pipes:
-        if pipe.name not in ("lsu", "tex") or sm is None or pipe.fraction >= sm - TWO_PASSES:
-            yield pipe.fraction
+        # Pipes for memory accesses do not keep the SM busy if it is clearly busier than they are.
+        keeps_busy = pipe.name not in ("lsu", "tex") or pipe.fraction >= sm - TWO_PASSES
+        if keeps_busy and pipe.fraction > fraction:
+            return False
+    return _throttled(case) or _in_busy_sm(case, fraction)
 
 
 def _is_issue_bound(case: Case, fraction: float) -> bool:
@@ -178,7 +173,9 @@ def _sm_evidence(case: Case, sm: float) -> Evidence:
 
 
 def _with_full_pipe(case: Case, use: float, pipe: str) -> Saving:
-    """Return the saving if the same instructions fill their pipe; fewer or narrower ones can save more."""
+    """Return the saving if the same instructions fill their pipe or the SM; fewer can save more."""
+    if _is_issue_bound(case, use):
+        return _with_full_sm(case, pipe)
     gone = {pipe: 0.0, ISSUE: 0.0}
     same = min(1.0 - min(1.0, use), case.saving(gone).fraction)
     return case.saving({**gone, **NARROWER}).if_held(same, "same-instructions")
@@ -191,38 +188,32 @@ def _with_full_sm(case: Case, *pipes: str) -> Saving:
 
 def _fp32(case: Case) -> Findings:
     """Report FP32 arithmetic as the limit, with the types that have a higher rate on this GPU."""
-    faster = _faster_than_fp32(case)
+    rates = case.hardware.rates
+    faster: list[CaseName] = []
+    if not rates and not case.arch.compute:
+        faster.append("on-any-gpu")
+    fp32, fp16 = rates.get(ComputeKey("fp32")), rates.get(ComputeKey("fp16"))
+    if fp32 is not None and fp16 is not None and fp16.value > fp32.value:
+        faster.append("packed")
+    if any(key.path in TENSOR_INPUTS for key in rates):
+        faster.append("tensor")
     for found in _fp32_at_its_limit(case):
         yield replace(found, cases=replace(found.cases, advice=(*found.cases.advice, *faster)))
-
-
-def _faster_than_fp32(case: Case) -> tuple[str, ...]:
-    """Return the cases of the advice on packed FP16 and on tensor cores, if the GPU has them at a higher rate."""
-    rates = case.hardware.rates
-    if not rates and not case.arch.compute:
-        return ("on-any-gpu",)
-    fp32, fp16 = rates.get(ComputeKey("fp32")), rates.get(ComputeKey("fp16"))
-    packed = fp32 is not None and fp16 is not None and fp16.value > fp32.value
-    tensor = any(key.path in TENSOR_INPUTS for key in rates)
-    return (*(("packed",) if packed else ()), *(("tensor",) if tensor else ()))
 
 
 def _fp32_at_its_limit(case: Case) -> Findings:
     if _is_integer_work(case):
         return
     work = fraction_of_peak(case, "fp32")
-    is_floating = FMA_WORK.is_reached(work) if work is not None else _is_product_by_name(case)
-    if is_floating:
+    is_counted = work is not None or _most_work(case) is not None
+    if FMA_WORK.is_reached(work) or (not is_counted and is_product_by_name(case.kernel.demangled)):
         yield from _busy_sm(case, "sm", "main")
     use = case.pipe("fma")
     if use is None or not is_limit(case, use):
         return
-    if _is_issue_bound(case, use):
-        yield _issue_bound(case, "fma", "main", _with_full_sm(case, "fma"))
-        return
     is_full = work is not None and PIPE_NEAR_ROOF.is_reached(use)
     is_near = is_full and ROOF_WORK.is_reached(work)
-    yield _full_pipe(
+    yield _limit(
         case,
         "fma",
         _with_full_pipe(case, use, "fma"),
@@ -238,7 +229,7 @@ def _integer(case: Case) -> Findings:
         yield from _integer_pipe(case, pipe, "multiply-adds", "inferred")
     yield from _integer_pipe(case, "alu", "main", "measured")
     work = _most_work(case)
-    if work is None and not _is_product_by_name(case):
+    if work is None and not is_product_by_name(case.kernel.demangled):
         yield from _busy_sm(case, "any-instructions", "any-instructions")
     elif work is not None and not FMA_WORK.is_reached(work):
         yield from _busy_sm(case, "no-floating-point", "main")
@@ -248,35 +239,28 @@ def _integer_pipe(case: Case, pipe: str, headline: str, confidence: Confidence) 
     use = case.pipe(pipe)
     if use is None or not is_limit(case, use):
         return
-    saving, bits = _without_integers(case), _bit_share(case)
-    of_bits = 100 * bits > BIT_WORK.value
-    change = "bits" if of_bits else "main"
-    if _is_issue_bound(case, use):
-        yield _issue_bound(case, pipe, change, saving)
-        return
-    yield _full_pipe(
+    integers = executed(case, *_INTEGER)
+    bits = executed(case, *_BITS) / integers if integers else 0.0
+    why, change = "overhead", "main"
+    if 100 * bits > BIT_WORK.value:
+        why = change = "bits"
+    yield _limit(
         case,
         pipe,
-        saving,
+        _without_integers(case),
         headline=headline,
-        why=("bits",) if of_bits else ("overhead",),
+        why=(why,),
         change=change,
         amounts=amounts_of(bits=bits),
         confidence=confidence,
     )
 
 
-def _bit_share(case: Case) -> float:
-    """Return the share of the executed integer instructions that change bits; 0 if opcodes were not counted."""
-    integers = executed(case, *_INTEGER)
-    return executed(case, *_BITS) / integers if integers else 0.0
-
-
 def _without_integers(case: Case) -> Saving:
-    """Bound the gain without integer instructions: memory, floating-point and matrix instructions stay.
+    """Bound the gain without integer instructions: memory and other arithmetic stay.
 
-    A division by a variable also converts and takes a reciprocal on the XU, and wider accesses are fewer. The lesser
-    saving leaves all of those unchanged.
+    A division by a variable also converts and takes a reciprocal on the XU, and wider accesses are
+    fewer. The lesser saving leaves all of those unchanged.
     """
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
     relieved["fma"] = _floating_part(case)
@@ -286,26 +270,35 @@ def _without_integers(case: Case) -> Saving:
 
 
 def _floating_part(case: Case) -> float:
-    """Return the part of the FMA pipe's time that is certainly floating-point work, by opcodes or else by its FLOP."""
+    """Return the floating-point part of the FMA pipe's time, by opcodes or else by its FLOP."""
     floating = executed(case, *_OPCODES["fma"])
     integer = executed(case, *_OPCODES["fmaheavy"])
     if floating + integer:
         return floating / (floating + integer)
     work, busy = fraction_of_peak(case, "fp32"), case.pipe("fma")
-    return min(1.0, work / busy) if work is not None and busy else 0.0
+    if work is None or not busy:
+        return 0.0
+    return min(1.0, work / busy)
 
 
 def _busy_sm(case: Case, headline: str, change: str) -> Findings:
-    """Yield a finding if the SM is the busiest unit and the report has no pipes: the FLOP suggest what fills it.
+    """Yield a finding if the SM is the busiest unit and the report has no pipes.
 
-    The load/store unit is part of the SM, too. If memory is as busy as the SM, that unit is the reason.
+    The load/store unit is part of the SM, too. If memory is as busy as the SM, that unit is the
+    reason.
     """
     sm = _sm_without_pipes(case)
-    by_name = multiplies_on_tensor_cores(case.kernel.demangled)
-    if sm is None or by_name or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value:
+    if (
+        sm is None
+        or multiplies_on_tensor_cores(case.kernel.demangled)
+        or _cycles_an_instruction(case, sm) > SCALAR_CYCLES.value
+    ):
         # Matrix instructions keep it busy, which `tensor-compute-bound` reports.
         return
+    evidence = [_sm_evidence(case, sm)]
     work = _most_work(case)
+    if work is not None:
+        evidence.append(FMA_WORK.evidence(100 * work, "floating-point-work"))
     yield finding(
         case,
         cases_of(change, (headline, "shared/no-pipe"), ("shared/no-pipe",)),
@@ -313,41 +306,36 @@ def _busy_sm(case: Case, headline: str, change: str) -> Findings:
         subject="sm",
         confidence="guess",
         saving=_with_full_sm(case, *SCALAR_PIPES),
-        evidence=(
-            _sm_evidence(case, sm),
-            *((FMA_WORK.evidence(100 * work, "floating-point-work"),) if work is not None else ()),
-        ),
+        evidence=evidence,
     )
 
 
 def _sm_without_pipes(case: Case) -> float | None:
-    """Return the SM's utilization if it is the limit, memory is less busy and no pipe was collected; else None."""
+    """Return the SM's utilization if it is busier than memory and no pipe was collected."""
     sm, memory = case.utilisation.get("sm"), case.memory_utilisation
-    if case.kernel.pipes or sm is None or not PIPE_BUSY.is_reached(sm):
+    if case.kernel.pipes or not PIPE_BUSY.is_reached(sm):
         return None
-    return sm if memory is None or sm > memory + TWO_PASSES else None
+    if sm is not None and memory is not None and sm <= memory + TWO_PASSES:
+        return None
+    return sm
 
 
 def _cycles_an_instruction(case: Case, sm: float) -> float:
-    """Return the cycles that an issued instruction keeps the SM busy on average; 0 if issue slots are not known."""
-    issued = case.needs.get(ISSUE)
+    """Return the average cycles of the SM per issued instruction; 0 if unknown."""
+    issued = case.need(ISSUE)
     return sm / issued if issued else 0.0
 
 
-def _is_product_by_name(case: Case) -> bool:
-    """Return whether a kernel is a matrix product by its name; False if floating-point work was counted."""
-    return _most_work(case) is None and is_product_by_name(case.kernel.demangled)
-
-
 def _most_work(case: Case) -> float | None:
-    """Return the largest fraction of a path's peak that floating-point work reaches; None if none was counted."""
+    """Return the largest fraction of a peak that floating-point work reaches, if it was counted."""
     paths = {work.path for work in case.kernel.work if "int32" not in work.path}
     fractions = [fraction for path in paths if (fraction := fraction_of_peak(case, path)) is not None]
     return min(1.0, max(fractions)) if fractions else None
 
 
 def _is_integer_work(case: Case) -> bool:
-    """Return whether integers fill the FMA pipe: by opcodes, or if only the half that multiplies integers is busy.
+    """Return whether integers fill the FMA pipe: by opcodes, or if only the half that multiplies
+    integers is busy.
 
     Floating-point work uses both halves alike.
     """
@@ -355,15 +343,13 @@ def _is_integer_work(case: Case) -> bool:
         # Moves and shifts by IMAD go to whichever pipe is free.
         integer = executed(case, *_OPCODES["fmaheavy"]) - executed(case, "IMAD.MOV", "IMAD.SHL")
         return integer > executed(case, *_OPCODES["fma"])
-    both = case.pipe("fma")
-    heavy = case.pipe("fmaheavy")
-    lite = case.pipe("fmalite")
-    if heavy is None:
+    both, heavy, lite = map(case.pipe, ("fma", "fmaheavy", "fmalite"))
+    if heavy is None or not PIPE_BUSY.is_reached(heavy):
         return False
     if lite is None and both is not None:
         # The utilization of the whole pipe is the mean of its halves.
-        lite = max(0.0, 2.0 * both - heavy)
-    return lite is not None and PIPE_BUSY.is_reached(heavy) and lite < heavy / 2
+        lite = 2.0 * both - heavy
+    return lite is not None and lite < heavy / 2
 
 
 def _special(case: Case) -> Findings:
@@ -372,11 +358,7 @@ def _special(case: Case) -> Findings:
         return
     # The instructions around a function go with it.
     saving = case.saving({**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0})
-    saving = saving.if_held(case.saving({"xu": 0.0}).fraction, "other-instructions-unchanged")
-    if _is_issue_bound(case, use):
-        yield _issue_bound(case, "xu", "main", saving)
-        return
-    yield _full_pipe(case, "xu", saving)
+    yield _limit(case, "xu", saving.if_held(case.saving({"xu": 0.0}).fraction, "other-instructions-unchanged"))
 
 
 def _tensor(case: Case) -> Findings:
@@ -386,14 +368,9 @@ def _tensor(case: Case) -> Findings:
         return
     roof = _tensor_roof(case)
     use = min(1.0, busy / roof)
-    is_full = PIPE_BUSY.is_reached(use)
-    if not is_full and not is_limit(case, busy):
+    if not PIPE_BUSY.is_reached(use) and not is_limit(case, busy):
         return
-    if not is_full and _is_issue_bound(case, busy):
-        found = _issue_bound(case, "tensor", "less", _with_full_sm(case, "tensor"))
-        yield _with_tensor_change(case, found, "shared/fewer-instructions")
-        return
-    found = _full_pipe(
+    found = _limit(
         case,
         "tensor",
         _with_full_pipe(case, use, "tensor"),
@@ -405,39 +382,43 @@ def _tensor(case: Case) -> Findings:
     yield _with_tensor_change(case, found)
 
 
-def _with_tensor_change(case: Case, found: Finding, *before: CaseName) -> Finding:
-    """Return a finding with the changes that this architecture allows and that the kernel's instructions leave."""
-    keys = case.arch.compute
-    if not keys:
-        cases = replace(found.cases, action=("narrower",), advice=(*before, "on-any-gpu", "less"))
-        return replace(found, cases=cases)
-    used = [known.key for opcode in case.opcodes() if (known := matrix_opcode(opcode)) is not None]
-    narrower = next((name for name in ("fp8", "int8") if any(key.path == f"tensor.{name}" for key in keys)), None)
-    newer = next((name for name in ("tcgen05", "wgmma") if any(key.instruction == name for key in keys)), None)
-    advice: list[CaseName] = []
-    if narrower is not None and not any(key.path == f"tensor.{narrower}" for key in used):
+def _with_tensor_change(case: Case, found: Finding) -> Finding:
+    """Return a finding with the changes that this architecture allows beyond the kernel's own."""
+    advice = [*found.cases.advice[:-1]]
+    action = "less"
+    if not case.arch.compute:
+        advice.append("on-any-gpu")
+        action = "narrower"
+    possible = {name for key in case.arch.compute for name in (key.path, key.instruction)}
+    keys = [known.key for opcode in case.opcodes() if (known := matrix_opcode(opcode)) is not None]
+    used = {name for key in keys for name in (key.path, key.instruction)}
+    narrower = next((name for name in ("fp8", "int8") if f"tensor.{name}" in possible), None)
+    if narrower is not None and f"tensor.{narrower}" not in used:
         advice.append(narrower)
-    action = "narrower" if advice else "less"
-    if newer is not None and not any(key.instruction == newer for key in used):
+        action = "narrower"
+    newer = next((name for name in ("tcgen05", "wgmma") if name in possible), None)
+    if newer is not None and newer not in used:
         advice.append(newer)
         action = "main"
-    if any(key.path == "tensor.bf16" for key in keys):
+    if "tensor.bf16" in possible:
         # Both came with Ampere.
         advice.append("sparsity")
-    return replace(found, cases=replace(found.cases, action=(action,), advice=(*before, *advice, "less")))
+    return replace(found, cases=replace(found.cases, action=(action,), advice=(*advice, "less")))
 
 
 def _long_instructions(case: Case) -> Findings:
-    """Yield a finding if the SM is busy but issues few instructions: only matrix instructions take so long.
+    """Yield a finding if a busy SM issues few instructions: matrix instructions take long.
 
-    FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the kernel's name decides.
+    FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the
+    kernel's name decides.
     """
     sm = _sm_without_pipes(case)
-    cycles = _cycles_an_instruction(case, sm) if sm is not None else 0.0
-    has_them = any(key.path.startswith("tensor") for key in case.arch.compute)
+    if sm is None or not any(key.path.startswith("tensor") for key in case.arch.compute):
+        return
+    cycles = _cycles_an_instruction(case, sm)
     are_long = cycles > SCALAR_CYCLES.value
     by_name = multiplies_on_tensor_cores(case.kernel.demangled)
-    if sm is None or not has_them or not (are_long or by_name):
+    if not are_long and not by_name:
         return
     ratio = fp64_over_fp32(case)
     is_near = PIPE_NEAR_ROOF.is_reached(sm)
@@ -445,31 +426,34 @@ def _long_instructions(case: Case) -> Findings:
     seen = "by-name"
     if are_long:
         seen = "long-instructions" if is_sure else "long-or-fp64"
+    headline = [seen]
+    if is_near:
+        headline.append("shared/near-ceiling")
+    evidence = [_sm_evidence(case, sm), *case.issue_evidence()]
+    if cycles:
+        evidence.append(SCALAR_CYCLES.evidence(cycles))
     found = finding(
         case,
-        Cases(headline=(seen, "shared/near-ceiling") if is_near else (seen,), why=(seen,)),
+        Cases(headline=tuple(headline), why=(seen,)),
         amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), _of_ceiling(sm)),
         subject="tensor",
         confidence="inferred" if seen == "long-instructions" else "guess",
         saving=_with_full_sm(case, "tensor"),
-        severity="info" if is_near else None,
-        evidence=(
-            _sm_evidence(case, sm),
-            *case.issue_evidence(),
-            *((SCALAR_CYCLES.evidence(cycles),) if cycles else ()),
-        ),
+        is_fact=is_near,
+        evidence=evidence,
     )
     yield _with_tensor_change(case, found)
 
 
 _FP64_IS_FAST = 0.25
-"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles, as special functions do."""
+"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles."""
 
 
 def _tensor_roof(case: Case) -> float:
     """Return the part of the tensor pipe's cycles that the kernel's matrix instructions can fill.
 
-    If sums in FP32 have half the rate, the pipe is half busy at the roof. Without known instructions, return 1.
+    If sums in FP32 have half the rate, the pipe is half busy at the roof. Without known
+    instructions, return 1.
     """
     flop = slowed = 0.0
     for opcode, count in case.opcodes().items():
@@ -481,49 +465,52 @@ def _tensor_roof(case: Case) -> float:
 
 
 def _part_of_full_rate(case: Case, key: ComputeKey) -> float:
-    """Return the rate with sums in FP32 over that with sums in FP16; BF16 and TF32 take the ratio of FP16."""
+    """Return the rate with sums in FP32 over that in FP16; BF16 and TF32 take FP16's ratio."""
     if key.accumulator != "fp32" or key.path not in TENSOR_INPUTS:
         return 1.0
     rates = case.hardware.rates
     slow = rates.get(ComputeKey("tensor.fp16", "fp32", key.instruction))
     full = rates.get(ComputeKey("tensor.fp16", "fp16", key.instruction))
-    return min(1.0, slow.value / full.value) if slow is not None and full is not None and full.value else 1.0
+    if slow is None or full is None or not full.value:
+        return 1.0
+    return min(1.0, slow.value / full.value)
 
 
 _WASTED = (Cause("branch-divergence"), Cause("block-size", leaves_lanes_empty))
 """Partly filled warps execute instructions for nothing; matrix instructions use whole warps."""
 
 
-def _pipe_rule(
-    rule_id: str,
-    check: Callable[[Case], Findings],
-    thresholds: tuple[Threshold, ...] = (),
-    causes: tuple[Cause, ...] = (),
-    place: TreePlace = AT_MATH,
-) -> Rule:
-    return Rule(
-        rule_id,
-        kind="limit",
-        thresholds=(PIPE_BUSY, *thresholds, SM_PIPE, THROTTLED),
-        check=check,
-        causes=causes,
-        place=place,
-    )
-
-
 RULES = (
-    _pipe_rule(
+    Rule(
         "fp32-compute-bound",
-        _fp32,
-        (PIPE_NEAR_ROOF, ROOF_WORK),
-        (Cause("tensor-cores-idle"), Cause("non-fused-fp"), *_WASTED),
+        kind="limit",
+        thresholds=(PIPE_BUSY, PIPE_NEAR_ROOF, ROOF_WORK, SM_PIPE, THROTTLED),
+        check=_fp32,
+        causes=(Cause("tensor-cores-idle"), Cause("non-fused-fp"), *_WASTED),
+        place=AT_MATH,
     ),
-    _pipe_rule("integer-bound", _integer, (BIT_WORK,), _WASTED),
-    _pipe_rule(
+    Rule(
+        "integer-bound",
+        kind="limit",
+        thresholds=(PIPE_BUSY, BIT_WORK, SM_PIPE, THROTTLED),
+        check=_integer,
+        causes=_WASTED,
+        place=AT_MATH,
+    ),
+    Rule(
         "special-function-bound",
-        _special,
+        kind="limit",
+        thresholds=(PIPE_BUSY, SM_PIPE, THROTTLED),
+        check=_special,
         causes=_WASTED,
         place=TreePlace(("math_pipe_throttle", *SHARED_STALLS), "unit"),
     ),
-    _pipe_rule("tensor-compute-bound", _tensor, (PIPE_NEAR_ROOF, SCALAR_CYCLES), (Cause("old-architecture"),)),
+    Rule(
+        "tensor-compute-bound",
+        kind="limit",
+        thresholds=(PIPE_BUSY, PIPE_NEAR_ROOF, SCALAR_CYCLES, SM_PIPE, THROTTLED),
+        check=_tensor,
+        causes=(Cause("old-architecture"),),
+        place=AT_MATH,
+    ),
 )

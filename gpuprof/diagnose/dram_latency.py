@@ -1,7 +1,7 @@
 """The latency of a load without a queue at DRAM, and the cycles that warps wait for a load.
 
-All thresholds that depend on this latency are here, to keep them consistent: on cycles of a load, on cycles of an
-instruction, and on the issue slots of an SM that is full of warps.
+All thresholds that depend on this latency are here, to keep them consistent: on cycles of a load,
+on cycles of an instruction, and on the issue slots of an SM that is full of warps.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _BULK_LOADS = ("UBLKCP", "UTMALDG")
 
 
 def cycles_per_load(case: Case) -> float | None:
-    """Return the least cycles that warps wait for a load; None if stalls or opcodes were not counted.
+    """Return the least cycles that warps wait for a load; None if not counted.
 
-    A warp that waits for several loads at once counts its wait once. No warp waits for loads of the TMA engine.
+    A warp that waits for several loads at once counts its wait once. No warp waits for loads of the
+    TMA engine.
     """
     stalls = {stall.reason: stall.cycles_per_issue for stall in case.kernel.stalls if stall.family == "counter"}
     waited, opcodes = stalls.get("long_scoreboard"), case.opcodes()
@@ -35,6 +36,6 @@ def cycles_per_load(case: Case) -> float | None:
 
 
 def queues_at_dram(case: Case) -> bool:
-    """Return whether loads queue at DRAM: they take longer than without a queue, and DRAM is not idle."""
+    """Return whether loads queue at DRAM: they take longer, and DRAM is not idle."""
     waited = cycles_per_load(case)
     return waited is not None and waited >= QUEUED.value and IDLE.is_reached(case.needs.get("dram"))

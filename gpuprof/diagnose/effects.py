@@ -23,7 +23,7 @@ _PASSED = (
 )
 """Writes of SMs to L2, which include part of the local stores. Other units also write to L2."""
 _PRODUCTS = ("FFMA", "FMUL", "UFFMA", "UFMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
-"""Opcode prefixes of multiplications of floating-point values, or packed integers, without tensor cores."""
+"""Opcode prefixes of plain multiplications of floating-point values or packed integers."""
 
 
 def _stores_nothing(case: Case) -> Findings:
@@ -34,15 +34,16 @@ def _stores_nothing(case: Case) -> Findings:
     is_product = kind is not None and kind.multiplies
     if not is_product and (case.kernel.duration_s is None or is_short(case)):
         return
-    multiplies = any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes)
+    headline, why = ["main"], "other"
+    if is_product:
+        why = "product"
+        if not any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes):
+            headline.append("no-product")
     executed = sum(opcodes.values())
     source = WARP_OPCODES if case.opcodes() else EXECUTED
     yield finding(
         case,
-        Cases(
-            headline=("main", "no-product") if is_product and not multiplies else ("main",),
-            why=("product" if is_product else "other",),
-        ),
+        Cases(headline=tuple(headline), why=(why,)),
         amounts=(Amount("executed", executed),),
         confidence="measured",
         severity="high" if is_product else "info",
@@ -55,15 +56,16 @@ def _stores_nothing(case: Case) -> Findings:
 
 
 def _executed(case: Case) -> Mapping[str, float]:
-    """Return how often each opcode was executed, with its modifiers; empty unless all of them were counted."""
+    """Return the executions of each opcode with modifiers; empty unless all were counted."""
     counted = case.opcodes()
-    if not counted and case.has_sass and all(instruction.sass for instruction in case.code):
+    if not counted and case.has_sass and all(case.sass):
         counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in case.code)
     return {name: count for name, count in counted.items() if count > 0}
 
 
 def _has_written(case: Case, opcodes: Mapping[str, float]) -> bool:
-    """Return whether an instruction may have written (by a thread, if these were counted), or writes reached L2.
+    """Return whether an instruction may have written (by a thread, if these were counted), or
+    writes reached L2.
 
     If no executed instruction is known to write, writes at L2 come from unknown ones.
     """
@@ -71,7 +73,7 @@ def _has_written(case: Case, opcodes: Mapping[str, float]) -> bool:
     bases = {name: name.partition(".")[0] for name in opcodes}
     for name, base in bases.items():
         # Counts of threads do not cover the copy engine of an SM.
-        is_idle = bool(threads) and not base.startswith("U") and threads.get(base, 0.0) == 0
+        is_idle = threads and not base.startswith("U") and not threads.get(base)
         if may_write_memory(name) and opcodes[name] >= WRITING.value and not is_idle:
             return True
     return _LOCAL not in bases.values() and bool(case.total(_PASSED))

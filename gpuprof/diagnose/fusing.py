@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.arithmetic import (
-    FloatingPoint,
-    fraction_of_peak,
-    fused_and_alone,
-    share_of_opcodes,
-)
+from gpuprof.diagnose.arithmetic import FloatingPoint, fraction_of_peak, fused_and_alone, share_of_opcodes
 from gpuprof.diagnose.case import Case
 from gpuprof.diagnose.needs import ISSUE, Saving
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, context, finding, labels_of, percent
@@ -21,11 +16,8 @@ NEVER_FUSED = percent("fused-by-compiler", 10.0)
 
 _OPERATIONS = {"FP32": ("fma", "FFMA", "FADD", "FMUL"), "FP64": ("fp64", "DFMA", "DADD", "DMUL")}
 """The pipe of a type, its multiply-adds, additions and multiplications."""
-_PIPE_OPCODES = {
-    "fma": ("FFMA", "FADD", "FMUL", "IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2"),
-    "fp64": ("DFMA", "DADD", "DMUL"),
-}
-"""Opcodes of the pipes of both types; packed FP16 shares the FMA pipe from GA10x on."""
+_ALSO_ON_FMA = ("IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2")
+"""Opcodes that share the FMA pipe with FP32; packed FP16 does from GA10x on."""
 
 
 def _non_fused(case: Case) -> Findings:
@@ -59,9 +51,12 @@ def _evidence(case: Case, name: str, counted: FloatingPoint, pipe: str) -> Itera
 
 
 def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | None:
-    """Bound the gain by the rest of the pipe, and by the present time of the pairs in the pipe or a dependent chain."""
+    """Bound the gain by the rest of the pipe, and by the time of the pairs in it or in a chain."""
     pipe, *operations = _OPERATIONS[name]
-    busy, pairs = _pipe_use(case, pipe, name.lower()), counted.pairs / counted.all
+    busy, work, pairs = case.pipe(pipe), fraction_of_peak(case, name.lower()), counted.pairs / counted.all
+    if busy is None and work is not None:
+        # The pipe is at most as busy as if nothing were fused.
+        busy = 2 * work
     if busy is None and pairs:
         return None
     stays = dict.fromkeys((pipe, "fmaheavy", "fmalite", ISSUE), 1.0 - pairs)
@@ -69,19 +64,11 @@ def _fusing_saving(case: Case, counted: FloatingPoint, name: str) -> Saving | No
     if case.opcodes():
         # Other instructions also use the pipe and wait.
         own = share_of_opcodes(case, *operations)
-        share = min(1.0, own / (share_of_opcodes(case, *_PIPE_OPCODES[pipe]) or 1.0))
+        others = _ALSO_ON_FMA if pipe == "fma" else ()
+        share = min(1.0, own / (share_of_opcodes(case, *operations, *others) or 1.0))
     waits = case.saving_of_wait(case.stall("wait")).fraction
-    taken = max((busy or 0.0) * share, waits * own)
+    taken = max(min(1.0, busy or 0.0) * share, waits * own)
     return case.saving(stays).if_held(pairs * taken, "everything-else-unchanged")
-
-
-def _pipe_use(case: Case, pipe: str, path: str) -> float | None:
-    """Return the utilization of a pipe, or as its bound twice its fraction of peak FLOP, as if nothing were fused."""
-    busy = case.pipe(pipe)
-    work = fraction_of_peak(case, path)
-    if busy is None and work is not None:
-        busy = 2 * work
-    return min(1.0, busy) if busy is not None else None
 
 
 RULES = (

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.blocks import LANES, NOT_OF_LANES, lanes_of_block, moves_bytes_well
 from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.latency import issues_most
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM
+from gpuprof.diagnose.needs import ISSUE
 from gpuprof.diagnose.rule import LOW, Cause, Findings, Rule, Threshold, TreePlace, amounts_of, cases_named, finding
 from gpuprof.model.session import Evidence
 from gpuprof.units import WARP_THREADS
@@ -20,34 +19,32 @@ THREADS = Threshold("active-threads", 24.0, "thread")
 _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _NOT_RELIEVED = ("dram", "l2", "l1", "lsu", "tex", "tensor", "launch")
-"""Units that predicates do not relieve: only active lanes access memory, and matrix instructions take whole warps."""
+"""Units that predicates do not relieve: memory, and matrix instructions of whole warps."""
 _TCGEN05 = "UTC"
-"""Prefix of tcgen05 matrix instructions: one thread issues them for the SM (NVIDIA's Compute Triage Guide)."""
+"""Prefix of tcgen05 instructions; one thread issues them (NVIDIA's Compute Triage Guide)."""
 
 
-def _lanes_of_warp(case: Case) -> float:
-    """Return the average number of lanes of a warp that have a thread."""
-    return lanes_of_block(case) or float(WARP_THREADS)
-
-
-def _divergence(case: Case, *, by_one_thread: bool) -> Findings:
-    """Report that branches leave few threads active; only as a fact if one thread issues the matrix instructions."""
-    threads, lanes = case.number(*LANES), _lanes_of_warp(case)
-    if not threads or WARP_THREADS * (threads / lanes) >= THREADS.value:
+def _divergence(case: Case, *, by_one_thread: bool = False) -> Findings:
+    """Report that branches leave few threads active; as a fact if one thread issues for the SM."""
+    threads, lanes = case.number(*LANES), lanes_of_block(case)
+    if not threads:
         return
     active = threads / lanes
-    relieved = {unit: active for unit in case.needs if unit not in NOT_OF_LANES}
+    if WARP_THREADS * active >= THREADS.value:
+        return
     cases = cases_named("branches")
+    if by_one_thread:
+        cases = replace(cases, why=("one-thread-issues",))
     yield finding(
         case,
-        replace(cases, why=("one-thread-issues",)) if by_one_thread else cases,
+        cases,
         amounts=amounts_of("thread", threads=threads, lanes=lanes),
         confidence="measured",
         # Threads that no longer diverge can also share sectors.
-        saving=case.saving(relieved)
+        saving=case.saving_beside(NOT_OF_LANES, active)
         .if_held(case.working_share * (1.0 - active), "same-time-per-instruction")
         .only_if("same-bytes-through-l2-and-dram"),
-        severity="info" if by_one_thread else None,
+        is_fact=by_one_thread,
         evidence=(
             *_active_threads(case, THREADS.value * lanes / WARP_THREADS),
             *case.metric(_UNIFORM, "uniform-branches", "%"),
@@ -63,23 +60,22 @@ def _active_threads(case: Case, threshold: float | None = None) -> tuple[Evidenc
 
 def _predicated(case: Case) -> Findings:
     """Report lanes that are predicated off, if branches alone leave enough threads active."""
-    on = case.number(_SWITCHED_ON)
-    active = case.number(*LANES)
-    lanes = _lanes_of_warp(case)
+    on, active, lanes = case.number(_SWITCHED_ON), case.number(*LANES), lanes_of_block(case)
     if not on or active is None:
         return
-    if active / lanes * WARP_THREADS < THREADS.value or on / lanes * WARP_THREADS >= THREADS.value:
-        return
     part = on / lanes
+    if active / lanes * WARP_THREADS < THREADS.value or part * WARP_THREADS >= THREADS.value:
+        return
     yield finding(
         case,
         cases_named("predicates"),
         amounts=amounts_of("thread", threads=on, lanes=lanes),
         confidence="inferred",
-        saving=case.saving({unit: part for unit in case.needs if unit not in _NOT_RELIEVED})
+        saving=case.saving_beside(_NOT_RELIEVED, part)
         .if_held(case.working_share * (1.0 - part), "same-time-per-instruction")
         .only_if("same-accesses"),
-        severity="info" if moves_bytes_well(case) or _multiplies_matrices(case) else None,
+        # Other instructions feed a busy tensor pipe, many of them from one thread.
+        is_fact=moves_bytes_well(case) or case.is_busiest("tensor"),
         evidence=(
             *case.metric(_SWITCHED_ON, "predicated-on-threads", "thread", THREADS.value * lanes / WARP_THREADS),
             *_active_threads(case),
@@ -88,15 +84,16 @@ def _predicated(case: Case) -> Findings:
 
 
 def _busy_issue_slots(case: Case) -> Findings:
-    """Report the cost of idle lanes if nothing is as busy as the issue slots, even if most lanes work."""
-    counted = [threads for threads in (case.number(_SWITCHED_ON), case.number(*LANES)) if threads]
-    if not counted or not issues_most(case):
+    """Report the cost of idle lanes if the issue slots are busiest, even if most lanes work."""
+    active = case.number(*LANES)
+    counted = list(filter(None, (case.number(_SWITCHED_ON), active)))
+    if not counted or not case.is_busiest(ISSUE):
         return
-    issue, lanes, fewest = case.needs[ISSUE], _lanes_of_warp(case), min(counted)
+    issue, lanes, fewest = case.needs[ISSUE], lanes_of_block(case), min(counted)
     part = min(1.0, fewest / lanes)
     if WARP_THREADS * part < THREADS.value or (1.0 - part) * issue < LOW:
         return
-    cases, active = cases_named("issue-slots"), case.number(*LANES)
+    cases = cases_named("issue-slots")
     if active is not None and (1.0 - active / lanes) * issue < LOW:
         # Branches leave nearly all lanes active, so uniform ones would gain nothing.
         cases = replace(cases_named("predicates"), headline=cases.headline, why=("issue-slots-predicates",))
@@ -105,10 +102,8 @@ def _busy_issue_slots(case: Case) -> Findings:
         cases,
         amounts=amounts_of("thread", threads=fewest, lanes=lanes),
         confidence="inferred",
-        saving=case.saving({unit: part for unit in case.needs if unit not in _NOT_RELIEVED}).if_held(
-            (1.0 - part) * issue, "same-time-without-issue"
-        ),
-        severity="info" if moves_bytes_well(case) else None,
+        saving=case.saving_beside(_NOT_RELIEVED, part).if_held((1.0 - part) * issue, "same-time-without-issue"),
+        is_fact=moves_bytes_well(case),
         evidence=(
             *case.metric(_SWITCHED_ON, "predicated-on-threads", "thread"),
             *_active_threads(case),
@@ -119,14 +114,8 @@ def _busy_issue_slots(case: Case) -> Findings:
     )
 
 
-def _multiplies_matrices(case: Case) -> bool:
-    """Return whether the tensor pipe is the busiest unit: other instructions feed it, many of them from one thread."""
-    others = (need for unit, need in case.needs.items() if unit not in ("tensor", SM, LAUNCH))
-    return case.needs.get("tensor", 0.0) > max(others, default=0.0)
-
-
 def is_issued_by_one_thread(case: Case) -> bool:
-    """Return whether a single thread issues the matrix instructions: few active threads are then no waste.
+    """Return whether one thread issues the matrix instructions: few threads are then no waste.
 
     If the opcodes are not known, judge by a busy tensor pipe on a GPU that has such instructions.
     """
@@ -139,12 +128,12 @@ def is_issued_by_one_thread(case: Case) -> bool:
 
 def _idle_lanes(case: Case) -> Findings:
     """Report lanes that wait for another branch; otherwise lanes that are predicated off."""
-    by_one_thread = is_issued_by_one_thread(case)
-    if not by_one_thread:
-        yield from _busy_issue_slots(case)
-    yield from _divergence(case, by_one_thread=by_one_thread)
-    if not by_one_thread:
-        yield from _predicated(case)
+    if is_issued_by_one_thread(case):
+        yield from _divergence(case, by_one_thread=True)
+        return
+    yield from _busy_issue_slots(case)
+    yield from _divergence(case)
+    yield from _predicated(case)
 
 
 RULES = (

@@ -1,18 +1,17 @@
-"""Rules on the stalls of warps: memory, arithmetic, barriers, instructions, constants, divergence."""
+"""Rules on stalls of warps: memory, arithmetic, barriers, instructions, constants, divergence."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from gpuprof.diagnose.blocks import OCCUPANCY_GAP, SHORT_BLOCK, has_few_warps, is_between_blocks
 from gpuprof.diagnose.case import SHARED_STALLS, WELL_USED, Case
 from gpuprof.diagnose.dram_latency import SLOWER_THAN_LOADS, cycles_per_load, queues_at_dram
 from gpuprof.diagnose.far_memory import far_memory
 from gpuprof.diagnose.needs import ISSUE as ISSUE_SLOTS
-from gpuprof.diagnose.needs import LAUNCH, SM, Saving
+from gpuprof.diagnose.needs import SM, Saving
 from gpuprof.diagnose.rule import (
     AT_MEMORY,
     Cause,
+    Findings,
     Rule,
     Threshold,
     TreePlace,
@@ -25,7 +24,6 @@ from gpuprof.diagnose.rule import (
 from gpuprof.diagnose.traffic import copies_ahead_case, late_share, memory_busy
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Amount, Cases
-from gpuprof.model.session import Finding
 
 DOMINANT = percent("dominant-stall", 30.0)
 NOTABLE = percent("notable-stall", 20.0)
@@ -36,33 +34,39 @@ MANY_WAVES = Threshold("many-waves", 8.0, "wave")
 START_UP = Threshold("first-misses", 3e-6, "s")
 
 
-def _memory_latency(case: Case) -> Iterator[Finding]:
+def _memory_latency(case: Case) -> Findings:
     reason = max(case.memory_stalls, key=case.stall)
     if not case.issues_rarely or not DOMINANT.is_reached(case.stall(reason)):
         return
     busy = max(case.memory_utilisation or 0.0, case.l1_busy or 0.0)
     is_full = LATENCY_BOUND.is_reached(busy)
-    headline, why = "main", "too-few-requests" if reason == "long_scoreboard" else "room"
-    if is_full:
-        why = "unit-busy"
-    elif memory_busy(case) is None:
+    is_load = reason == "long_scoreboard"
+    queues = is_load and queues_at_dram(case)
+    headline, why = "main", "too-few-requests" if is_load else "room"
+    if not is_full and memory_busy(case) is None:
         # A level that was not collected can be the busy one.
         headline = why = "level-unknown"
-    l1_hits, l2_hits = case.hit_rates.get("l1"), case.hit_rates.get("l2")
-    stall_case = change = _case_name(reason)
-    queues = reason == "long_scoreboard" and queues_at_dram(case)
-    if queues and why != "unit-busy":
+    if is_full:
+        why = "unit-busy"
+    elif queues:
         why = "queue"
+    reasons = [why]
+    l1_hits, l2_hits = case.hit_rates.get("l1"), case.hit_rates.get("l2")
+    if l1_hits is not None and l2_hits is not None:
+        reasons = ["hit-rates", why]
+    advice = [_case_name(reason)]
     if queues or (reason in ("long_scoreboard", "drain") and busy >= WELL_USED):
         # More accesses in flight would only wait in the queue.
-        change = "fewer-bytes"
+        advice = ["fewer-bytes", "reuse"]
+    elif is_load:
+        advice += (copies_ahead_case(case), "reuse")
     yield finding(
         case,
         Cases(
-            headline=(headline, stall_case),
-            why=(why,) if l1_hits is None or l2_hits is None else ("hit-rates", why),
-            action=(change,),
-            advice=(change, *_also_for_loads(case, change)),
+            headline=(headline, _case_name(reason)),
+            why=tuple(reasons),
+            action=(advice[0],),
+            advice=tuple(advice),
         ),
         amounts=(
             *amounts_of(share=case.stall(reason), busy=busy if is_full else None, l1_hits=l1_hits, l2_hits=l2_hits),
@@ -80,14 +84,8 @@ def _memory_latency(case: Case) -> Iterator[Finding]:
             *case.busiest_evidence("busiest-memory-unit", None, "sm"),
         ),
         place=case.place_of_stall(reason),
-        severity="info" if is_full else None,
+        is_fact=is_full,
     )
-
-
-def _also_for_loads(case: Case, change: str) -> tuple[str, ...]:
-    if change == "long-scoreboard":
-        return (copies_ahead_case(case), "reuse")
-    return ("reuse",) if change == "fewer-bytes" else ()
 
 
 _HIT_RATES = {"l1tex__t_sector_hit_rate.pct": "l1-hit-rate", "lts__t_sector_hit_rate.pct": "l2-hit-rate"}
@@ -108,8 +106,8 @@ def _waiting(
     amounts: tuple[Amount, ...] = (),
     confidence: Confidence = "inferred",
     is_fact: bool = False,
-) -> Iterator[Finding]:
-    """Report that warps wait for these reasons, if their share reaches the threshold while issue slots are idle."""
+) -> Findings:
+    """Report that warps wait for these reasons often enough while issue slots are idle."""
     share = case.stall(*reasons)
     if not case.issues_rarely or not threshold.is_reached(share):
         return
@@ -126,54 +124,55 @@ def _waiting(
             *case.issue_evidence(ISSUE.value),
         ),
         place=case.place_of_stall(*reasons),
-        severity="info" if is_fact else None,
+        is_fact=is_fact,
     )
 
 
-def _barrier(case: Case) -> Iterator[Finding]:
-    fences = ("fences",) if case.stall("membar") >= _SHOWN else ()
-    reasons = ("barrier", "membar") if fences else ("barrier",)
-    is_alone = _one_block_fits(case)
-    why = ["main"]
+def _barrier(case: Case) -> Findings:
+    reasons, why, advice, threshold = ["barrier"], ["main"], ["main"], NOTABLE
     if case.threads_per_block is not None:
         why.append("threads")
-    if is_alone:
+    if _one_block_fits(case):
         why.append("one-block")
-    cases = Cases(why=(*why, *fences), advice=("main", *fences))
-    if fences and case.stall("barrier") < _SHOWN:
+        threshold = ALONE
+    if case.stall("membar") >= _SHOWN:
+        reasons.append("membar")
+        why.append("fences")
+        advice.append("fences")
+    cases = Cases(why=tuple(why), advice=tuple(advice))
+    if "membar" in reasons and case.stall("barrier") < _SHOWN:
+        fences = ("fences",)
         cases = Cases(why=fences, action=fences, advice=fences)
     amounts = amounts_of("thread", threads=case.threads_per_block)
-    yield from _waiting(case, reasons, ALONE if is_alone else NOTABLE, cases, amounts=amounts, confidence="measured")
+    yield from _waiting(case, tuple(reasons), threshold, cases, amounts=amounts, confidence="measured")
 
 
 def _one_block_fits(case: Case) -> bool:
     """Return whether only one block fits in an SM."""
-    theoretical, warps, room = case.kernel.occupancy.theoretical, case.warps_per_block, case.warps_per_sm
+    theoretical, warps, room = case.occupancy.theoretical, case.warps_per_block, case.warps_per_sm
     if theoretical is None or room is None or not warps:
         return False
     return theoretical * room < 2 * warps
 
 
-_FIRST_MISSES = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
-
-
-def _misses(case: Case, reason: str, *others: str) -> Iterator[Finding]:
-    """Report that warps wait for instructions or constants; as a fact if these can be the first misses of a launch."""
+def _misses(case: Case, reason: str, *others: str) -> Findings:
+    """Report waits for instructions or constants; as a fact if first misses explain them."""
+    cases = Cases()
     is_start_up = _is_start_up(case, case.stall(reason)) and not NOTABLE.is_reached(case.stall(*others))
-    cases = _FIRST_MISSES if is_start_up else Cases()
+    if is_start_up:
+        cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
     yield from _waiting(case, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
 
 
 def _is_start_up(case: Case, share: float) -> bool:
-    """Return whether the first misses of a launch can explain a whole wait: warps start with empty caches.
+    """Return whether the first misses of a launch can explain a whole wait.
 
-    The first wave of warps waits for `share` of the time of all warps. That is a few misses of each warp, if it is
-    short enough.
+    The first wave of warps waits for `share` of the time of all warps. That is a few misses of each
+    warp, if it is short enough.
     """
-    duration = case.kernel.duration_s
+    duration, occupancy, waves = case.kernel.duration_s, case.occupancy, case.waves
     if duration is None:
         return False
-    occupancy, waves = case.kernel.occupancy, case.kernel.waves
     each = 1.0
     if occupancy.achieved is not None and occupancy.theoretical and waves:
         each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
@@ -187,7 +186,7 @@ _OTHER_REASONS = (
 """Stall reasons that no other rule reports."""
 
 
-def _latency_bound(case: Case) -> Iterator[Finding]:
+def _latency_bound(case: Case) -> Findings:
     """Report that nothing is busy, with the main stall or short blocks if they are seen.
 
     A unit that was not collected may be busy, unless a roofline has the work and the bytes.
@@ -200,7 +199,9 @@ def _latency_bound(case: Case) -> Iterator[Finding]:
         # `host-memory-traffic` reports the reason.
         return
     reason = _other_reason(case)
-    named = (reason,) if case.issues_rarely and DOMINANT.is_reached(case.stall(reason)) else ()
+    named: tuple[str, ...] = ()
+    if case.issues_rarely and DOMINANT.is_reached(case.stall(reason)):
+        named = (reason,)
     short = is_between_blocks(case)
     # The grid fills the GPU many times, and still nothing works: more in flight would not help.
     in_line = not (short or named or SLOWER_THAN_LOADS.is_reached(busiest)) and _least_waves(case) >= MANY_WAVES.value
@@ -217,7 +218,7 @@ def _latency_bound(case: Case) -> Iterator[Finding]:
         headline.append(change)
         limit = SLOWER_THAN_LOADS
         amounts = ()
-    elif issues_most(case) and (case.kernel.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
+    elif case.is_busiest(ISSUE_SLOTS) and (case.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
         # Instructions take most of the time, and no more warps fit to hide latencies.
         change = "issue-slots"
     yield finding(
@@ -234,7 +235,7 @@ def _latency_bound(case: Case) -> Iterator[Finding]:
             *case.issue_evidence(ISSUE.value),
         ),
         place=case.place_of_stall(*named),
-        severity="info" if short else None,
+        is_fact=short,
     )
 
 
@@ -242,26 +243,21 @@ def _other_reason(case: Case) -> str:
     return max(_OTHER_REASONS, key=case.stall)
 
 
-def issues_most(case: Case) -> bool:
-    """Return whether no other unit is as busy as the issue slots, which are a part of the SM's speed of light."""
-    issued = case.needs.get(ISSUE_SLOTS)
-    others = (need for unit, need in case.needs.items() if unit not in (ISSUE_SLOTS, SM, LAUNCH))
-    return issued is not None and issued > max(others, default=0.0)
-
-
 def _least_waves(case: Case) -> float:
-    """Return the least number of waves: for the largest number of SMs of the architecture; 0 if it is not known."""
-    if case.kernel.waves is not None:
-        return case.kernel.waves
+    """Return the waves, else those on the most SMs of the architecture; 0 if unknown."""
+    if case.waves is not None:
+        return case.waves
     room = (case.most_sms or 0.0) * (case.warps_per_sm or 0.0)
-    return (case.warps or 0) / room if room else 0.0
+    if not room:
+        return 0.0
+    return (case.warps or 0) / room
 
 
 def _warp_slots(case: Case) -> tuple[str, tuple[Amount, ...]]:
     """Return the case of the wording on missing warps, if that is known, and its amounts."""
     if is_between_blocks(case):
         return "short-blocks", amounts_of("cycle", lifetime=case.block_cycles)
-    achieved, theoretical = case.kernel.occupancy.achieved, case.kernel.occupancy.theoretical
+    achieved, theoretical = case.occupancy.achieved, case.occupancy.theoretical
     if achieved is None:
         return "main", ()
     if achieved >= _FULL_OF_WARPS:
@@ -274,22 +270,23 @@ def _warp_slots(case: Case) -> tuple[str, tuple[Amount, ...]]:
 def _same_work(case: Case) -> Saving:
     """Return the saving until the busiest unit is full; a fix that removes work can exceed it.
 
-    No unit can be full while SMs have no work, and more in flight does not change that. While SMs work, the unit is
-    busier than on average over the whole time.
+    No unit can be full while SMs have no work, and more in flight does not change that. While SMs
+    work, the unit is busier than on average over the whole time.
     """
-    bound, late = case.saving({}), late_share(case)
+    saving, late = case.saving({}).only_if("same-instructions-and-bytes"), late_share(case)
     most = case.working_share - late
-    left = case.working_share * (1.0 - (case.busiest_need or 0.0) / most) if late and most > 0 else 1.0
-    return bound.only_if("same-instructions-and-bytes").no_more_than(left)
+    if not late or most <= 0:
+        return saving
+    return saving.no_more_than(case.working_share * (1.0 - (case.busiest_need or 0.0) / most))
 
 
 def _behind_loads(case: Case) -> bool:
-    """Return whether warps wait for memory at least as much as at barriers: the slowest warp then waits for a load."""
+    """Return whether warps wait for memory at least as much as at barriers."""
     return case.stall(*case.memory_stalls) >= case.stall("barrier")
 
 
 def _drains(case: Case) -> bool:
-    """Return whether finished warps that wait for their stores are most of the warps that wait for memory."""
+    """Return whether most warps that wait for memory are finished and wait for their stores."""
     return 2 * case.stall("drain") >= case.stall(*case.memory_stalls)
 
 
@@ -298,12 +295,8 @@ def _behind_shared(case: Case) -> bool:
 
 
 def _waits_for_shared(case: Case) -> bool:
-    """Return whether most warps of `latency-bound` wait for the queue of shared memory and special functions."""
+    """Return whether the main other wait is for the queue of shared memory and functions."""
     return _other_reason(case) in SHARED_STALLS
-
-
-def _branches(case: Case) -> bool:
-    return case.stall("branch_resolving") >= case.stall("no_instruction")
 
 
 _OF_MEMORY = (
@@ -315,7 +308,7 @@ _FEW_WARPS = (
     Cause("low-occupancy"), Cause("small-grid"), Cause("short-kernel"), Cause("block-size", has_few_warps),
 )  # fmt: skip
 _NEW_BLOCKS = (Cause("short-blocks"),)
-"""Every block pays for its start and end: it reads its parameters, fetches its code, and drains its stores."""
+"""Every block reads its parameters, fetches its code and drains its stores."""
 
 RULES = (
     Rule(
@@ -354,7 +347,11 @@ RULES = (
         kind="symptom",
         thresholds=(NOTABLE, ISSUE, START_UP),
         check=lambda case: _misses(case, "no_instruction", "branch_resolving"),
-        causes=(Cause("branch-divergence", _branches), *_FEW_WARPS, *_NEW_BLOCKS),
+        causes=(
+            Cause("branch-divergence", lambda case: case.stall("branch_resolving") >= case.stall("no_instruction")),
+            *_FEW_WARPS,
+            *_NEW_BLOCKS,
+        ),
         place=TreePlace(("no_instruction",), "issue"),
     ),
     Rule(

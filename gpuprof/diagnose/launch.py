@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.case import WELL_USED, Case
 from gpuprof.diagnose.dram_latency import IDLE, QUEUED, queues_at_dram
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, SM, WORK, Saving
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, LAUNCH_MOST_S, LAUNCH_S, MEMORY, SM, WORK, Saving
 from gpuprof.diagnose.rule import (
     AT_KERNEL,
     Cause,
@@ -26,7 +25,7 @@ from gpuprof.diagnose.rule import (
 )
 from gpuprof.diagnose.traffic import LOCAL_SECTORS
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, Amount, Cases, Label
+from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.session import Evidence, Finding
 
 FULL_WAVE = Threshold("full-wave", 1.0, "wave")
@@ -44,6 +43,7 @@ LAUNCH_ALONE = percent("launch-alone", 50.0)
 
 AT_WARPS = TreePlace((), "warps")
 SHORT_KERNEL = "short-kernel"
+_PER_SM, _PER_WARP = "same-speed-per-sm", "same-speed-per-warp"
 _WAVES = "launch__waves_per_multiprocessor"
 BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 FULL_OF = 0.9999
@@ -55,33 +55,33 @@ _FEWEST_SMS = 4
 
 
 def _small_grid(case: Case) -> Findings:
-    blocks, sms, waves = case.blocks, case.hardware.sm_count(), case.kernel.waves
+    blocks, sms, waves = case.blocks, case.sms, case.waves
     if blocks is None:
         return
     if sms is None and waves is None:
         yield from _few_blocks(case, blocks)
         return
-    empty = _empty_slots(case, waves) if waves is not None else _Empty(0.0, _PER_SM)
+    empty = (0.0, _PER_SM) if waves is None else _empty_slots(case, waves)
     confidence: Confidence = "measured"
-    headline: tuple[str, ...]
-    why = MAIN
+    why = "main"
     if sms is not None and blocks < sms:
-        filled = _filled_slots(case)
-        headline = ("few-blocks", "slots") if filled is not None else ("few-blocks",)
-        why = ("no-block",)
-        amounts = amounts_of(filled=filled)
-        without_work = _Empty(1.0 - blocks / sms, _PER_SM)
-        empty = max(empty, without_work, key=lambda part: part.share)
+        headline, why, amounts = ["few-blocks"], "no-block", amounts_of()
+        theoretical = case.occupancy.theoretical
+        if waves is not None and waves >= _LEAST_WAVES and theoretical is not None:
+            headline.append("slots")
+            amounts = amounts_of(filled=waves * theoretical)
+        without_block = 1.0 - blocks / sms
+        if without_block > empty[0]:
+            empty = (without_block, _PER_SM)
     elif waves is not None and waves < FULL_WAVE.value:
         if waves >= HALF_WAVE.value:
             confidence = "inferred" if has_room(case) else "guess"
-        fills = "one-block" if blocks == 1 else "blocks"
+        headline = ["one-block" if blocks == 1 else "blocks"]
         if waves < _LEAST_WAVES:
-            fills += "-hardly"
-        headline = (fills,)
+            headline[0] += "-hardly"
         if sms is not None:
-            headline = (fills, "on-sms")
-            why = ("every-sm",)
+            headline.append("on-sms")
+            why = "every-sm"
         amounts = amounts_of(waves=waves, least=_LEAST_WAVES)
     else:
         return
@@ -89,9 +89,9 @@ def _small_grid(case: Case) -> Findings:
         case,
         blocks,
         sms,
-        Cases(headline=headline, why=why),
+        Cases(headline=tuple(headline), why=(why,)),
         confidence,
-        empty,
+        *empty,
         amounts=amounts,
         evidence=case.metric(_WAVES, "waves", "wave", FULL_WAVE.value),
     )
@@ -99,37 +99,31 @@ def _small_grid(case: Case) -> Findings:
 
 def _few_blocks(case: Case, blocks: int) -> Findings:
     """Report fewer blocks than a GPU has SMs, if neither waves nor SMs are known."""
+    sms = case.hardware.fewest_sms() or _FEWEST_SMS
+    confidence: Confidence = "guess"
+    cases = Cases(headline=("architecture",), why=("perhaps-no-block",))
+    name = case.arch.name.removeprefix("sm_")
+    labels = labels_of(capability=(f"{name[:-1]}.{name[-1:]}",))
+    evidence: tuple[Evidence, ...] = ()
     seen = _sms_by_idle(case, blocks)
     if seen is not None:
         sms, confidence = seen
-        cases = Cases(headline=("about",), why=("perhaps-no-block",))
-        empty = _Empty(1.0 - blocks / sms, _PER_SM)
-        yield _grid_finding(case, blocks, sms, cases, confidence, empty, evidence=active_evidence(case))
+        cases = replace(cases, headline=("about",))
+        labels, evidence = (), active_evidence(case)
+    elif blocks >= sms:
         return
-    fewest = case.hardware.fewest_sms() or _FEWEST_SMS
-    if blocks >= fewest:
-        return
-    is_sure = blocks < _FEWEST_SMS
-    cases = Cases(headline=("architecture",), why=("perhaps-no-block",))
-    if is_sure:
+    elif blocks < _FEWEST_SMS:
+        confidence = "inferred"
         cases = Cases(headline=("any-gpu",), why=("no-block",))
-    capability = case.arch.name.removeprefix("sm_")
-    yield _grid_finding(
-        case,
-        blocks,
-        fewest,
-        cases,
-        "inferred" if is_sure else "guess",
-        _Empty(1.0 - blocks / fewest, _PER_SM),
-        labels=labels_of(capability=(f"{capability[:-1]}.{capability[-1]}",)),
-    )
+    yield _grid_finding(case, blocks, sms, cases, confidence, 1.0 - blocks / sms, labels=labels, evidence=evidence)
 
 
 def _sms_by_idle(case: Case, blocks: int) -> tuple[int, Confidence] | None:
-    """Infer the number of SMs from the share of the time in which an average SM has work, with its confidence.
+    """Infer the number of SMs, and its confidence, from the share of time with work.
 
-    If no SM has more than one block, the number is blocks ÷ that share, or less if blocks end early. Return None if the
-    launch itself can leave SMs without work for that long, or if no GPU has so many SMs.
+    If no SM has more than one block, the number is blocks ÷ that share, or less if blocks end
+    early. Return None if the launch itself can leave SMs without work for that long, or if no GPU
+    has so many SMs.
     """
     active, duration = case.active_share, case.kernel.duration_s
     if not active or not duration or not TAIL_SHARE.is_reached(1.0 - active - LAUNCH_MOST_S / duration):
@@ -139,17 +133,9 @@ def _sms_by_idle(case: Case, blocks: int) -> tuple[int, Confidence] | None:
     nearest = min(counts, key=lambda count: abs(count - sms), default=0.0)
     if blocks < nearest and 100 * abs(sms / nearest - 1.0) <= TAIL_SLACK.value:
         return round(nearest), "inferred"
-    return (round(sms), "guess") if sms < max(counts, default=0.0) else None
-
-
-class _Empty(NamedTuple):
-    """The part of the GPU without work, and the assumption for when it has some."""
-
-    share: float
-    assumption: str
-
-
-_PER_SM, _PER_WARP = "same-speed-per-sm", "same-speed-per-warp"
+    if sms >= max(counts, default=0.0):
+        return None
+    return round(sms), "guess"
 
 
 def _grid_finding(
@@ -158,7 +144,8 @@ def _grid_finding(
     sms: int | None,
     cases: Cases,
     confidence: Confidence,
-    empty: _Empty,
+    empty: float,
+    assumption: str = _PER_SM,
     *,
     amounts: tuple[Amount, ...] = (),
     labels: tuple[Label, ...] = (),
@@ -170,9 +157,10 @@ def _grid_finding(
         amounts=(Amount("blocks", blocks, "block"), *amounts_of("SM", sms=sms), *amounts),
         labels=labels,
         confidence=confidence,
-        # More blocks mostly divide the work in another way and change the accesses, so these give no bound.
+        # More blocks mostly divide the work in another way and change the accesses, so these give
+        # no bound.
         saving=case.saving({})
-        .if_held(case.working_share * empty.share, empty.assumption)
+        .if_held(case.working_share * empty, assumption)
         .only_if("same-instructions-and-accesses"),
         evidence=(
             Evidence("launch__grid_size", float(blocks), "block", float(sms) if sms else None, role="blocks"),
@@ -181,34 +169,33 @@ def _grid_finding(
     )
 
 
-def _empty_slots(case: Case, waves: float) -> _Empty:
-    """Return the empty part of the block slots, or of the warp slots if large tiles allow a quarter of these or less.
+def _empty_slots(case: Case, waves: float) -> tuple[float, str]:
+    """Return the empty part of the block slots, or of the warp slots if large tiles allow a quarter
+    of these or less.
 
-    Smaller tiles then fix both the few blocks and the few warps of each SM. The gain depends on the capacity of the
-    SMs, so this applies only if counters show how busy they are; a launch alone does not.
+    The second value is the assumption for when that part has work. Smaller tiles fix both the few
+    blocks and the few warps of each SM. The gain depends on the capacity of the SMs, so this
+    applies only if counters show how busy they are; a launch alone does not.
     """
-    theoretical = case.kernel.occupancy.theoretical
+    theoretical = case.occupancy.theoretical
     is_counted = any(unit not in (LAUNCH, WORK) for unit in case.needs)
     if theoretical is None or theoretical > FEW_WARPS.value / 100 or not is_counted:
-        return _Empty(1.0 - waves, _PER_WARP)
-    return _Empty(1.0 - waves * theoretical, "same-speed-per-warp-in-smaller-tiles")
-
-
-def _filled_slots(case: Case) -> float | None:
-    """Return the share of all warp slots that are filled; None if that is not known."""
-    waves, theoretical = case.kernel.waves, case.kernel.occupancy.theoretical
-    return waves * theoretical if waves is not None and theoretical is not None and waves >= _LEAST_WAVES else None
+        return 1.0 - waves, _PER_WARP
+    return 1.0 - waves * theoretical, "same-speed-per-warp-in-smaller-tiles"
 
 
 def _tail(case: Case) -> Findings:
-    waves = case.kernel.waves
+    waves = case.waves
     if waves is None or not has_tail(waves):
         return
     rounds = math.ceil(waves - 1e-6)
     filled, seen = _filled_share(case), idle_sms(case)
-    # The idle time of an average SM can be the tail itself: only the busiest SM shows the launch's part.
-    working = case.working_share if case.busiest_share is not None else 1.0
-    empty = min(case.working_share * tail_share(waves), working - filled if filled is not None else 1.0)
+    # The idle time of an average SM can be the tail itself: only the busiest SM shows the launch's
+    # part.
+    working = 1.0 if case.busiest_share is None else case.working_share
+    empty = case.working_share * tail_share(waves)
+    if filled is not None:
+        empty = min(empty, working - filled)
     yield finding(
         case,
         amounts=(
@@ -248,40 +235,44 @@ def tail_share(waves: float) -> float:
     return 1.0 - waves / math.ceil(waves - 1e-6)
 
 
-def _last_round_is_shorter(*units: str) -> Callable[[Case], bool]:
-    """Return a check whether the last round takes less time than a full one, because of the need of a unit.
+def _last_round_is_shorter(unit: str) -> Callable[[Case], bool]:
+    """Return a check whether the last round takes less time than a full one, because of the need of
+    a unit.
 
-    Blocks occupy such a unit in the full rounds and a part of the last one. If the unit was busy for a larger part of
-    the time, it limits the blocks while all of them run, and the few blocks of the last round run faster.
+    A pipe has the need of the SM's busiest part or of its issue slots if these need more. Blocks
+    occupy such a unit in the full rounds and a part of the last one. If the unit was busy for a
+    larger part of the time, it limits the blocks while all of them run, and the few blocks of the
+    last round run faster.
     """
 
     def is_shorter(case: Case) -> bool:
-        waves = case.kernel.waves
-        need = max((case.needs.get(unit, 0.0) for unit in units), default=0.0)
+        waves = case.waves
+        need = case.need(unit)
+        if unit not in MEMORY:
+            need = max(need, case.need(SM), case.need(ISSUE))
         return waves is not None and need > 1.0 - tail_share(waves)
 
     return is_shorter
 
 
-_OF_SM = (SM, ISSUE)
-"""Units of limits on the instructions of an SM, beside their pipe: the SM's busiest part, and its issue slots."""
 _LIMITS = {
-    "dram-bandwidth": ("dram",), "l2-bandwidth": ("l2",), "l1-bandwidth": ("l1",),
-    "fp32-compute-bound": ("fma", *_OF_SM), "tensor-compute-bound": ("tensor", *_OF_SM),
-    "integer-bound": ("alu", *_OF_SM), "special-function-bound": ("xu", *_OF_SM), "fp64-bound": ("fp64", *_OF_SM),
+    "dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1", "fp32-compute-bound": "fma",
+    "tensor-compute-bound": "tensor", "integer-bound": "alu", "special-function-bound": "xu", "fp64-bound": "fp64",
 }  # fmt: skip
+"""Rules on a full unit, and the unit."""
 
 
 def is_tail(waves: float, idle: float) -> bool:
-    """Return whether the partial last round explains SMs that are idle for this share of the time: both are equal.
+    """Return whether the partial last round explains SMs that are idle for this share.
 
-    The idle share can also be smaller if an SM runs several blocks, but then a long block would look the same.
+    The idle share can also be smaller if an SM runs several blocks, but then a long block would
+    look the same.
     """
     return has_tail(waves) and 100 * abs(idle - tail_share(waves)) <= TAIL_SLACK.value
 
 
 def idle_sms(case: Case) -> float | None:
-    """Return the idle share of an average SM while the busiest works; None if the counts cannot be of one kernel."""
+    """Return the idle share of an average SM while the busiest works; None if not plausible."""
     busiest, average = case.number(BUSIEST_SM), case.number(AVERAGE_SM)
     if not busiest or not average:
         return None
@@ -290,12 +281,13 @@ def idle_sms(case: Case) -> float | None:
 
 
 def _filled_share(case: Case) -> float | None:
-    """Return the filled share of the warp slots over the kernel, or of the SMs if occupancy is not known.
+    """Return the filled share of the warp slots over the kernel, or of the SMs if occupancy is not
+    known.
 
     An SM with one block of the last round has work, and most of its warp slots are empty.
     """
     active = case.active_share
-    theoretical, achieved = case.kernel.occupancy.theoretical, case.kernel.occupancy.achieved
+    theoretical, achieved = case.occupancy.theoretical, case.occupancy.achieved
     if active is None or not theoretical or achieved is None:
         return active
     return active * min(1.0, achieved / theoretical)
@@ -303,13 +295,14 @@ def _filled_share(case: Case) -> float | None:
 
 def active_evidence(case: Case) -> tuple[Evidence, ...]:
     """Return as evidence the share of the time in which an average SM had work."""
-    active = case.active_share
-    return context("sms-with-work", 100 * active, "%", metric=AVERAGE_SM) if active is not None else ()
+    if case.active_share is None:
+        return ()
+    return context("sms-with-work", 100 * case.active_share, "%", metric=AVERAGE_SM)
 
 
 def is_under_a_wave(case: Case) -> bool:
     """Return whether SMs are idle because there are no blocks for them."""
-    waves, blocks, sms = case.kernel.waves, case.blocks, case.hardware.sm_count()
+    waves, blocks, sms = case.waves, case.blocks, case.sms
     if waves is not None:
         return waves < FULL_WAVE.value
     return blocks is not None and sms is not None and blocks < sms
@@ -317,38 +310,45 @@ def is_under_a_wave(case: Case) -> bool:
 
 def is_held_by_blocks(case: Case) -> bool:
     """Return whether the maximum number of blocks per SM is the only limit on its warps."""
-    occupancy = case.kernel.occupancy
+    occupancy = case.occupancy
     return occupancy.limiters == ("blocks",) and occupancy.theoretical is not None and occupancy.theoretical < FULL_OF
 
 
 def _occupancy(case: Case) -> Findings:
-    occupancy = case.kernel.occupancy
-    theoretical, limiters = occupancy.theoretical, occupancy.limiters
+    kernel, theoretical, limiters = case.kernel, case.occupancy.theoretical, case.occupancy.limiters
     if theoretical is None or theoretical >= FULL_OF or not limiters:
         return
-    starved = is_under_a_wave(case)
     helps = _more_warps_help(case)
-    queued = queues_at_dram(case)
-    why = "not-shown"
-    if starved:
-        why = "few-blocks"
-    elif queued:
-        why = "queue"
+    waits = case.stall_at_most(*LATENCIES)
+    why, busiest = "not-shown", None
+    if is_under_a_wave(case):
+        why, waits = "few-blocks", 0.0
+    elif queues_at_dram(case):
+        why, waits = "queue", 0.0
     elif helps:
         why = "latencies" if case.stalls else "few-eligible"
-    elif case.busiest is not None and case.busiest >= WELL_USED:
-        why = "unit-full"
-    waits = 0.0 if starved or queued else case.stall_at_most(*LATENCIES)
+    elif (case.busiest or 0.0) >= WELL_USED:
+        why, busiest = "unit-full", case.busiest
     missing = case.saving_of_wait(min(1.0 - theoretical, waits))
+    cases = _changes(case, limiters, why)
+    if why in _NO_CHANGE:
+        cases = Cases(why=(why,), action=(why,), advice=(why,))
     yield finding(
         case,
-        Cases(why=(why,), action=(why,), advice=(why,)) if why in _NO_CHANGE else _changes(case, limiters, why),
-        amounts=amounts_of(theoretical=theoretical, busiest=case.busiest if why == "unit-full" else None),
+        cases,
+        amounts=amounts_of(theoretical=theoretical, busiest=busiest),
         labels=labels_of(limiters=limiters),
         confidence="inferred" if helps else "guess",
         saving=replace(missing, assumes=(_PER_WARP,)),
-        severity=None if helps else "info",
-        evidence=(*theoretical_evidence(case, FULL.value), *_resources(case), *case.issue_evidence()),
+        is_fact=not helps,
+        evidence=(
+            *theoretical_evidence(case, FULL.value),
+            *context("registers", kernel.registers_per_thread, "register", metric="launch__registers_per_thread"),
+            *context(
+                "shared-memory", kernel.shared_memory_per_block or None, "B", metric="launch__shared_mem_per_block"
+            ),
+            *case.issue_evidence(),
+        ),
     )
 
 
@@ -357,35 +357,31 @@ _NO_CHANGE = ("few-blocks", "queue", "unit-full")
 
 
 def _changes(case: Case, limiters: tuple[str, ...], why: str) -> Cases:
-    """Return the cases of what raises occupancy: fewer registers, but not by a cap if values are spilled already."""
-    spills = any(case.number(name) for name in LOCAL_SECTORS)
+    """Return the cases of what raises occupancy; no cap on registers if values are spilled."""
     changes = [limiter.replace(" ", "-") for limiter in limiters]
-    changes = ["registers-spilled" if spills and change == "registers" else change for change in changes]
-    all_of_them = ("all",) if len(changes) > 1 else ()
-    return Cases(why=(why,), action=("main", changes[0]), advice=(*changes, *all_of_them, "in-flight"))
+    if "registers" in changes and any(map(case.number, LOCAL_SECTORS)):
+        changes[changes.index("registers")] = "registers-spilled"
+    action = ("main", changes[0])
+    if len(changes) > 1:
+        changes.append("all")
+    return Cases(why=(why,), action=action, advice=(*changes, "in-flight"))
 
 
 def theoretical_evidence(case: Case, threshold: float | None = None) -> tuple[Evidence, ...]:
     """Return theoretical occupancy as evidence; nothing if it is not known."""
-    theoretical = case.kernel.occupancy.theoretical
+    theoretical = case.occupancy.theoretical
     if theoretical is None:
         return ()
     metric = "sm__maximum_warps_per_active_cycle_pct"
     return (Evidence(metric, 100 * theoretical, "%", threshold, role="theoretical-occupancy"),)
 
 
-def _resources(case: Case) -> Iterator[Evidence]:
-    registers, shared = case.kernel.registers_per_thread, case.kernel.shared_memory_per_block
-    yield from context("registers", registers, "register", metric="launch__registers_per_thread")
-    yield from context("shared-memory", shared or None, "B", metric="launch__shared_mem_per_block")
-
-
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
-"""Stall reasons that other warps can hide; in the other states a queue or a pipe is full, and more warps wait, too."""
+"""Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
 
 
 def _more_warps_help(case: Case) -> bool:
-    """Return whether more warps would find issue slots and hide latencies, and all warps that fit are there."""
+    """Return whether more warps would hide latencies, and all warps that fit are there."""
     if is_under_a_wave(case) or not has_room(case) or queues_at_dram(case):
         return False
     return is_taken(case) and others_cover(case) and (bool(case.stalls) or _eligible_warps(case) is not None)
@@ -393,41 +389,40 @@ def _more_warps_help(case: Case) -> bool:
 
 def is_taken(case: Case) -> bool:
     """Return whether the available warp slots are taken."""
-    occupancy = case.kernel.occupancy
+    occupancy = case.occupancy
     if occupancy.achieved is not None and occupancy.theoretical:
         return TAKEN.is_reached(occupancy.achieved / occupancy.theoretical)
-    return case.kernel.waves is not None
+    return case.waves is not None
 
 
 def others_cover(case: Case) -> bool:
-    """Return whether other warps can hide most stalls; without warp states, whether the units' use is known."""
+    """Return whether other warps can hide most stalls; without stalls, if units' use is known."""
     if case.stalls:
         return COVERED.is_reached(case.stall(*LATENCIES))
     return "sm" in case.utilisation and case.memory_utilisation is not None
 
 
 def _eligible_warps(case: Case) -> float | None:
-    return case.kernel.scheduler.eligible_warps if case.kernel.scheduler is not None else None
+    scheduler = case.kernel.scheduler
+    return scheduler.eligible_warps if scheduler is not None else None
 
 
 def has_room(case: Case) -> bool:
-    """Return whether more warps would find idle issue slots: few are used, hardly a warp is eligible, no unit is busy.
+    """Return whether more warps would find idle issue slots: few are used, hardly a warp is
+    eligible, no unit is busy.
 
     If issue slots were not collected, use the SM, which is at least as busy.
     """
-    eligible = _eligible_warps(case)
-    issued = case.issue_active if case.issue_active is not None else case.utilisation.get("sm")
-    return (
-        issued is not None
-        and issued < STARVED_ISSUE.value / 100
-        and (eligible is None or eligible < 1.0)
-        and case.busiest is not None
-        and max(case.busiest, case.busiest_need or 0.0) < STARVED_ISSUE.value / 100
-    )
+    issued, eligible = case.issue_active, _eligible_warps(case)
+    if issued is None:
+        issued = case.utilisation.get("sm")
+    if issued is None or case.busiest is None or (eligible is not None and eligible >= 1.0):
+        return False
+    return max(issued, case.busiest, case.busiest_need or 0.0) < STARVED_ISSUE.value / 100
 
 
 def is_short(case: Case) -> bool:
-    """Return whether the launch takes about as long as the kernel: no change in the kernel is then sure to gain."""
+    """Return whether the launch takes about as long as the kernel, so that no gain is sure."""
     return case.kernel.duration_s is not None and case.kernel.duration_s < SHORT.value
 
 
@@ -443,8 +438,7 @@ def _short(case: Case) -> Findings:
         saving=in_another_launch(case),
         evidence=(
             SHORT.evidence(duration, metric="gpu__time_duration.sum"),
-            *case.metric(BUSIEST_SM, "busiest-sm", "cycle"),
-            *case.metric("sm__cycles_elapsed.max", "elapsed-cycles", "cycle"),
+            *case.metrics_as({BUSIEST_SM: "busiest-sm", "sm__cycles_elapsed.max": "elapsed-cycles"}, "cycle"),
         ),
     )
 
@@ -452,7 +446,7 @@ def _short(case: Case) -> Findings:
 def _is_about_a_launch(case: Case) -> bool:
     """Return whether a kernel takes little longer than an empty one, whatever its grid."""
     duration = case.kernel.duration_s
-    return duration is not None and (duration < NOTHING.value or 100 * case.needs.get(LAUNCH, 0.0) > LAUNCH_ALONE.value)
+    return duration is not None and (duration < NOTHING.value or 100 * case.need(LAUNCH) > LAUNCH_ALONE.value)
 
 
 RULES = (
@@ -470,7 +464,7 @@ RULES = (
         thresholds=(TAIL_SHARE, TAIL_SLACK),
         check=_tail,
         metrics=(_WAVES,),
-        causes=tuple(Cause(rule, _last_round_is_shorter(*units)) for rule, units in _LIMITS.items()),
+        causes=tuple(Cause(rule, _last_round_is_shorter(unit)) for rule, unit in _LIMITS.items()),
         place=AT_WARPS,
     ),
     Rule(

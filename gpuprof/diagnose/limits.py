@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from gpuprof.diagnose.case import MEMORY_STALLS, REQUESTS, SHARED_STALLS, WAVEFRONTS, Case
 from gpuprof.diagnose.dram_latency import FAR, IDLE, QUEUED, cycles_per_load
 from gpuprof.diagnose.far_memory import HOST_FILLS, HOST_MISSES, TAKES_IN, far_memory, shares_memory
 from gpuprof.diagnose.latency import DOMINANT
-from gpuprof.diagnose.needs import ISSUE, LAUNCH, SM, WORK, Saving, saving
+from gpuprof.diagnose.needs import ISSUE, LAUNCH, MEMORY, SM, WORK, Saving, saving
 from gpuprof.diagnose.rule import (
     AT_MEMORY,
     AT_SHARED,
     Cause,
+    Findings,
     Rule,
     Threshold,
     amounts_of,
@@ -60,37 +59,41 @@ BALANCED = percent("sm-above-memory", 10.0)
 HOST_SHARE = percent("host-share", 10.0)
 HOST_FILL = percent("host-fills", 0.1)
 
-_LEVELS = ("dram", "l2", "l1")
 _AHEAD = 100 * TWO_PASSES
 """Difference of one counter between two passes of ncu, in percent."""
 
 
 def _is_busiest(case: Case, level: str) -> bool | None:
-    """Return whether no memory level is busier than this one; None if a level that could be was not collected.
+    """Return whether no memory level is busier than this one; None if a level that could be was not
+    collected.
 
     Every byte of DRAM passes the other levels: if one of them is equally busy, DRAM is the limit.
     """
     own = case.needs[level]
-    others = {other: case.at_most(other) for other in _LEVELS if other != level}
-    most = own / AS_BUSY if level == "dram" else own
-    if any(value is not None and value > most for value in others.values()):
+    most = own
+    if level == "dram":
+        most = own / AS_BUSY
+    elif case.need("dram") >= AS_BUSY * own:
         return False
-    if level != "dram" and case.needs.get("dram", 0.0) >= AS_BUSY * own:
+    others = [case.at_most(other) for other in MEMORY if other != level]
+    if any(value is not None and value > most for value in others):
         return False
     overall = case.utilisation.get("memory")
-    known = None not in others.values() or (overall is not None and own >= AS_BUSY * overall)
-    return True if known else None
+    if None in others and (overall is None or own < AS_BUSY * overall):
+        return None
+    return True
 
 
 def _sm_is_ahead(case: Case, fraction: float, points: float = BALANCED.value) -> bool:
-    return 100 * (case.needs.get(SM, 0.0) - fraction) > points
+    return 100 * (case.need(SM) - fraction) > points
 
 
 def is_l1_full(case: Case) -> bool:
-    """Return whether L1 is a limit: busy for most of the time, or well used while SMs work if many have no work.
+    """Return whether L1 is a limit: busy for most of the time, or well used while SMs work if many
+    have no work.
 
-    All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as possible (an empty
-    kernel on an H100), which shows nothing.
+    All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as
+    possible (an empty kernel on an H100), which shows nothing.
     """
     while_working = while_active(case, case.l1_busy) or 0.0
     return BUSY.is_reached(case.l1_busy) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
@@ -101,7 +104,7 @@ _MOST_BUSY = 110.0
 
 
 def _confidence(case: Case, level: str) -> Confidence:
-    """Return "inferred" for the busiest level; "guess" if DRAM or the SM can be the limit, as they are not known."""
+    """Return "inferred" for the busiest level; "guess" if DRAM or the SM is unknown."""
     if SM not in case.needs and not NEAR_ROOF.is_reached(case.needs.get(level, 1.0)):
         return "guess"
     return "inferred" if "dram" in case.needs or _is_busiest(case, level) else "guess"
@@ -110,19 +113,19 @@ def _confidence(case: Case, level: str) -> Confidence:
 def _reuse(case: Case, fraction: float, *below: str) -> Saving:
     """Bound the gain of fewer accesses: the arithmetic and the launch remain.
 
-    `fraction` is the utilization of the level; the rest of the time is not its own. The saving is smaller if the levels
-    below move the same bytes and the SM does the same beside accesses. The accesses and the SM's work for them go, and
-    so do their addresses if only pipes show the other work. A change that keeps values on the chip takes bytes from the
-    levels below, too: their needs are no bound.
+    `fraction` is the utilization of the level; the rest of the time is not its own. The saving is
+    smaller if the levels below move the same bytes and the SM does the same beside accesses. The
+    accesses and the SM's work for them go, and so do their addresses if only pipes show the other
+    work. A change that keeps values on the chip takes bytes from the levels below, too: their needs
+    are no bound.
     """
-    gone = {*_LEVELS, *_ACCESS_UNITS} - {*below}
+    gone = {*MEMORY, *_ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in case.least_times.items() if unit not in gone}
     work, others = case.arithmetic_fraction, _beside_accesses(case)
-    rest = {LAUNCH: case.needs.get(LAUNCH), WORK: work}
-    bound = saving({unit: need for unit, need in rest.items() if need}, {})
-    is_known = work or others or stays.keys() - {*_LEVELS, LAUNCH}
+    bound = saving({LAUNCH: case.need(LAUNCH), WORK: work}, {})
+    is_known = work or others or stays.keys() - {*MEMORY, LAUNCH}
     arithmetic = "same-arithmetic" if is_known else "little-arithmetic"
-    same_bytes = (f"same-bytes-through-{'-and-'.join(below)}",) if below else ()
+    same_bytes = [f"same-bytes-through-{'-and-'.join(below)}"] if below else []
     reuse = bound.if_held(1.0 - max((work, *stays.values())), arithmetic, *same_bytes)
     beside = 1.0 - max(others.values(), default=0.0)
     reuse = reuse.if_held(beside, "same-other-instructions", *same_bytes)
@@ -133,22 +136,28 @@ _ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
 """Units that also work for accesses and their addresses, and do less if there are fewer."""
 
 
-def _beside_accesses(case: Case) -> Mapping[str, float]:
-    """Return the needs of the issue slots and of the SM's busiest part beside accesses; empty if they are not known.
+def _beside_accesses(case: Case) -> dict[str, float]:
+    """Return the needs of the issue slots and of the SM's busiest part beside accesses; empty if
+    they are not known.
 
-    An access takes at least one pass of L1, so instructions beyond L1's passes are no accesses. The SM's speed of light
-    counts if it is above all units that work for accesses: memory, which is no less busy than the pipes that issue
-    accesses, and the pipes of addresses. If issue slots were not collected, they may be the SM's busiest part.
+    An access takes at least one pass of L1, so instructions beyond L1's passes are no accesses. The
+    SM's speed of light counts if it is above all units that work for accesses: memory, which is no
+    less busy than the pipes that issue accesses, and the pipes of addresses. If issue slots were
+    not collected, they may be the SM's busiest part.
     """
     l1, memory = case.needs.get("l1"), case.utilisation.get("memory")
     if l1 is None:
         return {}
     accesses = l1 * min(1.0, request_rate(case) or 1.0) / case.schedulers
     issued, sm = case.needs.get(ISSUE), case.needs.get(SM)
-    needs = {ISSUE: issued - accesses} if issued is not None else {}
-    others = (case.needs.get(unit, 0.0) for unit in _ACCESS_UNITS if unit != SM)
+    needs: dict[str, float] = {}
+    if issued is not None:
+        needs[ISSUE] = issued - accesses
+    others = (case.need(unit) for unit in _ACCESS_UNITS if unit != SM)
     if sm is not None and memory is not None and sm > max(memory, *others) + TWO_PASSES:
-        needs[SM] = sm if issued is not None else sm - accesses
+        needs[SM] = sm
+        if issued is None:
+            needs[SM] -= accesses
     return {unit: need for unit, need in needs.items() if need > 0}
 
 
@@ -157,11 +166,14 @@ def _unit_busy(case: Case, level: str, threshold: Threshold = BUSY) -> Evidence:
 
 
 def _evidence(case: Case, level: str) -> tuple[Evidence, ...]:
-    rate = context("rate", rate_of(case, level), "B/s")
-    return (_unit_busy(case, level), *rate, *case.stall_evidence("long_scoreboard"))
+    return (
+        _unit_busy(case, level),
+        *context("rate", rate_of(case, level), "B/s"),
+        *case.stall_evidence("long_scoreboard"),
+    )
 
 
-def _dram(case: Case) -> Iterator[Finding]:
+def _dram(case: Case) -> Findings:
     """Report DRAM as a fact near its ceiling; below it as a limit, if no other level is busier."""
     fraction = case.needs.get("dram")
     if fraction is None or not BUSY.is_reached(fraction):
@@ -169,22 +181,29 @@ def _dram(case: Case) -> Iterator[Finding]:
     near, busiest = NEAR_ROOF.is_reached(fraction), _is_busiest(case, "dram")
     if not near and (busiest is False or _sm_is_ahead(case, fraction)):
         return
-    fewer = case.saving(dict.fromkeys((*_LEVELS, *_ACCESS_UNITS), 0.0))
     rate, waited = rate_of(case, "dram"), cycles_per_load(case)
-    alike = tuple(level for level in ("l1", "l2") if case.needs.get(level, 0.0) >= AS_BUSY * fraction)
-    headline = "main" if rate is None else "counted"
-    waits = case.stall(*case.memory_stalls, "barrier", "membar") if case.stalls else 1.0
-    is_full = near or (waited is not None and waited >= QUEUED.value) or not DOMINANT.is_reached(waits)
+    alike = tuple(level for level in ("l1", "l2") if case.need(level) >= AS_BUSY * fraction)
+    waits = case.stall(*case.memory_stalls, "barrier", "membar") if case.stalls else None
+    delay = _delay_at_dram(waited, waits)
+    headline = ["main" if rate is None else "counted"]
+    busy = "alike" if alike else "main"
+    gap = "gap-to-reached" if case.dram_reached < 1.0 else "gap"
+    why: tuple[str, ...] = (busy, delay, "same-bytes", gap, "gain-more")
+    if near:
+        headline.append("near")
+        why = ("same-bytes", gap, "in-proportion")
+    elif delay == "queue":
+        why = (busy, delay, gap, "other-order")
+    action, advice = "main", ["fewer-bytes"]
+    if not near and delay not in ("queue", "few-waits"):
+        action = "in-flight"
+        advice = [action, copies_ahead_case(case), *advice]
+    fewer = case.saving(dict.fromkeys((*MEMORY, *_ACCESS_UNITS), 0.0))
     yield finding(
         case,
-        Cases(
-            headline=(headline, "near") if near else (headline,),
-            why=_why_dram(case, waited, waits, near=near, is_alone=not alike),
-            action=("main" if is_full else "in-flight",),
-            advice=("fewer-bytes",) if is_full else ("in-flight", copies_ahead_case(case), "fewer-bytes"),
-        ),
+        Cases(headline=tuple(headline), why=why, action=(action,), advice=tuple(advice)),
         amounts=(
-            *amounts_of(busy=fraction, reached=case.dram_reached, waits=waits if case.stalls else None),
+            *amounts_of(busy=fraction, reached=case.dram_reached, waits=waits),
             *amounts_of("B/s", rate=rate),
             *amounts_of("cycle", waited=waited),
         ),
@@ -197,30 +216,25 @@ def _dram(case: Case) -> Iterator[Finding]:
             *((QUEUED.evidence(waited),) if waited is not None else ()),
         ),
         place=case.place_of_stall("long_scoreboard", "lg_throttle"),
-        severity="info" if near else None,
+        is_fact=near,
     )
 
 
-def _why_dram(case: Case, waited: float | None, waits: float, *, near: bool, is_alone: bool) -> tuple[str, ...]:
-    """Return why DRAM is not fuller: the requests queue, or there are too few of them; without stalls it is unknown.
+def _delay_at_dram(waited: float | None, waits: float | None) -> str:
+    """Return why DRAM is not fuller: the requests queue, or there are too few of them; without
+    stalls it is unknown.
 
-    If warps spend a small share of their time (`waits`) on memory and at barriers, other work delays the requests. The
-    possible gain is the gap to the share of the peak that kernels reach.
+    If warps spend a small share of their time (`waits`) on memory and at barriers, other work
+    delays the requests.
     """
-    gap = "gap-to-reached" if case.dram_reached < 1.0 else "gap"
-    if near:
-        return ("same-bytes", gap, "in-proportion")
-    busy = "main" if is_alone else "alike"
-    if (waited is None or waited < QUEUED.value) and not DOMINANT.is_reached(waits):
-        return (busy, "few-waits", "same-bytes", gap, "gain-more")
-    if waited is None:
-        return (busy, "perhaps-few-in-flight", "same-bytes", gap, "gain-more")
-    if waited < QUEUED.value:
-        return (busy, "few-in-flight", "same-bytes", gap, "gain-more")
-    return (busy, "queue", gap, "other-order")
+    if waited is not None and waited >= QUEUED.value:
+        return "queue"
+    if waits is not None and not DOMINANT.is_reached(waits):
+        return "few-waits"
+    return "perhaps-few-in-flight" if waited is None else "few-in-flight"
 
 
-def _l2(case: Case) -> Iterator[Finding]:
+def _l2(case: Case) -> Findings:
     """Report the part of L2 that limits; the headline has bytes only for parts that carry them."""
     fabric, fraction = _full_fabric(case), case.needs.get("l2")
     if fabric is not None:
@@ -244,10 +258,10 @@ _PARTS = {
 }
 """The parts of L2; the busiest one limits.
 
-NVIDIA's descriptions of the metrics (`ncu --query-metrics`) define the counts. In recorded launches on V100, A100, A40
-and H100 the crossbar from the SMs is busy for a cycle or less per load request, for one cycle per sector that a store
-fills, and for two per sector that it fills in part. The crossbar to the SMs carries one sector per cycle and slice, on
-A100 and H100 two.
+NVIDIA's descriptions of the metrics (`ncu --query-metrics`) define the counts. In recorded launches
+on V100, A100, A40 and H100 the crossbar from the SMs is busy for a cycle or less per load request,
+for one cycle per sector that a store fills, and for two per sector that it fills in part. The
+crossbar to the SMs carries one sector per cycle and slice, on A100 and H100 two.
 """
 _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 _RELIEVED_BY_BYTES = (None, "fabric", *_CARRY_ALL_BYTES)
@@ -255,9 +269,9 @@ _RELIEVED_BY_BYTES = (None, "fabric", *_CARRY_ALL_BYTES)
 
 def _busiest_part(case: Case, fraction: float) -> str | None:
     """Return the busiest part of L2; None if no collected part is as busy as L2."""
-    known = {name: busy for name in _PARTS if (busy := case.number(f"{name}{_ELAPSED}")) is not None}
-    name = max(known, key=lambda part: known[part], default=None)
-    return _PARTS[name] if name is not None and known[name] >= AS_BUSY * 100 * fraction else None
+    known = {name: case.number(f"{name}{_ELAPSED}") or 0.0 for name in _PARTS}
+    name = max(known, key=lambda part: known[part])
+    return _PARTS[name] if known[name] >= AS_BUSY * 100 * fraction else None
 
 
 def _full_fabric(case: Case) -> tuple[str, float] | None:
@@ -265,32 +279,34 @@ def _full_fabric(case: Case) -> tuple[str, float] | None:
 
     None if it is not well used, or another part of memory is as busy.
     """
-    counters = (counter for link in case.arch.counters.get("fabric.l2", ()) for counter in link.terms)
-    known = ((name, factor * busy) for name, factor in counters if (busy := case.number(name)) is not None)
-    name, fabric = next(known, ("", 0.0))
-    if not FABRIC_FULL.is_reached(fabric) or _sm_is_ahead(case, fabric):
-        return None
-    levels = [case.needs.get(level, 0.0) for level in _LEVELS]
-    return (name, fabric) if max(levels) < AS_BUSY * fabric else None
+    for link in case.arch.counters.get("fabric.l2", ()):
+        for name, factor in link.terms:
+            busy = case.number(name)
+            if busy is None:
+                continue
+            fabric = factor * busy
+            is_busiest = all(case.need(level) < AS_BUSY * fabric for level in MEMORY)
+            is_limit = is_busiest and FABRIC_FULL.is_reached(fabric) and not _sm_is_ahead(case, fabric)
+            return (name, fabric) if is_limit else None
+    return None
 
 
 def _l2_finding(case: Case, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
-    rate = rate_of(case, "l2") if part in _CARRY_ALL_BYTES else None
-    subject = "l2"
-    headline = "main" if rate is None else "counted"
-    if part is not None and part not in _CARRY_ALL_BYTES:
+    rate, subject, headline = None, "l2", "main"
+    why: tuple[str, ...] = MAIN
+    if part is not None:
+        why = ("part", part)
+    if part in _CARRY_ALL_BYTES:
+        rate = rate_of(case, "l2")
+        headline = "main" if rate is None else "counted"
+    elif part is not None:
         subject, headline = f"l2-{part}", part
     change = _change_of_l2(case, part)
     # Bytes without reuse also come from DRAM.
     levels = () if change == "once" else ("dram",)
     return finding(
         case,
-        Cases(
-            headline=(headline,),
-            why=("part", part) if part is not None else MAIN,
-            action=(change,),
-            advice=_L2_ADVICE[change],
-        ),
+        Cases(headline=(headline,), why=why, action=(change,), advice=_L2_ADVICE[change]),
         amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
         subject=subject,
         confidence=_confidence(case, "l2"),
@@ -309,23 +325,21 @@ _L2_ADVICE = {
 
 
 def _change_of_l2(case: Case, part: str | None) -> str:
-    """Return the change that helps: fewer requests if these fill the part, else by whether L2 reuses most bytes."""
-    l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
+    """Return the change that helps: fewer requests, else by whether L2 reuses most bytes."""
     if part not in _RELIEVED_BY_BYTES:
         return "requests"
+    l2, dram = bytes_of(case, "l2"), bytes_of(case, "dram")
     if l2 is None or dram is None:
         return "unknown"
     return "main" if l2 > 2 * dram else "once"
 
 
-def _l1(case: Case) -> Iterator[Finding]:
+def _l1(case: Case) -> Findings:
     fraction = case.l1_busy
     if fraction is None or not is_l1_full(case) or _is_busiest(case, "l1") is False:
         return
-    if _sm_is_ahead(case, fraction, _AHEAD):
-        # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
-        return
-    if (case.number(SHARED_BUSY) or 0.0) >= BUSY.value:
+    # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
+    if _sm_is_ahead(case, fraction, _AHEAD) or (case.number(SHARED_BUSY) or 0.0) >= BUSY.value:
         return
     shares, per_request = uses_shared(case), wavefronts_per_request(case)
     at_least = per_request if per_request is not None else least_passes(case) or 0.0
@@ -335,15 +349,20 @@ def _l1(case: Case) -> Iterator[Finding]:
         return
     # Without a count, a bound shows scattered accesses, unless the kernel may use shared memory.
     many = is_scattered and (per_request is not None or shares is None)
+    headline, evidence = ["main"], [*l1_evidence(case)]
+    kind = _kind_of_global(case, at_least)
+    if shares:
+        headline = ["with-shared"]
+        kind = _kind_of_shared(case, at_least)
+        if _is_queue_full(case):
+            evidence += case.stall_evidence("mio_throttle", threshold=DOMINANT.value)
+    why = _why_l1(case, kind, per_request)
     if many:
-        kind, why = "passes", _why_many_passes(case, uses_shared=bool(shares))
-    else:
-        kind = _kind_of_shared(case, at_least) if shares else _kind_of_global(case, at_least)
-        why = _why_l1(case, kind, per_request)
-    headline = ["with-shared" if shares else "main"]
+        kind, why = "passes", _why_many_passes(case, shares)
     sm = _beside_accesses(case).get(SM)
-    time = fraction
-    while_working = None if BUSY.is_reached(fraction) else while_active(case, fraction)
+    time, while_working = fraction, None
+    if not BUSY.is_reached(fraction):
+        while_working = while_active(case, fraction)
     if while_working is not None:
         # The kernel lasts as long as the SMs that have work; idle SMs do not make it shorter.
         while_working = min(1.0, while_working)
@@ -367,31 +386,30 @@ def _l1(case: Case) -> Iterator[Finding]:
         subject="l1",
         confidence=_confidence(case, "l1"),
         saving=_fewer_passes(case) if many else _reuse(case, time, "l2", "dram"),
-        evidence=(
-            *l1_evidence(case),
-            *(case.stall_evidence("mio_throttle", threshold=DOMINANT.value) if shares and _is_queue_full(case) else ()),
-        ),
+        evidence=evidence,
         place=case.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 
-def l1_evidence(case: Case) -> Iterator[Evidence]:
-    """Yield the utilization of L1 or of its load/store unit, whichever is busier, and of the parts of that unit."""
+def l1_evidence(case: Case) -> tuple[Evidence, ...]:
+    """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
     roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
-    if case.busiest_of_l1 is not None:
-        name, fraction = case.busiest_of_l1
-        yield BUSY.evidence(100 * fraction, roles.pop(name, "unit-busy"), "l1", metric=name)
-    yield from case.metrics_as(roles, "%")
+    if case.busiest_of_l1 is None:
+        return case.metrics_as(roles, "%")
+    name, fraction = case.busiest_of_l1
+    busiest = BUSY.evidence(100 * fraction, roles.pop(name, "unit-busy"), "l1", metric=name)
+    return (busiest, *case.metrics_as(roles, "%"))
 
 
 _ONE_PASS = 1.5
 
 
 def uses_shared(case: Case) -> bool | None:
-    """Return whether blocks use shared memory; None if neither their bytes nor anything else shows it.
+    """Return whether blocks use shared memory; None if neither their bytes nor anything else shows
+    it.
 
-    Bank conflicts show it. So do many warps that wait for the queue of shared memory: special functions use it, too,
-    but hardly fill it while L1 is busy.
+    Bank conflicts show it. So do many warps that wait for the queue of shared memory: special
+    functions use it, too, but hardly fill it while L1 is busy.
     """
     if case.kernel.shared_memory_per_block is not None:
         return case.kernel.shared_memory_per_block > 0
@@ -404,15 +422,17 @@ def _is_queue_full(case: Case) -> bool:
 
 
 def _kind_of_global(case: Case, passes: float) -> str:
-    """Return the change that fits accesses of global memory: wider ones help only if these are narrow."""
+    """Return the change for accesses of global memory: wider ones help only if these are narrow."""
     sectors = request_sectors(case, "ld") or 0.0
     return "kept" if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value else "main"
 
 
 def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
-    """Return the change that fits reads of shared memory: wider ones if their queue is full and no arithmetic is known.
+    """Return the change that fits reads of shared memory: wider ones if their queue is full and no
+    arithmetic is known.
 
-    A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no such arithmetic.
+    A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no
+    such arithmetic.
     """
     feeds = case.arithmetic_fraction or SM in _beside_accesses(case)
     if feeds or passes >= WIDE_PASSES.value or not _is_queue_full(case):
@@ -422,30 +442,34 @@ def _kind_of_shared(case: Case, passes: float = 0.0) -> str:
 
 def _why_l1(case: Case, kind: str, per_request: float | None) -> tuple[str, ...]:
     if kind == "kept":
-        loads = () if request_sectors(case, "ld") is None else ("load-sectors",)
-        return ("main", *loads, "kept")
+        if request_sectors(case, "ld") is None:
+            return ("main", "kept")
+        return ("main", "load-sectors", "kept")
     if per_request is not None and per_request < _ONE_PASS:
         return ("many-accesses",)
-    return ("full-queue",) if _is_queue_full(case) and uses_shared(case) else ("main",)
+    if _is_queue_full(case) and uses_shared(case):
+        return ("full-queue",)
+    return MAIN
 
 
 def _fewer_passes(case: Case) -> Saving:
-    """Bound the gain of fewer passes: scattered accesses fetch unused sectors, which L2 and DRAM carry too."""
+    """Bound the gain of fewer passes, with fewer unused sectors from L2 and DRAM."""
     stays = {"l1": l1_keeps(case)}
     bound = case.saving({**stays, "l2": 0.0, "dram": 0.0})
     return bound.if_held(case.saving(stays).fraction, "same-bytes-through-l2-and-dram")
 
 
-def _why_many_passes(case: Case, *, uses_shared: bool) -> tuple[str, ...]:
-    """Return the cause of many passes: if L2 is idle, these are not scattered accesses that miss L1."""
-    if not uses_shared:
+def _why_many_passes(case: Case, shares: bool | None) -> tuple[str, ...]:
+    """Return the cause of many passes: if L2 is idle, no scattered accesses miss L1."""
+    if not shares:
         return ("many-passes", "either")
     l2 = case.at_most("l2")
-    is_idle = l2 is not None and 100 * l2 < FROM_L2.value * case.needs["l1"]
-    return ("many-passes", "idle-l2" if is_idle else "either-unknown")
+    if l2 is not None and 100 * l2 < FROM_L2.value * case.needs["l1"]:
+        return ("many-passes", "idle-l2")
+    return ("many-passes", "either-unknown")
 
 
-def _shared(case: Case) -> Iterator[Finding]:
+def _shared(case: Case) -> Findings:
     shared = case.number(SHARED_BUSY)
     if shared is None:
         yield from _shared_by_counts(case)
@@ -453,12 +477,11 @@ def _shared(case: Case) -> Iterator[Finding]:
     if shared < BUSY.value:
         return
     fraction = min(1.0, shared / 100)
-    if any(case.needs.get(level, 0.0) > fraction for level in ("dram", "l2")):
+    if any(case.need(level) > fraction for level in ("dram", "l2")):
         return
-    kind = _kind_of_shared(case)
     yield finding(
         case,
-        cases_of(kind),
+        cases_of(_kind_of_shared(case)),
         amounts=amounts_of(busy=fraction),
         subject="shared",
         confidence="inferred",
@@ -475,8 +498,8 @@ _INSTRUCTIONS = "smsp__inst_executed.sum"
 _SHARED_ACCESSES = tuple(f"smsp__sass_inst_executed_op_shared_{kind}.sum" for kind in ("ld", "st"))
 
 
-def _shared_by_counts(case: Case) -> Iterator[Finding]:
-    """Guess the limit if there are only counts: shared memory then needs more cycles than the schedulers."""
+def _shared_by_counts(case: Case) -> Findings:
+    """Guess by counts alone that shared memory needs more cycles than the schedulers."""
     instructions = case.number(_INSTRUCTIONS)
     passes = case.number(SHARED_PASSES) or case.total(_SHARED_ACCESSES)
     if case.busiest_need is not None or case.stalls or not instructions or not passes:
@@ -499,7 +522,8 @@ def _shared_by_counts(case: Case) -> Iterator[Finding]:
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 _HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 _DRAM_WRITES = "dram__sectors_write.sum"
-"""L2 counts every write as a hit. The GPU's own memory gets the writes that DRAM counts, the host gets all of its."""
+"""L2 counts every write as a hit. The GPU's own memory gets the writes that DRAM counts, the
+host gets all of its."""
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """Fills of L2; every set of metrics has them. Both peaks are one sector a cycle and slice."""
 _BELOW_L2 = (
@@ -516,7 +540,7 @@ _HOST_ROLES = {
 
 
 def _below_l2(case: Case) -> tuple[str, float, float] | None:
-    """Return the sectors that L2 passes on to the host and to DRAM, or else the fills from either."""
+    """Return the sectors that L2 passes on to the host and to DRAM, else the fills from either."""
     for kind, of_host, of_device in _BELOW_L2:
         host, device = case.total(of_host, of_all=True), case.total(of_device, of_all=True)
         if host is not None and device is not None:
@@ -524,13 +548,13 @@ def _below_l2(case: Case) -> tuple[str, float, float] | None:
     return None
 
 
-def _host(case: Case) -> Iterator[Finding]:
+def _host(case: Case) -> Findings:
     yield from _host_by_waits(case)
     passed = _below_l2(case)
     if passed is None or shares_memory(case):
         return
     kind, host, device = passed
-    share = host / (host + device) if host + device else 0.0
+    share = host / ((host + device) or 1.0)
     if not HOST_SHARE.is_reached(share) or (kind == "fills" and host < HOST_FILL.value):
         return
     yield finding(
@@ -549,8 +573,8 @@ def _host(case: Case) -> Iterator[Finding]:
     )
 
 
-def _host_by_waits(case: Case) -> Iterator[Finding]:
-    """Guess host traffic if warps wait longer than the GPU's memory takes, and no counter covers the host link."""
+def _host_by_waits(case: Case) -> Findings:
+    """Guess host traffic if warps wait longer than the GPU's memory takes, without a counter."""
     cycles = far_memory(case)
     if cycles is None:
         return
@@ -578,8 +602,8 @@ def _are_mostly_conflicts(found: Finding) -> bool:
 
     The gain of the limit assumes no access at all, which no fix reaches.
     """
-    shares = (item.value for item in found.evidence if item.role == CONFLICT_SHARE)
-    return found.severity == "high" and any(share >= _MOST_PASSES for share in shares)
+    are_most = any(item.role == CONFLICT_SHARE and item.value >= _MOST_PASSES for item in found.evidence)
+    return found.severity == "high" and are_most
 
 
 _MOST_PASSES = 50.0
@@ -594,7 +618,7 @@ def _shared_atomics(case: Case) -> bool:
 
 
 def _past_l1(level: str) -> tuple[Cause, Cause]:
-    """Return causes of a full level that let more bytes pass L1, if they can be a part of its bytes."""
+    """Return causes of a full level that let more bytes pass L1, if the level can carry them."""
     scattered = Cause("uncoalesced-global", when=lambda case: excess_reaches(case, level))
     return scattered, Cause("local-memory-spill", when=lambda case: local_reaches(case, level))
 

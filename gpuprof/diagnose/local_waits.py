@@ -1,4 +1,5 @@
-"""The instructions at which warps wait for local memory: its accesses, and the first uses of loaded values.
+"""The instructions at which warps wait for local memory: its accesses, and the first uses of loaded
+values.
 
 It follows the code, which takes time: import it only if local memory is worth it.
 """
@@ -21,7 +22,8 @@ _FOR_LOADS = stall_metric("long_scoreboard", "sampled")
 
 
 def local_waits(case: Case) -> float | None:
-    """Return the share of the samples of warps that were at an access of local memory, or waited for its result.
+    """Return the share of the samples of warps that were at an access of local memory, or waited
+    for its result.
 
     None if the code or the samples are not known, or other instructions may access local memory.
     """
@@ -41,7 +43,7 @@ def local_waits(case: Case) -> float | None:
 
 @lru_cache(maxsize=32)
 def _places(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | None:
-    """Return the indices of accesses of local memory (True) and of the first instructions to wait for loads (False)."""
+    """Return the indices of local accesses (True) and of the first waits for loads (False)."""
     code = tuple(filter(None, map(instruction_of, sass, pcs)))
     if len(code) < len(sass) or any(item.name in _GENERIC and item.name not in LOCAL_OPCODES for item in code):
         return None
@@ -54,13 +56,15 @@ def _places(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | No
         for place, item in enumerate(block):
             if item.name in LOCAL_OPCODES:
                 places[numbers[item.address]] = True
-                for waiting in _first_users(graph, number, place) if written(item) else ():
+                if not written(item):
+                    continue
+                for waiting in _first_users(graph, number, place):
                     places.setdefault(numbers[waiting.address], False)
     return places
 
 
 def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[Instruction]:
-    """Yield the first instruction on each path from a load that needs its result or its registers."""
+    """Yield the first instruction on each path that needs a load's result or registers."""
     load = graph.blocks[number][place]
     seen = set[int]()
     paths = [(number, place + 1)]
@@ -76,7 +80,9 @@ def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[I
         if user is not None:
             yield user
             continue
+        following = [*graph.successors[number]]
         called = graph.calls.get(number)
-        following = [*graph.successors[number], *([called] if called is not None else [])]
+        if called is not None:
+            following.append(called)
         paths += [(successor, 0) for successor in following if successor not in seen]
         seen.update(following)

@@ -48,18 +48,19 @@ FASTER = percent("tensor-rate", 150.0)
 _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
 _HALVED = ("sm_75", "sm_86", "sm_89", "sm_120")
-"""Architectures whose GeForce products sum in FP32 at half of the rate of others (NVIDIA's whitepapers on Turing,
-GA102, Ada and RTX Blackwell)."""
+"""Architectures whose GeForce products sum in FP32 at half of the rate of others (NVIDIA's
+whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
 _IDLE = 0.005
 _OPERATIONS_OF_IDP = 8
-"""`IDP.4A` multiplies and adds four pairs; it runs at the rate of integer multiply-adds (CUDA Programming Guide,
-throughput of arithmetic instructions), each counted as one operation."""
+"""`IDP.4A` multiplies and adds four pairs; it runs at the rate of integer multiply-adds (CUDA
+Programming Guide, throughput of arithmetic instructions), each counted as one operation."""
 
 
 class _Type(Struct, frozen=True):
     """A type of inputs of plain instructions, and the types that the tensor cores take instead.
 
-    `fused` are its multiply-adds, `alone` its additions and multiplications; `is_counted` if counters have them, too.
+    `fused` are its multiply-adds, `alone` its additions and multiplications; `is_counted` if
+    counters have them, too.
     """
 
     name: str
@@ -90,11 +91,12 @@ _PLACES = ("first", "second", "third")
 class _Product(Struct, frozen=True):
     """A matrix product: its type, the evidence for it, and its arithmetic as far as known.
 
-    `how` is the case of the wording for the evidence. `work` is its arithmetic as a fraction of the peak of plain
-    instructions. `use` is `work` or the utilization of their pipe, whichever is more; if neither is known, the
-    utilization of the SM, which is no less. `times` is the rate of the tensor cores over the plain rate by input type,
-    the least of the architecture if the GPU is not known, and `most_times` is the largest. `outer` is the share of
-    outer products if the code is known.
+    `how` is the case of the wording for the evidence. `work` is its arithmetic as a fraction of the
+    peak of plain instructions. `use` is `work` or the utilization of their pipe, whichever is more;
+    if neither is known, the utilization of the SM, which is no less. `times` is the rate of the
+    tensor cores over the plain rate by input type, the least of the architecture if the GPU is not
+    known, and `most_times` is the largest. `outer` is the share of outer products if the code is
+    known.
     """
 
     path: str
@@ -118,7 +120,9 @@ class _Product(Struct, frozen=True):
 
 
 def _tensor_idle(case: Case) -> Findings:
-    product = _product(case) if _may_multiply(case) and _tensor_cores_are_idle(case) else None
+    if not _may_multiply(case) or not _tensor_cores_are_idle(case):
+        return
+    product = _product(case)
     if product is None or _is_bound_by_bytes(case, product):
         return
     limit = _limit(case, product)
@@ -144,10 +148,10 @@ def _tensor_idle(case: Case) -> Findings:
         amounts=amounts,
         labels=labels,
         confidence=product.confidence,
-        saving=_saving(case, product),
+        saving=_saving(case, product, change),
         evidence=_evidence(case, product),
         place=case.place_of_opcode(product.type.fused),
-        severity="info" if limit else None,
+        is_fact=bool(limit),
     )
 
 
@@ -170,7 +174,7 @@ def _evidence(case: Case, product: _Product) -> Iterator[Evidence]:
 
 
 def _may_multiply(case: Case) -> bool:
-    """Return whether the kernel's kind multiplies matrices, and DRAM does not limit it more than its arithmetic."""
+    """Return whether the kernel's kind multiplies matrices and DRAM does not limit it more."""
     kind = kind_named(case.kernel.kind)
     if kind is None:
         return True
@@ -180,13 +184,12 @@ def _may_multiply(case: Case) -> bool:
 
 
 def _tensor_cores_are_idle(case: Case) -> bool:
-    """Return whether the GPU has tensor cores that the kernel does not use, by its pipe, opcodes or name."""
-    hardware = case.hardware
-    unnamed = hardware.arch.name == "sm_75" and hardware.gpu is None
-    if unnamed and _WITH_TENSOR_CORES.search(hardware.device.name or "") is None:
+    """Return whether the GPU has unused tensor cores, by the kernel's pipe, opcodes or name."""
+    is_unnamed = case.arch.name == "sm_75" and case.hardware.gpu is None
+    if is_unnamed and not _WITH_TENSOR_CORES.search(case.hardware.device.name or ""):
         return False
     busy, opcodes = case.pipe("tensor"), case.opcodes()
-    if any(matrix_opcode(opcode) is not None for opcode in opcodes):
+    if any(map(matrix_opcode, opcodes)):
         return False
     if busy is not None:
         return busy <= _IDLE
@@ -194,7 +197,7 @@ def _tensor_cores_are_idle(case: Case) -> bool:
 
 
 def _product(case: Case) -> _Product | None:
-    """Return the kernel's matrix product, by the name of a library's kernel, its code, its own name or its counters."""
+    """Return the kernel's matrix product, by a library's name, its code, its name or counters."""
     name = case.kernel.demangled
     library = plain_library_type(name)
     if library is not None:
@@ -202,18 +205,20 @@ def _product(case: Case) -> _Product | None:
     in_code = outer_products(case.code)
     if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
         product = _product_of(case, in_code.path, "by-code")
-        return replace(product, outer=in_code.share) if product is not None else None
+        if product is not None:
+            product = replace(product, outer=in_code.share)
+        return product
     path = _busiest_type(case)
     fused = _fused_share(case, path) if path is not None else None
     if path is None or (fused is not None and not FUSED_SHARE.is_reached(fused)):
         return None
-    if is_product_by_name(name):
-        if is_only_a_convolution(name):
-            return _product_of(case, path, _CONVOLUTION, "guess")
-        return _product_of(case, path, "by-name" if fused is not None else "by-name-alone")
-    product = _product_of(case, path, _ARITHMETIC, "guess")
-    is_large = product is not None and FMA_WORK.is_reached(product.work)
-    return product if path == "fp32" and in_code is None and is_large else None
+    is_by_name = is_product_by_name(name)
+    if is_by_name and is_only_a_convolution(name):
+        return _product_of(case, path, _CONVOLUTION, "guess")
+    if is_by_name:
+        return _product_of(case, path, "by-name-alone" if fused is None else "by-name")
+    is_large = in_code is None and FMA_WORK.is_reached(_work(case, path))
+    return _product_of(case, path, _ARITHMETIC, "guess") if path == "fp32" and is_large else None
 
 
 def _product_of(case: Case, path: str, how: str, confidence: Confidence = "inferred") -> _Product | None:
@@ -225,14 +230,14 @@ def _product_of(case: Case, path: str, how: str, confidence: Confidence = "infer
     times = {name: least * rate for name, rate in rates.items() if FASTER.is_reached(least * rate)}
     if not times:
         return None
-    known = [value for value in (work, busy) if value is not None]
-    use = min(1.0, max(known)) if known else None
-    most = max(rates.values())
-    return _Product(path, how=how, confidence=confidence, work=work, use=use, times=times, most_times=most)
+    use = None
+    if work is not None or busy is not None:
+        use = min(1.0, max(work or 0.0, busy or 0.0))
+    return _Product(path, how, confidence, work, use, times, max(rates.values()))
 
 
 def _multiplies_8_bits(case: Case) -> bool:
-    """Return whether FP32 arithmetic multiplies integers of 8 bits: by the signature, else by loads and conversions."""
+    """Return whether FP32 arithmetic multiplies 8-bit integers, by signature or opcodes."""
     if has_inputs_of_8_bits(case.kernel.demangled):
         return True
     loads = {name: count for name, count in case.opcodes().items() if name.startswith("LDG.")}
@@ -243,12 +248,11 @@ def _multiplies_8_bits(case: Case) -> bool:
 
 def _may_be_halved(case: Case, path: str) -> bool:
     """Return whether the GPU product is unknown and may sum in FP32 at half of the rate."""
-    hardware = case.hardware
-    return path == "fp32" and not hardware.is_known and hardware.arch.name in _HALVED
+    return path == "fp32" and not case.hardware.is_known and case.arch.name in _HALVED
 
 
 def _busy(case: Case, path: str) -> float | None:
-    """Return the maximum utilization of the pipe of a type: that of the SM, its busiest part, if no pipe is known."""
+    """Return the maximum utilization of the pipe of a type; that of the SM if no pipe is known."""
     if not case.kernel.pipes:
         return case.utilisation.get("sm")
     pipe = _pipe(case, _TYPES[path]) or ""
@@ -260,7 +264,7 @@ def _pipe(case: Case, kind: _Type) -> str | None:
 
 
 def _work(case: Case, path: str) -> float | None:
-    """Return the arithmetic as a fraction of the peak of plain instructions; that of INT8 by its opcodes."""
+    """Return the arithmetic as a fraction of the plain peak; that of INT8 by its opcodes."""
     if path != "int8":
         return fraction_of_peak(case, path)
     count, cycles = executed(case, _TYPES[path].fused), sm_cycles(case)
@@ -271,19 +275,21 @@ def _work(case: Case, path: str) -> float | None:
 
 
 def _busiest_type(case: Case) -> str | None:
-    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the pipes.
+    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the
+    pipes.
 
     Return None if the busiest pipe belongs to no type: the kernel then does something else.
     """
     if case.opcodes():
         counts = {path: executed(case, kind.fused) for path, kind in _TYPES.items()}
         most = max(counts, key=lambda path: counts[path])
-        return most if 100 * counts[most] >= MULTIPLIES.value * sum(case.opcodes().values()) else None
+        if 100 * counts[most] < MULTIPLIES.value * sum(case.opcodes().values()):
+            return None
+        return most
     works = {path: work for path in _TYPES if path != "int8" and (work := fraction_of_peak(case, path))}
     if works:
         return max(works, key=lambda path: works[path])
-    pipes = {name: busy for name in SCALAR_PIPES if (busy := case.pipe(name))}
-    busiest = max(pipes, key=lambda name: pipes[name], default=None)
+    busiest = max(SCALAR_PIPES, key=lambda name: case.pipe(name) or 0.0)
     return next((path for path, kind in _TYPES.items() if busiest in kind.pipes), None)
 
 
@@ -292,14 +298,14 @@ def _fused_share(case: Case, path: str) -> float | None:
     kind = _TYPES[path]
     counted = fused_and_alone(case, kind.fused, *kind.alone) if kind.is_counted else None
     if counted is not None:
-        return counted.fused / counted.all if counted.all else 0.0
+        return counted.fused / (counted.all or 1.0)
     fused = executed(case, kind.fused)
     both = fused + executed(case, *kind.alone)
     return fused / both if both else None
 
 
 def _times(case: Case, path: str) -> dict[str, float]:
-    """Return the speed of the tensor cores relative to plain instructions by tensor path, with sums as exact as now."""
+    """Return the relative speed of the tensor cores by path, with sums as exact as now."""
     hardware = case.hardware
     rates = hardware.rates if hardware.is_known else hardware.arch.compute
     plain = rates.get(ComputeKey({"int8": "int32", _INT8_IN_FP32: "fp32"}.get(path, path)))
@@ -314,7 +320,7 @@ def _times(case: Case, path: str) -> dict[str, float]:
 
 
 def _is_bound_by_bytes(case: Case, product: _Product) -> bool:
-    """Return whether DRAM is the busiest memory level and busier than the arithmetic: few rows, or a vector."""
+    """Return whether DRAM is the busiest level and busier than the arithmetic, as for a vector."""
     dram = case.needs.get("dram")
     if dram is None or product.use is None or dram <= product.use + TWO_PASSES:
         return False
@@ -322,7 +328,8 @@ def _is_bound_by_bytes(case: Case, product: _Product) -> bool:
 
 
 def _limit(case: Case, product: _Product) -> tuple[str, ...]:
-    """Return the case of the problem to fix first; nothing if the arithmetic is the limit of the kernel.
+    """Return the case of the problem to fix first; nothing if the arithmetic is the limit of the
+    kernel.
 
     If memory is as busy as the SM, it alone can keep the SM busy.
     """
@@ -330,7 +337,8 @@ def _limit(case: Case, product: _Product) -> tuple[str, ...]:
         return ("limit-unknown",)
     busiest = _busiest_memory(case)
     known = product.work is not None or bool(case.kernel.pipes)
-    # L1 and shared memory bring the operands of the arithmetic; tensor cores take them in fewer and wider accesses.
+    # L1 and shared memory bring the operands of the arithmetic; tensor cores take them in fewer and
+    # wider accesses.
     feeds = busiest == "l1" and product.in_tf32 and known and FMA_WORK.is_reached(product.use)
     margin = TWO_PASSES if known else -TWO_PASSES
     if busiest is not None and not feeds and case.needs[busiest] > product.use + margin:
@@ -345,11 +353,13 @@ def _busiest_memory(case: Case) -> str | None:
     return max((level for level in MEMORY if level in case.needs), key=lambda level: case.needs[level], default=None)
 
 
-def _saving(case: Case, product: _Product) -> Saving | None:
-    """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was counted.
+def _saving(case: Case, product: _Product, change: str) -> Saving | None:
+    """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was
+    counted.
 
-    Operands reach tensor cores in fewer and wider accesses, which can relieve L1 and the scalar pipes altogether.
-    Larger tiles read operands less often from L2 and DRAM, and inputs of 16 bits are half as wide.
+    Operands reach tensor cores in fewer and wider accesses, which can relieve L1 and the scalar
+    pipes altogether. Larger tiles read operands less often from L2 and DRAM, and inputs of 16 bits
+    are half as wide.
     """
     if product.use is None:
         return None
@@ -357,37 +367,42 @@ def _saving(case: Case, product: _Product) -> Saving | None:
     bound = case.saving({**relieved, "l2": 0.0, "dram": 0.0})
     if product.work is not None:
         bound = bound.no_more_than(1.0 - product.work / product.most_times)
-    stays = 0.5 if _change(case, product) == "narrower" else 1.0
-    speedup = product.times["tensor.tf32"] if product.in_tf32 else max(product.times.values())
-    fraction = min(
-        case.saving({**relieved, "l2": stays, "dram": stays}).fraction, 1.0 - (product.work or product.use) / speedup
-    )
-    reuse = "same-operand-reuse"
-    assumes = ("tf32-inputs", reuse) if product.in_tf32 else (reuse,)
+    stays = 0.5 if change == "narrower" else 1.0
+    speedup, assumes = max(product.times.values()), ["same-operand-reuse"]
+    if product.in_tf32:
+        speedup = product.times["tensor.tf32"]
+        assumes.insert(0, "tf32-inputs")
+    same_reuse = case.saving({**relieved, "l2": stays, "dram": stays}).fraction
+    fraction = min(same_reuse, 1.0 - (product.work or product.use) / speedup)
     if not {"dram", "l2"} & case.needs.keys():
-        # Their needs are most of the remaining time: without them, a smaller need would be named in their place.
+        # Their needs are most of the remaining time: without them, a smaller need would be named in
+        # their place.
         bound = replace(bound, remains=())
     return bound.if_held(fraction, *assumes).only_if("same-multiplications-in-these-types")
 
 
 def _headline(product: _Product) -> tuple[str, ...]:
-    is_counted = product.work is not None
     if product.how == _ARITHMETIC:
         return ("multiply-adds-of-peak",)
-    if product.how != _CONVOLUTION and product.path == _INT8_IN_FP32:
-        return (product.path, "of-peak") if is_counted else (product.path,)
-    return ("convolution" if product.how == _CONVOLUTION else "product", "at-peak" if is_counted else "without")
+    work = "without" if product.work is None else "at-peak"
+    if product.how == _CONVOLUTION:
+        return ("convolution", work)
+    if product.path != _INT8_IN_FP32:
+        return ("product", work)
+    if product.work is None:
+        return (product.path,)
+    return (product.path, "of-peak")
 
 
-def _rates(product: _Product) -> tuple[tuple[str, float], ...]:
-    """Return the types of inputs of the tensor cores with their relative speeds, the slowest first."""
-    times, names = product.times, product.type.tensor
-    ranked = sorted(times, key=lambda path: (times[path], list(names).index(path)))
-    return tuple((names[path], times[path]) for path in ranked)
+def _rates(product: _Product) -> list[tuple[str, float]]:
+    """Return the types of tensor-core inputs with their relative speeds, the slowest first."""
+    inputs = product.type.tensor.items()
+    rates = [(name, product.times[path]) for path, name in inputs if path in product.times]
+    return sorted(rates, key=lambda rate: rate[1])
 
 
 def _rate_cases(case: Case, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16", and of their GPUs."""
+    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16"."""
     may_be_twice = _may_be_halved(case, product.path)
     is_known = case.hardware.is_known or may_be_twice
     yield "rates" if is_known else "rates-of-others"
@@ -434,7 +449,7 @@ def _advice(case: Case, product: _Product, change: str) -> Iterator[str]:
 
 
 def _may_be_pytorch(case: Case) -> bool:
-    """Return whether PyTorch launched a kernel, or may have: a library's kernels do not show their caller."""
+    """Return whether PyTorch may have launched a kernel; a library's do not show their caller."""
     name, ranges = case.kernel.demangled, case.kernel.ranges
     if case.kernel.operator_flop is not None or operator_name(ranges) or "." in innermost_module(ranges):
         return True

@@ -1,8 +1,9 @@
-"""Detection of matrix products by code, without a name: outer products of loaded values in the hot code.
+"""Detection of matrix products by code, without a name: outer products of loaded values in the hot
+code.
 
-In a step of a matrix product every value of one operand meets every value of the other, each pair in a sum of its own.
-A filter, a stencil or the chain of a polynomial adds several pairs to one sum; a product of a matrix and a vector uses
-each element of the matrix once.
+In a step of a matrix product every value of one operand meets every value of the other, each pair
+in a sum of its own. A filter, a stencil or the chain of a polynomial adds several pairs to one sum;
+a product of a matrix and a vector uses each element of the matrix once.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from gpuprof.diagnose.case import EXECUTED, summed
 from gpuprof.model.recorded import ProfiledInstruction
 
 MULTIPLY_ADDS = {"FFMA": "fp32", "HFMA2": "fp16", "DFMA": "fp64", "IDP": "int8"}
-"""Multiply-add opcodes and the type of their inputs: `IDP.4A` takes four pairs of 8 bits, `HFMA2` two of 16 bits."""
+"""Multiply-add opcodes and the type of their inputs: `IDP.4A` takes four pairs of 8 bits,
+`HFMA2` two of 16 bits."""
 _OTHER_ARITHMETIC = ("FADD", "FMUL", "HADD2", "HMUL2", "DADD", "DMUL", "MUFU", "FFMA", "HFMA2", "DFMA", "IDP")
 _HOT = 0.5
-"""Instructions that run at least half as often as the most frequent multiply-add belong to its loop."""
+"""Instructions at least half as frequent as the most frequent multiply-add are in its loop."""
 _LEAST_SIDE = 2
 _BACK = 4
-"""Maximum number of moves and conversions between a load and the multiplication: widening two packed values takes up
-to three."""
+"""Maximum number of moves and conversions between a load and the multiplication: widening two
+packed values takes up to three."""
 
 _REGISTER = re.compile(r"^[-|~!]*(R\d{1,4})(?:\.reuse)?((?:\.\w+)*)\|?$")
 _LOADS = re.compile(r"^(?:LD|LDG|LDS|LDSM|SHFL)\b")
@@ -37,7 +39,8 @@ _MOVES = re.compile(
 
 
 class Value(NamedTuple):
-    """The value of a register between two writes. `written_at` is the index of the write in the hot code; None: before.
+    """The value of a register between two writes. `written_at` is the index of the write in the hot
+    code; None: before.
 
     `half` distinguishes the halves of a packed register.
     """
@@ -48,17 +51,19 @@ class Value(NamedTuple):
 
 
 class OuterProducts(NamedTuple):
-    """The share of the arithmetic of the hot code that is part of outer products, and the type of most of these."""
+    """The share of outer products in the arithmetic of the hot code, and their main type."""
 
     path: str
     share: float
 
 
 class _Step(Struct, frozen=True, kw_only=True, eq=False):
-    """The role of an instruction in products. `path`: the type that it multiplies and adds; None if it does not.
+    """The role of an instruction in products. `path`: the type that it multiplies and adds; None if
+    it does not.
 
-    `factors` are the registers and halves that it multiplies, `to` the register that it adds to; None for other
-    operands. Each instruction has one cached step, so steps are compared by identity.
+    `factors` are the registers and halves that it multiplies, `to` the register that it adds to;
+    None for other operands. Each instruction has one cached step, so steps are compared by
+    identity.
     """
 
     opcode: str
@@ -76,7 +81,7 @@ _Counted = tuple[_Step, float]
 
 
 def outer_products(code: Sequence[ProfiledInstruction]) -> OuterProducts | None:
-    """Return the type and share of outer products in the hot code; None if the code is not known."""
+    """Return the type and share of outer products in the hot code, if that is known."""
     steps = ((_step_of(profiled.sass), profiled.counts.get(EXECUTED, 0.0)) for profiled in code)
     return _of_hot([(step, count) for step, count in steps if step is not None])
 
@@ -123,7 +128,7 @@ def _step(operation: Operation) -> _Step:
 
 
 class _Sum(Struct, frozen=True):
-    """A multiply-add: its factors, and the first multiply-add or the register of the sum that it adds to."""
+    """A multiply-add: its factors, and the root of the sum that it adds to."""
 
     factors: tuple[Value, Value]
     root: str
@@ -157,7 +162,7 @@ def _sums(hot: Sequence[_Step]) -> dict[int, _Sum]:
 
 
 def _is_loaded(written_at: int | None, hot: Sequence[_Step], moved: Mapping[int, Sequence[int | None]]) -> bool:
-    """Return whether a value comes from a load of the hot code, directly or by moves and conversions."""
+    """Return whether a value comes from a load of the hot code, also by moves and conversions."""
     places = {written_at}
     for _ in range(_BACK + 1):
         if any(at is not None and hot[at].is_load for at in places):
@@ -168,7 +173,8 @@ def _is_loaded(written_at: int | None, hot: Sequence[_Step], moved: Mapping[int,
 
 @lru_cache(maxsize=256)
 def _in_outer_products(hot: tuple[_Step, ...]) -> tuple[int, ...]:
-    """Return the indices of multiply-adds that pair all values of two sets, each pair in its own sum.
+    """Return the indices of multiply-adds that pair all values of two sets, each pair in its own
+    sum.
 
     The result is cached: launches of a kernel mostly have the same hot code.
     """
@@ -200,7 +206,7 @@ def _complete(sums: dict[int, _Sum]) -> Iterator[int]:
 
 
 def _two_sides(start: Value, neighbours: Mapping[Value, set[Value]]) -> tuple[set[Value], set[Value]]:
-    """Return the values an even and an odd number of pairs away; some are in both if the pairs are not bipartite."""
+    """Return the values an even and an odd number of pairs away; both overlap if not bipartite."""
     sides = set[Value](), set[Value]()
     queue = [(start, 0)]
     while queue:

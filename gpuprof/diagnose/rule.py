@@ -16,11 +16,11 @@ from gpuprof.model.findings import MAIN, Amount, CaseName, Cases, Label
 from gpuprof.model.session import Evidence, Finding, Location
 
 HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
-"""Least gain for the kernel of a severity: a fifth, a tenth, and the least that repeated runs separate from noise."""
+"""Least gain of a severity: a fifth, a tenth, and the least that is more than noise."""
 
 
 class Threshold(Struct, frozen=True):
-    """A number that a rule compares with, and its unit. The wording of the rule has the reason under `name`."""
+    """A number that a rule compares with. The rule's wording has the reason under `name`."""
 
     name: str
     value: float
@@ -28,11 +28,11 @@ class Threshold(Struct, frozen=True):
     reason: str = ""
 
     def is_reached(self, share: float | None) -> bool:
-        """Return whether a share, as a fraction of 1, is known and reaches the threshold in percent."""
+        """Return whether a share (of 1) is known and reaches the threshold in percent."""
         return share is not None and 100 * share >= self.value
 
     def evidence(self, value: float, role: str = "", *of: str, metric: str = "") -> Evidence:
-        """Return evidence: a value in the unit of this threshold, compared with it. Its default role is `name`."""
+        """Return a value in the unit of this threshold as evidence, by default with its name."""
         return Evidence(metric, float(value), self.unit, self.value, role=role or self.name, of=of)
 
 
@@ -43,11 +43,13 @@ def percent(name: str, value: float, reason: str = "") -> Threshold:
 
 def context(role: str, value: float | None, unit: str, *of: str, metric: str = "") -> tuple[Evidence, ...]:
     """Return a value as evidence without a threshold; nothing if it is not known."""
-    return (Evidence(metric, float(value), unit, None, role=role, of=of),) if value is not None else ()
+    if value is None:
+        return ()
+    return (Evidence(metric, float(value), unit, None, role=role, of=of),)
 
 
 def amounts_of(unit: str = "fraction", /, **values: float | None) -> tuple[Amount, ...]:
-    """Return numbers of one unit by their names in the wording, without those that are not known."""
+    """Return numbers of one unit by their names in the wording, without unknown ones."""
     return tuple(Amount(name, value, unit) for name, value in values.items() if value is not None)
 
 
@@ -64,8 +66,8 @@ Kind = Literal["defect", "limit", "symptom"]
 class TreePlace(Struct, frozen=True):
     """The node of a finding in the explanation of a kernel.
 
-    It is the largest of these stall reasons that is shown, else another node: "kernel", "unit" (the busiest), "issue"
-    (issue slots) or "warps".
+    It is the largest of these stall reasons that is shown, else another node: "kernel", "unit" (the
+    busiest), "issue" (issue slots) or "warps".
     """
 
     reasons: tuple[str, ...]
@@ -79,9 +81,11 @@ AT_KERNEL = TreePlace((), "kernel")
 
 
 class Cause(Struct, frozen=True):
-    """A rule whose finding explains another one, if `when` is true of the kernel and `what` of the finding.
+    """A rule whose finding explains another one, if `when` is true of the kernel and `what` of the
+    finding.
 
-    `most` is true if the finding accounts for most of the other one, however large the other one's gain is.
+    `most` is true if the finding accounts for most of the other one, however large the other one's
+    gain is.
     """
 
     rule: str
@@ -96,15 +100,16 @@ class Rule:
 
     kind: a `defect` to fix, a `limit` that the kernel reaches, or a `symptom`: waits of its warps.
     check: yield its findings in a kernel.
-    metrics: the metrics that it reads beside the quantities of the model, as `ncu --metrics` takes them.
+    metrics: the metrics that it reads beside the quantities of the model, as `ncu --metrics` takes
+    them.
     causes: the rules whose findings explain those of this rule.
     by_times: it reads only names, shapes and times, and so also judges timelines.
     of_timelines: it also judges timelines, with less data than from counters.
     of_run: it is about the run on a timeline, which no kernel alone can show.
     of_launches: it compares launches of a kernel, which none alone can show.
     place: the node of the explanation of a kernel that its finding belongs to.
-    invalidates: the other results that its finding makes invalid: those on the kernel's `code`, but not on its launch
-    alone, or those on its `time`, and so all others.
+    invalidates: the other results that its finding makes invalid: those on the kernel's `code`, but
+    not on its launch alone, or those on its `time`, and so all others.
     survives_code_change: whether its finding stays for a kernel even if the code changes.
     """
 
@@ -136,27 +141,34 @@ def finding(
     saving: Saving | None = None,
     gain_of_run: float | None = None,
     severity: Severity | None = None,
+    is_fact: bool = False,
     everywhere: bool = False,
 ) -> Finding:
     """Return a finding of a rule in a kernel; its id and the name of its rule are added later.
 
-    `cases` are sentences of the rule's wording, with `amounts` and `labels` for their placeholders. `saving` is the
-    part of the kernel's time that the change saves; None if it is not known. `gain_of_run` is set instead if the change
-    saves time of the run but not of a kernel. `severity` is set if the gain does not decide it: "info" for facts that
-    need no change, such as a kernel near its roof. `everywhere` marks a finding that is spread over the run and has no
-    kernel as its place.
+    `cases` are sentences of the rule's wording, with `amounts` and `labels` for their placeholders.
+    `saving` is the part of the kernel's time that the change saves; None if it is not known.
+    `gain_of_run` is set instead if the change saves time of the run but not of a kernel. `is_fact`
+    marks a fact that needs no change, such as a kernel near its roof. `severity` is set if
+    something else than the gain decides it. `everywhere` marks a finding that is spread over the
+    run and has no kernel as its place.
     """
-    gain = saving.fraction if saving is not None else None
-    of_run = min(1.0, max(0.0, gain_of_run)) if gain_of_run is not None else None
-    grade = severity or _grade(gain if gain is not None else of_run, confidence)
-    if of_run is None and gain is not None and case.run_share is not None:
-        of_run = gain * case.run_share
+    if is_fact:
+        severity = "info"
+    known = saving or Saving(0.0)
+    gain = of_run = None
     kind: GainKind | None = None
-    if gain is not None or of_run is not None:
-        kind = "conditional" if saving is not None and saving.assumes else "bound"
+    if saving is not None:
+        gain = saving.fraction
+        kind = "conditional" if saving.assumes else "bound"
+        if case.run_share is not None:
+            of_run = gain * case.run_share
+    elif gain_of_run is not None:
+        of_run = min(1.0, max(0.0, gain_of_run))
+        kind = "bound"
     return Finding(
         rule="",
-        severity=grade,
+        severity=severity or _grade(of_run if gain is None else gain, confidence),
         confidence=confidence,
         subject=subject,
         cases=cases,
@@ -167,8 +179,8 @@ def finding(
         gain_kernel=gain,
         gain_total=of_run,
         gain_kind=kind,
-        assumes=saving.assumes if saving is not None else (),
-        remains=saving.remains if saving is not None else (),
+        assumes=known.assumes,
+        remains=known.remains,
         everywhere=everywhere,
     )
 
@@ -185,8 +197,9 @@ def cases_named(name: str) -> Cases:
 
 def as_guess(found: Finding) -> Finding:
     """Return a finding as a guess, with at most low severity."""
-    severity: Severity = "low" if found.severity in ("high", "medium") else found.severity
-    return replace(found, confidence="guess", severity=severity)
+    if found.severity in ("high", "medium"):
+        found = replace(found, severity="low")
+    return replace(found, confidence="guess")
 
 
 def _grade(gain: float | None, confidence: Confidence) -> Severity:
@@ -194,4 +207,6 @@ def _grade(gain: float | None, confidence: Confidence) -> Severity:
         return "info"
     if gain < MEDIUM or confidence == "guess":
         return "low"
-    return "high" if gain >= HIGH else "medium"
+    if gain < HIGH:
+        return "medium"
+    return "high"

@@ -1,4 +1,4 @@
-"""Traffic of the memory levels: excess sectors, bytes of each level, and the time that a unit explains."""
+"""Traffic of the memory levels: excess sectors, bytes, and the time that a unit explains."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _AMPERE, _HOPPER = 8.0, 9.0
-"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one thread (CUDA
-programming guide)."""
+"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one
+thread (CUDA programming guide)."""
 _ONE_WAY = "only"
 """Word in the definition of traffic that covers only one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
@@ -57,23 +57,23 @@ class CountedSectors(NamedTuple):
 
 
 def counted_sectors(case: Case) -> CountedSectors | None:
-    """Return sectors as NVIDIA's instrumentation counts them: excess is beyond those that contiguous bytes need."""
-    total = case.number(ALL_SECTORS)
-    excess = case.number(EXCESS_SECTORS)
-    ideal = case.number(IDEAL_SECTORS)
-    every = case.metric(ALL_SECTORS, "sectors", "sector")
-    if total is not None and excess is not None:
-        return CountedSectors(excess, total, (*case.metric(EXCESS_SECTORS, "excess-sectors", "sector"), *every))
-    if total is not None and ideal is not None:
-        needed = case.metric(IDEAL_SECTORS, "needed-sectors", "sector")
-        return CountedSectors(total - ideal, total, (*every, *needed))
-    return None
+    """Return sectors of global accesses, and the excess beyond those of contiguous bytes."""
+    total, excess, ideal = map(case.number, (ALL_SECTORS, EXCESS_SECTORS, IDEAL_SECTORS))
+    if total is None:
+        return None
+    if excess is not None:
+        roles = {EXCESS_SECTORS: "excess-sectors", ALL_SECTORS: "sectors"}
+    elif ideal is not None:
+        excess = total - ideal
+        roles = {ALL_SECTORS: "sectors", IDEAL_SECTORS: "needed-sectors"}
+    else:
+        return None
+    return CountedSectors(excess, total, case.metrics_as(roles, "sector"))
 
 
 def request_sectors(case: Case, what: str) -> float | None:
     """Return the sectors per request of loads ("ld") or stores ("st")."""
-    counted = counted_request_sectors(case, what)
-    return counted if counted is not None else case.number(SECTORS_PER_REQUEST.format(what))
+    return counted_request_sectors(case, what) or case.number(SECTORS_PER_REQUEST.format(what))
 
 
 def counted_request_sectors(case: Case, what: str) -> float | None:
@@ -82,18 +82,20 @@ def counted_request_sectors(case: Case, what: str) -> float | None:
 
 
 def counts_case(total: float) -> CaseName:
-    """Return the case of a headline for counts up to `total`: "120 of 2 000", "28.4 M of 31.9 M"."""
+    """Return the case of a headline for counts: "120 of 2 000" or "28.4 M of 31.9 M"."""
     return "shared/counts" if total < _MANY else "shared/large-counts"
 
 
 def ideal_bytes(case: Case) -> float | None:
-    """Return the bytes that global accesses would move if each were contiguous; None if sectors were not counted."""
+    """Return the bytes of contiguous global accesses; None if sectors were not counted."""
     counts = counted_sectors(case)
-    return SECTOR_BYTES * max(0.0, counts.total - counts.excess) if counts is not None else None
+    if counts is None:
+        return None
+    return SECTOR_BYTES * max(0.0, counts.total - counts.excess)
 
 
 def bytes_of(case: Case, level: str) -> float | None:
-    """Return the bytes that a level moved; None if that or one of the directions was not collected."""
+    """Return the bytes that a level moved; None if a direction was not collected."""
     moved = _both_ways(case, level)
     return moved.bytes if moved is not None else None
 
@@ -104,7 +106,9 @@ def rate_of(case: Case, level: str) -> float | None:
     A percentage times a rated peak is no count: the actual clock can differ.
     """
     moved = _both_ways(case, level)
-    return moved.bytes_per_s if moved is not None and moved.basis != "estimated" else None
+    if moved is None or moved.basis == "estimated":
+        return None
+    return moved.bytes_per_s
 
 
 def _both_ways(case: Case, level: str) -> Traffic | None:
@@ -112,31 +116,34 @@ def _both_ways(case: Case, level: str) -> Traffic | None:
 
 
 def excess_reaches(case: Case, level: str) -> bool:
-    """Return whether a level moves more than the global accesses need; true if that is not known."""
+    """Return whether a level moves more than global accesses need; true if unknown."""
     ideal, moved = ideal_bytes(case), bytes_of(case, level)
     return ideal is None or moved is None or moved > _NOTICED * ideal
 
 
 def local_bytes_past_l1(case: Case) -> float | None:
-    """Return the maximum bytes of local memory that L1 passes on: loads that miss it, and stores."""
+    """Return the maximum bytes of local memory that L1 passes on: missing loads, and stores."""
     loads, stores = LOCAL_SECTORS
     passed = case.total((case.first_of((_LOCAL_MISSES, loads)), stores), of_all=True)
-    return SECTOR_BYTES * passed if passed is not None and case.number(loads) is not None else None
+    if passed is None or case.number(loads) is None:
+        return None
+    return SECTOR_BYTES * passed
 
 
 def local_reaches(case: Case, level: str) -> bool:
-    """Return whether local memory can be a tenth or more of a level's bytes; true if that is not known."""
+    """Return whether local memory can be a tenth of a level's bytes; true if unknown."""
     passed, moved = local_bytes_past_l1(case), bytes_of(case, level)
     return passed is None or moved is None or passed >= _FELT * moved
 
 
 def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float:
-    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it or for each other.
+    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it
+    or for each other.
 
-    No unit reaches its peak in practice, so a unit that counts as well used explains all of the time. Warps can also
-    wait for an idle unit: if its utilization or the stalls were not collected, it can explain everything. It can also
-    explain all of the time in which some SMs have ended and others work: few warps are left then, and their waits are a
-    small share.
+    No unit reaches its peak in practice, so a unit that counts as well used explains all of the
+    time. Warps can also wait for an idle unit: if its utilization or the stalls were not collected,
+    it can explain everything. It can also explain all of the time in which some SMs have ended and
+    others work: few warps are left then, and their waits are a small share.
     """
     if busy is None:
         return 1.0
@@ -144,40 +151,46 @@ def explained(case: Case, busy: float | None, reasons: tuple[str, ...]) -> float
 
 
 def at_work(case: Case, busy: float, waits: float, late: float = 1.0) -> float:
-    """Return the share of the time that a busy unit and the warps' waits explain, plus `late` of the late share."""
+    """Return the share of the time that a busy unit, waits and a part of the late share explain."""
     return min(1.0, max(busy, waits) / WELL_USED + late * late_share(case))
 
 
 def capped(case: Case, bound: Saving, share: float, weight: float) -> Saving:
-    """Bound a saving by its share of a unit's work, and by the share of the time that the unit explains.
+    """Bound a saving by its share of a unit's work, and by the share of the time that the unit
+    explains.
 
-    Both are shares of the time without the launch. The bound by waits assumes that the other waits stay: some of them
-    can also go, if they result from these.
+    Both are shares of the time without the launch. The bound by waits assumes that the other waits
+    stay: some of them can also go, if they result from these.
     """
-    most = bound.no_more_than(share * (1.0 - case.needs.get(LAUNCH, 0.0)))
-    return most if weight >= 1.0 else most.if_held(share * weight * case.working_share, OTHER_WAITS)
+    most = bound.no_more_than(share * (1.0 - case.need(LAUNCH)))
+    if weight >= 1.0:
+        return most
+    return most.if_held(share * weight * case.working_share, OTHER_WAITS)
 
 
 def late_share(case: Case) -> float:
-    """Return the share of the time between the end of an average SM with a block and the last; 0 if not known."""
+    """Return the share of the time from the end of an average SM with a block to the last."""
     if case.active_share is None:
         return 0.0
     blocks, sms = case.blocks, _sms(case)
     with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
     late = case.working_share - min(1.0, case.active_share / with_block)
-    return late if late >= _RAMP else 0.0
+    if late < _RAMP:
+        return 0.0
+    return late
 
 
 def memory_busy(case: Case) -> float | None:
-    """Return the need of the busiest memory level; None if a level that could be the busiest was not collected."""
+    """Return the need of the busiest memory level; None if that may not be collected."""
     overall = case.utilisation.get("memory")
     levels = (case.needs.get("dram"), case.needs.get("l2"), l1_speed(case))
-    known = [level for level in (*levels, overall) if level is not None]
-    return max(known) if overall is not None or None not in levels else None
+    if overall is None and None in levels:
+        return None
+    return max(level or 0.0 for level in (*levels, overall))
 
 
 def l1_speed(case: Case) -> float | None:
-    """Return the need of L1; None if only the load/store unit's part or a lower bound of it is known."""
+    """Return the need of L1; None if only a part or a lower bound of it is known."""
     l1 = next((unit for unit in case.kernel.throughput if unit.unit == "l1"), None)
     is_bound = l1 is not None and l1.bound == "at-least" and "memory" not in case.utilisation
     whole = (l1 is not None and not is_bound) or case.number(WAVEFRONTS) is not None
@@ -185,22 +198,19 @@ def l1_speed(case: Case) -> float | None:
 
 
 def has_bulk_copies(case: Case) -> bool:
-    """Return whether one thread can start the copy of a whole tile; true if the architecture is not known."""
-    return _is_of(case, _HOPPER)
+    """Return whether one thread can copy a whole tile; true if the architecture is unknown."""
+    capability = case.arch.compute_capability
+    return not capability or float(capability) >= _HOPPER
 
 
 def copies_ahead_case(case: Case) -> str:
-    """Return the case of the shared wording for the way in which programs for this GPU fetch the next tile."""
-    if not case.arch.compute_capability:
+    """Return the case of the shared wording on how this GPU fetches the next tile."""
+    capability = case.arch.compute_capability
+    if not capability:
         return "shared/ahead-on-any-gpu"
-    if not _is_of(case, _AMPERE):
+    if float(capability) < _AMPERE:
         return "shared/ahead-in-registers"
     return "shared/ahead-by-tma" if has_bulk_copies(case) else "shared/ahead-by-cp-async"
-
-
-def _is_of(case: Case, first: float) -> bool:
-    capability = case.arch.compute_capability
-    return not capability or float(capability) >= first
 
 
 def while_active(case: Case, busy: float | None) -> float | None:
@@ -219,65 +229,74 @@ def while_active(case: Case, busy: float | None) -> float | None:
 
 
 def cycles_of_passes(case: Case, passes: float) -> float | None:
-    """Return the maximum share of the elapsed cycles that passes through L1 take; None if that is not known.
+    """Return the maximum share of the elapsed cycles that passes through L1 take, if known.
 
     A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
     """
-    sms = _sms(case)
+    sms, rate = _sms(case), request_rate(case)
     cycles = case.number(*_ELAPSED, "gpc__cycles_elapsed.max")
-    rate = request_rate(case)
-    return passes / (sms * cycles) / min(1.0, rate) if sms and cycles and rate else None
+    if not sms or not cycles or not rate:
+        return None
+    return passes / (sms * cycles) / min(1.0, rate)
 
 
 def _sms(case: Case) -> float | None:
-    """Return the number of SMs; for an unknown GPU, from a count over all SMs and its percentage of their peak."""
-    known = case.hardware.sm_count()
-    if known is not None:
-        return known
-    passes = case.number(SHARED_PASSES)
-    percent = case.number(SHARED_BUSY)
-    cycles = case.number(*_ELAPSED)
-    return passes / (percent / 100 * cycles) if passes and percent and cycles else None
+    """Return the number of SMs; for an unknown GPU, from a count and its percentage of peak."""
+    if case.sms is not None:
+        return case.sms
+    passes, percent, cycles = case.number(SHARED_PASSES), case.number(SHARED_BUSY), case.number(*_ELAPSED)
+    if not passes or not percent or not cycles:
+        return None
+    return passes / (percent / 100 * cycles)
 
 
 def l1_keeps(case: Case, *percent: float | None) -> float:
     """Return the part of L1's need that stays if each request takes as few passes as possible.
 
-    Requests and writes of registers stay, and so do the other given needs, in percent of the elapsed time.
+    Requests and writes of registers stay, and so do the other given needs, in percent of the
+    elapsed time.
     """
-    l1 = case.needs.get("l1")
-    stays = [part for part in (case.number(REQUESTS), case.number(_WRITEBACK), *percent) if part is not None]
-    return min(1.0, max(stays) / 100 / l1) if l1 and stays else 0.0
+    l1 = case.need("l1")
+    if not l1:
+        return 0.0
+    stays = max(part or 0.0 for part in (case.number(REQUESTS), case.number(_WRITEBACK), *percent))
+    return min(1.0, stays / 100 / l1)
 
 
 def wavefronts_per_request(case: Case) -> float | None:
-    """Return passes through L1's data pipe per request; None if they or the GPU's rate of requests are not known.
+    """Return passes through L1's data pipe per request; None if they or the GPU's rate of requests
+    are not known.
 
     The pipe's peak is one pass per cycle.
     """
     passes, rate = case.ratio(WAVEFRONTS, REQUESTS), request_rate(case)
-    return passes / rate if passes is not None and rate is not None else None
+    if passes is None or rate is None:
+        return None
+    return passes / rate
 
 
 def request_rate(case: Case) -> float | None:
-    """Return the maximum number of requests of an SM per cycle: one with 32 load/store units, half with 16."""
+    """Return the most requests of an SM per cycle: one with 32 load/store units, half with 16."""
     lanes = case.arch.operations.get("load-store")
-    return lanes.value / WARP_THREADS if lanes is not None else None
+    if lanes is None:
+        return None
+    return lanes.value / WARP_THREADS
 
 
 def least_passes(case: Case) -> float | None:
-    """Return a lower bound of the passes through L1 per request, if passes and requests were not counted.
+    """Return a lower bound of the passes through L1 per request, if passes and requests were not
+    counted.
 
-    The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per cycle: the ratio of
-    their utilizations is no more than the passes of a request. It stays below the four passes of accesses of 16 bytes
-    per thread on every architecture. If the pipes were not collected (basic set), use the SM's speed of light, which is
-    that of its busiest part. Bulk copies, from Hopper on, reach L1 without those pipes; they need shared memory.
+    The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per
+    cycle: the ratio of their utilizations is no more than the passes of a request. It stays below
+    the four passes of accesses of 16 bytes per thread on every architecture. If the pipes were not
+    collected (basic set), use the SM's speed of light, which is that of its busiest part. Bulk
+    copies, from Hopper on, reach L1 without those pipes; they need shared memory.
     """
     l1, issued = l1_speed(case), case.number(_ISSUED)
+    part = case.needs.get("lsu") if "lsu" in case.pipes else None
     if issued is not None:
-        part: float | None = issued / 100
-    else:
-        of_pipe = case.needs.get("lsu") if "lsu" in case.pipes else None
-        can_copy = case.kernel.shared_memory_per_block != 0 and has_bulk_copies(case)
-        part = of_pipe if of_pipe is not None or can_copy else case.utilisation.get("sm")
+        part = issued / 100
+    elif part is None and (case.kernel.shared_memory_per_block == 0 or not has_bulk_copies(case)):
+        part = case.utilisation.get("sm")
     return l1 / part if l1 and part else None
