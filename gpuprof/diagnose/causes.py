@@ -23,9 +23,10 @@ def with_causes(findings: _Found, case: Case) -> list[Finding]:
     """
     causes: dict[str, str] = {}
     for rule, finding in findings:
-        causing = list(_voiding(rule, finding, findings, case)) or [
-            other for cause in rule.causes for other in _explaining(cause, finding, findings, case)
-        ]
+        causing = list(_voiding(rule, finding, findings, case))
+        if not causing:
+            for cause in rule.causes:
+                causing += _explaining(cause, finding, findings, case)
         if causing:
             causes[finding.id] = max(causing, key=lambda other: other.gain_kernel or 0.0).id
     return [_explained(finding, _first_cause(finding.id, causes)) for _, finding in findings]

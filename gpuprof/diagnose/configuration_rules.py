@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from gpuprof.diagnose.case import Case, Faster
 from gpuprof.diagnose.clocks import CLOCKS, clocks_differ, difference
 from gpuprof.diagnose.needs import Saving, saving
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, context, finding, labels_of, percent
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, context, finding, labels_of, percent
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.field_types import CONFIDENCES, Confidence
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import Amount, Label
 from gpuprof.model.groups import middle
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Evidence, KernelProfile
@@ -52,7 +52,11 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
         if kernel.duration_source == GRAPH_REPLAY:  # all replays have the same name, whatever they do
             continue
-        if kernel.duration_s and kernel.grid is not None and kernel.block is not None and _is_median(kernel):
+        spread = kernel.duration_percentiles_s
+        if spread is not None and kernel.duration_s != spread.p50:
+            # It does not have the median time of its launches, so they differ.
+            continue
+        if kernel.duration_s and kernel.grid is not None and kernel.block is not None:
             key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
             kernels.setdefault(key, []).append(Case(kernel, recorded))
     faster: dict[int, Faster] = {}
@@ -62,25 +66,24 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
     return faster
 
 
-def _is_median(kernel: KernelProfile) -> bool:
-    """Return whether a kernel has the median time of its launches. If it does not, its launches differ."""
-    spread = kernel.duration_percentiles_s
-    return spread is None or kernel.duration_s == spread.p50
-
-
 def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
     launches: dict[tuple[_Amount, Hashable], list[Case]] = {}
     for case in cases:
         launches.setdefault((_amount(case), _configuration(case)), []).append(case)
-    median = {key: alike[middle([case.kernel.duration_s for case in alike])] for key, alike in launches.items()}
+    medians: dict[tuple[_Amount, Hashable], Case] = {}
+    for key, alike in launches.items():
+        medians[key] = alike[middle([case.kernel.duration_s for case in alike])]
     by_amount: dict[_Amount, list[Case]] = {}
-    for (amount, _), case in sorted(median.items(), key=lambda item: _duration_s(item[1])):
+    for (amount, _), case in sorted(medians.items(), key=lambda item: _duration_s(item[1])):
         by_amount.setdefault(amount, []).append(case)
-    for ((of, step), configuration), alike in launches.items():
-        case = median[(of, step), configuration]
-        steps = (step - 1, step, step + 1)
-        near = [other for at in steps for other in by_amount.get((of, at), ())[:_MOST_CONFIGURATIONS]]
-        best = min((other for other in near if _against(case, other) is not None), key=_duration_s, default=None)
+    for key, alike in launches.items():
+        of, step = key[0]
+        best = None
+        for near in (step - 1, step, step + 1):
+            for other in by_amount.get((of, near), ())[:_MOST_CONFIGURATIONS]:
+                is_best = best is None or _duration_s(other) < _duration_s(best)
+                if is_best and _against(medians[key], other) is not None:
+                    best = other
         if best is None:
             continue
         for case in alike:
@@ -98,17 +101,23 @@ def _against(case: Case, other: Case) -> Faster | None:
 
     At the clocks of the case the other launch would take longer by at most the ratio of the clock that differs most.
     """
-    kernel, faster = case.kernel, other.kernel
-    clocks = ((kernel.sm_clock_hz, faster.sm_clock_hz), (kernel.dram_clock_hz, faster.dram_clock_hz))
-    ratios = (of_other / of_case for of_case, of_other in clocks if of_case and of_other)
-    duration_s = _duration_s(other) * max((1.0, *ratios))
-    is_faster = duration_s > 0 and FASTER.is_reached(1.0 - duration_s / _duration_s(case))
-    certainty = _same_work(case, other) if is_faster else None
+    kernel = case.kernel
+    faster = other.kernel
+    slowdown = 1.0
+    if kernel.sm_clock_hz and faster.sm_clock_hz:
+        slowdown = max(slowdown, faster.sm_clock_hz / kernel.sm_clock_hz)
+    if kernel.dram_clock_hz and faster.dram_clock_hz:
+        slowdown = max(slowdown, faster.dram_clock_hz / kernel.dram_clock_hz)
+    duration_s = _duration_s(other) * slowdown
+    if duration_s <= 0 or not FASTER.is_reached(1.0 - duration_s / _duration_s(case)):
+        return None
+    certainty = _same_work(case, other)
     if certainty is None:
         return None
     drift = clocks_differ(kernel, faster)
-    surest: Confidence = "measured" if drift is False and kernel.source == faster.source else "inferred"
-    return Faster(case=other, duration_s=duration_s, certainty=_less_sure(certainty, surest), clocks_differ=drift)
+    if drift is not False or kernel.source != faster.source:
+        certainty = _less_sure(certainty, "inferred")
+    return Faster(case=other, duration_s=duration_s, certainty=certainty, clocks_differ=drift)
 
 
 # Whether two launches did the same work.
@@ -131,15 +140,19 @@ def _amount(case: Case) -> _Amount:
 
 def _flop(case: Case) -> Mapping[str, float]:
     """Return the counted FLOP of each path without index arithmetic."""
-    return {
-        work.path: work.flop for work in case.kernel.work if work.flop is not None and work.path != _INDEX_ARITHMETIC
-    }
+    flop = {}
+    for work in case.kernel.work:
+        if work.flop is not None and work.path != _INDEX_ARITHMETIC:
+            flop[work.path] = work.flop
+    return flop
 
 
 def _accesses(case: Case, opcodes: Iterable[str]) -> float | None:
     """Return how often threads executed these instructions; None if that was not collected."""
     executed = case.metrics.instances(THREAD_OPCODES)
-    return sum(executed.get(opcode, 0.0) for opcode in opcodes) if executed else None
+    if not executed:
+        return None
+    return sum(executed.get(opcode, 0.0) for opcode in opcodes)
 
 
 def _threads(kernel: KernelProfile) -> int:
@@ -167,9 +180,11 @@ def _same_work(case: Case, other: Case) -> Confidence | None:
     if case.kernel.source != other.kernel.source and (rebuilt or case.kernel.registers_per_thread is None):
         return None
     if _covers_the_same(case.kernel, other.kernel):
-        certainty = _by_instructions(case, other, counted=counted) if _configured_apart(case, other) else None
+        if not any(map(_are_unlike, _configuration(case), _configuration(other))):
+            return None
+        certainty = _by_instructions(case, other, counted=counted)
     elif difference(_threads(case.kernel), _threads(other.kernel)) <= SAME_THREADS.value:
-        certainty = None
+        return None
     else:
         certainty = _by_accesses(case, other, counted=counted)
     if certainty is None or not rebuilt:
@@ -185,16 +200,8 @@ def _rebuilt(case: Case, other: Case) -> bool:
     return _are_unlike(case.kernel.registers_per_thread, other.kernel.registers_per_thread)
 
 
-def _are_unlike(value: float | None, other: float | None) -> bool:
+def _are_unlike(value: object, other: object) -> bool:
     return value is not None and other is not None and value != other
-
-
-def _configured_apart(case: Case, other: Case) -> bool:
-    """Return whether two launches differ in their shape, or in their build or shared memory if both are known."""
-    kernel, reference = case.kernel, other.kernel
-    if (kernel.grid, kernel.block) != (reference.grid, reference.block) or _rebuilt(case, other):
-        return True
-    return _are_unlike(kernel.shared_memory_per_block, reference.shared_memory_per_block)
 
 
 def _differs(value: float, other: float) -> bool:
@@ -203,15 +210,14 @@ def _differs(value: float, other: float) -> bool:
 
 def _covers_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:
     """Return whether both grids fit one extent in each dimension, with about the same number of threads."""
-    grids = (kernel.grid or (), other.grid or ())
-    blocks = (kernel.block or (), other.block or ())
     if difference(_threads(kernel), _threads(other)) > SAME_THREADS.value:
         return False
-    sides = zip(*grids, *blocks, strict=True)
-    return all(
-        max((grid - 1) * block, (other_grid - 1) * other_block) < min(grid * block, other_grid * other_block)
-        for grid, other_grid, block, other_block in sides
-    )
+    sides = (kernel.grid or (), kernel.block or (), other.grid or (), other.block or ())
+    for blocks, threads, other_blocks, other_threads in zip(*sides, strict=True):
+        least = max((blocks - 1) * threads, (other_blocks - 1) * other_threads)
+        if least >= min(blocks * threads, other_blocks * other_threads):
+            return False
+    return True
 
 
 def _by_instructions(case: Case, other: Case, *, counted: bool) -> Confidence | None:
@@ -239,12 +245,17 @@ def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None
     stored = _accesses(case, _STORES)
     stored_by_other = _accesses(other, _STORES)
     if stored is None or stored_by_other is None:
-        pairs = ((case.number(name), other.number(name)) for name in _STORED)
-        known = next(((first, second) for first, second in pairs if first is not None and second is not None), None)
-        return "inferred" if counted and known is not None and known[0] > 0 and not _differs(*known) else None
+        for name in _STORED:
+            stored = case.number(name)
+            stored_by_other = other.number(name)
+            if stored is not None and stored_by_other is not None:
+                is_same = counted and stored > 0 and not _differs(stored, stored_by_other)
+                return "inferred" if is_same else None
+        return None
     if stored <= 0 or _differs(stored, stored_by_other):
         return None
-    return "inferred" if counted or not _differs(*(_accesses(at, _LOADS) or 0.0 for at in (case, other))) else None
+    is_same = counted or not _differs(_accesses(case, _LOADS) or 0.0, _accesses(other, _LOADS) or 0.0)
+    return "inferred" if is_same else None
 
 
 # The rule.
@@ -259,27 +270,22 @@ def _launch_configurations(case: Case) -> Findings:
     is_sure = faster.certainty == "measured" or any(_flop(case).values())
     gain = 1.0 - faster.duration_s / duration_s
     differing = _differing(case, other)[:_MOST_COUNTERS]
+    amounts = [*_launch_amounts(case.kernel), *_launch_amounts(other.kernel, "there-")]
+    for pair in differing:
+        amounts += map(_amount_of, pair)
+    headline = (
+        change,
+        "clocked" if faster.clocks_differ else "duration",
+        *_shape(case, other),
+        "there-clocked" if faster.clocks_differ else "there",
+        *(f"there-{name}" for name in _shape(other, case)),
+        "number",
+        "same-work" if is_sure else "apparently-same-work",
+    )
     yield finding(
         case,
-        Cases(
-            headline=(
-                change,
-                "clocked" if faster.clocks_differ else "duration",
-                *_shape(case, other),
-                "there-clocked" if faster.clocks_differ else "there",
-                *(f"there-{name}" for name in _shape(other, case)),
-                "number",
-                "same-work" if is_sure else "apparently-same-work",
-            ),
-            why=(*_why(differing), *_drift(case.kernel, faster)),
-            action=(change,),
-            advice=(change,),
-        ),
-        amounts=(
-            *_launch_amounts(case.kernel),
-            *_launch_amounts(other.kernel, "there-"),
-            *(_amount_of(item) for pair in differing for item in pair),
-        ),
+        cases_of(change, headline, (*_why(differing), *_drift(case.kernel, faster))),
+        amounts=amounts,
         labels=(
             *labels_of(block=(_block(case.kernel),), number=(str(other.kernel.id),)),
             Label("there-block", (_block(other.kernel),)),
@@ -323,48 +329,44 @@ def _block(kernel: KernelProfile) -> str:
 
 
 def _launch_amounts(kernel: KernelProfile, prefix: str = "") -> Iterator[Amount]:
-    duration_s, clock_hz = kernel.duration_s or 0.0, kernel.sm_clock_hz or None
-    known = (
-        ("duration", duration_s, "s"),
-        ("clock", clock_hz, "Hz"),
-        ("cycles", duration_s * clock_hz if clock_hz else None, "cycle"),
-        ("blocks", math.prod(kernel.grid or ()), "block"),
-        ("registers", kernel.registers_per_thread, "register"),
-        ("shared-memory", kernel.shared_memory_per_block, "B"),
-    )
-    return (Amount(f"{prefix}{name}", value, unit) for name, value, unit in known if value is not None)
+    duration_s = kernel.duration_s or 0.0
+    yield Amount(f"{prefix}duration", duration_s, "s")
+    if kernel.sm_clock_hz:
+        yield Amount(f"{prefix}clock", kernel.sm_clock_hz, "Hz")
+        yield Amount(f"{prefix}cycles", duration_s * kernel.sm_clock_hz, "cycle")
+    yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
+    if kernel.registers_per_thread is not None:
+        yield Amount(f"{prefix}registers", kernel.registers_per_thread, "register")
+    if kernel.shared_memory_per_block is not None:
+        yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block, "B")
 
 
 _Differing = tuple[Evidence, Evidence]
 """A counter that differs between two launches: its value here and in the faster launch."""
 
 
-def _why(differing: Sequence[_Differing]) -> Iterator[str]:
+def _why(differing: Sequence[_Differing]) -> list[str]:
     if not differing:
-        yield "unexplained"
-        return
-    yield "counters"
-    for number, (here, _) in enumerate(differing):
-        if number:
-            yield "comma"
-        yield here.role
-    yield "end"
+        return ["unexplained"]
+    why = ["counters"]
+    for here, _ in differing:
+        why += [here.role, "comma"]
+    return [*why[:-1], "end"]
 
 
 def _amount_of(item: Evidence) -> Amount:
     if item.unit == "%":
-        return Amount(item.role, item.value / 100, "fraction")
+        item = replace(item, value=item.value / 100, unit="fraction")
     return Amount(item.role, item.value, item.unit)
 
 
 def _differing(case: Case, other: Case) -> list[_Differing]:
     """Return the counters that differ, largest difference first."""
-    here, there = _counters(case), _counters(other)
-    pairs = [
-        (here[name], replace(there[name], role=f"there-{name}"))
-        for name in here
-        if name in there and difference(here[name].value, there[name].value) > 100 * _LEAST_DIFFERENCE
-    ]
+    there = _counters(other)
+    pairs = []
+    for role, here in _counters(case).items():
+        if role in there and difference(here.value, there[role].value) > 100 * _LEAST_DIFFERENCE:
+            pairs.append((here, replace(there[role], role=f"there-{role}")))
     return sorted(pairs, key=lambda pair: -difference(pair[0].value, pair[1].value))
 
 

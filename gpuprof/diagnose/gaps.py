@@ -27,26 +27,30 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
     Launches of that kernel end most of the idle time, or come next after the copies that end most of it.
     """
-    devices = session.timeline.devices if session.timeline is not None else ()
-    idle_devices = [(gpu.gaps.total_s, gpu) for gpu in devices if gpu.gaps is not None]
-    if session.timeline is None or not idle_devices:
+    timeline = session.timeline
+    if timeline is None:
+        return {}
+    idle_devices = [(gpu.gaps.total_s, gpu) for gpu in timeline.devices if gpu.gaps is not None]
+    if not idle_devices:
         return {}
     device = max(idle_devices, key=lambda pair: pair[0])[1]
     place = device.source, device.ordinal
-    here = [wait for wait in session.timeline.waits if (wait.source, wait.ordinal) == place]
+    here = [wait for wait in timeline.waits if (wait.source, wait.ordinal) == place]
     if not here:
         return {}
     wait = _longest(here)
-    number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
+    number = wait.kernel
+    if number is None:
+        number = _any_kernel(session, device, here)
     if number is None:
         return {}
-    span_s = sum(map(running_s, devices))
+    span_s = sum(map(running_s, timeline.devices))
     rivals = (other.idle_s for other in here if other is not wait and other.before == wait.before == KERNEL)
     pauses = Pauses(
         device,
         wait,
         idle_share=sum(idle_s for idle_s, _ in idle_devices) / span_s if span_s > 0 else 0.0,
-        gpus=len(devices),
+        gpus=len(timeline.devices),
         files=len(session.sources),
         rank=rank_of(session, device),
         ends=len(here),
@@ -58,8 +62,10 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
 def rank_of(session: Session, device: DeviceTimeline) -> int | None:
     """Return the rank of the source file of a GPU; None if it is not known."""
-    ranks = session.timeline.source_ranks if session.timeline is not None else ()
-    return ranks[device.source] if device.source < len(ranks) else None
+    timeline = session.timeline
+    if timeline is None or device.source >= len(timeline.source_ranks):
+        return None
+    return timeline.source_ranks[device.source]
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
@@ -73,21 +79,29 @@ def _longest(waits: Sequence[Wait]) -> Wait:
 
 def _any_kernel(session: Session, device: DeviceTimeline, waits: Sequence[Wait]) -> int | None:
     """Return some kernel of the GPU if no kernel comes after its longest pauses."""
-    waiting = (wait.kernel for wait in waits if wait.kernel is not None)
-    place = (device.source, device.device)
-    on_gpu = (kernel.id for kernel in session.kernels if (kernel.source, kernel.device) == place)
-    return next(waiting, next(on_gpu, None))
+    for wait in waits:
+        if wait.kernel is not None:
+            return wait.kernel
+    for kernel in session.kernels:
+        if kernel.source == device.source and kernel.device == device.device:
+            return kernel.id
+    return None
 
 
 def _launch_gaps(case: Case) -> Findings:
     pauses = case.pauses
     if pauses is None:
         return
-    device, wait = pauses.device, pauses.wait
-    gaps, span_s = device.gaps, running_s(device)
-    if gaps is None or span_s <= 0 or not IDLE_SHARE.is_reached((gaps.total_s - gaps.unsure_s) / span_s):
+    device = pauses.device
+    wait = pauses.wait
+    gaps = device.gaps
+    span_s = running_s(device)
+    if gaps is None or span_s <= 0:
         return
-    idle_s, left_out_s = gaps.total_s, start_up_s(device)
+    idle_s = gaps.total_s
+    if not IDLE_SHARE.is_reached((idle_s - gaps.unsure_s) / span_s):
+        return
+    left_out_s = start_up_s(device)
     is_guess = UNSURE.is_reached(gaps.unsure_s / idle_s)
     is_spread = _is_spread(pauses, idle_s)
     kind = _kind_of(gaps, wait)
@@ -153,8 +167,10 @@ def gpu_case(found: Pauses | Exposed) -> str:
 
 def gpu_labels(found: Pauses | Exposed) -> tuple[Label, ...]:
     """Return the number of the GPU and its rank, if known, for the case that names it."""
-    rank = (str(found.rank),) if found.rank is not None else ()
-    return labels_of(gpu=(str(found.device.ordinal),), rank=rank)
+    labels = labels_of(gpu=(str(found.device.ordinal),))
+    if found.rank is not None:
+        labels += labels_of(rank=(str(found.rank),))
+    return labels
 
 
 def _is_spread(pauses: Pauses, idle_s: float) -> bool:

@@ -19,8 +19,11 @@ class KernelCode:
     def counted(self, name: str) -> Mapping[int, float]:
         """Return the nonzero values of a count by the index of the instruction."""
         if name not in self._counted:
-            counts = enumerate(instruction.counts.get(name, 0.0) for instruction in self.instructions)
-            self._counted[name] = {place: count for place, count in counts if count}
+            counts = {}
+            for place, instruction in enumerate(self.instructions):
+                if instruction.counts.get(name):
+                    counts[place] = instruction.counts[name]
+            self._counted[name] = counts
         return self._counted[name]
 
     @cached_property

@@ -83,7 +83,7 @@ _FOR_EXCHANGE = frozenset({"short-kernel", "host-memory-traffic"})
 """Rules that also apply to a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
 
 
-def speaking(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
+def rules_of_kind(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
     """Return the rules that apply to a kernel's kind.
 
     Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU busy. That unit is then

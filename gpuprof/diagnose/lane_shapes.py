@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, compress, pairwise
 from typing import TypeVar
 
 from msgspec import Struct
@@ -72,38 +72,41 @@ class WarpRequest(Struct, frozen=True):
 
 def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode | None) -> Mapping[int, _Known]:
     """Return the results of following the code by address; nothing without code, or if no compiler wrote it."""
+    if launch is None:
+        return {}
     try:
-        return walk(launch) if launch is not None else {}
+        return walk(launch)
     except (ValueError, IndexError, KeyError):
         return {}
 
 
 def shape_of_excess(case: Case) -> FoundShape | None:
     """Return the shape that causes most excess; None without code or counts, or if no shape causes half of it."""
-    excess = {item.pc: item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code}
-    total = sum(excess.values())
+    total = sum(item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code)
     if total <= 0:
         return None
     shapes = dict(followed(lane_shapes, launched_code(case)))
     of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
+    excess_of: defaultdict[ShapeName, float] = defaultdict(float)
     for item in case.code:
         shape = shapes.get(item.pc)
-        if shape is not None and excess[item.pc] > 0 and item.counts.get(EXECUTED):
-            shapes[item.pc] = shape = _as_counted(shape, item)
-            if shape.name != "misaligned" or excess[item.pc] <= _ONE_MORE * item.counts[EXECUTED]:
-                of_name[shape.name].append(item)
-    shares = {name: sum(excess[item.pc] for item in items) / total for name, items in of_name.items()}
-    name = max(shares, key=lambda shape: shares[shape], default=None)
-    if name is None or not MOST.is_reached(shares[name]):
+        excess = item.counts.get(EXCESS_SECTORS, 0.0)
+        if shape is None or excess <= 0 or not item.counts.get(EXECUTED):
+            continue
+        shapes[item.pc] = shape = _as_counted(shape, item)
+        if shape.name != "misaligned" or excess <= _ONE_MORE * item.counts[EXECUTED]:
+            of_name[shape.name].append(item)
+            excess_of[shape.name] += excess
+    name = max(excess_of, key=lambda shape: excess_of[shape], default=None)
+    if name is None or not MOST.is_reached(excess_of[name] / total):
         return None
-    items = of_name[name]
-    share = MOST.evidence(100 * min(1.0, shares[name]), "share-of-pattern")
-    worst = worst_of(items)
-    addresses = {item.pc for item in items}
+    worst = worst_of(of_name[name])
+    share = MOST.evidence(100 * min(1.0, excess_of[name] / total), "share-of-pattern")
+    weights = {item.pc: item.counts[EXCESS_SECTORS] for item in of_name[name]}
     return FoundShape(
         name,
         (request_evidence(worst), *lane_evidence(shapes[worst.pc]), share),
-        case.place(lambda item: excess[item.pc] if item.pc in addresses else 0.0),
+        case.place(lambda item: weights.get(item.pc, 0.0)),
     )
 
 
@@ -120,8 +123,10 @@ def launched_code(case: Case) -> LaunchedCode | None:
 
 def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
     """Return "misaligned" for lanes that touch few excess sectors, whatever the code shows, except partial rows."""
-    little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
-    return LaneShape("misaligned", shape.width_bytes, None) if little and shape.name != "partial" else shape
+    is_little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
+    if is_little and shape.name != "partial":
+        return LaneShape("misaligned", shape.width_bytes, None)
+    return shape
 
 
 @lru_cache(maxsize=32)
@@ -131,7 +136,9 @@ def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
     An access has no shape if all lanes touch one address: it never moves more than it needs.
     """
     walked = _walked(launch)
-    return shapes_of(*walked) if walked is not None else {}
+    if walked is None:
+        return {}
+    return shapes_of(*walked)
 
 
 @lru_cache(maxsize=32)
@@ -171,11 +178,15 @@ def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRe
     distances = _distances(item, lanes)
     numbers = [distance for distance in distances if distance is not None]
     beside = max(numbers.count(width), numbers.count(-width))
-    ends = EDGE * (1 + len(distances) - beside) if beside else 0.0
-    if len(numbers) < len(distances):
-        return min(apart, 2 * ends) if beside else apart
+    ends = 0.0
+    if beside:
+        ends = EDGE * (1 + len(distances) - beside)
+    if None in distances:
+        return min(apart, 2 * ends or apart)
     begins = set(accumulate(numbers, initial=0))
-    sectors = {place // SECTOR_BYTES for begin in begins for place in (begin, begin + width - 1)}
+    sectors = set[int]()
+    for begin in begins:
+        sectors |= {begin // SECTOR_BYTES, (begin + width - 1) // SECTOR_BYTES}
     return min(apart, len(sectors) - len(begins) * width / SECTOR_BYTES + ends)
 
 
@@ -192,12 +203,13 @@ def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) ->
         if space in _SPACES:
             groups[item.base, item.request.kind, item.loop].append(item)
     shapes = {}
-    for run in chain.from_iterable(map(_runs, groups.values())):
-        for item in run.accesses:
-            address = item.instruction.address
-            shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
-            if shape is not None:
-                shapes[address] = shape
+    for group in groups.values():
+        for run in _runs(group):
+            for item in run.accesses:
+                address = item.instruction.address
+                shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
+                if shape is not None:
+                    shapes[address] = shape
     return shapes
 
 
@@ -205,7 +217,7 @@ def _offsets(access: Access) -> tuple[int, ...]:
     """Return the offsets of the active lanes from lane 0; nothing if they are not known."""
     if access.offsets is None:
         return ()
-    return tuple(offset for offset, active in zip(access.offsets, access.active, strict=True) if active)
+    return tuple(compress(access.offsets, access.active))
 
 
 def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
@@ -227,20 +239,25 @@ def _majority(distances: Sequence[int | None]) -> int | None:
 def _shape(
     item: LaneAddress, distances: Sequence[int | None], run: _Run, addresses: KernelAddresses
 ) -> LaneShape | None:
-    width, apart = item.request.width_bytes, _majority(distances)
-    if all(distance == 0 for distance in distances):
+    if not any(distances) and None not in distances:
         return None
+    width = item.request.width_bytes
+    apart = _majority(distances)
     if apart is not None and abs(apart) == width:
-        whole = distances.count(apart) == len(distances)
-        return LaneShape("misaligned", width, apart) if whole else LaneShape("partial", width, None)
-    step = item.step if item.step is not None and abs(item.step) <= run.size else None
+        if distances.count(apart) == len(distances):
+            return LaneShape("misaligned", width, apart)
+        return LaneShape("partial", width, None)
+    step = item.step
+    if step is not None and abs(step) > run.size:
+        step = None
     name = _by_neighbours(item, run, apart, step)
     if name is None and None in distances:
         looked_up = addresses.looked_up(item)
         if looked_up is None:
             return None
-        name = "scatter" if looked_up else "stride"
-    return LaneShape(name=name or "stride", width_bytes=width, apart=apart or None, beside=run.beside, step=step)
+        if looked_up:
+            name = "scatter"
+    return LaneShape(name or "stride", width, apart or None, run.beside, step)
 
 
 def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
@@ -250,8 +267,10 @@ def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | 
         near = run.offsets[max(0, place - 1) : place + 2]
         if any(0 < abs(offset - item.offset) < abs(apart) for offset in near):
             return "structure"
-    several = run.beside > 1 and (run.size >= WIDE.value or (apart is not None and run.size == abs(apart)))
-    return "neighbours" if step is not None or several else None
+    if step is not None:
+        return "neighbours"
+    is_row = run.size >= WIDE.value or (apart is not None and run.size == abs(apart))
+    return "neighbours" if run.beside > 1 and is_row else None
 
 
 class _Run(Struct, frozen=True):
@@ -267,15 +286,14 @@ def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
     """Split accesses of one base into runs of adjacent ones."""
     offsets = sorted({item.offset for item in group})
     runs: list[list[LaneAddress]] = []
-    end = 0
+    ends: list[int] = []
     for item in sorted(group, key=lambda item: item.offset):
-        last = item.offset + item.request.width_bytes
-        if runs and item.offset <= end:
+        end = item.offset + item.request.width_bytes
+        if runs and item.offset <= ends[-1]:
             runs[-1].append(item)
-            end = max(end, last)
+            ends[-1] = max(ends[-1], end)
         else:
             runs.append([item])
-            end = last
-    for run in runs:
-        end = max(item.offset + item.request.width_bytes for item in run)
+            ends.append(end)
+    for run, end in zip(runs, ends, strict=True):
         yield _Run(tuple(run), end - run[0].offset, len({item.offset for item in run}), offsets)

@@ -26,10 +26,12 @@ def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
     if not case.code_by_line:
         return (), 0
     texts = case.source_texts or {}
-    counted, sampled = (bool(case.recorded.launch.metrics.instances(name)) for name in (EXECUTED, SAMPLES))
+    counted = bool(case.metrics.instances(EXECUTED))
+    sampled = bool(case.metrics.instances(SAMPLES))
     local_of = _counts_local(case, counted=counted)
-    every = [
-        LineWork(
+    every = []
+    for (file, number), code in case.code_by_line.items():
+        work = LineWork(
             file=file,
             number=number,
             text=_text(texts.get(file, ""), number),
@@ -37,10 +39,10 @@ def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
             local=local_of(code),
             samples=total(code, SAMPLES) if sampled else None,
         )
-        for (file, number), code in case.code_by_line.items()
-    ]
+        every.append(work)
     every.sort(key=_rank)
-    return tuple(sorted(every[:MOST], key=lambda line: (line.file, line.number))), len(every[MOST:])
+    most = sorted(every[:MOST], key=lambda line: (line.file, line.number))
+    return tuple(most), len(every[MOST:])
 
 
 def _rank(line: LineWork) -> tuple[object, ...]:
@@ -58,18 +60,22 @@ def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledIn
         return lambda _: 0.0
     if not counted:
         return lambda _: None
-    by_sectors = bool(case.recorded.launch.metrics.instances(_LOCAL_SECTORS))
+    by_sectors = bool(case.metrics.instances(_LOCAL_SECTORS))
 
     def local(code: Sequence[ProfiledInstruction]) -> float | None:
         if all(instruction.sass for instruction in code):
-            return total([each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES], EXECUTED)
-        if by_sectors:
-            return total([each for each in code if each.counts.get(_LOCAL_SECTORS)], EXECUTED)
-        return None
+            accesses = [each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES]
+        elif by_sectors:
+            accesses = [each for each in code if each.counts.get(_LOCAL_SECTORS)]
+        else:
+            return None
+        return total(accesses, EXECUTED)
 
     return local
 
 
 def _text(source: str, number: int) -> str:
     lines = lines_of(source)
-    return lines[number - 1][:_LONGEST_TEXT] if 1 <= number <= len(lines) else ""
+    if not 1 <= number <= len(lines):
+        return ""
+    return lines[number - 1][:_LONGEST_TEXT]

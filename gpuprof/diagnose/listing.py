@@ -179,7 +179,7 @@ def _listed(
 
 def _from_start(instruction: ProfiledInstruction, start: int) -> str:
     """Write an instruction with its jump target as an offset, if the target is an address."""
-    parsed = instruction_of(instruction.sass, instruction.pc) if instruction.sass else None
+    parsed = instruction_of(instruction.sass, instruction.pc)
     if parsed is None or parsed.target is None or parsed.target < start:
         return instruction.sass
     return str(parsed.moved(-start))
@@ -196,9 +196,12 @@ def _main_stall(counts: Mapping[str, float]) -> StallShare | None:
 
 def _ideal(counts: Mapping[str, float], name: str) -> float | None:
     """Return the least possible value of a count, as recorded, or else the count without the excess."""
-    whole, excess = counts.get(name), counts.get(f"derived__{name}_excessive")
+    whole = counts.get(name)
+    excess = counts.get(f"derived__{name}_excessive")
     ideal = counts.get(f"{name}_ideal")
-    return ideal if ideal is not None or whole is None or excess is None else whole - excess
+    if ideal is None and whole is not None and excess is not None:
+        return whole - excess
+    return ideal
 
 
 def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -> dict[str, dict[int, str]]:

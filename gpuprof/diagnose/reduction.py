@@ -64,17 +64,18 @@ def _reduction(case: Case) -> Iterator[Finding]:
     share = tree.barriers * case.stall("barrier") + tree.accesses * case.stall(*SHARED_STALLS)
     if not NOTABLE.is_reached(share):
         return
-    reasons = (reason for reason in ("barrier", *SHARED_STALLS) if case.stall(reason) > 0)
+    evidence = [ADDING.evidence(100 * tree.adding, metric=tree.metric)]
+    if tree.steps is not None:
+        evidence.append(STEPS.evidence(tree.steps))
+    for reason in ("barrier", *SHARED_STALLS):
+        if case.stall(reason) > 0:
+            evidence += case.stall_evidence(reason)
     yield finding(
         case,
         amounts=amounts_of(adding=tree.adding),
         confidence=tree.confidence,
         saving=case.saving_of_wait(share),
-        evidence=(
-            ADDING.evidence(100 * tree.adding, metric=tree.metric),
-            *((STEPS.evidence(tree.steps),) if tree.steps is not None else ()),
-            *case.stall_evidence(*reasons),
-        ),
+        evidence=evidence,
         place=case.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
     )
 
@@ -85,7 +86,8 @@ def _tree_without_waits(case: Case) -> Iterator[Finding]:
     if case.busiest_need is not None or not warps or not blocks:
         return
     for name in _ACCESSES:
-        loads, stores = (_count(case, name.format(kind)) / blocks for kind in ("ld", "st"))
+        loads = _count(case, name.format("ld")) / blocks
+        stores = _count(case, name.format("st")) / blocks
         if not _accesses_as_a_tree(loads, stores, warps):
             continue
         steps = round(math.log2(case.threads_per_block or 1))
@@ -119,11 +121,13 @@ def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
     """
     if warps < _LEAST_WARPS or warps & (warps - 1):
         return False
-    return any(
-        _is_about(stores, warps + steps) and any(_is_about(loads, each * steps + last) for last in (0, 1, warps))
-        for steps in (warps - 1 + 5, 5 * warps + warps - 1)
-        for each in (1, 2)
-    )
+    for steps in (warps - 1 + 5, 5 * warps + warps - 1):
+        if not _is_about(stores, warps + steps):
+            continue
+        for last in (0, 1, warps):
+            if _is_about(loads, steps + last) or _is_about(loads, 2 * steps + last):
+                return True
+    return False
 
 
 def _is_about(counted: float, expected: int) -> bool:
@@ -162,7 +166,7 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
     loaded: dict[str, frozenset[int]] = {}
     combined: dict[str, frozenset[int]] = {}
     stores: list[tuple[int, frozenset[int]]] = []
-    barriers = []
+    steps: list[TreeStep] = []
     for place, instruction in enumerate(map(instruction_of, code)):
         if instruction is None or instruction.idle:
             continue
@@ -170,7 +174,8 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
         if name in _BETWEEN_LANES:
             return ()
         if name == "BAR":
-            barriers.append(place)
+            steps += [TreeStep(store, place, loads) for store, loads in stores if place <= store + _LATER]
+            stores.clear()
         elif name == "STS":
             values = set(_values(instruction.operands[-1:], opcode))
             if values & loaded.keys():
@@ -181,7 +186,8 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
             results = set(written(instruction))
             read = set(_values(sources(instruction), opcode))
             is_copy = opcode.startswith(_COPYING)
-            of_loaded, of_combined = _origins(read, loaded), _origins(read, combined)
+            of_loaded = _origins(read, loaded)
+            of_combined = _origins(read, combined)
             for register in results:
                 loaded.pop(register, None)
                 combined.pop(register, None)
@@ -189,8 +195,7 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
                 loaded |= dict.fromkeys(results, of_loaded if is_copy else frozenset((place,)))
             elif ((name in _COMBINING or opcode == "IMAD.IADD") and of_loaded) or (is_copy and of_combined):
                 combined |= dict.fromkeys(results, of_combined if is_copy else of_loaded)
-    near = ((store, loads, [at for at in barriers if store < at <= store + _LATER]) for store, loads in stores)
-    return tuple(TreeStep(store, behind[0], loads) for store, loads, behind in near if behind)
+    return tuple(steps)
 
 
 def _origins(registers: Iterable[str], loads: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -202,7 +207,8 @@ def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
     """Yield the registers whose values are read, all parts of wide ones; registers of addresses are left out."""
     for operand in operands:
         if "[" not in operand:
-            yield from (each for name in named(operand) for each in registers_of(name, opcode))
+            for name in named(operand):
+                yield from registers_of(name, opcode)
 
 
 def _tree_in_code(case: Case) -> _Tree | None:
@@ -210,25 +216,33 @@ def _tree_in_code(case: Case) -> _Tree | None:
     steps = steps_of(case.sass)
     if not steps:
         return None
-    adding, metric = _adding(case, steps), _THREADS
+    metric = _THREADS
+    adding = _adding(case, steps)
     if adding is None:
-        adding, metric = _adding_by_opcodes(case), THREAD_OPCODES
-    barriers = [instruction for instruction in case.code if opcode_of(instruction.sass).startswith("BAR")]
-    counted = {instruction.pc: instruction.counts.get(EXECUTED, 0.0) for instruction in barriers}
-    own = {case.code[step.barrier].pc for step in steps}
-    executed = sum(counted[pc] for pc in own)
-    total = sum(counted.values())
-    passed = executed / case.warps if executed and case.warps else None
-    if adding is None or 100 * adding > ADDING.value or (passed is not None and passed < STEPS.value):
+        metric = THREAD_OPCODES
+        adding = _adding_by_opcodes(case)
+    if adding is None or 100 * adding > ADDING.value:
         return None
+    barriers: dict[int, float] = {}
+    for instruction in case.code:
+        if opcode_of(instruction.sass).startswith("BAR"):
+            barriers[instruction.pc] = instruction.counts.get(EXECUTED, 0.0)
+    own = {pc: barriers[pc] for pc in (case.code[step.barrier].pc for step in steps)}
+    executed = sum(own.values())
+    passed = None
+    if executed and case.warps:
+        passed = executed / case.warps
+        if passed < STEPS.value:
+            return None
+    total = sum(barriers.values())
     return _Tree(
         metric=metric,
         adding=adding,
         steps=passed,
         barriers=executed / total if total else len(own) / len(barriers),
-        accesses=1.0 if len(own) == len(barriers) else 0.0,
+        accesses=float(len(own) == len(barriers)),
         confidence="inferred",
-        samples={pc: counted[pc] or 1.0 for pc in own},
+        samples={pc: count or 1.0 for pc, count in own.items()},
     )
 
 
@@ -241,8 +255,11 @@ def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
     if not threads:
         return None
     count = [threads.get(instruction.pc, 0.0) for instruction in case.code]
-    arrived = sum(count[step.barrier] for step in steps)
-    took_part = sum(max(count[step.store], min((count[at] for at in step.loads), default=0.0)) for step in steps)
+    arrived = took_part = 0.0
+    for step in steps:
+        loading = min((count[at] for at in step.loads), default=0.0)
+        arrived += count[step.barrier]
+        took_part += max(count[step.store], loading)
     return took_part / arrived if arrived else None
 
 
@@ -252,7 +269,9 @@ def _adding_by_opcodes(case: Case) -> float | None:
     A step of a tree has about two.
     """
     threads = opcode_counts(case, THREAD_OPCODES)
-    loads, stores, arrived = (threads.get(name, 0.0) for name in ("LDS", "STS", "BAR"))
+    loads = threads.get("LDS", 0.0)
+    stores = threads.get("STS", 0.0)
+    arrived = threads.get("BAR", 0.0)
     if arrived <= 0 or stores <= 0 or not stores / 2 <= loads <= 3 * stores:
         return None
     return stores / arrived
@@ -260,17 +279,19 @@ def _adding_by_opcodes(case: Case) -> float | None:
 
 def _tree_in_opcodes(case: Case) -> _Tree | None:
     """Return a guess of a tree by opcodes alone: many barriers, few stores, and a like number of loads."""
-    executed, threads = opcode_counts(case), opcode_counts(case, THREAD_OPCODES)
+    executed = opcode_counts(case)
     adding = _adding_by_opcodes(case)
     barriers = executed.get("BAR", 0.0)
-    all_executed = sum(executed.values())
-    if adding is None or not barriers or 100 * barriers < BARRIERS.value * all_executed:
+    if adding is None or not barriers or 100 * barriers < BARRIERS.value * sum(executed.values()):
         return None
-    if any(threads.get(name) for name in (*_BETWEEN_LANES, *_OTHER_WAYS)):
+    threads = opcode_counts(case, THREAD_OPCODES)
+    if 100 * adding > ADDING.value or any(map(threads.get, (*_BETWEEN_LANES, *_OTHER_WAYS))):
         return None
-    steps = barriers / case.warps if case.warps else None
-    if 100 * adding > ADDING.value or (steps or STEPS.value) < STEPS.value:
-        return None
+    steps = None
+    if case.warps:
+        steps = barriers / case.warps
+        if steps < STEPS.value:
+            return None
     return _Tree(THREAD_OPCODES, adding, steps, barriers=1.0, accesses=1.0, confidence="guess")
 
 

@@ -7,6 +7,7 @@ recognized by their names. Tries of an autotuner are among the kernels of a sess
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -59,13 +60,18 @@ Role = Literal["data", "warm-up", "try"]
 
 def set_up_kernels(kernels: Sequence[KernelProfile]) -> frozenset[int]:
     """Return the ids of the kernels that only prepare data for others."""
-    making = {kernel.id for kernel in kernels if _role(kernel) is not None}
-    working = [kernel.id for kernel in kernels if kernel.id not in making and not _is_copy(kernel)]
-    if not working:
-        # If there are only copies, the user asked about them.
-        return frozenset(kernel.id for kernel in kernels if making)
-    first = min(working)
-    return frozenset(making.union(kernel.id for kernel in kernels if kernel.id < first))
+    making = set[int]()
+    working = list[int]()
+    for kernel in kernels:
+        if _role(kernel) is not None:
+            making.add(kernel.id)
+        elif not _is_copy(kernel):
+            working.append(kernel.id)
+    # If there are only copies, the user asked about them.
+    if making or working:
+        first = min(working, default=math.inf)
+        making.update(kernel.id for kernel in kernels if kernel.id < first)
+    return frozenset(making)
 
 
 def roles_of(kernels: Iterable[KernelProfile]) -> frozenset[Role]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpuprof.diagnose.case import summed
 from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
@@ -66,22 +68,24 @@ def run_verdict(session: Session) -> RunVerdict:
         state = state._replace(case="busiest-launch")
     if kernel.kind == COMMUNICATION and state.name == "open":
         state = state._replace(case="exchange")
-    reached, finding = state.reached, state.finding
-    leading = leading_finding(session)
-    return RunVerdict(
+    verdict = RunVerdict(
         kernel=kernel.id,
         state=state.name if working else "set-up",
         case=state.case,
-        subject=reached.subject if reached is not None else None,
         ceiling=None,
-        fraction=reached.fraction if reached is not None and reached.bound != "at-most" else None,
-        bound=reached.bound if reached is not None else None,
-        cause=finding.id if finding is not None else None,
+        fraction=None,
         explains_limit=state.is_cause,
-        place=finding.place if finding is not None else None,
-        run_finding=leading.id if leading is not None else None,
+        run_finding=_leading_finding(session),
         command=_command(session, kernel, state, has_work=bool(working)),
     )
+    if state.finding is not None:
+        verdict = replace(verdict, cause=state.finding.id, place=state.finding.place)
+    if state.reached is not None:
+        subject, fraction, bound = state.reached
+        verdict = replace(verdict, subject=subject, bound=bound)
+        if bound != "at-most":
+            verdict = replace(verdict, fraction=fraction)
+    return verdict
 
 
 def _command(session: Session, kernel: KernelProfile, state: _State, *, has_work: bool) -> str | None:
@@ -131,12 +135,10 @@ def _timed_state(finding: Finding | None) -> _State:
 
 def first_proven(kernel: KernelProfile) -> Finding | None:
     """Return the first finding on the kernel that the report proves and no other one explains."""
-    proven = (
-        finding
-        for finding in kernel.findings
-        if finding.cause is None and finding.confidence != "guess" and not is_of_run(finding)
-    )
-    return next(proven, None)
+    for finding in kernel.findings:
+        if finding.cause is None and finding.confidence != "guess" and not is_of_run(finding):
+            return finding
+    return None
 
 
 def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
@@ -144,8 +146,10 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
     if about(finding) != "limit":
         return None
     if finding.rule == "dram-bandwidth":
-        dram = next((unit for unit in kernel.throughput if unit.unit == "dram"), None)
-        reached = _Reached("dram", dram.fraction) if dram is not None else None
+        reached = None
+        for unit in kernel.throughput:
+            if unit.unit == "dram":
+                reached = _Reached("dram", unit.fraction)
         return _State("at-roof", "at-roof", reached, finding=finding)
     path = _PATHS_OF_RULES.get(finding.rule)
     fraction = finding.amount("of-ceiling")
@@ -168,14 +172,19 @@ def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
 
 def _waits_for_unknown(kernel: KernelProfile) -> bool:
     """Return whether no unit is busy in a kernel, and the reason of its waits is not known."""
-    idle = next((other for other in kernel.findings if other.rule == _NOTHING_BUSY and other.cause is None), None)
-    return idle is not None and idle.confidence == "guess" and (idle.gain_kernel or 0.0) >= _MOST
+    for other in kernel.findings:
+        if other.rule == _NOTHING_BUSY and other.cause is None:
+            return other.confidence == "guess" and (other.gain_kernel or 0.0) >= _MOST
+    return False
 
 
 def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
     """Return whether the SMs are busy with instructions of an unknown kind, and fewer of these would gain more."""
-    guesses = (other for other in kernel.findings if other.confidence == "guess" and other.cause is None)
-    return any(about(other) == "limit" and (other.gain_kernel or 0.0) > gain for other in guesses)
+    for other in kernel.findings:
+        is_guess = other.confidence == "guess" and other.cause is None
+        if is_guess and about(other) == "limit" and (other.gain_kernel or 0.0) > gain:
+            return True
+    return False
 
 
 def _answered(kernel: KernelProfile, finding: Finding) -> _State:
@@ -224,10 +233,10 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     rule = rule_named(finding.rule)
     if rule is None or rule.invalidates or busy.subject == "memory":
         return False
-    pipe = next((pipe for pipe in kernel.pipes if pipe.name == finding.subject), None)
-    of_whole_sm = finding.amount("sm") is not None
-    if pipe is not None and not of_whole_sm and pipe.fraction < busy.fraction - TWO_PASSES:
-        return False
+    if finding.amount("sm") is None:
+        for pipe in kernel.pipes:
+            if pipe.name == finding.subject and pipe.fraction < busy.fraction - TWO_PASSES:
+                return False
     if rule.kind == "limit":
         return busy.subject not in MEMORY
     if busy.subject == SM:
@@ -236,15 +245,16 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     else:
         is_known = any(unit.unit == busy.subject and unit.is_exact for unit in kernel.throughput)
         left = [item.fraction for item in finding.remains if item.unit == busy.subject]
-    is_known = bool(left) or (is_known and bool(finding.remains))
-    return is_known and max(left, default=0.0) <= (1.0 - HIGH) * busy.fraction
+    if left:
+        return max(left) <= (1.0 - HIGH) * busy.fraction
+    return is_known and finding.remains != ()
 
 
 def _case(finding: Finding) -> str:
     """Return the case of the sentence on what slows a kernel down, by itself."""
     if about(finding) == "symptom":
         return "waits"
-    return "unfilled" if finding.rule in _OF_THE_GRID and _state_name(finding) == "unfilled" else "slowed"
+    return "unfilled" if finding.rule in _OF_THE_GRID else "slowed"
 
 
 def _state_name(finding: Finding) -> RunState:
@@ -278,23 +288,23 @@ def _open_state(kernel: KernelProfile, finding: Finding | None) -> _State:
 
 def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:
     """Return the findings on the run and not on a kernel, each with the kernel that has it, largest gain first."""
-    of_run = [
-        (finding, kernel)
-        for kernel in session.kernels
-        for finding in kernel.findings
-        if is_of_run(finding) and finding.severity in ("high", "medium")
-    ]
+    of_run = []
+    for kernel in session.kernels:
+        for finding in kernel.findings:
+            if is_of_run(finding) and finding.severity in ("high", "medium"):
+                of_run.append((finding, kernel))
     return sorted(of_run, key=lambda entry: -(entry[0].gain_total or 0.0))
 
 
-def leading_finding(session: Session) -> Finding | None:
-    """Return the finding on the run if its gain is larger than the share of any kernel: it is reported first.
+def _leading_finding(session: Session) -> str | None:
+    """Return the id of the finding on the run if its gain is larger than the share of any kernel.
 
     Shares of kernels are of the time of all kernels; a gain of the run is of its whole time.
     """
-    most = next((finding for finding, _ in run_findings(session)), None)
+    found = run_findings(session)
+    if not found:
+        return None
     busy = busy_share(session)
     shares = summed((kernel.label, busy * (kernel.time_share or 0.0)) for kernel in session.kernels)
-    if most is None or (most.gain_total or 0.0) <= max(shares.values(), default=1.0):
-        return None
-    return most
+    finding = found[0][0]
+    return finding.id if (finding.gain_total or 0.0) > max(shares.values()) else None

@@ -27,14 +27,16 @@ class VersionPair(Struct, frozen=True):
     @property
     def promised(self) -> float | None:
         """Return the fraction of the kernel's time that the finding said a fix could save; None if it did not say."""
-        return (self.finding.gain_kernel or None) if self.finding is not None else None
+        if self.finding is None:
+            return None
+        return self.finding.gain_kernel or None
 
     @property
     def breaks_promise(self) -> bool:
         """Return whether the fix saved more than the upper bound of the finding."""
-        if self.finding is None or self.finding.gain_kind != "bound" or self.saved is None:
+        if self.finding is None or self.promised is None or self.saved is None:
             return False
-        return self.promised is not None and self.saved > self.promised + _ROUNDING
+        return self.finding.gain_kind == "bound" and self.saved > self.promised + _ROUNDING
 
     @property
     def is_found_again(self) -> bool:

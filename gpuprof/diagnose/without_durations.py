@@ -27,21 +27,26 @@ def is_of_launch_alone(finding: Finding) -> bool:
 def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
     """Return the ids of kernels of unknown time with little work: their shape shows little about the run."""
     amounts = _amounts(kernels)
-    least = _FAR_FEWER * max(amounts, default=0.0)
-    return frozenset(
-        kernel.id
-        for kernel, amount in zip(kernels, amounts, strict=True)
-        if kernel.time_total_s is None and amount <= least
-    )
+    most_small = _FAR_FEWER * max(amounts, default=0.0)
+    small = set()
+    for kernel, amount in zip(kernels, amounts, strict=True):
+        if kernel.time_total_s is None and amount <= most_small:
+            small.add(kernel.id)
+    return frozenset(small)
 
 
 def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
     """Return the kernel with most work; of several with comparable work, prefer one with a finding from counters."""
     amounts = _amounts(kernels)
     least = _FAR_FEWER * max(amounts, default=0.0)
-    large = [(kernel, amount) for kernel, amount in zip(kernels, amounts, strict=True) if amount >= least]
-    counted = [(kernel, amount) for kernel, amount in large if any(map(_is_from_counters, kernel.findings))]
-    return max(counted or large, key=lambda pair: pair[1], default=(None, 0.0))[0]
+    best: tuple[bool, float] = (False, -1.0)
+    largest = None
+    for kernel, amount in zip(kernels, amounts, strict=True):
+        rank = (any(map(_is_from_counters, kernel.findings)), amount)
+        if amount >= least and rank > best:
+            best = rank
+            largest = kernel
+    return largest
 
 
 def _is_from_counters(finding: Finding) -> bool:
@@ -54,9 +59,10 @@ def _is_from_counters(finding: Finding) -> bool:
 def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
     """Return the work of each kernel by the first measure that all have; measures closest to time come first."""
     for column in zip(*map(_measures, kernels), strict=True):
-        amounts = [
-            amount * kernel.launches for kernel, amount in zip(kernels, column, strict=True) if amount is not None
-        ]
+        amounts = []
+        for kernel, amount in zip(kernels, column, strict=True):
+            if amount is not None:
+                amounts.append(amount * kernel.launches)
         if len(amounts) == len(kernels):
             return amounts
     return []
