@@ -91,7 +91,7 @@ class _Conflicts(Struct, frozen=True):
 
 
 def _counted_conflicts(case: Case) -> _Conflicts | None:
-    """Return the counts of instrumentation, else of the hardware, whose conflicts can also have other causes."""
+    """Return the counts of instrumentation, else of the hardware, which include other conflicts."""
     total = case.number(_WAVES)
     excess = case.number(_WAVES_EXCESS)
     ideal = case.number(_WAVES_IDEAL)
@@ -116,7 +116,7 @@ def _counted_conflicts(case: Case) -> _Conflicts | None:
 
 
 def _conflicts_one_way(case: Case) -> _Conflicts | None:
-    """Return the conflicts of loads or of stores if both their conflicts and their wavefronts were counted."""
+    """Return the conflicts of loads or of stores if both conflicts and wavefronts were counted."""
     for (conflicts, role), (passes, kind) in zip(
         SHARED_CONFLICTS_BY_KIND.items(), _PASSES_OF_KINDS.items(), strict=True
     ):
@@ -170,7 +170,7 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
 
 
 def _conflicts_of_kinds(case: Case, excess: float, warps: int) -> tuple[Cases, tuple[Amount, ...]]:
-    """Return the cases and amounts of conflicts per warp, split into loads and stores if both have some."""
+    """Return the cases and amounts of conflicts per warp, by loads and stores if both have some."""
     loads, stores = map(case.number, SHARED_CONFLICTS_BY_KIND)
     amounts = amounts_of("", per_warp=excess / warps)
     if not loads or not stores or loads + stores != excess:
@@ -180,10 +180,12 @@ def _conflicts_of_kinds(case: Case, excess: float, warps: int) -> tuple[Cases, t
 
 
 def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
-    """Bound the gain without conflicts by their share of L1's passes and the busy time of its data pipe.
+    """Bound the gain without conflicts by their share of L1's passes and the busy time of its data
+    pipe.
 
-    A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore waits
-    while the pipe works. The number of passes also bounds how long conflicts keep the pipe busy.
+    A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore
+    waits while the pipe works. The number of passes also bounds how long conflicts keep the pipe
+    busy.
     """
     shared = case.number(SHARED_BUSY)
     delayed = conflicts
@@ -250,11 +252,12 @@ def _spill(case: Case) -> Iterator[Finding]:
 
 
 def _without_local(case: Case, local: _Local) -> Saving:
-    """Bound the gain without local memory. Its traffic may be all that reaches L2 and DRAM, up to its own bytes.
+    """Bound the gain without local memory. Its traffic may be all that reaches L2 and DRAM, up to
+    its own bytes.
 
-    Its instructions go too, and with them the work of the load/store unit and L1. The kernel may wait for a level
-    whose counters were not collected. If bytes are not known, the share of the accesses that are local estimates the
-    gain. That assumes the same hit rates as for other data.
+    Its instructions go too, and with them the work of the load/store unit and L1. The kernel may
+    wait for a level whose counters were not collected. If bytes are not known, the share of the
+    accesses that are local estimates the gain. That assumes the same hit rates as for other data.
     """
     past_l1 = local_bytes_past_l1(case)
     shares: dict[str, float] = {}
@@ -287,10 +290,12 @@ def _without_local(case: Case, local: _Local) -> Saving:
 
 
 def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
-    """Bound the gain without local memory by the samples at its accesses and at the instructions that wait for them.
+    """Bound the gain without local memory by the samples at its accesses and at the instructions
+    that wait for them.
 
-    `work` is its share of each unit's work, with which it can delay others. Unless that is known for all levels, the
-    saving stays as it is. All other warps of a block may wait at a barrier for one that waits.
+    `work` is its share of each unit's work, with which it can delay others. Unless that is known
+    for all levels, the saving stays as it is. All other warps of a block may wait at a barrier for
+    one that waits.
     """
     from gpuprof.diagnose.local_waits import local_waits
 
@@ -308,7 +313,8 @@ def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
 class _Local(Struct, frozen=True):
     """The local share of loads and stores, and the evidence.
 
-    `counted` names the accesses: sectors or instructions. `whole`: both loads and stores were counted.
+    `counted` names the accesses: sectors or instructions. `whole`: both loads and stores were
+    counted.
     """
 
     share: float
@@ -340,7 +346,7 @@ def _local_share(case: Case) -> _Local | None:
 
 
 def _register_ceiling(case: Case) -> float:
-    """Return the most registers that a thread of this block size can have: the ISA's limit, or the block's share."""
+    """Return the most registers of a thread at this block size, by the ISA or the register file."""
     registers = case.arch.limits.get("registers_per_sm")
     if not case.threads_per_block or registers is None:
         return _ALL_REGISTERS
@@ -355,7 +361,7 @@ _GLOBAL_ACCESS = ("LDG.", "STG.", "LDGSTS.", "LD.", "ST.")
 
 
 def global_widths(opcodes: Mapping[str, float]) -> dict[int, float]:
-    """Return warp instructions of global loads and stores by bytes per thread, from the counts by opcode."""
+    """Return warp instructions of global loads and stores by bytes per thread, from opcodes."""
     widths = summed((width_of(opcode), count) for opcode, count in opcodes.items())
     widths.pop(0, None)
     return widths
@@ -407,10 +413,11 @@ def _narrow(case: Case) -> Iterator[Finding]:
 
 
 def _widened(case: Case, gone: float) -> Saving:
-    """Bound the gain of wide accesses. `gone` is the share of the access instructions that they replace.
+    """Bound the gain of wide accesses. `gone` is the share of the access instructions that they
+    replace.
 
-    Their address arithmetic goes too, but its share of the integer pipes and the issue slots is unknown. If it stays,
-    only the accesses are saved.
+    Their address arithmetic goes too, but its share of the integer pipes and the issue slots is
+    unknown. If it stays, only the accesses are saved.
     """
     keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone}
     bound = case.saving({**keeps, **dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0)})
@@ -452,10 +459,11 @@ _ATOMIC_STALLS = ("long_scoreboard", "lg_throttle", "short_scoreboard", "mio_thr
 
 
 def _without_atomics(case: Case, busy: float) -> Saving:
-    """Bound the gain without atomics: their part of L1 and L2, and all waits for them, also in the queues before L1.
+    """Bound the gain without atomics: their part of L1 and L2, and all waits for them, also in the
+    queues before L1.
 
-    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If waits were not
-    collected, only the busy time of the unit is known to go.
+    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If
+    waits were not collected, only the busy time of the unit is known to go.
     """
     opcodes = case.opcodes()
     loops = not opcodes or any(".CAS" in opcode for opcode in opcodes)

@@ -1,7 +1,8 @@
-"""Rules on how a program was built: without the compiler's optimisation, or for an older architecture than it ran on.
+"""Rules on how a program was built: without the compiler's optimisation, or for an older
+architecture than it ran on.
 
-Without optimisation, ptxas emits moves of a register onto itself, which it never does with it. With `-G`, accesses
-also name no memory space (LD, ST); those of optimised code do (LDG, STS).
+Without optimisation, ptxas emits moves of a register onto itself, which it never does with it. With
+`-G`, accesses also name no memory space (LD, ST); those of optimised code do (LDG, STS).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MOVES = percent("moves", 30.0)
 _SELF_MOVE = re.compile(r"(?:@!?U?P\w+\s+)?MOV(?:\.64)?\s+(U?R\d+)(?:\.64)?\s*,\s*\1(?:\.64)?\s*;?\s*")
 _GENERIC, _OF_A_SPACE = ("LD", "ST"), ("LDG", "STG", "LDS", "STS", "LDL", "STL")
 _NOT_OF_BUILD = {"dram", "fp64", "tensor", "xu", "launch"}
-"""Units that need as much time in optimised code, because the bytes and the results are the same."""
+"""Units that optimised code keeps as busy, because the bytes and the results are the same."""
 
 
 def _debug(case: Case) -> Findings:
@@ -50,7 +51,7 @@ def _debug(case: Case) -> Findings:
 
 
 def _self_moves(case: Case) -> Finding | None:
-    """Return a finding by the share of moves of a register onto itself, as executed or else as found in the code."""
+    """Return a finding by the share of moves onto themselves, as executed or in the code."""
     counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in case.code if instruction.sass)
     if counted:
         headline = "self-moves-executed"
@@ -80,7 +81,7 @@ def _self_moves_in(code: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _many_moves(case: Case) -> Finding | None:
-    """Return a finding by the share of moves in the opcodes: a guess unless most accesses name no memory space."""
+    """Return a finding by the share of moves: a guess unless most accesses name no memory space."""
     if case.has_sass or case.machine_code:
         return None
     opcodes = opcode_counts(case)
@@ -129,22 +130,24 @@ _MATRIX_OPCODES = ("HMMA", "IMMA", "QMMA", "BMMA")
 _GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
 """Counts wgmma only."""
 _OLD_NAME = re.compile(
-    # Kernel names of cuBLAS, cuDNN and CUTLASS contain the architecture that the kernel was written for. Those of
-    # tensor kernels contain the shape of their instruction (h884, s1688, s16816, i16832), or xmma or tensorop.
+    # Kernel names of cuBLAS, cuDNN and CUTLASS contain the architecture that the kernel was written
+    # for. Those of
+    # tensor kernels contain the shape of their instruction (h884, s1688, s16816, i16832), or xmma
+    # or tensorop.
     r"(?:volta|turing|ampere)_(?:\w{0,40}_)?[his](?:884|1688|16816|8816|16832|16864)\w{0,40}(?:gemm|cudnn)"
     r"|(?<![A-Za-z0-9])sm(?:7[025]|8[0679])_xmma_|cutlass(?:__\d+x?_\w{0,20})?_(?:7[025]|8[0679])_(?:wmma_)?tensorop"
 )
 _FORWARD = "forwardCompat"
 _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
-"""Units relieved of loading operands, which the newer instructions read from shared memory themselves."""
+"""Units that load operands, which the newer instructions read from shared memory themselves."""
 _REST_AS_IS = "same-bytes-and-other-arithmetic"
 
 
 class _OldMatrixUse(Struct, frozen=True):
     """The use of older matrix instructions, and the newer ones of the architecture.
 
-    `used` is a fraction of the older ones' rate. `work` is the counted work over the newer ones' rate; None if it was
-    not counted. `rate` is the older ones' rate over that of the newer.
+    `used` is a fraction of the older ones' rate. `work` is the counted work over the newer ones'
+    rate; None if it was not counted. `rate` is the older ones' rate over that of the newer.
     """
 
     newer: str
@@ -185,7 +188,7 @@ def _of_instructions(case: Case, old: _OldMatrixUse) -> Finding:
 
 
 def _is_forward(case: Case) -> bool:
-    """Return whether a library's kernel name says that it was built for an older generation, to run on later ones."""
+    """Return whether a library's kernel name shows that it was built for an older generation."""
     name = case.kernel.demangled
     if _FORWARD not in name:
         return False
@@ -195,7 +198,8 @@ def _is_forward(case: Case) -> bool:
 
 
 def _old_instructions(case: Case) -> _OldMatrixUse | None:
-    """Return the use of mma.sync if the architecture has a faster instruction that the kernel does not use.
+    """Return the use of mma.sync if the architecture has a faster instruction that the kernel does
+    not use.
 
     Decide by opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
     """
@@ -248,7 +252,10 @@ def _rate(case: Case, key: ComputeKey) -> float:
 
 
 def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _OldMatrixUse | None:
-    """Return the use of the older instructions by the FLOP of the opcodes; None if something is not known."""
+    """Return the use of the older instructions by the FLOP of the opcodes.
+
+    None if something is not known.
+    """
     cycles = sm_cycles(case)
     work = busy = 0.0
     for key, flop in used.items():
@@ -265,7 +272,10 @@ def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _OldMatrixU
 
 
 def _by_pipe(case: Case, kinds: Sequence[ComputeKey]) -> _OldMatrixUse | None:
-    """Return the use of the older instructions by the tensor pipe; None if that was not collected."""
+    """Return the use of the older instructions by the tensor pipe.
+
+    None if that was not collected.
+    """
     pipe = case.pipe("tensor")
     if not pipe or not kinds:
         return None

@@ -1,7 +1,8 @@
-"""Find the accesses that cause an excess by the code alone, if a report does not count it by instruction.
+"""Find the accesses that cause an excess by the code alone, if a report does not count it by
+instruction.
 
-An access is the cause if no other access can cause that much. This needs an analysis of the whole code; import this
-module only if the excess is worth it.
+An access is the cause if no other access can cause that much. This needs an analysis of the whole
+code; import this module only if the excess is worth it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _BANK_BYTES = 4
 
 
 class _Suspect(NamedTuple):
-    """An access that runs, and the most excess sectors or wavefronts that all its requests can cause."""
+    """An access that runs, and the maximum excess sectors or wavefronts of all its requests."""
 
     item: ProfiledInstruction
     request: WarpRequest
@@ -48,13 +49,13 @@ class _Suspect(NamedTuple):
 
 
 class _Suspects(NamedTuple):
-    """All accesses that can cause an excess, and the counted excess by kind (None if not counted)."""
+    """All accesses that can cause an excess, and the excess by kind (None if not counted)."""
 
     every: Sequence[_Suspect]
     excess: Mapping[str, float | None]
 
     def share_of(self, group: Sequence[_Suspect]) -> float | None:
-        """Return the least share of the excess that these cause: all but the most that others can cause.
+        """Return the least share of the excess that these cause, if others cause as much as they can.
 
         None if the excess was not counted.
         """
@@ -71,14 +72,20 @@ class _Suspects(NamedTuple):
         return min(1.0, surely / total)
 
     def is_most_of(self, group: Sequence[_Suspect]) -> bool:
-        """Return whether these cause most of the excess, or without counts whether others only cause that of edges."""
+        """Return whether these cause most of the excess.
+
+        Without counts, whether others waste at edges only.
+        """
         share = self.share_of(group)
         if share is not None:
             return MOST.is_reached(share)
         return _wasteful(group) == _wasteful(self.every) > 0
 
     def only_line(self, among: Sequence[_Suspect]) -> Sequence[_Suspect]:
-        """Return the accesses of the only line that alone causes most of the excess; empty if there is not one."""
+        """Return the accesses of the only line that alone causes most of the excess.
+
+        Empty if there is not one.
+        """
         by_line: defaultdict[tuple[object, ...], list[_Suspect]] = defaultdict(list)
         for each in among:
             by_line[line_of(each.item)].append(each)
@@ -110,10 +117,12 @@ def _suspects(case: Case, requests: Mapping[int, WarpRequest], excess: Mapping[s
 
 
 def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape | None:
-    """Return the only shape of accesses that can cause most of the excess by the code; None if others can, too.
+    """Return the only shape of accesses that can cause most of the excess by the code; None if
+    others can, too.
 
-    `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those were not counted.
-    The location is the line whose accesses alone can cause most of it, if there is one.
+    `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those
+    were not counted. The location is the line whose accesses alone can cause most of it, if there
+    is one.
     """
     suspects = _suspects(case, followed(global_requests, _whole_code(case)), excess)
     groups: defaultdict[ShapeName, list[_Suspect]] = defaultdict(list)
@@ -143,13 +152,13 @@ def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape 
 
 
 def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None:
-    """Return the only line that can cause most of the excess, judged by opcodes and executions alone."""
+    """Return the only line that can cause most of the excess, by opcodes and executions alone."""
     suspects = _suspects(case, _named_requests(case, _GLOBAL_OPCODES), excess)
     return _place(case, suspects.only_line(suspects.every))
 
 
 def conflicts_by_code(case: Case, conflicts: float) -> tuple[Location | None, tuple[Evidence, ...]]:
-    """Return the only line that can cause most of these wavefronts from conflicts, if there is one, with evidence."""
+    """Return the only line that can cause most of these conflicts, if any, with evidence."""
     if case.has_sass:
         requests = followed(_shared_requests, _whole_code(case))
     else:
@@ -166,7 +175,8 @@ def conflicts_by_code(case: Case, conflicts: float) -> tuple[Location | None, tu
 def _named_requests(case: Case, kinds: Mapping[str, str]) -> Mapping[int, WarpRequest]:
     """Return accesses known by their opcodes alone. Each may access one address per lane.
 
-    Return nothing if some instructions are outside the kernel's own machine code, since they could be accesses too.
+    Return nothing if some instructions are outside the kernel's own machine code, since they could
+    be accesses too.
     """
     code = case.code
     if not code or code[-1].pc - code[0].pc >= len(case.machine_code):
@@ -181,7 +191,8 @@ def _named_requests(case: Case, kinds: Mapping[str, str]) -> Mapping[int, WarpRe
 
 @lru_cache(maxsize=32)
 def _shared_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
-    """Return the requests to shared memory by instruction address, with the most excess wavefronts of each.
+    """Return the requests to shared memory by instruction address, with the most excess wavefronts
+    of each.
 
     The first and the last warp of a block are analysed; the worse one counts.
     """
@@ -203,7 +214,10 @@ def _extra_wavefronts(access: Access) -> float:
 
 
 def _whole_code(case: Case) -> LaunchedCode | None:
-    """Return the code of a case; None if a part of it cannot be read, since that could cause the excess."""
+    """Return the code of a case.
+
+    None if a part of it cannot be read, since that could cause the excess.
+    """
     launch = launched_code(case)
     if launch is None or len(launch.code) != len(case.code):
         return None
@@ -211,7 +225,7 @@ def _whole_code(case: Case) -> LaunchedCode | None:
 
 
 def _place(case: Case, line: Sequence[_Suspect]) -> Location | None:
-    """Return the place of accesses of one line, without its share of the excess, which is not known."""
+    """Return the place of accesses of one line, without its unknown share of the excess."""
     most = {suspect.item.pc: suspect.most for suspect in line}
     place = case.place(lambda item: most.get(item.pc, 0.0))
     if place is None:

@@ -1,4 +1,4 @@
-"""The rule on coalescing: excess sectors of global accesses, and the fix for each shape of access."""
+"""The rule on coalescing: excess sectors of global accesses, and the fix for each access shape."""
 
 from __future__ import annotations
 
@@ -80,10 +80,13 @@ _ASKS_FOR_WIDE = frozenset({"wide", "neighbours"})
 
 
 class _Excess(Struct, frozen=True):
-    """The excess share of the sectors, the cases and amounts of the headline, and the reason if no shape is known.
+    """The excess share of the sectors, the cases and amounts of the headline, and the reason if no
+    shape is known.
 
-    `may_be_single_words`: requests for a single word, which need one sector each, can look the same.
-    `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and DRAM.
+    `may_be_single_words`: requests for a single word, which need one sector each, can look the
+    same.
+    `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and
+    DRAM.
     """
 
     fraction: float
@@ -110,7 +113,8 @@ def _uncoalesced(case: Case) -> Iterator[Finding]:
         # Passes beyond one per request, including those of shared memory.
         most = replace(excess, fraction=max(excess.fraction, 1.0 - 1.0 / passes))
     if counts is not None and case.kernel.shared_memory_per_block == 0:
-        # Scattered 4-byte words cost a pass each but share 32-byte sectors: the larger waste counts.
+        # Scattered 4-byte words cost a pass each but share 32-byte sectors: the larger waste
+        # counts.
         excess = most
     saving = _coalesced(case, most)
     saving = saving.if_held(_coalesced(case, excess).fraction, "same-l1-wavefronts-per-sector")
@@ -146,7 +150,7 @@ def _uncoalesced(case: Case) -> Iterator[Finding]:
 
 
 def _worst_request(case: Case) -> tuple[Evidence, ...]:
-    """Return the sectors per request of the instruction with most excess, if its counts are known."""
+    """Return the sectors per request of the instruction with most excess, if counted."""
     counted = [item for item in case.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
     if not counted:
         return ()
@@ -159,7 +163,7 @@ def asks_for_wide_accesses(found: Finding) -> bool:
 
 
 def _shape(case: Case) -> FoundShape | None:
-    """Return the shape of the accesses with most excess, by counts of instructions or if the code allows no other."""
+    """Return the shape of the accesses with most excess, by counts or else by the code alone."""
     from gpuprof.diagnose.by_code import shape_by_code
     from gpuprof.diagnose.lane_shapes import shape_of_excess
 
@@ -179,7 +183,10 @@ def _place_without_text(case: Case) -> Location | None:
 
 
 def _unused_sectors(case: Case) -> dict[str, float | None]:
-    """Return the excess sectors of loads and stores, if they have any; None if only their share is known."""
+    """Return the excess sectors of loads and stores, if they have any.
+
+    None if only their share is known.
+    """
     unused: dict[str, float | None] = {}
     for what, kind in _KINDS.items():
         sectors = case.number(GLOBAL_SECTORS.format(what))
@@ -199,7 +206,7 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
 
 
 def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
-    """Return the cases for the shape of the accesses, or without one for the causes that counters leave possible."""
+    """Return the cases for the shape of the accesses, or for the possible causes without one."""
     if shape is not None:
         cases = cases_of_shape(shape.name)
         return replace(cases, why=(*cases.why, *_past_l1(case)))
@@ -217,7 +224,10 @@ def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
 
 
 def _past_l1(case: Case) -> tuple[CaseName, ...]:
-    """Return which levels below L1 move more than the global accesses need, by counts; nothing if that is not known."""
+    """Return which levels below L1 move more than the global accesses need, by counts.
+
+    Nothing if that is not known.
+    """
     if _stays_in_l1(case):
         return ("stays-in-l1",)
     if ideal_bytes(case) is None:
@@ -234,7 +244,7 @@ def _stays_in_l1(case: Case) -> bool:
 
 
 class _Levels(NamedTuple):
-    """The part of each memory level's need that stays, and the largest share that goes at any level.
+    """The part of each memory level's need that stays, and the largest share that goes.
 
     `keeps_of_same_data` is the part that stays if other accesses use the rest of the fetched data.
     """
@@ -247,9 +257,10 @@ class _Levels(NamedTuple):
 def _levels(case: Case, excess: _Excess) -> _Levels:
     """Return the part of each memory level's need that stays after coalescing.
 
-    An access may use the same part of its fetched data as of its sectors. Less goes if other accesses use the rest:
-    then a level only loses what none of them needs. If the excess was seen in L1 alone and a level was not measured,
-    nothing is assumed to stay there, because its need may stay whole or go with the excess.
+    An access may use the same part of its fetched data as of its sectors. Less goes if other
+    accesses use the rest: then a level only loses what none of them needs. If the excess was seen
+    in L1 alone and a level was not measured, nothing is assumed to stay there, because its need may
+    stay whole or go with the excess.
     """
     share = excess.fraction
     keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - share)}
@@ -273,7 +284,7 @@ def _levels(case: Case, excess: _Excess) -> _Levels:
 
 
 def _coalesced(case: Case, excess: _Excess) -> Saving:
-    """Bound the gain of coalescing: arithmetic, instructions and the needed part of each memory level stay."""
+    """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
     keeps, keeps_of_same_data, share = _levels(case, excess)
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
     same_data = capped(case, case.saving(keeps_of_same_data), excess.fraction, weight)
@@ -285,10 +296,11 @@ def _coalesced(case: Case, excess: _Excess) -> Saving:
 
 
 def _at_limit(case: Case, excess: _Excess, keeps: Mapping[str, float]) -> float:
-    """Return the most that can be saved with the same data if L2 or DRAM is surely the limit; else 1.
+    """Return the maximum saving with the same data if L2 or DRAM is surely the limit; else 1.
 
-    Warps then wait for that level, which loses its own part of the bytes. The other levels save no more than their
-    part of their busy time, and L1 no more than its part of the waits for its queue.
+    Warps then wait for that level, which loses its own part of the bytes. The other levels save no
+    more than their part of their busy time, and L1 no more than its part of the waits for its
+    queue.
     """
     needs = case.needs
     if not needs.keys() >= set(MEMORY):
@@ -306,7 +318,7 @@ def _at_limit(case: Case, excess: _Excess, keeps: Mapping[str, float]) -> float:
 
 
 def _widened(case: Case, excess: _Excess) -> Saving:
-    """Bound the gain of wider accesses that replace several: instructions and address arithmetic go, too."""
+    """Bound the gain of wider accesses, which also remove instructions and address arithmetic."""
     spared = dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)
     return case.saving({**_levels(case, excess).keeps, **spared})
 
@@ -328,7 +340,8 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
 def _unused_bytes(case: Case) -> _Excess | None:
     """Return the excess by the bytes of each 32-byte sector that threads use.
 
-    A request needs at least one sector, so a sector of which all threads read the same word is no excess.
+    A request needs at least one sector, so a sector of which all threads read the same word is no
+    excess.
     """
     known: dict[str, float] = {}
     counted: dict[str, float] = {}
@@ -386,7 +399,10 @@ class _Used(NamedTuple):
 
 
 def _used_bytes(case: Case, what: str) -> _Used | None:
-    """Return the bytes of a sector that loads or stores use; None if there are none or they were not collected."""
+    """Return the bytes of a sector that loads or stores use.
+
+    None if there are none or they were not collected.
+    """
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
     role = f"bytes-used-by-{_KINDS[what]}s"
     value, of_sector = case.number(name), case.number(percent_name)
@@ -422,7 +438,7 @@ def _sectors_per_request(case: Case) -> _Excess | None:
 
 
 def _many_wavefronts(case: Case) -> _Excess | None:
-    """Return the excess by the basic set: L1 is busy, requests take many passes, and no shared memory explains it."""
+    """Return the excess by the basic set: L1 is busy, and requests take many passes."""
     headline = "wavefronts-per-request"
     ratio = wavefronts_per_request(case)
     if ratio is None:
@@ -442,9 +458,11 @@ def _many_wavefronts(case: Case) -> _Excess | None:
 
 
 def _are_few_lanes_side_by_side(case: Case) -> bool:
-    """Return whether the few lanes of a block can explain all excess: no request takes more than adjacent lanes need.
+    """Return whether the few lanes of a block can explain all excess: no request takes more than
+    adjacent lanes need.
 
-    Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not aligned to a sector.
+    Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not
+    aligned to a sector.
     """
     most = _LANE_BYTES * (case.threads_per_block or 0) / SECTOR_BYTES + 1
     return has_few_lanes(case) and all((counted_request_sectors(case, what) or 0.0) <= most for what in _KINDS)

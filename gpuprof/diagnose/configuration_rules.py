@@ -1,4 +1,4 @@
-"""The rule that compares the launches of a kernel: one configuration is faster than another for the same work."""
+"""The rule that compares a kernel's launches: one configuration does the same work faster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _MOST_COUNTERS = 3
 
 
 def faster_launches(analysis: Analysis) -> dict[int, Faster]:
-    """Return, by kernel id, the configuration in which it did the same work in less time, if there is one.
+    """Return, by kernel id, the configuration in which it did the same work in less time, if there
+    is one.
 
     Each launch is compared with the launch of median duration in every other configuration.
     """
@@ -50,7 +51,8 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
         return {}
     kernels: dict[Hashable, list[Case]] = {}
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
-        if kernel.duration_source == GRAPH_REPLAY:  # all replays have the same name, whatever they do
+        if kernel.duration_source == GRAPH_REPLAY:
+            # All replays have the same name, whatever they do.
             continue
         spread = kernel.duration_percentiles_s
         if spread is not None and kernel.duration_s != spread.p50:
@@ -97,9 +99,11 @@ def _duration_s(case: Case) -> float:
 
 
 def _against(case: Case, other: Case) -> Faster | None:
-    """Compare a launch with another one of its kernel; None if that was not faster, or its work may differ.
+    """Compare a launch with another one of its kernel; None if that was not faster, or its work may
+    differ.
 
-    At the clocks of the case the other launch would take longer by at most the ratio of the clock that differs most.
+    At the clocks of the case the other launch would take longer by at most the ratio of the clock
+    that differs most.
     """
     kernel = case.kernel
     faster = other.kernel
@@ -124,11 +128,11 @@ def _against(case: Case, other: Case) -> Faster | None:
 
 
 _Amount = tuple[str, int]
-"""A measure of a launch's work, and its amount in steps of a tolerance: equal work is at most one step apart."""
+"""A measure of a launch's work, and its amount in steps: equal work is at most one step apart."""
 
 
 def _amount(case: Case) -> _Amount:
-    """Return the amount of work by arithmetic if it was counted, else by stores, else by threads."""
+    """Return the work by arithmetic if it was counted, else by stores, else by threads."""
     amounts = (
         ("flop", sum(_flop(case).values()), SAME_WORK),
         ("stores", _accesses(case, _STORES) or 0.0, SAME_WORK),
@@ -165,11 +169,12 @@ def _configuration(case: Case) -> tuple[Dim3 | None, Dim3 | None, int | None, fl
 
 
 def _same_work(case: Case, other: Case) -> Confidence | None:
-    """Return the confidence that two launches of a kernel did the same work; None if nothing shows it.
+    """Return the confidence that two launches did the same work; None if nothing shows it.
 
-    If as many threads cover the same extent, equal arithmetic or equal numbers of instructions prove it. If a thread
-    does more in one launch than in the other, both arithmetic (if any) and stores must be equal, since products of
-    other shapes can have the same arithmetic. A kernel of another build or another report can have changed.
+    If as many threads cover the same extent, equal arithmetic or equal numbers of instructions
+    prove it. If a thread does more in one launch than in the other, both arithmetic (if any) and
+    stores must be equal, since products of other shapes can have the same arithmetic. A kernel of
+    another build or another report can have changed.
     """
     flop = _flop(case)
     other_flop = _flop(other)
@@ -209,7 +214,7 @@ def _differs(value: float, other: float) -> bool:
 
 
 def _covers_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:
-    """Return whether both grids fit one extent in each dimension, with about the same number of threads."""
+    """Return whether both grids fit one extent in each dimension, with about as many threads."""
     if difference(_threads(kernel), _threads(other)) > SAME_THREADS.value:
         return False
     sides = (kernel.grid or (), kernel.block or (), other.grid or (), other.block or ())
@@ -221,7 +226,10 @@ def _covers_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:
 
 
 def _by_instructions(case: Case, other: Case, *, counted: bool) -> Confidence | None:
-    """Return the confidence by the instructions of as many threads; arithmetic, if `counted`, is equal."""
+    """Return the confidence by the instructions of as many threads.
+
+    Arithmetic, if `counted`, is equal.
+    """
     executed = _thread_instructions(case)
     executed_by_other = _thread_instructions(other)
     if not executed or not executed_by_other:
@@ -241,7 +249,10 @@ def _thread_instructions(case: Case) -> float | None:
 
 
 def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None:
-    """Return the confidence by loads and stores if a thread does more in one launch; arithmetic, if any, is equal."""
+    """Return the confidence by loads and stores if a thread does more in one launch.
+
+    Arithmetic, if any, is equal.
+    """
     stored = _accesses(case, _STORES)
     stored_by_other = _accesses(other, _STORES)
     if stored is None or stored_by_other is None:
@@ -297,14 +308,14 @@ def _launch_configurations(case: Case) -> Findings:
 
 
 def _saving(faster: Faster, duration_s: float, gain: float) -> Saving:
-    """Return the measured gain, with the needs of the faster launch as fractions of this launch's time."""
+    """Return the measured gain, with the needs of the faster launch in this one's time."""
     part = faster.duration_s / duration_s
     needs = {unit: need * part for unit, need in faster.case.least_times.items()}
     return saving(needs, {}).no_more_than(gain).only_if("fastest-configuration-profiled")
 
 
 def _shape(case: Case, other: Case) -> tuple[str, ...]:
-    """Return the cases for a launch's differences from another one: "with 16×16 blocks", "with 64 blocks of 256"."""
+    """Return the cases for a launch's differences from another: "with 16×16 blocks"."""
     kernel, reference = case.kernel, other.kernel
     rebuilt = _rebuilt(case, other)
     if (kernel.grid, kernel.block) == (reference.grid, reference.block):

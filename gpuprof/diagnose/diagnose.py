@@ -1,4 +1,4 @@
-"""Run the rules on every kernel of an analysis, find the causes among findings, and summarise the run."""
+"""Run the rules on every kernel, find the causes among findings, and summarise the run."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ _NO_SOURCE = Missing(
 
 
 _WITH_CODE, _WITHOUT = Worth(48, each=8), Worth(1_000, each=400)
-"""Numbers of kernels that are worth workers. One takes 10 ms with counts of every instruction, 0.2 ms without."""
+"""Numbers of kernels that are worth workers.
+
+One takes 10 ms with counts of every instruction, 0.2 ms without.
+"""
 
 
 def diagnose(analysis: Analysis) -> Session:
-    """Return the analysis' session with findings and code excerpts for every kernel, a verdict and recommendations."""
+    """Return the session with findings and code excerpts, a verdict and recommendations."""
     session = analysis.session
     pauses = pauses_of(session)
     exposed = exposed_of(session)
@@ -66,12 +69,16 @@ def diagnose(analysis: Analysis) -> Session:
 
 
 def _each_of(analysis: Analysis, diagnosed: Callable[[int], KernelProfile]) -> Iterator[KernelProfile]:
-    """Yield the profile of each kernel of an analysis, in order; `diagnosed` makes that of one index."""
+    """Yield the profile of each kernel of an analysis, in order.
+
+    `diagnosed` makes that of one index.
+    """
     order = _by_program(analysis)
     for recorded in analysis.recorded:
         if recorded.launch.metrics.has(EXECUTED):
             with contextlib.suppress(DamagedInput):
-                # One call of nvdisasm reads the code of all kernels, instead of one call per worker.
+                # One call of nvdisasm reads the code of all kernels, instead of one call per
+                # worker.
                 recorded.launch.details.code_gaps()
             return made_by_workers(order, diagnosed, _WITH_CODE)
     return made_by_workers(order, diagnosed, _WITHOUT)
@@ -101,7 +108,10 @@ def _diagnosed(case: Case) -> KernelProfile:
 
 
 def _findings(case: Case) -> Iterable[Finding]:
-    """Return the findings of every rule. The fallback that nothing is busy is only kept if no other explains it."""
+    """Return the findings of every rule.
+
+    The fallback that nothing is busy is only kept if no other explains it.
+    """
     rules = {rule.id: rule for rule in _applying(case)}
     found = []
     is_explained = is_short(case)
@@ -126,7 +136,10 @@ _OF_TIMELINES = tuple(rule for rule in RULES if rule.by_times or rule.of_timelin
 
 
 def _applying(case: Case) -> tuple[Rule, ...]:
-    """Return the rules that apply. A kernel of a timeline needs a time, or pauses or exposed activity of the run."""
+    """Return the rules that apply.
+
+    A kernel of a timeline needs a time, or pauses or exposed activity of the run.
+    """
     if not case.timed_only:
         return rules_of_kind(RULES, case)
     if case.kernel.duration_s is None and case.pauses is None and not case.exposed:

@@ -1,4 +1,5 @@
-"""The code around a kernel's hot places, with samples by line: source if the report embeds it, and SASS.
+"""The code around a kernel's hot places, with samples by line: source if the report embeds it, and
+SASS.
 
 If the report has neither but maps its instructions to lines, show the line numbers alone.
 """
@@ -26,10 +27,12 @@ _Line = tuple[str, int]
 
 
 def excerpts(case: Case) -> tuple[Excerpt, ...]:
-    """Return up to three pieces of source around the lines with most samples, and the SASS around the hottest one.
+    """Return up to three pieces of source around the lines with most samples, and the SASS around
+    the hottest one.
 
-    If the report has neither, return the numbers of the lines with most samples. Without samples, executed
-    instructions weigh the lines. Return nothing if the report has no counts of instructions.
+    If the report has neither, return the numbers of the lines with most samples. Without samples,
+    executed instructions weigh the lines. Return nothing if the report has no counts of
+    instructions.
     """
     code = case.code
     if not code:
@@ -44,7 +47,7 @@ def excerpts(case: Case) -> tuple[Excerpt, ...]:
 
 
 def _hottest(shares: Mapping[_Line, float], most: int) -> list[_Line]:
-    """Return the lines with most weight, heaviest first: always one, and others if they are worth showing."""
+    """Return the heaviest lines, heaviest first: at least one, others if worth showing."""
     hottest = sorted(shares, key=lambda line: (-shares[line], line))[:most]
     while len(hottest) > 1 and shares[hottest[-1]] < _LEAST_SHARE:
         hottest.pop()
@@ -118,7 +121,7 @@ def _sass(case: Case, weight: str, word: str, whole: float) -> Iterator[Excerpt]
 
 
 def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
-    """Return the main states of the warps sampled at these instructions, as shares of those samples."""
+    """Return the main states of the warps sampled here, as shares of the samples."""
     sums = summed(item for instruction in code for item in sampled_reasons(instruction.counts).items())
     sampled = sum(sums.values())
     ranked = sorted(sums, key=lambda reason: (-sums[reason], reason))[:_REASONS_SHOWN]

@@ -17,9 +17,10 @@ OPTION = "--exclude"
 
 
 def without_excluded(session: Session, texts: Sequence[str]) -> Session:
-    """Return the session without the kernels that match these patterns, with a summary of the others.
+    """Return the session without the kernels that match these patterns, summarised again.
 
-    Shares stay those of the whole run. Raise UsageError for an invalid pattern, and if no kernel is left.
+    Shares stay those of the whole run. Raise UsageError for an invalid pattern, and if no kernel is
+    left.
     """
     excluded = set[int]()
     used = []

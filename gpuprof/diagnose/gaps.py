@@ -23,9 +23,11 @@ _BEFORE = {KERNEL: "before-kernel", MEMORY_SET: "before-memory-sets", TRY: "befo
 
 
 def pauses_of(session: Session) -> dict[int, Pauses]:
-    """Return the pauses of the GPU with most idle time, by the number of the kernel that gets the finding.
+    """Return the pauses of the GPU with most idle time, by the number of the kernel that gets the
+    finding.
 
-    Launches of that kernel end most of the idle time, or come next after the copies that end most of it.
+    Launches of that kernel end most of the idle time, or come next after the copies that end most
+    of it.
     """
     timeline = session.timeline
     if timeline is None:
@@ -69,7 +71,7 @@ def rank_of(session: Session, device: DeviceTimeline) -> int | None:
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
-    """Return the longest wait of the kind (kernels, or copies of one direction) that ends most of the idle time."""
+    """Return the longest wait of the kind of work (by `before`) that ends most of the idle time."""
     idle_s: dict[str, float] = {}
     for wait in waits:
         idle_s[wait.before] = idle_s.get(wait.before, 0.0) + wait.idle_s
@@ -157,7 +159,7 @@ def _evidence(device: DeviceTimeline, gaps: Gaps, wait: Wait) -> Iterator[Eviden
 
 
 def gpu_case(found: Pauses | Exposed) -> str:
-    """Return the case of the wording that names the GPU, by its number and its rank or file if there are several."""
+    """Return the case that names the GPU, by number and rank or file if there are several."""
     if found.gpus < 2:
         return "shared/gpu"
     if found.files < 2:
@@ -174,7 +176,7 @@ def gpu_labels(found: Pauses | Exposed) -> tuple[Label, ...]:
 
 
 def _is_spread(pauses: Pauses, idle_s: float) -> bool:
-    """Return whether no kernel or kind of copy ends much of the idle time, or two kernels end about equal parts."""
+    """Return whether no work ends much of the idle time, or two kernels end about equal parts."""
     longest_s = pauses.wait.idle_s
     return not SPREAD.is_reached(longest_s / idle_s) or 100 * pauses.rival_s >= ALIKE.value * longest_s
 
@@ -190,9 +192,11 @@ def _direction(wait: Wait) -> tuple[str, ...]:
 
 
 def _kind_of(gaps: Gaps, wait: Wait) -> str:
-    """Return why a GPU pauses: by the work that ends most idle time, else by the program's activity when it begins.
+    """Return why a GPU pauses: by the work that ends most idle time, else by the program's activity
+    when it begins.
 
-    If most idle time is within CUDA graphs, they are the reason; otherwise only the time outside them is judged.
+    If most idle time is within CUDA graphs, they are the reason; otherwise only the time outside
+    them is judged.
     """
     in_graph_s = gaps.in_graph_s or 0.0
     if MOSTLY.is_reached(in_graph_s / gaps.total_s):

@@ -1,4 +1,4 @@
-"""A short regular expression that matches the demangled name of one kernel and no other name of a run."""
+"""A short regular expression that matches the demangled name of one kernel of a run only."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def escaped(name: str) -> str:
 def unique_expression(base: str, demangled: str, names: Iterable[str]) -> str:
     """Return an expression that matches the name `demangled` and none of the others in `names`.
 
-    Try the function's own name, `base`; that name as a whole word; with its namespaces; then with distinctive words
-    after it: `Kernel2.*cutlass_80_tensorop_s16816gemm`. If no short expression is unique, return the own name.
+    Try the function's own name, `base`; that name as a whole word; with its namespaces; then with
+    distinctive words after it: `Kernel2.*cutlass_80_tensorop_s16816gemm`. If no short expression is
+    unique, return the own name.
     """
     others = {name for name in names if base in name and name != demangled}
     for before, part in _candidates(base, demangled):

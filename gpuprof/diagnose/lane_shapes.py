@@ -1,4 +1,5 @@
-"""The shape of a kernel's accesses, from its code: the terms of the lanes' addresses, and the counted sectors.
+"""The shape of a kernel's accesses, from its code: the terms of the lanes' addresses, and the
+counted sectors.
 
 It follows the code, which takes time: import it only if excess sectors are worth it.
 """
@@ -39,13 +40,19 @@ from gpuprof.model.recorded import Dim3, ProfiledInstruction
 from gpuprof.units import SECTOR_BYTES
 
 _ONE_MORE = 1.5
-"""An access that starts inside a sector touches one sector more than it needs; 0.5 is a margin for warps at an edge."""
+"""An access that starts inside a sector touches one sector more than it needs.
+
+0.5 is a margin for warps at an edge.
+"""
 _MOST_CODE, _MOST_JUMPS, MOST_ROUNDS = 4000, 200, 12
 """Limits on instructions, jumps and rounds through the code; more take seconds."""
 _SPACES = frozenset({"global", "generic"})
 _TARGET = re.compile(r"sm_\d+[af]?")
 EDGE = 1.0
-"""A row of lanes that begins inside a sector touches one sector more; a single word fills a part of one."""
+"""A row of lanes that begins inside a sector touches one sector more.
+
+A single word fills a part of one.
+"""
 _Known = TypeVar("_Known")
 
 
@@ -61,7 +68,8 @@ class LaunchedCode(Struct, frozen=True):
 class WarpRequest(Struct, frozen=True):
     """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
 
-    `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if that number is not
+    `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if
+    that number is not
     known. For shared memory the wavefronts beyond those that it needs.
     """
 
@@ -71,7 +79,10 @@ class WarpRequest(Struct, frozen=True):
 
 
 def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode | None) -> Mapping[int, _Known]:
-    """Return the results of following the code by address; nothing without code, or if no compiler wrote it."""
+    """Return the results of following the code by address.
+
+    Nothing without code, or if no compiler wrote it.
+    """
     if launch is None:
         return {}
     try:
@@ -81,7 +92,10 @@ def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: Launc
 
 
 def shape_of_excess(case: Case) -> FoundShape | None:
-    """Return the shape that causes most excess; None without code or counts, or if no shape causes half of it."""
+    """Return the shape that causes most excess.
+
+    None without code or counts, or if no shape causes half of it.
+    """
     total = sum(item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code)
     if total <= 0:
         return None
@@ -111,7 +125,10 @@ def shape_of_excess(case: Case) -> FoundShape | None:
 
 
 def launched_code(case: Case) -> LaunchedCode | None:
-    """Return the code and the launch of a case; None if they are not known, or the code is too long to follow."""
+    """Return the code and the launch of a case.
+
+    None if they are not known, or the code is too long to follow.
+    """
     target, block = case.arch.name, case.kernel.block
     if block is None or not case.has_sass or not _TARGET.fullmatch(target):
         return None
@@ -122,7 +139,7 @@ def launched_code(case: Case) -> LaunchedCode | None:
 
 
 def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
-    """Return "misaligned" for lanes that touch few excess sectors, whatever the code shows, except partial rows."""
+    """Return "misaligned" for lanes with few excess sectors, except for partial rows."""
     is_little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
     if is_little and shape.name != "partial":
         return LaneShape("misaligned", shape.width_bytes, None)
@@ -131,7 +148,8 @@ def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
 
 @lru_cache(maxsize=32)
 def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address, if the code shows it; contiguous lanes count as misaligned.
+    """Return the shape of each global access by address, if the code shows it; contiguous lanes
+    count as misaligned.
 
     An access has no shape if all lanes touch one address: it never moves more than it needs.
     """
@@ -160,7 +178,10 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
 
 
 def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
-    """Return the terms of addresses, and the known offsets of active lanes; None if jumps are not known."""
+    """Return the terms of addresses, and the known offsets of active lanes.
+
+    None if jumps are not known.
+    """
     constants = constants_for(launch.target, launch.block, launch.grid)
     addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
     if addresses is None or not addresses.of:
@@ -170,7 +191,7 @@ def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequenc
 
 
 def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRequest) -> float:
-    """Return the maximum number of sectors that a request touches beyond those that its bytes fill."""
+    """Return the maximum number of sectors of a request beyond those that its bytes fill."""
     width = request.width_bytes
     apart = LANES * max(1.0, width / SECTOR_BYTES) - LANES * width / SECTOR_BYTES
     if item is None:
@@ -191,13 +212,16 @@ def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRe
 
 
 def _is_typical(access: Access, addresses: KernelAddresses) -> bool:
-    """Return whether an access is alike each time: in a loop, loaded values may lead to other addresses."""
+    """Return whether an access is alike in each iteration, unless loaded values change it."""
     item = addresses.of.get((access.address, access.space))
     return item is not None and not (access.holds.startswith("first turn") and addresses.looked_up(item) is not False)
 
 
 def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address. `lanes` has the offsets of active lanes, if known."""
+    """Return the shape of each global access by address.
+
+    `lanes` has the offsets of active lanes, if known.
+    """
     groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
     for (_, space), item in addresses.of.items():
         if space in _SPACES:
@@ -274,7 +298,7 @@ def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | 
 
 
 class _Run(Struct, frozen=True):
-    """Adjacent accesses of a thread: their number of bytes and words, and the offsets of their group."""
+    """Adjacent accesses of a thread: their bytes and words, and the offsets of their group."""
 
     accesses: tuple[LaneAddress, ...]
     size: int

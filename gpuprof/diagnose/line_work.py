@@ -1,4 +1,4 @@
-"""The work of each source line of a kernel: its instructions, those of local memory, and the samples of warps."""
+"""The work of each source line: instructions, those of local memory, and samples of warps."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
 
 
 def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
-    """Return the lines with most work in the order of files and lines, and the number of other lines.
+    """Return the lines with most work, by file and number, and the number of other lines.
 
-    Lines that access local memory take precedence. Work is measured in executed instructions, or in samples if those
-    were not counted.
+    Lines that access local memory take precedence. Work is measured in executed instructions, or in
+    samples if those were not counted.
     """
     if not case.code_by_line:
         return (), 0
@@ -52,8 +52,8 @@ def _rank(line: LineWork) -> tuple[object, ...]:
 def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledInstruction]], float | None]:
     """Return a function that counts the executed instructions of a line that access local memory.
 
-    Their opcodes show them or, without machine code, the sectors that ncu expects of each. If the whole kernel moved no
-    sector of local memory, no line did.
+    Their opcodes show them or, without machine code, the sectors that ncu expects of each. If the
+    whole kernel moved no sector of local memory, no line did.
     """
     counts = {count.name: count.high for count in case.kernel.counts}
     if all(counts.get(name) == 0 for name in _LOCAL_COUNTS):

@@ -34,9 +34,11 @@ _COUNTS = (
 
 
 class ListedInstruction(Struct, frozen=True, kw_only=True):
-    """An instruction. A count that was not collected is None; one that was collected but not at it is zero.
+    """An instruction. A count that was not collected is None; one that was collected but not at it
+    is zero.
 
-    Sectors and wavefronts are sums over all its executions, and only of instructions that access such memory.
+    Sectors and wavefronts are sums over all its executions, and only of instructions that access
+    such memory.
     """
 
     pc: Annotated[Whole, about("address")]
@@ -66,7 +68,7 @@ class ListedFunction(Struct, frozen=True, kw_only=True):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """The machine code of a kernel: its own, then that of the functions that it calls, each by address."""
+    """The machine code of a kernel: its own, then that of its callees, each by address."""
 
     kernel: Annotated[Whole, about("id of the kernel: the number of the launch that is shown")]
     label: Annotated[str, about("short name of the kernel")]
@@ -81,9 +83,10 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | None) -> Listing:
-    """Return the listing of a kernel of a session, from the recording that the session was made from.
+    """Return the listing of a kernel, from the recording that the session was made from.
 
-    Raise InputError if the recording has neither machine code nor counts of instructions, DamagedInput if it is broken.
+    Raise InputError if the recording has neither machine code nor counts of instructions,
+    DamagedInput if it is broken.
     """
     if recorded is None:
         raise _no_code(session, kernel, kept=False)
@@ -130,7 +133,7 @@ def _no_code(session: Session, kernel: KernelProfile, *, kept: bool) -> InputErr
 
 
 def _functions(code: CodeListing) -> dict[int, list[ProfiledInstruction]]:
-    """Return the instructions of the kernel by its start address, then those of each function that it calls."""
+    """Return the kernel's instructions by its start address, then those of each callee."""
     first = code.instructions[0].pc
     starts = sorted(code.functions)
     if not starts or first < starts[0]:
@@ -149,7 +152,10 @@ def _listed(
     whole: Mapping[str, float],
     found: Sequence[tuple[int | None, str]],
 ) -> ListedInstruction:
-    """Return an instruction of a function. `whole` has the sums of the counts that were collected."""
+    """Return an instruction of a function.
+
+    `whole` has the sums of the counts that were collected.
+    """
     counts = instruction.counts
     # A collected count is zero if it was seen at other instructions only.
     collected = {name: counts.get(name, 0.0) for name in (SAMPLES, EXECUTED, _THREADS) if name in whole}
@@ -195,7 +201,7 @@ def _main_stall(counts: Mapping[str, float]) -> StallShare | None:
 
 
 def _ideal(counts: Mapping[str, float], name: str) -> float | None:
-    """Return the least possible value of a count, as recorded, or else the count without the excess."""
+    """Return the least possible value of a count: as recorded, or the count without the excess."""
     whole = counts.get(name)
     excess = counts.get(f"derived__{name}_excessive")
     ideal = counts.get(f"{name}_ideal")

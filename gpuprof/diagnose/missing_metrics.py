@@ -1,4 +1,4 @@
-"""The metrics that a report lacks for a kernel, and the command to collect them, from the report's own command line."""
+"""The metrics that a report lacks for a kernel, and the command to collect them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ _Option = tuple[str, str | None]
 
 
 class _NcuLine(NamedTuple):
-    """A command line of ncu: its options with their values, and the program; None if the program is not clear."""
+    """A command line of ncu: its options with their values, and the program.
+
+    None if the program is not clear.
+    """
 
     options: tuple[_Option, ...]
     program: tuple[str, ...] | None
@@ -51,7 +54,7 @@ _UNKNOWN = _NcuLine((), None)
 
 
 Gap = Literal["counters", "costs", "units", "stalls", "pipes"]
-"""Missing data of a kernel: all counters, all numbers that show a cost, utilization of units and pipes, stalls."""
+"""Missing data of a kernel: all counters, all costs, utilization of units and pipes, stalls."""
 
 
 def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
@@ -116,7 +119,10 @@ def needs_program(command: str) -> bool:
 
 
 def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source) -> str:
-    """Return the command that profiles a surveyed kernel; a trace that the user made serves as the survey."""
+    """Return the command that profiles a surveyed kernel.
+
+    A trace that the user made serves as the survey.
+    """
     line = ["gpuprof", "run"]
     if not source.is_survey and _can_be_named(source.file):
         line += ["--survey", source.file]
@@ -131,13 +137,13 @@ def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source
 
 
 def _can_be_named(file: str) -> bool:
-    """Return whether a command line can name a source: it is a file and not a pipe, which is used up."""
+    """Return whether a command line can name a source: it is a file and not a used-up pipe."""
     is_pipe = file == STANDARD_INPUT or file.startswith("/dev/fd/")
     return file.isprintable() and file != "" and not file.startswith("-") and not is_pipe
 
 
 def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[_Option]:
-    """Return the options that select a launch: by its name, or by its index among the launches selected before."""
+    """Return the options that select a launch by name, or by its index among selected ones."""
     beside = [other for other in session.kernels if other.source == kernel.source]
     # If a kernel's launches are not all here, its index among them is not known.
     countable = False
@@ -164,7 +170,7 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
 def _naming(
     kernel: KernelProfile, beside: Sequence[KernelProfile], source: Source, *, countable: bool
 ) -> list[_Option]:
-    """Return the options that select a kernel by its name, or by its parameters if others have that name."""
+    """Return the options that select a kernel by its name, or by parameters if it is shared."""
     name = kernel.name
     if not name.isprintable() or not 0 < len(name) <= _LONGEST:
         return []
@@ -181,7 +187,7 @@ def _naming(
 
 
 def _shell(source: Source, line: _NcuLine, chosen: Sequence[_Option], output: str) -> str:
-    """Return the shell command: collected metrics, options for the program, selected launches, and the program."""
+    """Return the shell command that collects metrics of the selected launches of the program."""
     version = _version(source)
     arguments = ["ncu" if version >= _UNDER_ITS_NAME else "nv-nsight-cu-cli", "--set", "full"]
     if version >= _WITH_SOURCES:
@@ -196,7 +202,10 @@ def _shell(source: Source, line: _NcuLine, chosen: Sequence[_Option], output: st
 
 
 def _file_name(kernel: KernelProfile) -> str:
-    """Return a file name for a kernel. Clean the name before cutting it, because a cut token is not recognized."""
+    """Return a file name for a kernel.
+
+    Clean the name before cutting it, because a cut token is not recognized.
+    """
     name = re.sub(r"[^A-Za-z0-9_.]+", "-", clean_text(kernel.name)).strip("-.")[:_LONGEST_NAME]
     return name or f"kernel-{kernel.id}"
 
@@ -213,7 +222,10 @@ def _skipped(line: _NcuLine) -> int:
 
 
 def _read(command: str | None) -> _NcuLine:
-    """Parse a recorded command line. ncu records it without quotes, gpuprof with the quotes of a shell."""
+    """Parse a recorded command line.
+
+    Ncu records it without quotes, gpuprof with the quotes of a shell.
+    """
     if command is None or len(command) > _LONGEST or not command.isprintable():
         return _UNKNOWN
     arguments = arguments_of(command)
@@ -233,7 +245,7 @@ def _read(command: str | None) -> _NcuLine:
 
 
 def _program(command: str | None) -> tuple[str, ...] | None:
-    """Return the program of a recorded command line of ncu, or of a survey that was made in the program."""
+    """Return the program of a recorded command line of ncu, or of a survey inside the program."""
     line = _read(command)
     if line.program is not None or command is None or not command.isprintable():
         return line.program

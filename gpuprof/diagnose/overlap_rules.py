@@ -1,4 +1,4 @@
-"""The rules on a GPU's time without computation: copies, communication, and waits for other ranks."""
+"""The rules on GPU time without computation: copies, communication, and waits for other ranks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _CHANGES: dict[_CopyKind, tuple[str, tuple[str, ...]]] = {
 
 
 def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
-    """Return copies and communication not overlapped by any kernel, each for the worst GPU, by the number of a kernel.
+    """Return copies and communication not overlapped by any kernel, each for the worst GPU, by the
+    number of a kernel.
 
     Waits for other ranks are separate from the rest of communication, if they are known.
     """
@@ -170,7 +171,7 @@ def _copied(exposed: Exposed, copies: Copies) -> Iterator[str]:
 
 
 def _why_copies_cost(exposed: Exposed, copies: Copies, link: Fact | None) -> Iterator[str]:
-    """Yield the reasons: overlap hides no more than the time of kernels, and the link may limit the rate."""
+    """Yield the reasons: kernels are too short to hide copies, and the link may be the limit."""
     yield "main"
     if exposed.device.kernel_s < exposed.time_s:
         yield "few-kernels"
@@ -218,7 +219,7 @@ def _waits_for_ranks(case: Case) -> Findings:
 
 
 def _part_case(exposed: Exposed, talk: Communication) -> str:
-    """Return the case for the part of the communication: all of it, if both times are equal as printed."""
+    """Return the case for the part of the communication: "all" if both times are printed alike."""
     if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s"):
         return "all"
     return "part"

@@ -13,16 +13,19 @@ from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding
 
 _NEAR_ROOF = 1.5
-"""Rank of a limit of severity "info" (near the roof): before small findings, after any of medium severity."""
+"""Rank of a limit of severity "info" (near the roof): between medium and small findings."""
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort a kernel's findings, most important first; those that another finding explains come last."""
+    """Sort a kernel's findings, most important first.
+
+    Those that another finding explains come last.
+    """
     return tuple(sorted(findings, key=_importance))
 
 
 def numbered(findings: Sequence[Finding], kernel: int) -> list[Finding]:
-    """Give findings their ids: "3.tail-effect", and "3.load-imbalance.2" for another finding of a rule."""
+    """Give findings their ids: "3.tail-effect", then "3.tail-effect.2" for a rule's second one."""
     names = unique(finding.rule for finding in findings)
     return [replace(finding, id=f"{kernel}.{name}") for finding, name in zip(findings, names, strict=True)]
 
@@ -48,7 +51,7 @@ def is_counted(finding: Finding) -> bool:
 
 
 _KINDS = ("defect", "limit", "symptom")
-"""Problems to fix, limits that the kernel reaches with or without them, and the waits of its warps that result."""
+"""Problems to fix, limits that the kernel reaches anyway, and the resulting waits of its warps."""
 
 
 def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, float]:

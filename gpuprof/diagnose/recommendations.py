@@ -1,4 +1,4 @@
-"""The recommended changes over all kernels: each change once for all kernels that it helps, most worthwhile first."""
+"""The recommended changes: each once for all kernels that it helps, most worthwhile first."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tupl
 
     `busy` is the part of the run that its kernels take.
 
-    Without durations the gain of the run is not known: rank changes by the gain of their kernel, and leave out findings
-    on the launch of a small one.
+    Without durations the gain of the run is not known: rank changes by the gain of their kernel,
+    and leave out findings on the launch of a small one.
     """
     set_up = set_up_kernels(kernels)
     worthwhile = []
@@ -44,8 +44,8 @@ def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tupl
 def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterator[list[Member]]:
     """Group the findings by the change that they need, the largest gain first in each group.
 
-    Guesses and set-up kernels have groups of their own: a finding can be measured for one kernel and a guess for
-    another.
+    Guesses and set-up kernels have groups of their own: a finding can be measured for one kernel
+    and a guess for another.
     """
     groups: dict[tuple[str, tuple[str, ...], bool, bool], list[Member]] = {}
     small = small_and_untimed(kernels)
@@ -62,15 +62,19 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterato
 
 
 def _only_sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
-    """Return whether a finding is about a kernel that only sets up; a finding on the run is not about its kernel."""
+    """Return whether a finding is about a kernel that only sets up.
+
+    A finding on the run is not about its kernel.
+    """
     return kernel.id in set_up and not is_of_run(finding)
 
 
 def is_recommendation(kernel: KernelProfile, finding: Finding) -> bool:
-    """Return whether a finding is worth a change: it has a gain, nothing else explains it, and no defect outweighs it.
+    """Return whether a finding is worth a change: it has a gain, nothing else explains it, and no
+    defect outweighs it.
 
-    A limit or symptom changes when a defect of the same kernel is fixed, if the defect is of medium or high severity,
-    no less severe than it, and has at least half its gain.
+    A limit or symptom changes when a defect of the same kernel is fixed, if the defect is of medium
+    or high severity, no less severe than it, and has at least half its gain.
     """
     if finding.severity == "info" or finding.cause is not None:
         return False
@@ -115,7 +119,10 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
 
 
 def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, bool, bool, float]:
-    """Return the sort key. Findings that invalidate others come first of their sort: they change the program."""
+    """Return the sort key.
+
+    Findings that invalidate others come first of their sort: they change the program.
+    """
     gain = item.gain_total
     if gain is None:
         gain = _gain(members[0][1])
@@ -131,7 +138,7 @@ def _gain(finding: Finding) -> float:
 def _after_those_before(
     ranked: Sequence[tuple[Recommendation, Sequence[Member]]], busy: float
 ) -> Iterator[Recommendation]:
-    """Add ids, and the saving that each change still has after those before it: changes of one kernel overlap."""
+    """Add ids, and the saving that each change still has after those before it."""
     done: dict[int, list[Finding]] = {}
     saved: dict[int, float] = {}
     ids = unique(item.rule for item, _ in ranked)
@@ -154,7 +161,7 @@ def _after_those_before(
 
 
 def _still_saved(finding: Finding, before: Sequence[Finding], saved: float) -> float:
-    """Return the part of a kernel's time that a change still saves after perfect other changes that saved `saved`."""
+    """Return the part of a kernel's time that a change saves after others that saved `saved`."""
     floor = together([other.remains for other in (*before, finding)])
     left = 1.0 - saved - floor
     return min(finding.gain_kernel or 0.0, left) if left > _ROUNDING else 0.0

@@ -1,9 +1,11 @@
-"""The rule on reductions in shared memory with a barrier per step, which registers and shuffles can do.
+"""The rule on reductions in shared memory with a barrier per step, which registers and shuffles can
+do.
 
-A step of such a tree loads two values from shared memory, combines them and stores the result, and all threads wait at
-a barrier before the next step. The first of n steps uses half of the threads, and each later one half of those of the
-step before: on average 1 thread in n adds at a step. Scans, transforms and stencils load, combine and store, too, but
-with all threads, or they move values unchanged.
+A step of such a tree loads two values from shared memory, combines them and stores the result, and
+all threads wait at a barrier before the next step. The first of n steps uses half of the threads,
+and each later one half of those of the step before: on average 1 thread in n adds at a step. Scans,
+transforms and stencils load, combine and store, too, but with all threads, or they move values
+unchanged.
 """
 
 from __future__ import annotations
@@ -33,11 +35,14 @@ _COMBINING = (
     "FADD", "FMNMX", "FSEL", "DADD", "DMNMX", "IADD", "IADD3", "VIADD", "IMNMX", "VIMNMX", "LOP3", "SEL", "HADD2",
     "HMNMX2",
 )  # fmt: skip
-"""Opcodes that combine two values: sums, extremes and logic; products mostly scale by a pivot or a sum."""
+"""Opcodes that combine two values: sums, extremes and logic.
+
+Products mostly scale by a pivot or a sum.
+"""
 _COPYING = ("MOV", "IMAD.MOV", "IMAD.U32")
 _BETWEEN_LANES = ("SHFL", "REDUX", "CREDUX")
 _THREADS = "thread_inst_executed_true"
-"""Threads that executed an instruction and were not predicated off, by the address of the instruction."""
+"""Threads that executed an instruction and were not predicated off, by its address."""
 _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 """Opcodes that fill, update or read shared memory in another way: few stores then show nothing."""
 _LATER = 24
@@ -81,7 +86,7 @@ def _reduction(case: Case) -> Iterator[Finding]:
 
 
 def _tree_without_waits(case: Case) -> Iterator[Finding]:
-    """Yield a finding if the counts of accesses of shared memory are those of a tree and the report has no times."""
+    """Yield a finding if shared memory is accessed as often as by a tree and there are no times."""
     warps, blocks = case.warps_per_block, case.blocks
     if case.busiest_need is not None or not warps or not blocks:
         return
@@ -106,7 +111,10 @@ def _tree_without_waits(case: Case) -> Iterator[Finding]:
 
 
 def _count(case: Case, name: str) -> float:
-    """Return a sum, or its rate times the duration if only the rate was collected; 0 if neither was."""
+    """Return a sum, or its rate times the duration if only the rate was collected.
+
+    0 if neither was.
+    """
     rate = case.number(f"{name}.per_second") or 0.0
     return case.number(name) or rate * (case.kernel.duration_s or 0.0)
 
@@ -114,10 +122,11 @@ def _count(case: Case, name: str) -> float:
 def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
     """Return whether a block accesses shared memory as often as a tree over all of its threads.
 
-    First all warps store once. At each step half of the threads of the step before store, down to one thread.
-    Consecutive threads are in half as many warps at each step, down to one warp, which takes five more steps. Every
-    second, fourth and so on thread are in all warps for the first five steps. A step loads one or two values before it
-    stores. At the end no warp, one or all load the result.
+    First all warps store once. At each step half of the threads of the step before store, down to
+    one thread. Consecutive threads are in half as many warps at each step, down to one warp, which
+    takes five more steps. Every second, fourth and so on thread are in all warps for the first five
+    steps. A step loads one or two values before it stores. At the end no warp, one or all load the
+    result.
     """
     if warps < _LEAST_WARPS or warps & (warps - 1):
         return False
@@ -135,9 +144,11 @@ def _is_about(counted: float, expected: int) -> bool:
 
 
 class _Tree(Struct, frozen=True):
-    """A reduction in shared memory: the fraction of threads that add at a step, and its part of all waits.
+    """A reduction in shared memory: the fraction of threads that add at a step, and its part of all
+    waits.
 
-    `barriers` and `accesses` are its part of all executed barriers and of all executed loads from shared memory.
+    `barriers` and `accesses` are its part of all executed barriers and of all executed loads from
+    shared memory.
     """
 
     metric: str
@@ -150,7 +161,7 @@ class _Tree(Struct, frozen=True):
 
 
 class TreeStep(Struct, frozen=True):
-    """A store to shared memory of a value combined from values loaded there, these loads, and the next barrier."""
+    """A store of a value combined from values loaded from shared memory, and the next barrier."""
 
     store: int
     barrier: int
@@ -159,9 +170,11 @@ class TreeStep(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
-    """Return the steps of reductions in SASS; none if values are also stored as they were loaded, or shuffled.
+    """Return the steps of reductions in SASS; none if values are also stored as they were loaded,
+    or shuffled.
 
-    The code is read from its first instruction to its last and jumps are ignored: a step is straight-line code.
+    The code is read from its first instruction to its last and jumps are ignored: a step is
+    straight-line code.
     """
     loaded: dict[str, frozenset[int]] = {}
     combined: dict[str, frozenset[int]] = {}
@@ -204,7 +217,10 @@ def _origins(registers: Iterable[str], loads: Mapping[str, frozenset[int]]) -> f
 
 
 def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
-    """Yield the registers whose values are read, all parts of wide ones; registers of addresses are left out."""
+    """Yield the registers whose values are read, all parts of wide ones.
+
+    Registers of addresses are left out.
+    """
     for operand in operands:
         if "[" not in operand:
             for name in named(operand):
@@ -247,7 +263,8 @@ def _tree_in_code(case: Case) -> _Tree | None:
 
 
 def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
-    """Return the fraction of threads at the barriers that took part in the steps; None if they were not counted.
+    """Return the fraction of threads at the barriers that took part in the steps; None if they were
+    not counted.
 
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
@@ -264,7 +281,8 @@ def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
 
 
 def _adding_by_opcodes(case: Case) -> float | None:
-    """Return stores to shared memory ÷ passes of a barrier, in threads; None unless a store has 0.5 to 3 loads.
+    """Return stores to shared memory ÷ passes of a barrier, in threads; None unless a store has 0.5
+    to 3 loads.
 
     A step of a tree has about two.
     """
@@ -278,7 +296,7 @@ def _adding_by_opcodes(case: Case) -> float | None:
 
 
 def _tree_in_opcodes(case: Case) -> _Tree | None:
-    """Return a guess of a tree by opcodes alone: many barriers, few stores, and a like number of loads."""
+    """Return a guess of a tree by opcodes: many barriers, few stores, about as many loads."""
     executed = opcode_counts(case)
     adding = _adding_by_opcodes(case)
     barriers = executed.get("BAR", 0.0)

@@ -1,8 +1,10 @@
-"""Kernels that only prepare data for others: random numbers, fills and copies of frameworks before the work starts.
+"""Kernels that only prepare data for others: random numbers, fills and copies of frameworks before
+the work starts.
 
-They are recognized by their names. Random numbers and fills are set-up at any time. A copy is set-up only if it is
-launched before any other kernel, because later copies belong to the work. Kernels that only warm the GPU up are also
-recognized by their names. Tries of an autotuner are among the kernels of a session only if a report has nothing else.
+They are recognized by their names. Random numbers and fills are set-up at any time. A copy is set-
+up only if it is launched before any other kernel, because later copies belong to the work. Kernels
+that only warm the GPU up are also recognized by their names. Tries of an autotuner are among the
+kernels of a session only if a report has nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.session import KernelProfile
 
 _LIBRARIES = re.compile(
-    # PyTorch (and OneFlow): rand, randn, randint, bernoulli; fill_, zeros, ones, full; arange, linspace, eye.
+    # PyTorch (and OneFlow): rand, randn, randint, bernoulli; fill_, zeros, ones, full; arange,
+    # linspace, eye.
     r"\bdistribution_(?:elementwise|nullary)|\bFillFunctor\b|\belementwise_kernel_with_index\b"
     # cuRAND, and the random numbers of JAX and TensorFlow, mangled, too.
     r"|\bgen_(?:sequenced|mtgp32)|\bgenerate_seed_pseudo|ThreeFry2x32Kernel|FillPhiloxRandomKernel"
@@ -32,7 +35,8 @@ _LIBRARIES = re.compile(
     r"|\braft::random::(?:\w+::){0,9}(?:rngKernel|fillKernel)\b|\bTensorFill\w*Func\b|\bRandom(?:Uniform|Gaussian)Func\b"
 )
 _OWN = re.compile(
-    # Whole names that programs give such a kernel, without a namespace, because functions of libraries in one are part
+    # Whole names that programs give such a kernel, without a namespace, because functions of
+    # libraries in one are part
     # of something else; `setup_kernel` is from cuRAND's manual.
     r"(?:gpu_?|cuda_?|d_?)?(?:memset|set_?zeros?|zero_?fill|fill|init|initiali[sz]e|(?:init_?|fill_?|set_?up_?)?curand"
     r"|set_?up|(?:fill_?|init_?|initiali[sz]e_?|generate_?|set_?up_?)(?:with_?)?(?:random|rand|rng|ones|zeros?)"
@@ -55,7 +59,7 @@ _NO_SET_UP = frozenset({"init", "set_up", "setup"})
 
 
 Role = Literal["data", "warm-up", "try"]
-"""Purpose of a kernel that does no work: to make data, to warm the GPU up, to choose another kernel."""
+"""Purpose of a kernel that does no work: make data, warm the GPU up, or autotune."""
 
 
 def set_up_kernels(kernels: Sequence[KernelProfile]) -> frozenset[int]:
@@ -107,5 +111,5 @@ def _makes_data(name: str) -> bool:
 
 
 def _is_copy(kernel: KernelProfile) -> bool:
-    """Return whether a kernel is a single launch that copies: a group of launches also runs among the others."""
+    """Return whether a kernel is a single launch that copies, and not a group of launches."""
     return kernel.launches == 1 and _COPIES.search(kernel.demangled) is not None

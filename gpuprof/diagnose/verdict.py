@@ -1,7 +1,9 @@
-"""The verdict on a session as data: the ceiling that its longest kernel is closest to, how close, and why.
+"""The verdict on a session as data: the ceiling that its longest kernel is closest to, how close,
+and why.
 
-Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the result needs. A
-busy integer pipe, full issue slots or wasted sectors are a limit, but never a ceiling. A guess never decides the state.
+Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the
+result needs. A busy integer pipe, full issue slots or wasted sectors are a limit, but never a
+ceiling. A guess never decides the state.
 """
 
 from __future__ import annotations
@@ -34,12 +36,15 @@ _MOST = 0.5
 SMALL_PART = 0.1
 """A smaller saving does not explain the time of a kernel."""
 _OF_THE_GRID = ("small-grid", "tail-effect", "load-imbalance")
-"""Findings of SMs without work; other unfilled kernels have blocks on all SMs, and empty slots or lanes."""
+"""Findings of SMs without work.
+
+Other unfilled kernels have blocks on all SMs, and empty slots or lanes.
+"""
 _NOTHING_BUSY = "latency-bound"
 
 
 class _Reached(NamedTuple):
-    """How close a kernel is to a ceiling: the unit or compute path, and the fraction of it, or a bound of that."""
+    """How close a kernel is to a ceiling: unit or compute path, fraction of it, and bound."""
 
     subject: str
     fraction: float
@@ -57,7 +62,7 @@ class _State(NamedTuple):
 
 
 def run_verdict(session: Session) -> RunVerdict:
-    """Return the verdict on a session: on the kernel that takes most time, and on set-up kernels only if all are."""
+    """Return the verdict on the kernel that takes most time; on set-up kernels only if all are."""
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
@@ -103,7 +108,10 @@ def is_open(case: str | None, kernel: KernelProfile) -> bool:
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the longest launch of the label that takes most time; without durations the one with most known work."""
+    """Return the longest launch of the label that takes most time.
+
+    Without durations the one with most known work.
+    """
     if all(kernel.time_total_s is None for kernel in kernels):
         return largest_untimed(kernels)
     times = summed((kernel.label, kernel.time_total_s or 0.0) for kernel in kernels)
@@ -127,7 +135,10 @@ def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
 
 
 def _timed_state(finding: Finding | None) -> _State:
-    """Return the state of a kernel that was only timed; its launch can still show that it does not fill the GPU."""
+    """Return the state of a kernel that was only timed.
+
+    Its launch can still show that it does not fill the GPU.
+    """
     if finding is None or finding.severity == "info":
         return _State("open", "time-only")
     return _State(_state_name(finding), _case(finding), finding=finding)
@@ -142,7 +153,7 @@ def first_proven(kernel: KernelProfile) -> Finding | None:
 
 
 def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
-    """Return the state "at-roof" if the first finding shows a kernel near the ceiling of useful work."""
+    """Return the state "at-roof" if the first finding shows a kernel near a useful ceiling."""
     if about(finding) != "limit":
         return None
     if finding.rule == "dram-bandwidth":
@@ -159,7 +170,7 @@ def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
 
 
 def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
-    """Return the state of a kernel if its first finding explains a small part of its time and the rest is open."""
+    """Return a kernel's state if its first finding explains little time and the rest is open."""
     busy, gain = _busiest(kernel), finding.gain_kernel
     if gain is None or gain >= SMALL_PART or about(finding) == "limit":
         return None
@@ -179,7 +190,7 @@ def _waits_for_unknown(kernel: KernelProfile) -> bool:
 
 
 def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
-    """Return whether the SMs are busy with instructions of an unknown kind, and fewer of these would gain more."""
+    """Return whether SMs are busy with unknown instructions, and fewer of these would gain more."""
     for other in kernel.findings:
         is_guess = other.confidence == "guess" and other.cause is None
         if is_guess and about(other) == "limit" and (other.gain_kernel or 0.0) > gain:
@@ -202,7 +213,10 @@ def _answered(kernel: KernelProfile, finding: Finding) -> _State:
 
 
 def level_of(finding: Finding) -> str | None:
-    """Return the memory level that a finding names as the limit; None if it is on something else."""
+    """Return the memory level that a finding names as the limit.
+
+    None if it is on something else.
+    """
     level = _LEVELS_OF_RULES.get(finding.rule)
     return level if finding.subject in (None, level) else None
 
@@ -213,21 +227,25 @@ def is_limit(fraction: float | None, bound: Bound | None) -> bool:
 
 
 def _limited_by(level: str, busy: _Reached, finding: Finding) -> _State:
-    """Return the state of a kernel whose finding is a memory level: its limit, unless the SM is busier."""
+    """Return the state of a kernel limited by a memory level, unless the SM is busier."""
     fraction = finding.amount("busy")
     if fraction is None and level == busy.subject:
         fraction = busy.fraction
-    # A part of the level can be busier than its average, or another unit as busy: use the finding's number.
+    # A part of the level can be busier than its average, or another unit as busy: use the finding's
+    # number.
     if fraction is not None and fraction >= busy.fraction - TWO_PASSES:
         return _State("limited", "limit", _Reached(level, fraction), finding)
     return _State("limited", "two-limits" if fraction is not None else "slowed", busy, finding)
 
 
 def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
-    """Return whether the busiest unit is busy because of a finding: fixing it takes a good part of the unit's work.
+    """Return whether the busiest unit is busy because of a finding: fixing it takes a good part of
+    the unit's work.
 
-    A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of each unit that
-    remains: nothing remains of a known unit that is not in the list. Not known is which unit keeps memory busy if none
+    A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of
+    each unit that
+    remains: nothing remains of a known unit that is not in the list. Not known is which unit keeps
+    memory busy if none
     of its levels does, and what a build without optimization costs each unit.
     """
     rule = rule_named(finding.rule)
@@ -265,7 +283,10 @@ def _state_name(finding: Finding) -> RunState:
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:
-    """Return the busiest unit; without speeds of light, the fraction of the roof that traffic or work reaches."""
+    """Return the busiest unit.
+
+    Without speeds of light, the fraction of the roof that traffic or work reaches.
+    """
     nearest = nearest_limit(kernel)
     if nearest is not None:
         return _Reached(nearest.unit, nearest.fraction, nearest.bound)
@@ -287,7 +308,7 @@ def _open_state(kernel: KernelProfile, finding: Finding | None) -> _State:
 
 
 def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:
-    """Return the findings on the run and not on a kernel, each with the kernel that has it, largest gain first."""
+    """Return the findings on the run, each with the kernel that has it, largest gain first."""
     of_run = []
     for kernel in session.kernels:
         for finding in kernel.findings:

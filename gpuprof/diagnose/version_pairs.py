@@ -1,4 +1,4 @@
-"""The savings of fixes beside the bound of the finding, for kernels that are each the fix of the one before."""
+"""The savings of fixes beside the findings' bounds, for kernels that each fix the one before."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _ROUNDING = 1e-9
 
 
 class VersionPair(Struct, frozen=True):
-    """A kernel and its fix. `saved` is the saved fraction of its time; negative if the fix is slower.
+    """A kernel and its fix. `saved` is the saved fraction of its time, negative for a loss.
 
-    The fix is compared with `finding`, which is None if nothing was found. `saved` is None without both durations.
+    The fix is compared with `finding`, which is None if nothing was found. `saved` is None without
+    both durations.
     """
 
     before: KernelProfile
@@ -26,7 +27,10 @@ class VersionPair(Struct, frozen=True):
 
     @property
     def promised(self) -> float | None:
-        """Return the fraction of the kernel's time that the finding said a fix could save; None if it did not say."""
+        """Return the fraction of the kernel's time that the finding said a fix could save.
+
+        None if it did not say.
+        """
         if self.finding is None:
             return None
         return self.finding.gain_kernel or None
@@ -47,7 +51,7 @@ class VersionPair(Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """Return whether the fixed kernel no longer has the finding, and no less was collected for it."""
+        """Return whether the fixed kernel lost the finding, with no less data collected."""
         lacks = _missing(self.after) <= _missing(self.before)
         return self.finding is not None and not self.is_found_again and lacks
 
@@ -60,7 +64,10 @@ def version_pairs(kernels: Sequence[KernelProfile]) -> Iterator[VersionPair]:
 
 
 def what_to_fix(kernel: KernelProfile) -> Finding | None:
-    """Return the first finding with something to gain, else the first with something to fix; None without either."""
+    """Return the first finding with something to gain, else the first with something to fix.
+
+    None without either.
+    """
     findings = [finding for finding in kernel.findings if finding.severity != "info"]
     return next((finding for finding in findings if finding.gain_kernel), next(iter(findings), None))
 

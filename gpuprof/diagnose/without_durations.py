@@ -1,7 +1,8 @@
-"""The choice of kernels and findings if durations are not known: most work first, and counters before launch shapes.
+"""The choice of kernels and findings if durations are not known: most work first, and counters
+before launch shapes.
 
-The shape of a launch shows which part of the GPU it leaves empty, but not for how long: the shape of a small kernel
-beside a large one shows nothing about the run.
+The shape of a launch shows which part of the GPU it leaves empty, but not for how long: the shape
+of a small kernel beside a large one shows nothing about the run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def is_of_launch_alone(finding: Finding) -> bool:
 
 
 def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
-    """Return the ids of kernels of unknown time with little work: their shape shows little about the run."""
+    """Return the ids of untimed kernels with little work, whose shape shows little."""
     amounts = _amounts(kernels)
     most_small = _FAR_FEWER * max(amounts, default=0.0)
     small = set()
@@ -36,7 +37,10 @@ def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
 
 
 def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the kernel with most work; of several with comparable work, prefer one with a finding from counters."""
+    """Return the kernel with most work.
+
+    Of several with comparable work, prefer one with a finding from counters.
+    """
     amounts = _amounts(kernels)
     least = _FAR_FEWER * max(amounts, default=0.0)
     best: tuple[bool, float] = (False, -1.0)
@@ -50,14 +54,17 @@ def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
 
 
 def _is_from_counters(finding: Finding) -> bool:
-    """Return whether a finding from counters has something to change, or is a count of unknown cost."""
+    """Return whether a finding from counters has a change, or a count of unknown cost."""
     if finding.confidence == "guess" or finding.cause is not None or is_of_launch_alone(finding):
         return False
     return finding.severity != "info" or is_counted(finding)
 
 
 def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
-    """Return the work of each kernel by the first measure that all have; measures closest to time come first."""
+    """Return the work of each kernel by the first measure that all have.
+
+    Measures closest to time come first.
+    """
     for column in zip(*map(_measures, kernels), strict=True):
         amounts = []
         for kernel, amount in zip(kernels, column, strict=True):
