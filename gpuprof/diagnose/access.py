@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from gpuprof.diagnose.case import (
     EXECUTED,
@@ -42,7 +41,7 @@ from gpuprof.diagnose.traffic import (
 )  # fmt: skip
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, Amount, CaseName, Cases
+from gpuprof.model.findings import MAIN, CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
 
 CONFLICTS = percent("conflicts", 5.0)
@@ -77,7 +76,7 @@ _COUNTED_BY: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...] = (
 """Counters of conflicts and of all passes with their roles, in order of preference."""
 
 
-class _Conflicts(Struct, frozen=True):
+class _Conflicts(NamedTuple):
     """Wavefronts caused by conflicts, all wavefronts (None if not counted), and the evidence.
 
     `kind` is the case of the headline.
@@ -95,11 +94,12 @@ def _counted_conflicts(case: Case) -> _Conflicts | None:
     total = case.number(_WAVES)
     excess = case.number(_WAVES_EXCESS)
     ideal = case.number(_WAVES_IDEAL)
-    if excess is None and total is not None and ideal is not None:
-        excess = total - ideal
-    if total is not None and excess is not None:
-        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
-        return _Conflicts(excess, total, case.metrics_as(roles, "wavefront"), "measured")
+    if total is not None:
+        if excess is None and ideal is not None:
+            excess = total - ideal
+        if excess is not None:
+            roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
+            return _Conflicts(excess, total, case.metrics_as(roles, "wavefront"), "measured")
     for conflicts, passes in _COUNTED_BY:
         excess = case.total(conflicts)
         if not excess:
@@ -107,11 +107,10 @@ def _counted_conflicts(case: Case) -> _Conflicts | None:
             continue
         # The conflicts are of all accesses, so the passes of loads alone are no total for them.
         total = case.total(passes, of_all=True) or case.number(SHARED_PASSES)
+        found = _Conflicts(excess, total, case.metrics_as({**conflicts, **passes}, "wavefront"))
         if total is None and conflicts is SHARED_CONFLICTS_BY_KIND:
-            one_way = _conflicts_one_way(case)
-            if one_way is not None:
-                return one_way
-        return _Conflicts(excess, total, case.metrics_as({**conflicts, **passes}, "wavefront"))
+            return _conflicts_one_way(case) or found
+        return found
     return None
 
 
@@ -132,22 +131,27 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
         return
     excess = conflicts.excess
     total = conflicts.total
+    why = MAIN
     saving = None
     if total is None:
         if not case.warps or excess / case.warps < CONFLICTS_A_WARP.value:
             return
-        cases, amounts = _conflicts_of_kinds(case, excess, case.warps)
+        headline: tuple[CaseName, ...] = ("per-warp", "no-total")
+        amounts = amounts_of("", per_warp=excess / case.warps)
+        loads, stores = map(case.number, SHARED_CONFLICTS_BY_KIND)
+        if loads and stores and loads + stores == excess:
+            headline = ("per-warp", "by-kind", "no-total")
+            amounts += amounts_of("", loads=loads / case.warps, stores=stores / case.warps)
         evidence = CONFLICTS_A_WARP.evidence(excess / case.warps)
     else:
         if not total or not CONFLICTS.is_reached(excess / total):
             return
         fraction = min(1.0, excess / total)
-        why = MAIN
-        amounts = (*amounts_of(share=fraction), *amounts_of("", excess=excess, total=total))
+        headline = (conflicts.kind, counts_case(total))
+        amounts = amounts_of(share=fraction) + amounts_of("", excess=excess, total=total)
         if total > excess:
             why = ("times",)
             amounts += amounts_of("", times=total / (total - excess))
-        cases = Cases(headline=(conflicts.kind, counts_case(total)), why=why)
         evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
         saving = _without_conflicts(case, fraction, excess)
     place = case.place_of(_WAVES_EXCESS, _WAVES)
@@ -159,7 +163,7 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
         place, by_code = conflicts_by_code(case, by_hardware)
     yield finding(
         case,
-        cases,
+        Cases(headline=headline, why=why),
         amounts=amounts,
         subject="shared",
         confidence=conflicts.confidence,
@@ -169,19 +173,8 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
     )
 
 
-def _conflicts_of_kinds(case: Case, excess: float, warps: int) -> tuple[Cases, tuple[Amount, ...]]:
-    """Return the cases and amounts of conflicts per warp, by loads and stores if both have some."""
-    loads, stores = map(case.number, SHARED_CONFLICTS_BY_KIND)
-    amounts = amounts_of("", per_warp=excess / warps)
-    if not loads or not stores or loads + stores != excess:
-        return Cases(headline=("per-warp", "no-total")), amounts
-    kinds = amounts_of("", loads=loads / warps, stores=stores / warps)
-    return Cases(headline=("per-warp", "by-kind", "no-total")), (*amounts, *kinds)
-
-
 def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
-    """Bound the gain without conflicts by their share of L1's passes and the busy time of its data
-    pipe.
+    """Bound the gain without conflicts by their share of L1's passes and its busy time.
 
     A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore
     waits while the pipe works. The number of passes also bounds how long conflicts keep the pipe
@@ -235,8 +228,7 @@ def _spill(case: Case) -> Iterator[Finding]:
         case,
         Cases(headline=(local.counted,), why=(reason, "through-l1"), action=(action,), advice=advice),
         amounts=(
-            *amounts_of(share=local.share),
-            *amounts_of("", registers=registers, most_registers=ceiling, threads=threads),
+            amounts_of(share=local.share) + amounts_of("", registers=registers, most_registers=ceiling, threads=threads)
         ),
         subject="local",
         # Without busy units or stalls, a share of accesses does not show a cost.
@@ -252,12 +244,12 @@ def _spill(case: Case) -> Iterator[Finding]:
 
 
 def _without_local(case: Case, local: _Local) -> Saving:
-    """Bound the gain without local memory. Its traffic may be all that reaches L2 and DRAM, up to
-    its own bytes.
+    """Bound the gain without local memory, which may be all of the traffic of L2 and DRAM.
 
-    Its instructions go too, and with them the work of the load/store unit and L1. The kernel may
-    wait for a level whose counters were not collected. If bytes are not known, the share of the
-    accesses that are local estimates the gain. That assumes the same hit rates as for other data.
+    Of each level at most its own bytes go. Its instructions go too, and with them the work of the
+    load/store unit and L1. The kernel may wait for a level whose counters were not collected. If
+    bytes are not known, the share of the accesses that are local estimates the gain. That assumes
+    the same hit rates as for other data.
     """
     past_l1 = local_bytes_past_l1(case)
     shares: dict[str, float] = {}
@@ -290,8 +282,7 @@ def _without_local(case: Case, local: _Local) -> Saving:
 
 
 def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
-    """Bound the gain without local memory by the samples at its accesses and at the instructions
-    that wait for them.
+    """Bound the gain without local memory by the samples of its accesses and of waits for them.
 
     `work` is its share of each unit's work, with which it can delay others. Unless that is known
     for all levels, the saving stays as it is. All other warps of a block may wait at a barrier for
@@ -310,7 +301,7 @@ def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
     return saving.if_held(case.working_share * at_work(case, busy, waits + others, work["l1"]), OTHER_WAITS)
 
 
-class _Local(Struct, frozen=True):
+class _Local(NamedTuple):
     """The local share of loads and stores, and the evidence.
 
     `counted` names the accesses: sectors or instructions. `whole`: both loads and stores were
@@ -351,9 +342,7 @@ def _register_ceiling(case: Case) -> float:
     if not case.threads_per_block or registers is None:
         return _ALL_REGISTERS
     share = registers.value / case.threads_per_block // 8 * 8
-    if share < 16:
-        return _ALL_REGISTERS
-    return min(_ALL_REGISTERS, share)
+    return min(_ALL_REGISTERS, share) if share >= 16 else _ALL_REGISTERS
 
 
 _WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16, ".256": 32}
@@ -396,7 +385,7 @@ def _narrow(case: Case) -> Iterator[Finding]:
         saving = _widened(case, spared)
     yield finding(
         case,
-        amounts=(*amounts_of(share=share), *amounts_of("B", size=size)),
+        amounts=amounts_of(share=share) + amounts_of("B", size=size),
         subject="global",
         confidence="inferred",
         saving=saving,
@@ -413,15 +402,14 @@ def _narrow(case: Case) -> Iterator[Finding]:
 
 
 def _widened(case: Case, gone: float) -> Saving:
-    """Bound the gain of wide accesses. `gone` is the share of the access instructions that they
-    replace.
+    """Bound the gain of wide accesses, which replace the share `gone` of the accesses.
 
     Their address arithmetic goes too, but its share of the integer pipes and the issue slots is
     unknown. If it stays, only the accesses are saved.
     """
     keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone}
-    bound = case.saving({**keeps, **dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0)})
-    accesses = case.saving({**keeps, ISSUE: 0.0}).fraction
+    bound = case.saving(keeps | dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0))
+    accesses = case.saving(keeps | {ISSUE: 0.0}).fraction
     most = gone * explained(case, l1_speed(case), MEMORY_STALLS)
     return bound.if_held(min(accesses, most), "same-address-arithmetic")
 
@@ -459,8 +447,7 @@ _ATOMIC_STALLS = ("long_scoreboard", "lg_throttle", "short_scoreboard", "mio_thr
 
 
 def _without_atomics(case: Case, busy: float) -> Saving:
-    """Bound the gain without atomics: their part of L1 and L2, and all waits for them, also in the
-    queues before L1.
+    """Bound the gain without atomics: their part of L1 and L2, and all waits for them.
 
     A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If
     waits were not collected, only the busy time of the unit is known to go.
@@ -493,7 +480,7 @@ RULES = (
         kind="defect",
         thresholds=(SPILL,),
         check=_spill,
-        metrics=(*LOCAL_SECTORS, *_GLOBAL),
+        metrics=LOCAL_SECTORS + _GLOBAL,
         place=AT_MEMORY,
     ),
     Rule(

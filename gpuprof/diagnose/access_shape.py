@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -52,12 +52,15 @@ class FoundShape(Struct, frozen=True):
     location: Location | None
 
 
-def lane_evidence(lanes: LaneShape, how: str = "") -> Iterator[Evidence]:
-    """Yield the known parts of a lane shape as evidence; the roles end with `how`."""
-    yield from context(f"access-bytes{how}", lanes.width_bytes, "B")
-    yield from context(f"lane-stride{how}", lanes.apart, "B")
-    yield from context(f"adjacent-words{how}", lanes.beside if lanes.beside > 1 else None, "word")
-    yield from context(f"loop-step{how}", lanes.step, "B")
+def lane_evidence(lanes: LaneShape, how: str = "") -> tuple[Evidence, ...]:
+    """Return the known parts of a lane shape as evidence; the roles end with `how`."""
+    words = lanes.beside if lanes.beside > 1 else None
+    return (
+        context(f"access-bytes{how}", lanes.width_bytes, "B")
+        + context(f"lane-stride{how}", lanes.apart, "B")
+        + context(f"adjacent-words{how}", words, "word")
+        + context(f"loop-step{how}", lanes.step, "B")
+    )
 
 
 def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:

@@ -1,5 +1,4 @@
-"""Rules on how a program was built: without the compiler's optimisation, or for an older
-architecture than it ran on.
+"""Rules on builds: without the compiler's optimisation, or for an older architecture.
 
 Without optimisation, ptxas emits moves of a register onto itself, which it never does with it. With
 `-G`, accesses also name no memory space (LD, ST); those of optimised code do (LDG, STS).
@@ -10,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from gpuprof.code.binary.encodings import moves_of
 from gpuprof.diagnose.arithmetic import opcode_counts, sm_cycles
@@ -131,9 +129,8 @@ _GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
 """Counts wgmma only."""
 _OLD_NAME = re.compile(
     # Kernel names of cuBLAS, cuDNN and CUTLASS contain the architecture that the kernel was written
-    # for. Those of
-    # tensor kernels contain the shape of their instruction (h884, s1688, s16816, i16832), or xmma
-    # or tensorop.
+    # for. Those of tensor kernels contain the shape of their instruction (h884, s1688, s16816,
+    # i16832), or xmma or tensorop.
     r"(?:volta|turing|ampere)_(?:\w{0,40}_)?[his](?:884|1688|16816|8816|16832|16864)\w{0,40}(?:gemm|cudnn)"
     r"|(?<![A-Za-z0-9])sm(?:7[025]|8[0679])_xmma_|cutlass(?:__\d+x?_\w{0,20})?_(?:7[025]|8[0679])_(?:wmma_)?tensorop"
 )
@@ -143,7 +140,7 @@ _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
 _REST_AS_IS = "same-bytes-and-other-arithmetic"
 
 
-class _OldMatrixUse(Struct, frozen=True):
+class _OldMatrixUse(NamedTuple):
     """The use of older matrix instructions, and the newer ones of the architecture.
 
     `used` is a fraction of the older ones' rate. `work` is the counted work over the newer ones'
@@ -198,8 +195,7 @@ def _is_forward(case: Case) -> bool:
 
 
 def _old_instructions(case: Case) -> _OldMatrixUse | None:
-    """Return the use of mma.sync if the architecture has a faster instruction that the kernel does
-    not use.
+    """Return the use of mma.sync if the architecture has a faster instruction.
 
     Decide by opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
     """
@@ -216,11 +212,8 @@ def _old_instructions(case: Case) -> _OldMatrixUse | None:
         return _by_work(case, replaced) or _by_pipe(case, list(replaced))
     executed = case.number(_GMMA)
     if executed == 0 or (executed is None and _has_old_name(case.kernel.demangled)):
-        kinds = []
-        for key in case.arch.compute:
-            if key.path.startswith("tensor.") and _newer(case, key._replace(instruction=_OLD)) is not None:
-                kinds.append(key)
-        return _by_pipe(case, kinds)
+        kinds = [key for key in case.arch.compute if key.path.startswith("tensor.")]
+        return _by_pipe(case, [key for key in kinds if _newer(case, key._replace(instruction=_OLD)) is not None])
     return None
 
 
@@ -246,9 +239,7 @@ def _rate(case: Case, key: ComputeKey) -> float:
     """Return the rate of mma.sync over that of the newer instruction."""
     own = case.hardware.rates.get(key)
     newer = _newer(case, key)
-    if own is None or newer is None:
-        return _MMA_SYNC
-    return own.value / newer
+    return own.value / newer if own is not None and newer is not None else _MMA_SYNC
 
 
 def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _OldMatrixUse | None:

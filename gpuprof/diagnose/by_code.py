@@ -1,5 +1,4 @@
-"""Find the accesses that cause an excess by the code alone, if a report does not count it by
-instruction.
+"""Find the accesses that cause an excess by the code alone, without counts by instruction.
 
 An access is the cause if no other access can cause that much. This needs an analysis of the whole
 code; import this module only if the excess is worth it.
@@ -55,7 +54,7 @@ class _Suspects(NamedTuple):
     excess: Mapping[str, float | None]
 
     def share_of(self, group: Sequence[_Suspect]) -> float | None:
-        """Return the least share of the excess that these cause, if others cause as much as they can.
+        """Return the least share of the excess that these cause, if others cause all they can.
 
         None if the excess was not counted.
         """
@@ -67,9 +66,7 @@ class _Suspects(NamedTuple):
             others = _most_of(self.every, kind) - own
             surely += max(0.0, min(own, number - others))
             total += number
-        if total <= 0:
-            return 0.0
-        return min(1.0, surely / total)
+        return min(1.0, surely / total) if total > 0 else 0.0
 
     def is_most_of(self, group: Sequence[_Suspect]) -> bool:
         """Return whether these cause most of the excess.
@@ -117,8 +114,7 @@ def _suspects(case: Case, requests: Mapping[int, WarpRequest], excess: Mapping[s
 
 
 def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape | None:
-    """Return the only shape of accesses that can cause most of the excess by the code; None if
-    others can, too.
+    """Return the shape of accesses that must cause most of the excess, by the code.
 
     `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those
     were not counted. The location is the line whose accesses alone can cause most of it, if there
@@ -141,14 +137,12 @@ def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape 
     accesses = "accesses"
     if all(each.request.kind == worst.kind for each in cause):
         accesses = f"{worst.kind}s"
-    evidence = [
-        *context(f"{accesses}-of-pattern", len(cause), "instruction"),
-        *lane_evidence(worst.shape, "-by-code"),
-    ]
+    evidence = context(f"{accesses}-of-pattern", len(cause), "instruction")
+    evidence += lane_evidence(worst.shape, "-by-code")
     share = suspects.share_of(cause)
     if share is not None:
-        evidence.append(MOST.evidence(100 * share, "share-of-pattern-by-code"))
-    return FoundShape(worst.shape.name, tuple(evidence), _place(case, line))
+        evidence += (MOST.evidence(100 * share, "share-of-pattern-by-code"),)
+    return FoundShape(worst.shape.name, evidence, _place(case, line))
 
 
 def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None:
@@ -191,8 +185,7 @@ def _named_requests(case: Case, kinds: Mapping[str, str]) -> Mapping[int, WarpRe
 
 @lru_cache(maxsize=32)
 def _shared_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
-    """Return the requests to shared memory by instruction address, with the most excess wavefronts
-    of each.
+    """Return the requests to shared memory by address, with the most excess wavefronts of each.
 
     The first and the last warp of a block are analysed; the worse one counts.
     """
@@ -219,15 +212,11 @@ def _whole_code(case: Case) -> LaunchedCode | None:
     None if a part of it cannot be read, since that could cause the excess.
     """
     launch = launched_code(case)
-    if launch is None or len(launch.code) != len(case.code):
-        return None
-    return launch
+    return launch if launch is not None and len(launch.code) == len(case.code) else None
 
 
 def _place(case: Case, line: Sequence[_Suspect]) -> Location | None:
     """Return the place of accesses of one line, without its unknown share of the excess."""
     most = {suspect.item.pc: suspect.most for suspect in line}
     place = case.place(lambda item: most.get(item.pc, 0.0))
-    if place is None:
-        return None
-    return replace(place, share=None)
+    return replace(place, share=None) if place is not None else None

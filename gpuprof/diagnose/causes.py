@@ -16,8 +16,7 @@ ENOUGH = 0.5
 
 
 def with_causes(findings: _Found, case: Case) -> list[Finding]:
-    """Return the findings. One that another explains gets that one's id as `cause`, and the
-    severity "info".
+    """Return the findings; explained ones with the `cause`'s id and severity "info".
 
     Of several causes the one with the largest gain counts, and of a chain of causes the first. A
     finding that invalidates all others explains them before any other cause does.
@@ -30,7 +29,11 @@ def with_causes(findings: _Found, case: Case) -> list[Finding]:
                 causing += _explaining(cause, finding, findings, case)
         if causing:
             causes[finding.id] = max(causing, key=lambda other: other.gain_kernel or 0.0).id
-    return [_explained(finding, _first_cause(finding.id, causes)) for _, finding in findings]
+    explained = []
+    for _, finding in findings:
+        first = _first_cause(finding.id, causes)
+        explained.append(replace(finding, cause=first, severity="info") if first is not None else finding)
+    return explained
 
 
 def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iterator[Finding]:
@@ -44,7 +47,7 @@ def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iter
     stays = (
         rule.by_times
         or rule.survives_code_change(case)
-        or rule.invalidates != ""
+        or rule.invalidates
         or (rule.kind == "limit" and finding.severity == "info")
     )
     for other_rule, other in findings:
@@ -85,7 +88,3 @@ def _first_cause(name: str, causes: dict[str, str]) -> str | None:
             return None
         seen.append(before)
     return seen[-1] if len(seen) > 1 else None
-
-
-def _explained(finding: Finding, cause: str | None) -> Finding:
-    return replace(finding, cause=cause, severity="info") if cause is not None else finding

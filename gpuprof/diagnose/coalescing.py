@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.access_shape import (
@@ -79,9 +78,8 @@ _ASKS_FOR_WIDE = frozenset({"wide", "neighbours"})
 """Actions that are wider accesses."""
 
 
-class _Excess(Struct, frozen=True):
-    """The excess share of the sectors, the cases and amounts of the headline, and the reason if no
-    shape is known.
+class _Excess(NamedTuple):
+    """The excess share of sectors, the headline's cases and amounts, and the default reason.
 
     `may_be_single_words`: requests for a single word, which need one sector each, can look the
     same.
@@ -111,10 +109,9 @@ def _uncoalesced(case: Case) -> Iterator[Finding]:
     passes = wavefronts_per_request(case)
     if passes is not None and passes >= MANY_WAVEFRONTS.value:
         # Passes beyond one per request, including those of shared memory.
-        most = replace(excess, fraction=max(excess.fraction, 1.0 - 1.0 / passes))
+        most = excess._replace(fraction=max(excess.fraction, 1.0 - 1.0 / passes))
     if counts is not None and case.kernel.shared_memory_per_block == 0:
-        # Scattered 4-byte words cost a pass each but share 32-byte sectors: the larger waste
-        # counts.
+        # Scattered words cost a pass each but share 32-byte sectors: the larger waste counts.
         excess = most
     saving = _coalesced(case, most)
     saving = saving.if_held(_coalesced(case, excess).fraction, "same-l1-wavefronts-per-sector")
@@ -152,9 +149,7 @@ def _uncoalesced(case: Case) -> Iterator[Finding]:
 def _worst_request(case: Case) -> tuple[Evidence, ...]:
     """Return the sectors per request of the instruction with most excess, if counted."""
     counted = [item for item in case.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
-    if not counted:
-        return ()
-    return (request_evidence(worst_of(counted)),)
+    return (request_evidence(worst_of(counted)),) if counted else ()
 
 
 def asks_for_wide_accesses(found: Finding) -> bool:
@@ -209,7 +204,7 @@ def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
     """Return the cases for the shape of the accesses, or for the possible causes without one."""
     if shape is not None:
         cases = cases_of_shape(shape.name)
-        return replace(cases, why=(*cases.why, *_past_l1(case)))
+        return replace(cases, why=cases.why + _past_l1(case))
     if not SHIFTED.is_reached(excess.fraction):
         return _SMALL_EXCESS
     why = (excess.why, *_past_l1(case))
@@ -233,9 +228,7 @@ def _past_l1(case: Case) -> tuple[CaseName, ...]:
     if ideal_bytes(case) is None:
         return ()
     levels = [level for level in _LEVELS if rate_of(case, level) is not None and excess_reaches(case, level)]
-    if not levels:
-        return ()
-    return (f"moved-by-{'-and-'.join(levels)}",)
+    return (f"moved-by-{'-and-'.join(levels)}",) if levels else ()
 
 
 def _stays_in_l1(case: Case) -> bool:
@@ -331,7 +324,7 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
     return _Excess(
         fraction,
         ("sectors", counts_case(counts.total)),
-        (*amounts_of(excess_share=fraction), *amounts_of("", excess=counts.excess, total=counts.total)),
+        amounts_of(excess_share=fraction) + amounts_of("", excess=counts.excess, total=counts.total),
         "measured",
         evidence=(*counts.evidence, EXCESS.evidence(100 * fraction, "excess-share")),
     )
@@ -421,9 +414,7 @@ def _sectors_per_request(case: Case) -> _Excess | None:
         ratio = request_sectors(case, what)
         if ratio is None or ratio < _MANY_SECTORS:
             continue
-        metric = ""
-        if counted_request_sectors(case, what) is None:
-            metric = SECTORS_PER_REQUEST.format(what)
+        metric = SECTORS_PER_REQUEST.format(what) if counted_request_sectors(case, what) is None else ""
         role = f"sectors-per-{kind}-request"
         sectors = case.metric(GLOBAL_SECTORS.format(what), f"{kind}-sectors", "sector")
         return _Excess(
@@ -458,8 +449,7 @@ def _many_wavefronts(case: Case) -> _Excess | None:
 
 
 def _are_few_lanes_side_by_side(case: Case) -> bool:
-    """Return whether the few lanes of a block can explain all excess: no request takes more than
-    adjacent lanes need.
+    """Return whether a block's few lanes explain all excess: requests are as small as possible.
 
     Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not
     aligned to a sector.

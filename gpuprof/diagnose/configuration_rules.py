@@ -42,8 +42,7 @@ _MOST_COUNTERS = 3
 
 
 def faster_launches(analysis: Analysis) -> dict[int, Faster]:
-    """Return, by kernel id, the configuration in which it did the same work in less time, if there
-    is one.
+    """Return the configuration, if any, in which each kernel did the same work faster, by id.
 
     Each launch is compared with the launch of median duration in every other configuration.
     """
@@ -51,14 +50,12 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
         return {}
     kernels: dict[Hashable, list[Case]] = {}
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
-        if kernel.duration_source == GRAPH_REPLAY:
-            # All replays have the same name, whatever they do.
-            continue
+        # All graph replays have the same name, whatever they do.
+        is_replay = kernel.duration_source == GRAPH_REPLAY
+        # If a kernel does not have the median time of its launches, they differ.
         spread = kernel.duration_percentiles_s
-        if spread is not None and kernel.duration_s != spread.p50:
-            # It does not have the median time of its launches, so they differ.
-            continue
-        if kernel.duration_s and kernel.grid is not None and kernel.block is not None:
+        is_median = spread is None or kernel.duration_s == spread.p50
+        if is_median and not is_replay and kernel.duration_s and kernel.grid and kernel.block:
             key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
             kernels.setdefault(key, []).append(Case(kernel, recorded))
     faster: dict[int, Faster] = {}
@@ -72,19 +69,19 @@ def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
     launches: dict[tuple[_Amount, Hashable], list[Case]] = {}
     for case in cases:
         launches.setdefault((_amount(case), _configuration(case)), []).append(case)
-    medians: dict[tuple[_Amount, Hashable], Case] = {}
-    for key, alike in launches.items():
-        medians[key] = alike[middle([case.kernel.duration_s for case in alike])]
+    groups = []
+    for (amount, _), alike in launches.items():
+        median = alike[middle([case.kernel.duration_s for case in alike])]
+        groups.append((amount, median, alike))
     by_amount: dict[_Amount, list[Case]] = {}
-    for (amount, _), case in sorted(medians.items(), key=lambda item: _duration_s(item[1])):
-        by_amount.setdefault(amount, []).append(case)
-    for key, alike in launches.items():
-        of, step = key[0]
+    for amount, median, _ in sorted(groups, key=lambda group: _duration_s(group[1])):
+        by_amount.setdefault(amount, []).append(median)
+    for (of, step), median, alike in groups:
         best = None
         for near in (step - 1, step, step + 1):
             for other in by_amount.get((of, near), ())[:_MOST_CONFIGURATIONS]:
                 is_best = best is None or _duration_s(other) < _duration_s(best)
-                if is_best and _against(medians[key], other) is not None:
+                if is_best and _against(median, other) is not None:
                     best = other
         if best is None:
             continue
@@ -99,8 +96,7 @@ def _duration_s(case: Case) -> float:
 
 
 def _against(case: Case, other: Case) -> Faster | None:
-    """Compare a launch with another one of its kernel; None if that was not faster, or its work may
-    differ.
+    """Compare a launch with another of its kernel; None if that is not surely faster.
 
     At the clocks of the case the other launch would take longer by at most the ratio of the clock
     that differs most.
@@ -144,19 +140,14 @@ def _amount(case: Case) -> _Amount:
 
 def _flop(case: Case) -> Mapping[str, float]:
     """Return the counted FLOP of each path without index arithmetic."""
-    flop = {}
-    for work in case.kernel.work:
-        if work.flop is not None and work.path != _INDEX_ARITHMETIC:
-            flop[work.path] = work.flop
-    return flop
+    known = (work for work in case.kernel.work if work.path != _INDEX_ARITHMETIC)
+    return {work.path: work.flop for work in known if work.flop is not None}
 
 
 def _accesses(case: Case, opcodes: Iterable[str]) -> float | None:
     """Return how often threads executed these instructions; None if that was not collected."""
     executed = case.metrics.instances(THREAD_OPCODES)
-    if not executed:
-        return None
-    return sum(executed.get(opcode, 0.0) for opcode in opcodes)
+    return sum(executed.get(opcode, 0.0) for opcode in opcodes) if executed else None
 
 
 def _threads(kernel: KernelProfile) -> int:
@@ -284,6 +275,11 @@ def _launch_configurations(case: Case) -> Findings:
     amounts = [*_launch_amounts(case.kernel), *_launch_amounts(other.kernel, "there-")]
     for pair in differing:
         amounts += map(_amount_of, pair)
+    why = _why(differing)
+    clocks_known = case.kernel.sm_clock_hz and other.kernel.sm_clock_hz
+    with_clocks = bool(clocks_known) and faster.clocks_differ is not False
+    if with_clocks:
+        why += ["clocks-differ" if faster.clocks_differ else "clocks-may-differ", "smaller-saving"]
     headline = (
         change,
         "clocked" if faster.clocks_differ else "duration",
@@ -295,7 +291,7 @@ def _launch_configurations(case: Case) -> Findings:
     )
     yield finding(
         case,
-        cases_of(change, headline, (*_why(differing), *_drift(case.kernel, faster))),
+        cases_of(change, headline, tuple(why)),
         amounts=amounts,
         labels=(
             *labels_of(block=(_block(case.kernel),), number=(str(other.kernel.id),)),
@@ -303,7 +299,7 @@ def _launch_configurations(case: Case) -> Findings:
         ),
         confidence=faster.certainty,
         saving=_saving(faster, duration_s, gain),
-        evidence=_evidence(case, faster, gain, differing),
+        evidence=_evidence(case, faster, gain, differing, with_clocks=with_clocks),
     )
 
 
@@ -333,7 +329,7 @@ def _shape(case: Case, other: Case) -> tuple[str, ...]:
 
 def _block(kernel: KernelProfile) -> str:
     """Return the sides of a block without trailing sides of 1: "256", "16×16"."""
-    sides = list(kernel.block or (1, 1, 1))
+    sides = list(kernel.block or ())
     while len(sides) > 1 and sides[-1] == 1:
         sides.pop()
     return "×".join(map(str, sides))
@@ -385,33 +381,23 @@ def _counters(case: Case) -> dict[str, Evidence]:
     """Return the counters that can explain why a configuration is slower, by role."""
     occupancy = case.kernel.occupancy.achieved
     items = (
-        *case.metric(_LOAD, "loads", "sector/request"),
-        *case.metric(_STORE, "stores", "sector/request"),
-        *case.metric(_CONFLICTS, "conflicts", "conflict"),
-        *case.metric(_EXECUTED, "instructions", "instruction"),
-        *context("occupancy", 100 * occupancy if occupancy is not None else None, "%"),
-        *context("waves", case.kernel.waves, "wave"),
+        case.metric(_LOAD, "loads", "sector/request")
+        + case.metric(_STORE, "stores", "sector/request")
+        + case.metric(_CONFLICTS, "conflicts", "conflict")
+        + case.metric(_EXECUTED, "instructions", "instruction")
+        + context("occupancy", 100 * occupancy if occupancy is not None else None, "%")
+        + context("waves", case.kernel.waves, "wave")
     )
     return {item.role: item for item in items}
 
 
-def _drift(kernel: KernelProfile, faster: Faster) -> tuple[str, ...]:
-    if not _seem_apart(kernel, faster):
-        return ()
-    return ("clocks-differ" if faster.clocks_differ else "clocks-may-differ", "smaller-saving")
-
-
-def _seem_apart(kernel: KernelProfile, faster: Faster) -> bool:
-    """Return whether both clocks are known and differ, or may differ by their errors."""
-    known = kernel.sm_clock_hz and faster.case.kernel.sm_clock_hz
-    return bool(known) and faster.clocks_differ is not False
-
-
-def _evidence(case: Case, faster: Faster, gain: float, differing: Sequence[_Differing]) -> Iterator[Evidence]:
+def _evidence(
+    case: Case, faster: Faster, gain: float, differing: Sequence[_Differing], *, with_clocks: bool
+) -> Iterator[Evidence]:
     yield FASTER.evidence(100 * gain)
     for kernel, prefix in ((case.kernel, ""), (faster.case.kernel, "there-")):
         yield from context(f"{prefix}duration", kernel.duration_s, "s", metric="gpu__time_duration.sum")
-        if _seem_apart(case.kernel, faster):
+        if with_clocks:
             yield from context(f"{prefix}clock", kernel.sm_clock_hz, "Hz")
     for pair in differing:
         yield from pair

@@ -77,8 +77,7 @@ def _each_of(analysis: Analysis, diagnosed: Callable[[int], KernelProfile]) -> I
     for recorded in analysis.recorded:
         if recorded.launch.metrics.has(EXECUTED):
             with contextlib.suppress(DamagedInput):
-                # One call of nvdisasm reads the code of all kernels, instead of one call per
-                # worker.
+                # One call of nvdisasm reads the code of all kernels, instead of one per worker.
                 recorded.launch.details.code_gaps()
             return made_by_workers(order, diagnosed, _WITH_CODE)
     return made_by_workers(order, diagnosed, _WITHOUT)
@@ -90,7 +89,7 @@ def _by_program(analysis: Analysis) -> list[int]:
     first: dict[int, int] = {}
     for at, launch in enumerate(launches):
         first.setdefault(id(launch), at)
-    return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])], at))
+    return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])]))
 
 
 def _diagnosed(case: Case) -> KernelProfile:

@@ -1,5 +1,4 @@
-"""The code around a kernel's hot places, with samples by line: source if the report embeds it, and
-SASS.
+"""The code around a kernel's hot places, with samples by line: source and SASS.
 
 If the report has neither but maps its instructions to lines, show the line numbers alone.
 """
@@ -27,8 +26,7 @@ _Line = tuple[str, int]
 
 
 def excerpts(case: Case) -> tuple[Excerpt, ...]:
-    """Return up to three pieces of source around the lines with most samples, and the SASS around
-    the hottest one.
+    """Return up to three pieces of source around the hottest lines, and the hottest SASS.
 
     If the report has neither, return the numbers of the lines with most samples. Without samples,
     executed instructions weigh the lines. Return nothing if the report has no counts of
@@ -143,6 +141,4 @@ def sampled_reasons(counts: Mapping[str, float]) -> dict[str, float]:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= _LONGEST_LINE:
-        return text
-    return f"{text[: _LONGEST_LINE - 1]}…"
+    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 1]}…"

@@ -45,11 +45,13 @@ def unused(session: Session, texts: Sequence[str]) -> tuple[str, ...]:
 
 def _matches(session: Session, texts: Sequence[str]) -> Iterator[tuple[KernelPattern, list[int]]]:
     """Yield each pattern with the ids of the kernels that match it."""
-    for pattern in [kernel_pattern(text, OPTION) for text in texts]:
-        yield (
-            pattern,
-            [kernel.id for kernel in session.kernels if pattern.fits(kernel.label, kernel.demangled, kernel.id)],
-        )
+    for text in texts:
+        pattern = kernel_pattern(text, OPTION)
+        ids = []
+        for kernel in session.kernels:
+            if pattern.fits(kernel.label, kernel.demangled, kernel.id):
+                ids.append(kernel.id)
+        yield pattern, ids
 
 
 def _exclusion(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.diagnose.case import Case, Exposed, Pauses
+from gpuprof.diagnose.case import Case, Exposed, Pauses, summed
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, context, finding, labels_of, percent
 from gpuprof.model.findings import Label
 from gpuprof.model.run_totals import running_s, start_up_s
@@ -23,8 +23,7 @@ _BEFORE = {KERNEL: "before-kernel", MEMORY_SET: "before-memory-sets", TRY: "befo
 
 
 def pauses_of(session: Session) -> dict[int, Pauses]:
-    """Return the pauses of the GPU with most idle time, by the number of the kernel that gets the
-    finding.
+    """Return the pauses of the GPU with most idle time, by the id of the kernel with the finding.
 
     Launches of that kernel end most of the idle time, or come next after the copies that end most
     of it.
@@ -36,14 +35,11 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     if not idle_devices:
         return {}
     device = max(idle_devices, key=lambda pair: pair[0])[1]
-    place = device.source, device.ordinal
-    here = [wait for wait in timeline.waits if (wait.source, wait.ordinal) == place]
+    here = [wait for wait in timeline.waits if wait.source == device.source and wait.ordinal == device.ordinal]
     if not here:
         return {}
     wait = _longest(here)
-    number = wait.kernel
-    if number is None:
-        number = _any_kernel(session, device, here)
+    number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
     if number is None:
         return {}
     span_s = sum(map(running_s, timeline.devices))
@@ -64,17 +60,13 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
 def rank_of(session: Session, device: DeviceTimeline) -> int | None:
     """Return the rank of the source file of a GPU; None if it is not known."""
-    timeline = session.timeline
-    if timeline is None or device.source >= len(timeline.source_ranks):
-        return None
-    return timeline.source_ranks[device.source]
+    ranks = session.timeline.source_ranks if session.timeline is not None else ()
+    return ranks[device.source] if device.source < len(ranks) else None
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
     """Return the longest wait of the kind of work (by `before`) that ends most of the idle time."""
-    idle_s: dict[str, float] = {}
-    for wait in waits:
-        idle_s[wait.before] = idle_s.get(wait.before, 0.0) + wait.idle_s
+    idle_s = summed((wait.before, wait.idle_s) for wait in waits)
     before = max(idle_s, key=lambda ended_by: idle_s[ended_by])
     return max((wait for wait in waits if wait.before == before), key=lambda wait: wait.idle_s)
 
@@ -113,13 +105,23 @@ def _launch_gaps(case: Case) -> Findings:
         case,
         cases_of(kind, headline, tuple(_why(kind, pauses, gaps, is_guess=is_guess, is_spread=is_spread))),
         amounts=(
-            *amounts_of(idle=idle_s / span_s, idle_before=wait.idle_s / idle_s, most=pauses.most_s / idle_s),
-            *amounts_of(idle_of_all=pauses.idle_share),
-            *amounts_of("s", span=span_s, time_before=wait.idle_s, start_up=left_out_s, unsure=gaps.unsure_s),
-            *amounts_of("s", in_graphs=gaps.in_graph_s),
-            *amounts_of("", ends=pauses.ends, gpus=pauses.gpus),
+            amounts_of(
+                idle=idle_s / span_s,
+                idle_before=wait.idle_s / idle_s,
+                most=pauses.most_s / idle_s,
+                idle_of_all=pauses.idle_share,
+            )
+            + amounts_of(
+                "s",
+                span=span_s,
+                time_before=wait.idle_s,
+                start_up=left_out_s,
+                unsure=gaps.unsure_s,
+                in_graphs=gaps.in_graph_s,
+            )
+            + amounts_of("", ends=pauses.ends, gpus=pauses.gpus)
         ),
-        labels=(*gpu_labels(pauses), *labels_of(direction=_direction(wait))),
+        labels=gpu_labels(pauses) + labels_of(direction=_direction(wait)),
         confidence="guess" if is_guess else "inferred",
         gain_of_run=pauses.idle_share,
         everywhere=is_spread,
@@ -169,10 +171,8 @@ def gpu_case(found: Pauses | Exposed) -> str:
 
 def gpu_labels(found: Pauses | Exposed) -> tuple[Label, ...]:
     """Return the number of the GPU and its rank, if known, for the case that names it."""
-    labels = labels_of(gpu=(str(found.device.ordinal),))
-    if found.rank is not None:
-        labels += labels_of(rank=(str(found.rank),))
-    return labels
+    rank = (str(found.rank),) if found.rank is not None else ()
+    return labels_of(gpu=(str(found.device.ordinal),), rank=rank)
 
 
 def _is_spread(pauses: Pauses, idle_s: float) -> bool:
@@ -192,8 +192,7 @@ def _direction(wait: Wait) -> tuple[str, ...]:
 
 
 def _kind_of(gaps: Gaps, wait: Wait) -> str:
-    """Return why a GPU pauses: by the work that ends most idle time, else by the program's activity
-    when it begins.
+    """Return why a GPU pauses: by the work that ends most idle time, or by the CPU's activity.
 
     If most idle time is within CUDA graphs, they are the reason; otherwise only the time outside
     them is judged.

@@ -95,7 +95,6 @@ class SeenCode:
 
         Raise DamagedInput if its details are damaged.
         """
-        last = self._last
-        if last is None or last[0] is not launch or last[1] != counts:
-            last = self._last = launch, counts, KernelCode(launch.details.instructions(counts))
-        return last[2]
+        if self._last is None or self._last[0] is not launch or self._last[1] != counts:
+            self._last = launch, counts, KernelCode(launch.details.instructions(counts))
+        return self._last[2]

@@ -46,15 +46,14 @@ def _candidates(base: str, demangled: str) -> Iterator[tuple[str, str]]:
     yield "", rf"\b{escaped(base)}\b"
     if own.start() == 0:
         yield "", rf"^{escaped(base)}\b"
-    before = [word.start() for word in _WORD.finditer(demangled, 0, own.start())]
-    for start in before[: -_MOST_WORDS - 1 : -1]:
-        yield from _expressions("", demangled[start : own.end()])
+    before = list(_WORD.finditer(demangled, 0, own.start()))
+    for word in before[: -_MOST_WORDS - 1 : -1]:
+        yield from _expressions("", demangled[word.start() : own.end()])
     behind = list(_WORD.finditer(demangled, own.end()))[:_MOST_READ]
-    spans = [
-        demangled[first.start() : last.end()]
-        for count in range(1, _MOST_WORDS + 1)
-        for first, last in zip(behind, behind[count - 1 :], strict=False)
-    ]
+    spans = []
+    for more in range(_MOST_WORDS):
+        for first, last in zip(behind, behind[more:], strict=False):
+            spans.append(demangled[first.start() : last.end()])
     # Words are easier to recognize than numbers.
     for span in sorted(spans, key=lambda span: span[0].isdigit()):
         yield from _expressions(base, span)

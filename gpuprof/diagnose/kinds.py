@@ -1,5 +1,4 @@
-"""Consequences of the kind of a kernel in a language model: its reference limit, its rules and its
-usual changes.
+"""Consequences of a kernel's kind in a language model: its limit, rules and usual changes.
 
 A kind adds its usual changes to the advice of the finding on the kernel's limit; it makes no
 finding of its own.
@@ -113,13 +112,12 @@ def with_usual_change(found: Finding, case: Case) -> Finding:
         return replace(found, cases=replace(cases, action=("kinds/another-algorithm",), advice=advice))
     if kind is None or not usual:
         return found
-    labels = (*found.labels, Label("kind", (kind.title,)))
-    return replace(found, cases=replace(cases, advice=(*cases.advice, "kinds/for-kind", *usual)), labels=labels)
+    cases = replace(cases, advice=(*cases.advice, "kinds/for-kind", *usual))
+    return replace(found, cases=cases, labels=(*found.labels, Label("kind", (kind.title,))))
 
 
 def bytes_reached(kernel: KernelProfile) -> float | None:
-    """Return the DRAM utilization of a kernel of a memory-bound kind; None for other kinds, and if
-    it is not known.
+    """Return the DRAM utilization of a kernel of a memory-bound kind; None if not known.
 
     A kind that can be bound by either is memory-bound if its point lies under the memory roof. If
     L2 is busier than DRAM, most bytes do not come from DRAM: None.

@@ -1,5 +1,4 @@
-"""The shape of a kernel's accesses, from its code: the terms of the lanes' addresses, and the
-counted sectors.
+"""The shape of a kernel's accesses, from the lanes' addresses in its code and from counts.
 
 It follows the code, which takes time: import it only if excess sectors are worth it.
 """
@@ -12,9 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, compress, pairwise
-from typing import TypeVar
-
-from msgspec import Struct
+from typing import NamedTuple, TypeVar
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.lanes.access import Access, accesses
@@ -35,6 +32,7 @@ from gpuprof.diagnose.access_shape import (
     worst_of,
 )
 from gpuprof.diagnose.case import EXECUTED, Case
+from gpuprof.diagnose.kernel_code import total
 from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.model.recorded import Dim3, ProfiledInstruction
 from gpuprof.units import SECTOR_BYTES
@@ -56,7 +54,7 @@ A single word fills a part of one.
 _Known = TypeVar("_Known")
 
 
-class LaunchedCode(Struct, frozen=True):
+class LaunchedCode(NamedTuple):
     """The code of a kernel, and how it was launched."""
 
     code: tuple[Instruction, ...]
@@ -65,7 +63,7 @@ class LaunchedCode(Struct, frozen=True):
     grid: Dim3 | None
 
 
-class WarpRequest(Struct, frozen=True):
+class WarpRequest(NamedTuple):
     """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
 
     `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if
@@ -96,12 +94,11 @@ def shape_of_excess(case: Case) -> FoundShape | None:
 
     None without code or counts, or if no shape causes half of it.
     """
-    total = sum(item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code)
-    if total <= 0:
+    every = total(case.code, EXCESS_SECTORS)
+    if every <= 0:
         return None
     shapes = dict(followed(lane_shapes, launched_code(case)))
     of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
-    excess_of: defaultdict[ShapeName, float] = defaultdict(float)
     for item in case.code:
         shape = shapes.get(item.pc)
         excess = item.counts.get(EXCESS_SECTORS, 0.0)
@@ -110,16 +107,18 @@ def shape_of_excess(case: Case) -> FoundShape | None:
         shapes[item.pc] = shape = _as_counted(shape, item)
         if shape.name != "misaligned" or excess <= _ONE_MORE * item.counts[EXECUTED]:
             of_name[shape.name].append(item)
-            excess_of[shape.name] += excess
-    name = max(excess_of, key=lambda shape: excess_of[shape], default=None)
-    if name is None or not MOST.is_reached(excess_of[name] / total):
+    if not of_name:
         return None
-    worst = worst_of(of_name[name])
-    share = MOST.evidence(100 * min(1.0, excess_of[name] / total), "share-of-pattern")
-    weights = {item.pc: item.counts[EXCESS_SECTORS] for item in of_name[name]}
+    items = max(of_name.values(), key=lambda items: total(items, EXCESS_SECTORS))
+    share = total(items, EXCESS_SECTORS) / every
+    if not MOST.is_reached(share):
+        return None
+    worst = worst_of(items)
+    pattern = MOST.evidence(100 * min(1.0, share), "share-of-pattern")
+    weights = {item.pc: item.counts[EXCESS_SECTORS] for item in items}
     return FoundShape(
-        name,
-        (request_evidence(worst), *lane_evidence(shapes[worst.pc]), share),
+        shapes[worst.pc].name,
+        (request_evidence(worst), *lane_evidence(shapes[worst.pc]), pattern),
         case.place(lambda item: weights.get(item.pc, 0.0)),
     )
 
@@ -141,22 +140,17 @@ def launched_code(case: Case) -> LaunchedCode | None:
 def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
     """Return "misaligned" for lanes with few excess sectors, except for partial rows."""
     is_little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
-    if is_little and shape.name != "partial":
-        return LaneShape("misaligned", shape.width_bytes, None)
-    return shape
+    return LaneShape("misaligned", shape.width_bytes, None) if is_little and shape.name != "partial" else shape
 
 
 @lru_cache(maxsize=32)
 def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address, if the code shows it; contiguous lanes
-    count as misaligned.
+    """Return the shape of each global access by address; contiguous lanes count as misaligned.
 
     An access has no shape if all lanes touch one address: it never moves more than it needs.
     """
     walked = _walked(launch)
-    if walked is None:
-        return {}
-    return shapes_of(*walked)
+    return shapes_of(*walked) if walked is not None else {}
 
 
 @lru_cache(maxsize=32)
@@ -186,22 +180,23 @@ def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequenc
     addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
     if addresses is None or not addresses.of:
         return None
-    walked = accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS)
-    return addresses, {at.address: _offsets(at) for at in walked if _is_typical(at, addresses)}
+    lanes = {}
+    for access in accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS):
+        if access.offsets is not None and _is_typical(access, addresses):
+            lanes[access.address] = tuple(compress(access.offsets, access.active))
+    return addresses, lanes
 
 
 def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRequest) -> float:
     """Return the maximum number of sectors of a request beyond those that its bytes fill."""
     width = request.width_bytes
-    apart = LANES * max(1.0, width / SECTOR_BYTES) - LANES * width / SECTOR_BYTES
+    apart = LANES * max(0.0, 1.0 - width / SECTOR_BYTES)
     if item is None:
         return apart
     distances = _distances(item, lanes)
     numbers = [distance for distance in distances if distance is not None]
     beside = max(numbers.count(width), numbers.count(-width))
-    ends = 0.0
-    if beside:
-        ends = EDGE * (1 + len(distances) - beside)
+    ends = EDGE * (1 + len(distances) - beside) if beside else 0.0
     if None in distances:
         return min(apart, 2 * ends or apart)
     begins = set(accumulate(numbers, initial=0))
@@ -237,13 +232,6 @@ def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) ->
     return shapes
 
 
-def _offsets(access: Access) -> tuple[int, ...]:
-    """Return the offsets of the active lanes from lane 0; nothing if they are not known."""
-    if access.offsets is None:
-        return ()
-    return tuple(compress(access.offsets, access.active))
-
-
 def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
     """Return the distance of each lane from the one before it; None if it is not known."""
     if lanes:
@@ -268,9 +256,8 @@ def _shape(
     width = item.request.width_bytes
     apart = _majority(distances)
     if apart is not None and abs(apart) == width:
-        if distances.count(apart) == len(distances):
-            return LaneShape("misaligned", width, apart)
-        return LaneShape("partial", width, None)
+        whole = distances.count(apart) == len(distances)
+        return LaneShape("misaligned", width, apart) if whole else LaneShape("partial", width, None)
     step = item.step
     if step is not None and abs(step) > run.size:
         step = None
@@ -291,13 +278,11 @@ def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | 
         near = run.offsets[max(0, place - 1) : place + 2]
         if any(0 < abs(offset - item.offset) < abs(apart) for offset in near):
             return "structure"
-    if step is not None:
-        return "neighbours"
-    is_row = run.size >= WIDE.value or (apart is not None and run.size == abs(apart))
-    return "neighbours" if run.beside > 1 and is_row else None
+    is_wide = run.size >= WIDE.value or (apart is not None and run.size == abs(apart))
+    return "neighbours" if step is not None or (run.beside > 1 and is_wide) else None
 
 
-class _Run(Struct, frozen=True):
+class _Run(NamedTuple):
     """Adjacent accesses of a thread: their bytes and words, and the offsets of their group."""
 
     accesses: tuple[LaneAddress, ...]

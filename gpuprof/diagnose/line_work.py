@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, opcode_of
 from gpuprof.diagnose.kernel_code import lines_of, total
@@ -28,18 +28,23 @@ def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
     texts = case.source_texts or {}
     counted = bool(case.metrics.instances(EXECUTED))
     sampled = bool(case.metrics.instances(SAMPLES))
-    local_of = _counts_local(case, counted=counted)
+    counts = {count.name: count.high for count in case.kernel.counts}
+    uses_local = any(counts.get(name) != 0 for name in _LOCAL_COUNTS)
     every = []
     for (file, number), code in case.code_by_line.items():
-        work = LineWork(
-            file=file,
-            number=number,
-            text=_text(texts.get(file, ""), number),
-            instructions=total(code, EXECUTED) if counted else None,
-            local=local_of(code),
-            samples=total(code, SAMPLES) if sampled else None,
+        local: float | None = 0.0
+        if uses_local:
+            local = _local(case, code) if counted else None
+        every.append(
+            LineWork(
+                file=file,
+                number=number,
+                text=_text(texts.get(file, ""), number),
+                instructions=total(code, EXECUTED) if counted else None,
+                local=local,
+                samples=total(code, SAMPLES) if sampled else None,
+            )
         )
-        every.append(work)
     every.sort(key=_rank)
     most = sorted(every[:MOST], key=lambda line: (line.file, line.number))
     return tuple(most), len(every[MOST:])
@@ -49,33 +54,20 @@ def _rank(line: LineWork) -> tuple[object, ...]:
     return -(line.local or 0.0), -(line.instructions or 0.0), -(line.samples or 0.0), line.file, line.number
 
 
-def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledInstruction]], float | None]:
-    """Return a function that counts the executed instructions of a line that access local memory.
+def _local(case: Case, code: Sequence[ProfiledInstruction]) -> float | None:
+    """Return the executed instructions of a line that access local memory.
 
-    Their opcodes show them or, without machine code, the sectors that ncu expects of each. If the
-    whole kernel moved no sector of local memory, no line did.
+    Their opcodes show them or, without machine code, the sectors that ncu expects of each.
     """
-    counts = {count.name: count.high for count in case.kernel.counts}
-    if all(counts.get(name) == 0 for name in _LOCAL_COUNTS):
-        return lambda _: 0.0
-    if not counted:
-        return lambda _: None
-    by_sectors = bool(case.metrics.instances(_LOCAL_SECTORS))
-
-    def local(code: Sequence[ProfiledInstruction]) -> float | None:
-        if all(instruction.sass for instruction in code):
-            accesses = [each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES]
-        elif by_sectors:
-            accesses = [each for each in code if each.counts.get(_LOCAL_SECTORS)]
-        else:
-            return None
-        return total(accesses, EXECUTED)
-
-    return local
+    if all(instruction.sass for instruction in code):
+        accesses = [each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES]
+    elif case.metrics.instances(_LOCAL_SECTORS):
+        accesses = [each for each in code if each.counts.get(_LOCAL_SECTORS)]
+    else:
+        return None
+    return total(accesses, EXECUTED)
 
 
 def _text(source: str, number: int) -> str:
     lines = lines_of(source)
-    if not 1 <= number <= len(lines):
-        return ""
-    return lines[number - 1][:_LONGEST_TEXT]
+    return lines[number - 1][:_LONGEST_TEXT] if 1 <= number <= len(lines) else ""

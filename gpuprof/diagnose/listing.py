@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Struct
@@ -34,8 +34,7 @@ _COUNTS = (
 
 
 class ListedInstruction(Struct, frozen=True, kw_only=True):
-    """An instruction. A count that was not collected is None; one that was collected but not at it
-    is zero.
+    """An instruction. A count is None if it was not collected, and zero if not seen here.
 
     Sectors and wavefronts are sums over all its executions, and only of instructions that access
     such memory.
@@ -90,13 +89,15 @@ def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | Non
     """
     if recorded is None:
         raise _no_code(session, kernel, kept=False)
-    launch, metrics = recorded.launch, recorded.launch.metrics
-    states = tuple(name for name in metrics.names() if name.startswith(STALL_SAMPLES) and "_not_issued" not in name)
+    launch = recorded.launch
+    states = tuple(
+        name for name in launch.metrics.names() if name.startswith(STALL_SAMPLES) and "_not_issued" not in name
+    )
     code = launch.details.listing((*_COUNTS, *states))
     if not code.instructions:
         raise _no_code(session, kernel, kept=True)
     texts = launch.details.source_files()
-    whole = {name: total(code.instructions, name) for name in _COUNTS if metrics.instances(name)}
+    whole = {name: total(code.instructions, name) for name in _COUNTS if launch.metrics.instances(name)}
     functions = _functions(code)
     found = [(finding.place.pc, finding.id) for finding in kernel.findings if finding.place is not None]
     instructions = tuple(
@@ -114,7 +115,7 @@ def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | Non
         functions=tuple(ListedFunction(address=at, symbol=code.functions.get(at, "")) for at in functions),
         instructions=instructions,
         source_lines=_source_lines(instructions, texts),
-        missing=tuple(_missing(instructions, texts, recorded)),
+        missing=tuple(_missing(instructions, whole, texts, recorded)),
     )
 
 
@@ -221,14 +222,16 @@ def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -
     return lines
 
 
-def _missing(code: Sequence[ListedInstruction], texts: Mapping[str, str], recorded: Recorded) -> Iterator[Missing]:
+def _missing(
+    code: Sequence[ListedInstruction], whole: Container[str], texts: Mapping[str, str], recorded: Recorded
+) -> Iterator[Missing]:
     """Yield the data that no instruction has, and how to collect it."""
     gaps = {gap.what: gap for gap in recorded.launch.details.code_gaps()}
     if SASS_TEXT in gaps and not any(each.sass for each in code):
         yield gaps[SASS_TEXT]
-    if all(each.samples is None for each in code):
+    if SAMPLES not in whole:
         yield Missing("samples and stall reasons", "not collected", f"collect with {COLLECT}")
-    if all(each.executed is None for each in code):
+    if EXECUTED not in whole:
         yield Missing("executed instructions", "not collected", f"collect with {COLLECT}")
     if all(each.line is None for each in code):
         unknown = Missing(SOURCE_LINES, "the program was compiled without them", "compile with -lineinfo")

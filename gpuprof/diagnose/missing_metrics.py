@@ -63,8 +63,7 @@ def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
     if (source.is_survey and not kernel.throughput) or kind_named(source.kind).is_trace:
         return ("counters",)
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
-    known_cost = any(is_counted(finding) or finding.gain_kernel for finding in kernel.findings)
-    if not measured and not known_cost:
+    if not measured and not any(is_counted(finding) or finding.gain_kernel for finding in kernel.findings):
         return ("costs",)
     known: dict[Gap, object] = {
         "units": kernel.throughput or kernel.roofline,
@@ -100,9 +99,9 @@ def command_for_rest(session: Session, kernel: KernelProfile) -> str:
         return _gpuprof_line(session, None, source)
     line = _read(source.command)
     count = sum(other.launches for other in session.kernels if other.source == kernel.source)
-    skip = _skipped(line) + count
-    launches: list[_Option] = [("launch-skip", str(skip)), ("launch-count", str(max(10, count)))]
-    return _shell(source, line, _options_in(line, FILTERS) + launches, "rest-full")
+    filters = _options_in(line, FILTERS)
+    filters += [("launch-skip", str(_skipped(line) + count)), ("launch-count", str(max(10, count)))]
+    return _shell(source, line, filters, "rest-full")
 
 
 def _options_in(line: _NcuLine, names: Container[str]) -> list[_Option]:
@@ -146,12 +145,10 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
     """Return the options that select a launch by name, or by its index among selected ones."""
     beside = [other for other in session.kernels if other.source == kernel.source]
     # If a kernel's launches are not all here, its index among them is not known.
-    countable = False
-    alike = False
-    if session.run is None:
-        is_single = all(other.launches == 1 for other in beside)
-        countable = is_single and len({other.process for other in beside}) == 1
-        alike = all(other.name == kernel.name for other in beside)
+    is_whole = session.run is None
+    is_single = is_whole and all(other.launches == 1 for other in beside)
+    countable = is_single and len({other.process for other in beside}) == 1
+    alike = is_whole and all(other.name == kernel.name for other in beside)
     before = [other for other in beside if other.id < kernel.id]
     filters = _options_in(line, FILTERS)
     skip = _skipped(line)

@@ -8,8 +8,18 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.case import Case, Exposed
 from gpuprof.diagnose.gaps import gpu_case, gpu_labels, rank_of
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, Threshold, amounts_of, context, finding, labels_of, percent
-from gpuprof.hardware.specs import Fact
+from gpuprof.diagnose.rule import (
+    AT_KERNEL,
+    Findings,
+    Rule,
+    Threshold,
+    amounts_of,
+    cases_of,
+    context,
+    finding,
+    labels_of,
+    percent,
+)
 from gpuprof.model.findings import MAIN, Amount, Cases, Label
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
@@ -40,8 +50,7 @@ _CHANGES: dict[_CopyKind, tuple[str, tuple[str, ...]]] = {
 
 
 def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
-    """Return copies and communication not overlapped by any kernel, each for the worst GPU, by the
-    number of a kernel.
+    """Return copies and communication that no kernel overlaps, for the worst GPU, by kernel id.
 
     Waits for other ranks are separate from the rest of communication, if they are known.
     """
@@ -114,8 +123,8 @@ def _representative(session: Session, exposed: Exposed) -> KernelProfile | None:
     kernels = session.kernels
     if isinstance(exposed.done, Communication):
         kernels = tuple(kernel for kernel in kernels if kernel.kind == COMMUNICATION)
-    place = (exposed.device.source, exposed.device.device)
-    here = [kernel for kernel in kernels if (kernel.source, kernel.device) == place]
+    device = exposed.device
+    here = [kernel for kernel in kernels if kernel.source == device.source and kernel.device == device.device]
     return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0, default=None)
 
 
@@ -128,15 +137,12 @@ def _exposed_copies(case: Case) -> Findings:
         if change is None:
             continue
         action, advice = change
-        link = None
-        if case.hardware.gpu is not None:
-            link = case.hardware.gpu.facts.get("host_link")
+        gpu = case.hardware.gpu
+        link = gpu.number("host_link") if gpu is not None else None
         rate = copies.bytes_per_s
-        amounts = (*amounts_of("s", kernels=exposed.device.kernel_s), *amounts_of("B/s", rate=rate))
-        if link is not None:
-            amounts += amounts_of("B/s", link=link.value)
-            if rate is not None:
-                amounts += amounts_of(of_link=rate / link.value)
+        amounts = amounts_of("s", kernels=exposed.device.kernel_s) + amounts_of("B/s", rate=rate, link=link)
+        if link is not None and rate is not None:
+            amounts += amounts_of(of_link=rate / link)
         memory = (copies.memory,) if copies.memory is not None else ()
         yield _finding(
             case,
@@ -150,10 +156,10 @@ def _exposed_copies(case: Case) -> Findings:
             amounts=amounts,
             labels=labels_of(direction=(copies.direction,), memory=memory),
             evidence=(
-                *context("copies", copies.count, "time"),
-                *context("copy-time", copies.time_s, "s"),
-                *context("bytes", copies.bytes, "B"),
-                *context("bandwidth", rate, "B/s"),
+                context("copies", copies.count, "time")
+                + context("copy-time", copies.time_s, "s")
+                + context("bytes", copies.bytes, "B")
+                + context("bandwidth", rate, "B/s")
             ),
         )
 
@@ -170,7 +176,7 @@ def _copied(exposed: Exposed, copies: Copies) -> Iterator[str]:
         yield "rate"
 
 
-def _why_copies_cost(exposed: Exposed, copies: Copies, link: Fact | None) -> Iterator[str]:
+def _why_copies_cost(exposed: Exposed, copies: Copies, link: float | None) -> Iterator[str]:
     """Yield the reasons: kernels are too short to hide copies, and the link may be the limit."""
     yield "main"
     if exposed.device.kernel_s < exposed.time_s:
@@ -203,15 +209,11 @@ def _waits_for_ranks(case: Case) -> Findings:
         even = 100 / exposed.gpus
         least = even + STRAGGLER.value / 100 * (100 - even)
         whose = "one-rank" if 100 * part >= least else "any-rank"
+        headline = ("name", gpu_case(exposed), _part_case(exposed, talk), whose)
         yield _finding(
             case,
             exposed,
-            Cases(
-                headline=("name", gpu_case(exposed), _part_case(exposed, talk), whose),
-                why=(*MAIN, *_of_all(exposed)),
-                action=(whose,),
-                advice=(whose,),
-            ),
+            cases_of(whose, headline, MAIN + _of_all(exposed)),
             amounts=amounts_of(waits_for_one=part),
             labels=labels_of(slowest=(str(rank),)),
             evidence=(Evidence("", 100 * part, "%", least, role="waits-for-one"),),
@@ -220,9 +222,7 @@ def _waits_for_ranks(case: Case) -> Findings:
 
 def _part_case(exposed: Exposed, talk: Communication) -> str:
     """Return the case for the part of the communication: "all" if both times are printed alike."""
-    if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s"):
-        return "all"
-    return "part"
+    return "all" if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s") else "part"
 
 
 def _finding(
@@ -238,18 +238,18 @@ def _finding(
     if isinstance(done, Communication):
         amounts += amounts_of("s", communication=done.time_s)
         time = context("communication-time", done.time_s, "s")
-        evidence = (*time, *context("communication-launches", done.launches, "kernel"), *evidence)
+        evidence = time + context("communication-launches", done.launches, "kernel") + evidence
     span_s = running_s(exposed.device)
     return finding(
         case,
         cases,
         amounts=(
-            *amounts_of(exposed=exposed.time_s / span_s, exposed_of_all=exposed.share),
-            *amounts_of("s", span=span_s, time=exposed.time_s),
-            *amounts_of("", gpus=exposed.gpus),
-            *amounts,
+            amounts_of(exposed=exposed.time_s / span_s, exposed_of_all=exposed.share)
+            + amounts_of("s", span=span_s, time=exposed.time_s)
+            + amounts_of("", gpus=exposed.gpus)
+            + amounts
         ),
-        labels=(*gpu_labels(exposed), *labels),
+        labels=gpu_labels(exposed) + labels,
         confidence="inferred",
         gain_of_run=exposed.share,
         # Copies belong to no kernel; communication has kernels of its own.

@@ -55,12 +55,13 @@ _KINDS = ("defect", "limit", "symptom")
 
 
 def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, float]:
+    kind = about(finding)
     rank: float = SEVERITIES.index(finding.severity)
-    if finding.severity == "info" and about(finding) == "limit":
+    if finding.severity == "info" and kind == "limit":
         rank = _NEAR_ROOF
     rule = rule_named(finding.rule)
     is_beside = rule is None or not rule.invalidates
     gain = finding.gain_kernel or 0.0
     is_guess = finding.confidence == "guess"
-    kind = _KINDS.index(about(finding))
-    return finding.cause is not None, rank, is_beside, is_guess, is_guess and gain < HIGH, kind, -gain
+    is_small_guess = is_guess and gain < HIGH
+    return finding.cause is not None, rank, is_beside, is_guess, is_small_guess, _KINDS.index(kind), -gain

@@ -54,14 +54,13 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterato
             if not is_recommendation(kernel, finding) or (kernel.id in small and is_of_launch_alone(finding)):
                 continue
             is_guess = finding.confidence == "guess"
-            sets_up = _only_sets_up(kernel, finding, set_up)
-            key = (finding.rule, finding.cases.action, is_guess, sets_up)
+            key = (finding.rule, finding.cases.action, is_guess, _sets_up(kernel, finding, set_up))
             groups.setdefault(key, []).append((kernel, finding))
     for members in groups.values():
         yield sorted(members, key=lambda member: -_gain(member[1]))
 
 
-def _only_sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
+def _sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
     """Return whether a finding is about a kernel that only sets up.
 
     A finding on the run is not about its kernel.
@@ -70,8 +69,7 @@ def _only_sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int
 
 
 def is_recommendation(kernel: KernelProfile, finding: Finding) -> bool:
-    """Return whether a finding is worth a change: it has a gain, nothing else explains it, and no
-    defect outweighs it.
+    """Return whether a finding is worth a change: neither explained nor outweighed.
 
     A limit or symptom changes when a defect of the same kernel is fixed, if the defect is of medium
     or high severity, no less severe than it, and has at least half its gain.
@@ -114,7 +112,7 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
         gain_kind=first.gain_kind if is_of_one_kind else "conditional",
         held=None,
         assumes=first.assumes if is_of_one_kind else ("each-finding",),
-        set_up=_only_sets_up(*members[0], set_up),
+        set_up=_sets_up(*members[0], set_up),
     )
 
 
@@ -123,9 +121,7 @@ def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, 
 
     Findings that invalidate others come first of their sort: they change the program.
     """
-    gain = item.gain_total
-    if gain is None:
-        gain = _gain(members[0][1])
+    gain = item.gain_total if item.gain_total is not None else _gain(members[0][1])
     rule = rule_named(item.rule)
     invalidates = rule is not None and rule.invalidates
     return item.set_up, item.confidence == "guess", not invalidates, item.gain_total is None, -gain

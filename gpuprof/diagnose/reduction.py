@@ -1,5 +1,4 @@
-"""The rule on reductions in shared memory with a barrier per step, which registers and shuffles can
-do.
+"""The rule on reductions in shared memory with a barrier per step, instead of shuffles.
 
 A step of such a tree loads two values from shared memory, combines them and stores the result, and
 all threads wait at a barrier before the next step. The first of n steps uses half of the threads,
@@ -13,8 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-
-from msgspec import Struct, field
+from typing import NamedTuple
 
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.code.sass.operands import named, registers_of, sources, written
@@ -91,21 +89,16 @@ def _tree_without_waits(case: Case) -> Iterator[Finding]:
     if case.busiest_need is not None or not warps or not blocks:
         return
     for name in _ACCESSES:
-        loads = _count(case, name.format("ld")) / blocks
-        stores = _count(case, name.format("st")) / blocks
+        loads, stores = (_count(case, name.format(kind)) / blocks for kind in ("ld", "st"))
         if not _accesses_as_a_tree(loads, stores, warps):
             continue
         steps = round(math.log2(case.threads_per_block or 1))
         yield finding(
             case,
             Cases(headline=("by-accesses",), why=("main", "no-waits")),
-            amounts=(
-                *amounts_of("warp", warps=warps),
-                *amounts_of("", stores=stores),
-                *amounts_of("step", steps=steps),
-            ),
+            amounts=(amounts_of("warp", warps=warps) + amounts_of("", stores=stores) + amounts_of("step", steps=steps)),
             confidence="inferred",
-            evidence=(*context("stores-per-block", stores, "inst"), *context("loads-per-block", loads, "inst")),
+            evidence=context("stores-per-block", stores, "inst") + context("loads-per-block", loads, "inst"),
         )
         return
 
@@ -143,9 +136,8 @@ def _is_about(counted: float, expected: int) -> bool:
     return abs(counted - expected) <= _AS_PRINTED * expected
 
 
-class _Tree(Struct, frozen=True):
-    """A reduction in shared memory: the fraction of threads that add at a step, and its part of all
-    waits.
+class _Tree(NamedTuple):
+    """A reduction in shared memory: the fraction of threads that add, and its part of waits.
 
     `barriers` and `accesses` are its part of all executed barriers and of all executed loads from
     shared memory.
@@ -157,10 +149,10 @@ class _Tree(Struct, frozen=True):
     barriers: float
     accesses: float
     confidence: Confidence
-    samples: Mapping[int, float] = field(default_factory=dict)
+    samples: Mapping[int, float]
 
 
-class TreeStep(Struct, frozen=True):
+class TreeStep(NamedTuple):
     """A store of a value combined from values loaded from shared memory, and the next barrier."""
 
     store: int
@@ -170,8 +162,7 @@ class TreeStep(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
-    """Return the steps of reductions in SASS; none if values are also stored as they were loaded,
-    or shuffled.
+    """Return the steps of reductions in SASS; none if values are also copied or shuffled.
 
     The code is read from its first instruction to its last and jumps are ignored: a step is
     straight-line code.
@@ -243,7 +234,10 @@ def _tree_in_code(case: Case) -> _Tree | None:
     for instruction in case.code:
         if opcode_of(instruction.sass).startswith("BAR"):
             barriers[instruction.pc] = instruction.counts.get(EXECUTED, 0.0)
-    own = {pc: barriers[pc] for pc in (case.code[step.barrier].pc for step in steps)}
+    own = {}
+    for step in steps:
+        pc = case.code[step.barrier].pc
+        own[pc] = barriers[pc]
     executed = sum(own.values())
     passed = None
     if executed and case.warps:
@@ -263,8 +257,7 @@ def _tree_in_code(case: Case) -> _Tree | None:
 
 
 def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
-    """Return the fraction of threads at the barriers that took part in the steps; None if they were
-    not counted.
+    """Return the fraction of threads at the barriers that took part in the steps, if counted.
 
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
@@ -281,15 +274,12 @@ def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
 
 
 def _adding_by_opcodes(case: Case) -> float | None:
-    """Return stores to shared memory ÷ passes of a barrier, in threads; None unless a store has 0.5
-    to 3 loads.
+    """Return stores to shared memory ÷ barrier passes, in threads; None without 0.5 to 3 loads.
 
     A step of a tree has about two.
     """
     threads = opcode_counts(case, THREAD_OPCODES)
-    loads = threads.get("LDS", 0.0)
-    stores = threads.get("STS", 0.0)
-    arrived = threads.get("BAR", 0.0)
+    loads, stores, arrived = (threads.get(name, 0.0) for name in ("LDS", "STS", "BAR"))
     if arrived <= 0 or stores <= 0 or not stores / 2 <= loads <= 3 * stores:
         return None
     return stores / arrived
@@ -303,14 +293,14 @@ def _tree_in_opcodes(case: Case) -> _Tree | None:
     if adding is None or not barriers or 100 * barriers < BARRIERS.value * sum(executed.values()):
         return None
     threads = opcode_counts(case, THREAD_OPCODES)
-    if 100 * adding > ADDING.value or any(map(threads.get, (*_BETWEEN_LANES, *_OTHER_WAYS))):
+    if 100 * adding > ADDING.value or any(map(threads.get, _BETWEEN_LANES + _OTHER_WAYS)):
         return None
     steps = None
     if case.warps:
         steps = barriers / case.warps
         if steps < STEPS.value:
             return None
-    return _Tree(THREAD_OPCODES, adding, steps, barriers=1.0, accesses=1.0, confidence="guess")
+    return _Tree(THREAD_OPCODES, adding, steps, barriers=1.0, accesses=1.0, confidence="guess", samples={})
 
 
 RULES = (

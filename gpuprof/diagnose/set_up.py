@@ -1,5 +1,4 @@
-"""Kernels that only prepare data for others: random numbers, fills and copies of frameworks before
-the work starts.
+"""Kernels that only prepare data for others: random numbers, fills and first copies.
 
 They are recognized by their names. Random numbers and fills are set-up at any time. A copy is set-
 up only if it is launched before any other kernel, because later copies belong to the work. Kernels
@@ -36,8 +35,7 @@ _LIBRARIES = re.compile(
 )
 _OWN = re.compile(
     # Whole names that programs give such a kernel, without a namespace, because functions of
-    # libraries in one are part
-    # of something else; `setup_kernel` is from cuRAND's manual.
+    # libraries in one are part of something else; `setup_kernel` is from cuRAND's manual.
     r"(?:gpu_?|cuda_?|d_?)?(?:memset|set_?zeros?|zero_?fill|fill|init|initiali[sz]e|(?:init_?|fill_?|set_?up_?)?curand"
     r"|set_?up|(?:fill_?|init_?|initiali[sz]e_?|generate_?|set_?up_?)(?:with_?)?(?:random|rand|rng|ones|zeros?)"
     r"|random_?(?:init|fill)|rng_?(?:init|set_?up))"

@@ -1,5 +1,4 @@
-"""The verdict on a session as data: the ceiling that its longest kernel is closest to, how close,
-and why.
+"""The verdict on a session as data: the ceiling nearest to its longest kernel, and why.
 
 Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the
 result needs. A busy integer pipe, full issue slots or wasted sectors are a limit, but never a
@@ -87,9 +86,7 @@ def run_verdict(session: Session) -> RunVerdict:
         verdict = replace(verdict, cause=state.finding.id, place=state.finding.place)
     if state.reached is not None:
         subject, fraction, bound = state.reached
-        verdict = replace(verdict, subject=subject, bound=bound)
-        if bound != "at-most":
-            verdict = replace(verdict, fraction=fraction)
+        verdict = replace(verdict, subject=subject, fraction=fraction if bound != "at-most" else None, bound=bound)
     return verdict
 
 
@@ -123,25 +120,16 @@ def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
     finding = first_proven(kernel)
     if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
         return _State("short", "short")
-    if only_times:
-        return _timed_state(finding)
-    if finding is None:
-        return _open_state(kernel, None)
-    if finding.rule == STORES_NOTHING and finding.severity != "info":
-        return _State("void", "void", finding=finding)
-    if finding.severity == "info":
-        return _at_roof(finding, kernel) or _open_state(kernel, finding)
-    return _unanswered(kernel, finding) or _answered(kernel, finding)
-
-
-def _timed_state(finding: Finding | None) -> _State:
-    """Return the state of a kernel that was only timed.
-
-    Its launch can still show that it does not fill the GPU.
-    """
     if finding is None or finding.severity == "info":
-        return _State("open", "time-only")
-    return _State(_state_name(finding), _case(finding), finding=finding)
+        if only_times:
+            return _State("open", "time-only")
+        return _at_roof(finding, kernel) or _open_state(kernel, finding)
+    if only_times:
+        # The launch of a kernel that was only timed can still show that it does not fill the GPU.
+        return _State(_state_name(finding), _case(finding), finding=finding)
+    if finding.rule == STORES_NOTHING:
+        return _State("void", "void", finding=finding)
+    return _unanswered(kernel, finding) or _answered(kernel, finding)
 
 
 def first_proven(kernel: KernelProfile) -> Finding | None:
@@ -152,21 +140,22 @@ def first_proven(kernel: KernelProfile) -> Finding | None:
     return None
 
 
-def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
+def _at_roof(finding: Finding | None, kernel: KernelProfile) -> _State | None:
     """Return the state "at-roof" if the first finding shows a kernel near a useful ceiling."""
-    if about(finding) != "limit":
+    if finding is None or about(finding) != "limit":
         return None
+    reached = None
     if finding.rule == "dram-bandwidth":
-        reached = None
         for unit in kernel.throughput:
             if unit.unit == "dram":
                 reached = _Reached("dram", unit.fraction)
-        return _State("at-roof", "at-roof", reached, finding=finding)
-    path = _PATHS_OF_RULES.get(finding.rule)
-    fraction = finding.amount("of-ceiling")
-    if path is None or fraction is None:
-        return None
-    return _State("at-roof", "at-roof", _Reached(path, min(1.0, fraction)), finding=finding)
+    else:
+        path = _PATHS_OF_RULES.get(finding.rule)
+        fraction = finding.amount("of-ceiling")
+        if path is None or fraction is None:
+            return None
+        reached = _Reached(path, min(1.0, fraction))
+    return _State("at-roof", "at-roof", reached, finding)
 
 
 def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
@@ -231,16 +220,14 @@ def _limited_by(level: str, busy: _Reached, finding: Finding) -> _State:
     fraction = finding.amount("busy")
     if fraction is None and level == busy.subject:
         fraction = busy.fraction
-    # A part of the level can be busier than its average, or another unit as busy: use the finding's
-    # number.
+    # A part of the level can be busier than its average: use the finding's number.
     if fraction is not None and fraction >= busy.fraction - TWO_PASSES:
         return _State("limited", "limit", _Reached(level, fraction), finding)
     return _State("limited", "two-limits" if fraction is not None else "slowed", busy, finding)
 
 
 def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
-    """Return whether the busiest unit is busy because of a finding: fixing it takes a good part of
-    the unit's work.
+    """Return whether fixing a finding takes a good part of the busiest unit's work.
 
     A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of
     each unit that
@@ -298,10 +285,10 @@ def _busiest(kernel: KernelProfile) -> _Reached | None:
 
 def _open_state(kernel: KernelProfile, finding: Finding | None) -> _State:
     busy = _busiest(kernel)
-    if finding is not None and busy is None and is_counted(finding):
-        return _State("open", "counted", finding=finding)
     if busy is not None:
         return _State("open", "busiest", busy)
+    if finding is not None and is_counted(finding):
+        return _State("open", "counted", finding=finding)
     if kernel.duration_s is not None:
         return _State("open", "time-only")
     return _State("open", "no-times" if any(map(is_counted, kernel.findings)) else "no-cost")
@@ -309,11 +296,12 @@ def _open_state(kernel: KernelProfile, finding: Finding | None) -> _State:
 
 def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:
     """Return the findings on the run, each with the kernel that has it, largest gain first."""
-    of_run = []
-    for kernel in session.kernels:
-        for finding in kernel.findings:
-            if is_of_run(finding) and finding.severity in ("high", "medium"):
-                of_run.append((finding, kernel))
+    of_run = [
+        (finding, kernel)
+        for kernel in session.kernels
+        for finding in kernel.findings
+        if is_of_run(finding) and finding.severity in ("high", "medium")
+    ]
     return sorted(of_run, key=lambda entry: -(entry[0].gain_total or 0.0))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from gpuprof.model.session import Finding, KernelProfile
 
@@ -13,7 +12,7 @@ _ROUNDING = 1e-9
 """Rounding error of a quotient of two durations."""
 
 
-class VersionPair(Struct, frozen=True):
+class VersionPair(NamedTuple):
     """A kernel and its fix. `saved` is the saved fraction of its time, negative for a loss.
 
     The fix is compared with `finding`, which is None if nothing was found. `saved` is None without
@@ -31,9 +30,7 @@ class VersionPair(Struct, frozen=True):
 
         None if it did not say.
         """
-        if self.finding is None:
-            return None
-        return self.finding.gain_kernel or None
+        return (self.finding.gain_kernel or None) if self.finding is not None else None
 
     @property
     def breaks_promise(self) -> bool:
@@ -52,8 +49,9 @@ class VersionPair(Struct, frozen=True):
     @property
     def is_gone(self) -> bool:
         """Return whether the fixed kernel lost the finding, with no less data collected."""
-        lacks = _missing(self.after) <= _missing(self.before)
-        return self.finding is not None and not self.is_found_again and lacks
+        if self.finding is None or self.is_found_again:
+            return False
+        return _missing(self.after) <= _missing(self.before)
 
 
 def version_pairs(kernels: Sequence[KernelProfile]) -> Iterator[VersionPair]:

@@ -1,5 +1,4 @@
-"""The choice of kernels and findings if durations are not known: most work first, and counters
-before launch shapes.
+"""The choice of kernels and findings without durations: most work and counters first.
 
 The shape of a launch shows which part of the GPU it leaves empty, but not for how long: the shape
 of a small kernel beside a large one shows nothing about the run.
@@ -29,11 +28,8 @@ def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
     """Return the ids of untimed kernels with little work, whose shape shows little."""
     amounts = _amounts(kernels)
     most_small = _FAR_FEWER * max(amounts, default=0.0)
-    small = set()
-    for kernel, amount in zip(kernels, amounts, strict=True):
-        if kernel.time_total_s is None and amount <= most_small:
-            small.add(kernel.id)
-    return frozenset(small)
+    pairs = zip(kernels, amounts, strict=True)
+    return frozenset(kernel.id for kernel, amount in pairs if kernel.time_total_s is None and amount <= most_small)
 
 
 def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
@@ -66,12 +62,8 @@ def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
     Measures closest to time come first.
     """
     for column in zip(*map(_measures, kernels), strict=True):
-        amounts = []
-        for kernel, amount in zip(kernels, column, strict=True):
-            if amount is not None:
-                amounts.append(amount * kernel.launches)
-        if len(amounts) == len(kernels):
-            return amounts
+        if None not in column:
+            return [amount * kernel.launches for kernel, amount in zip(kernels, column, strict=True)]
     return []
 
 
