@@ -1,1 +1,1 @@
-"""Rules that say what is wrong with a kernel, why, where, what to change and what that can gain: pure functions."""
+"""Pure functions that diagnose kernels: from counters to findings with causes, fixes and gains."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from gpuprof.diagnose.case import (
     EXECUTED,
@@ -42,7 +41,7 @@ from gpuprof.diagnose.traffic import (
 )  # fmt: skip
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, Amount, CaseName, Cases
+from gpuprof.model.findings import MAIN, CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
 
 CONFLICTS = percent("conflicts", 5.0)
@@ -77,7 +76,7 @@ _COUNTED_BY: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...] = (
 """Counters of conflicts and of all passes with their roles, in order of preference."""
 
 
-class _Conflicts(Struct, frozen=True):
+class _Conflicts(NamedTuple):
     """Wavefronts caused by conflicts, all wavefronts (None if not counted), and the evidence.
 
     `kind` is the case of the headline.
@@ -91,15 +90,16 @@ class _Conflicts(Struct, frozen=True):
 
 
 def _counted_conflicts(case: Case) -> _Conflicts | None:
-    """Return the counts of instrumentation, else of the hardware, whose conflicts can also have other causes."""
+    """Return the counts of instrumentation, else of the hardware, which include other conflicts."""
     total = case.number(_WAVES)
     excess = case.number(_WAVES_EXCESS)
     ideal = case.number(_WAVES_IDEAL)
-    if excess is None and total is not None and ideal is not None:
-        excess = total - ideal
-    if total is not None and excess is not None:
-        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
-        return _Conflicts(excess, total, case.metrics_as(roles, "wavefront"), "measured")
+    if total is not None:
+        if excess is None and ideal is not None:
+            excess = total - ideal
+        if excess is not None:
+            roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
+            return _Conflicts(excess, total, case.metrics_as(roles, "wavefront"), "measured")
     for conflicts, passes in _COUNTED_BY:
         excess = case.total(conflicts)
         if not excess:
@@ -107,13 +107,15 @@ def _counted_conflicts(case: Case) -> _Conflicts | None:
             continue
         # The conflicts are of all accesses, so the passes of loads alone are no total for them.
         total = case.total(passes, of_all=True) or case.number(SHARED_PASSES)
-        one_way = _conflicts_one_way(case) if total is None and conflicts is SHARED_CONFLICTS_BY_KIND else None
-        return one_way or _Conflicts(excess, total, case.metrics_as({**conflicts, **passes}, "wavefront"))
+        found = _Conflicts(excess, total, case.metrics_as({**conflicts, **passes}, "wavefront"))
+        if total is None and conflicts is SHARED_CONFLICTS_BY_KIND:
+            return _conflicts_one_way(case) or found
+        return found
     return None
 
 
 def _conflicts_one_way(case: Case) -> _Conflicts | None:
-    """Return the conflicts of loads or of stores if both their conflicts and their wavefronts were counted."""
+    """Return the conflicts of loads or of stores if both conflicts and wavefronts were counted."""
     for (conflicts, role), (passes, kind) in zip(
         SHARED_CONFLICTS_BY_KIND.items(), _PASSES_OF_KINDS.items(), strict=True
     ):
@@ -127,22 +129,29 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
     conflicts = _counted_conflicts(case)
     if conflicts is None:
         return
-    excess, total = conflicts.excess, conflicts.total
+    excess = conflicts.excess
+    total = conflicts.total
+    why = MAIN
     saving = None
     if total is None:
-        per_warp = excess / case.warps if case.warps else 0.0
-        if per_warp < CONFLICTS_A_WARP.value:
+        if not case.warps or excess / case.warps < CONFLICTS_A_WARP.value:
             return
-        cases, amounts = _conflicts_of_kinds(case, conflicts)
-        evidence = CONFLICTS_A_WARP.evidence(per_warp)
+        headline: tuple[CaseName, ...] = ("per-warp", "no-total")
+        amounts = amounts_of("", per_warp=excess / case.warps)
+        loads, stores = map(case.number, SHARED_CONFLICTS_BY_KIND)
+        if loads and stores and loads + stores == excess:
+            headline = ("per-warp", "by-kind", "no-total")
+            amounts += amounts_of("", loads=loads / case.warps, stores=stores / case.warps)
+        evidence = CONFLICTS_A_WARP.evidence(excess / case.warps)
     else:
-        fraction = min(1.0, excess / total) if total else 0.0
-        if not CONFLICTS.is_reached(fraction):
+        if not total or not CONFLICTS.is_reached(excess / total):
             return
-        times = total / (total - excess) if total > excess else None
+        fraction = min(1.0, excess / total)
         headline = (conflicts.kind, counts_case(total))
-        cases = Cases(headline=headline, why=MAIN if times is None else ("times",))
-        amounts = (*amounts_of(share=fraction), *amounts_of("", excess=excess, total=total, times=times))
+        amounts = amounts_of(share=fraction) + amounts_of("", excess=excess, total=total)
+        if total > excess:
+            why = ("times",)
+            amounts += amounts_of("", times=total / (total - excess))
         evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
         saving = _without_conflicts(case, fraction, excess)
     place = case.place_of(_WAVES_EXCESS, _WAVES)
@@ -154,7 +163,7 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
         place, by_code = conflicts_by_code(case, by_hardware)
     yield finding(
         case,
-        cases,
+        Cases(headline=headline, why=why),
         amounts=amounts,
         subject="shared",
         confidence=conflicts.confidence,
@@ -164,31 +173,27 @@ def _bank_conflicts(case: Case) -> Iterator[Finding]:
     )
 
 
-def _conflicts_of_kinds(case: Case, conflicts: _Conflicts) -> tuple[Cases, tuple[Amount, ...]]:
-    """Return the cases and amounts of the conflicts per warp, split into loads and stores if both have some."""
-    warps = case.warps or 1
-    loads, stores = (case.number(name) or 0.0 for name in SHARED_CONFLICTS_BY_KIND)
-    amounts = amounts_of("", per_warp=conflicts.excess / warps)
-    if not loads or not stores or loads + stores != conflicts.excess:
-        return Cases(headline=("per-warp", "no-total")), amounts
-    kinds = amounts_of("", loads=loads / warps, stores=stores / warps)
-    return Cases(headline=("per-warp", "by-kind", "no-total")), (*amounts, *kinds)
-
-
 def _without_conflicts(case: Case, conflicts: float, excess: float) -> Saving:
-    """Bound the gain without conflicts by their share of L1's passes and by the time that they keep its data pipe busy.
+    """Bound the gain without conflicts by their share of L1's passes and its busy time.
 
-    A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore waits while the pipe
-    works. The number of passes also bounds how long conflicts keep the pipe busy.
+    A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore
+    waits while the pipe works. The number of passes also bounds how long conflicts keep the pipe
+    busy.
     """
     shared = case.number(SHARED_BUSY)
-    stays = max(case.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared if shared is not None else None
-    busy = while_active(case, shared / 100 if shared is not None else l1_speed(case))
-    held_up = conflicts * (min(1.0, busy / WELL_USED) if busy is not None else 1.0)
-    counted = while_active(case, cycles_of_passes(case, excess)) if shared is None else None
-    if counted is not None:
-        held_up = min(held_up, counted / WELL_USED)
-    return case.saving({"l1": l1_keeps(case, stays)}).no_more_than(held_up)
+    delayed = conflicts
+    if shared is not None:
+        keeps = l1_keeps(case, max(case.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared)
+        busy = while_active(case, shared / 100)
+    else:
+        keeps = l1_keeps(case)
+        busy = while_active(case, l1_speed(case))
+        counted = while_active(case, cycles_of_passes(case, excess))
+        if counted is not None:
+            delayed = min(delayed, counted / WELL_USED)
+    if busy is not None:
+        delayed = min(delayed, conflicts * (busy / WELL_USED))
+    return case.saving({"l1": keeps}).no_more_than(delayed)
 
 
 _LEVELS = ("l2", "dram")
@@ -207,25 +212,23 @@ def _spill(case: Case) -> Iterator[Finding]:
     registers = case.kernel.registers_per_thread
     ceiling = _register_ceiling(case)
     threads = case.threads_per_block if ceiling < _ALL_REGISTERS else None
-    full = registers is not None and registers >= ceiling
-    action = "keep-arrays"
-    first: tuple[str, ...] = ("raise-cap",)
-    if full and threads is not None:
-        action, first = "smaller-blocks", ("smaller-blocks",)
-    elif full:
+    reason = "all-registers"
+    advice: tuple[str, ...] = ("shorter-ranges",)
+    if registers is None or registers < ceiling:
+        reason = "local-arrays"
+        action = "keep-arrays"
+        advice = ("raise-cap", *advice)
+    elif threads is not None:
+        action = "smaller-blocks"
+        advice = (action, *advice)
+    else:
         # No instruction can address more registers, so there is no cap to raise.
-        action, first = "lower-pressure", ()
+        action = "lower-pressure"
     yield finding(
         case,
-        Cases(
-            headline=(local.counted,),
-            why=("all-registers" if full else "local-arrays", "through-l1"),
-            action=(action,),
-            advice=(*first, "shorter-ranges"),
-        ),
+        Cases(headline=(local.counted,), why=(reason, "through-l1"), action=(action,), advice=advice),
         amounts=(
-            *amounts_of(share=local.share),
-            *amounts_of("", registers=registers, most_registers=ceiling, threads=threads),
+            amounts_of(share=local.share) + amounts_of("", registers=registers, most_registers=ceiling, threads=threads)
         ),
         subject="local",
         # Without busy units or stalls, a share of accesses does not show a cost.
@@ -241,44 +244,55 @@ def _spill(case: Case) -> Iterator[Finding]:
 
 
 def _without_local(case: Case, local: _Local) -> Saving:
-    """Bound the gain without local memory. Its traffic may be all that reaches L2 and DRAM, up to its own bytes.
+    """Bound the gain without local memory, which may be all of the traffic of L2 and DRAM.
 
-    Its instructions go too, and with them the work of the load/store unit and L1. The kernel may wait for a level
-    whose counters were not collected. If bytes are not known, the share of the accesses that are local estimates the
-    gain. That assumes the same hit rates as for other data.
+    Of each level at most its own bytes go. Its instructions go too, and with them the work of the
+    load/store unit and L1. The kernel may wait for a level whose counters were not collected. If
+    bytes are not known, the share of the accesses that are local estimates the gain. That assumes
+    the same hit rates as for other data.
     """
-    reach = local_bytes_past_l1(case)
-    moved = {level: bytes_of(case, level) for level in _LEVELS}
-    shares = {level: min(1.0, reach / all_of) for level, all_of in moved.items() if all_of and reach is not None}
+    past_l1 = local_bytes_past_l1(case)
+    shares: dict[str, float] = {}
+    for level in _LEVELS:
+        moved = bytes_of(case, level)
+        if moved and past_l1 is not None:
+            shares[level] = min(1.0, past_l1 / moved)
     executed = case.number("smsp__inst_executed.sum")
     counted = case.total(_LOCAL_INSTRUCTIONS, of_all=True)
-    issued = 1.0 - min(1.0, counted / executed) if executed and counted is not None else 0.0
-    freed = {"l1": 0.0, "lsu": 0.0, ISSUE: issued}
+    issued = 0.0
+    if executed and counted is not None:
+        issued = max(0.0, 1.0 - counted / executed)
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
 
     def without(unknown: float, accesses: float) -> Saving:
-        goes = {level: shares.get(level, unknown) for level in _LEVELS}
-        keeps = {**freed, **{level: 1.0 - share for level, share in goes.items()}}
+        keeps = {"l1": 0.0, "lsu": 0.0, ISSUE: issued}
+        goes = dict.fromkeys(_LEVELS, unknown) | shares
+        for level, share in goes.items():
+            keeps[level] = 1.0 - share
         return capped(case, case.saving(keeps), max(accesses, *goes.values()), weight)
 
-    bound = without(1.0, local.share if local.whole else 1.0)
-    saving = bound.if_held(
-        without(local.share, local.share).fraction,
-        "same-hit-rates" if local.whole else "same-local-share",
-    )
-    work = {"l1": local.share, **shares, ISSUE: 1.0 - issued}
-    return saving if saving.fraction < LOW else _by_waits(case, saving, work)
+    estimate = without(local.share, local.share).fraction
+    if local.whole:
+        saving = without(1.0, local.share).if_held(estimate, "same-hit-rates")
+    else:
+        saving = without(1.0, 1.0).if_held(estimate, "same-local-share")
+    if saving.fraction < LOW:
+        return saving
+    return _by_waits(case, saving, {"l1": local.share, **shares, ISSUE: 1.0 - issued})
 
 
 def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
-    """Bound the gain without local memory by the samples at its accesses and at the instructions that wait for them.
+    """Bound the gain without local memory by the samples of its accesses and of waits for them.
 
-    `work` is its share of each unit's work, with which it can delay others. Unless that is known for all levels, the
-    saving stays as it is. All other warps of a block may wait at a barrier for one that waits.
+    `work` is its share of each unit's work, with which it can delay others. Unless that is known
+    for all levels, the saving stays as it is. All other warps of a block may wait at a barrier for
+    one that waits.
     """
     from gpuprof.diagnose.local_waits import local_waits
 
-    waits = local_waits(case) if memory_busy(case) is not None and set(_LEVELS) <= set(work) else None
+    if memory_busy(case) is None or not work.keys() >= set(_LEVELS):
+        return saving
+    waits = local_waits(case)
     if waits is None:
         return saving
     unknown = case.memory_utilisation or 0.0
@@ -287,10 +301,11 @@ def _by_waits(case: Case, saving: Saving, work: Mapping[str, float]) -> Saving:
     return saving.if_held(case.working_share * at_work(case, busy, waits + others, work["l1"]), OTHER_WAITS)
 
 
-class _Local(Struct, frozen=True):
+class _Local(NamedTuple):
     """The local share of loads and stores, and the evidence.
 
-    `counted` names the accesses: sectors or instructions. `whole`: both loads and stores were counted.
+    `counted` names the accesses: sectors or instructions. `whole`: both loads and stores were
+    counted.
     """
 
     share: float
@@ -322,11 +337,11 @@ def _local_share(case: Case) -> _Local | None:
 
 
 def _register_ceiling(case: Case) -> float:
-    """Return the most registers that a thread of this block size can have: the ISA's limit, or the block's share."""
+    """Return the most registers of a thread at this block size, by the ISA or the register file."""
     registers = case.arch.limits.get("registers_per_sm")
-    if case.threads_per_block is None or registers is None:
+    if not case.threads_per_block or registers is None:
         return _ALL_REGISTERS
-    share = registers.value / max(1, case.threads_per_block) // 8 * 8
+    share = registers.value / case.threads_per_block // 8 * 8
     return min(_ALL_REGISTERS, share) if share >= 16 else _ALL_REGISTERS
 
 
@@ -335,7 +350,7 @@ _GLOBAL_ACCESS = ("LDG.", "STG.", "LDGSTS.", "LD.", "ST.")
 
 
 def global_widths(opcodes: Mapping[str, float]) -> dict[int, float]:
-    """Return warp instructions of global loads and stores by bytes per thread, from the counts by opcode."""
+    """Return warp instructions of global loads and stores by bytes per thread, from opcodes."""
     widths = summed((width_of(opcode), count) for opcode, count in opcodes.items())
     widths.pop(0, None)
     return widths
@@ -354,20 +369,26 @@ def _narrow(case: Case) -> Iterator[Finding]:
     total = sum(widths.values())
     if not total:
         return
-    narrow, four_bytes = (sum(count for width, count in widths.items() if width <= most) / total for most in (2, 4))
-    size, share = (2, narrow) if NARROW.is_reached(narrow) else (4, four_bytes)
-    pressed = NARROW_PRESSURE.is_reached(case.stall("lg_throttle"))
-    if not NARROW.is_reached(share) or (size == 4 and not pressed):
+    for size in (2, 4):
+        narrow = {width: count for width, count in widths.items() if width <= size}
+        share = sum(narrow.values()) / total
+        if NARROW.is_reached(share):
+            break
+    else:
         return
-    # Accesses of 16 bytes per thread replace most of the narrow ones.
-    spared = sum(count * (1 - width / 16) for width, count in widths.items() if width <= size) / total
-    pipe = case.pipe("lsu")
+    if size == 4 and not NARROW_PRESSURE.is_reached(case.stall("lg_throttle")):
+        return
+    saving = None
+    if case.stalls or case.pipe("lsu") is not None:
+        # Accesses of 16 bytes per thread replace most of the narrow ones.
+        spared = sum(count * (1 - width / 16) for width, count in narrow.items()) / total
+        saving = _widened(case, spared)
     yield finding(
         case,
-        amounts=(*amounts_of(share=share), *amounts_of("B", size=size)),
+        amounts=amounts_of(share=share) + amounts_of("B", size=size),
         subject="global",
         confidence="inferred",
-        saving=_widened(case, spared) if case.stalls or pipe is not None else None,
+        saving=saving,
         evidence=(
             NARROW.evidence(100 * share, f"at-most-{size}-bytes", metric=WARP_OPCODES),
             *case.stall_evidence("lg_throttle", threshold=NARROW_PRESSURE.value),
@@ -381,14 +402,14 @@ def _narrow(case: Case) -> Iterator[Finding]:
 
 
 def _widened(case: Case, gone: float) -> Saving:
-    """Bound the gain of wide accesses. `gone` is the share of the access instructions that they replace.
+    """Bound the gain of wide accesses, which replace the share `gone` of the accesses.
 
-    Their address arithmetic goes too, but its share of the integer pipes and the issue slots is unknown. If it stays,
-    only the accesses are saved.
+    Their address arithmetic goes too, but its share of the integer pipes and the issue slots is
+    unknown. If it stays, only the accesses are saved.
     """
     keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone}
-    bound = case.saving({**keeps, **dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0)})
-    accesses = case.saving({**keeps, ISSUE: 0.0}).fraction
+    bound = case.saving(keeps | dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0))
+    accesses = case.saving(keeps | {ISSUE: 0.0}).fraction
     most = gone * explained(case, l1_speed(case), MEMORY_STALLS)
     return bound.if_held(min(accesses, most), "same-address-arithmetic")
 
@@ -405,10 +426,11 @@ def _atomics(case: Case) -> Iterator[Finding]:
         ("l2", _L2_ATOMICS, ("ATOMG", "RED.", "REDG", "ATOM.")),
         ("shared", (SHARED_ATOMICS,), ("ATOMS",)),
     ):
-        name, busy = case.first_of(names), case.number(*names)
+        busy = case.number(*names)
         if busy is None or busy < ATOMICS.value:
             continue
         fraction = min(1.0, busy / 100)
+        evidence = ATOMICS.evidence(busy, f"{unit}-busy", metric=case.first_of(names))
         yield finding(
             case,
             Cases(headline=(unit,)),
@@ -416,7 +438,7 @@ def _atomics(case: Case) -> Iterator[Finding]:
             subject=unit,
             confidence="measured",
             saving=_without_atomics(case, fraction),
-            evidence=(ATOMICS.evidence(busy, f"{unit}-busy", metric=name), *case.stall_evidence(*_ATOMIC_STALLS)),
+            evidence=(evidence, *case.stall_evidence(*_ATOMIC_STALLS)),
             place=case.place_of_opcode(*opcodes),
         )
 
@@ -425,19 +447,22 @@ _ATOMIC_STALLS = ("long_scoreboard", "lg_throttle", "short_scoreboard", "mio_thr
 
 
 def _without_atomics(case: Case, busy: float) -> Saving:
-    """Bound the gain without atomics: their part of L1 and L2, and all waits for them, also in the queues before L1.
+    """Bound the gain without atomics: their part of L1 and L2, and all waits for them.
 
-    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If waits were not
-    collected, only the busy time of the unit is known to go.
+    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If
+    waits were not collected, only the busy time of the unit is known to go.
     """
     opcodes = case.opcodes()
     loops = not opcodes or any(".CAS" in opcode for opcode in opcodes)
-    gone = [unit for unit in case.needs if unit not in ("dram", LAUNCH)] if loops else ["l2", "l1", "lsu"]
+    gone = {"l2", "l1", "lsu"}
+    condition = OTHER_WAITS
+    if loops:
+        gone = case.needs.keys() - {"dram", LAUNCH}
+        condition = "same-retries-per-atomic"
     bound = case.saving(dict.fromkeys(gone, 0.0))
-    waits = explained(case, busy, _ATOMIC_STALLS)
     if not case.stalls:
         return bound.if_held(busy, "all-other-stalls-unchanged")
-    return bound.if_held(waits, "same-retries-per-atomic" if loops else OTHER_WAITS)
+    return bound.if_held(explained(case, busy, _ATOMIC_STALLS), condition)
 
 
 RULES = (
@@ -455,7 +480,7 @@ RULES = (
         kind="defect",
         thresholds=(SPILL,),
         check=_spill,
-        metrics=(*LOCAL_SECTORS, *_GLOBAL),
+        metrics=LOCAL_SECTORS + _GLOBAL,
         place=AT_MEMORY,
     ),
     Rule(

@@ -1,8 +1,8 @@
-"""The patterns in which the lanes of a warp access global memory, each with its own cause of excess and its own fix."""
+"""Patterns of a warp's global accesses, each with its own cause of excess and its own fix."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ MOST = percent("one-pattern", 50.0)
 
 
 def cases_of_shape(name: ShapeName) -> Cases:
-    """Return the reason, the action and the advice for a shape, as cases in the wording of uncoalesced-global."""
+    """Return the reason, action and advice for a shape, as cases of the rule's wording."""
     advice = (name, "not-wider") if name == "stride" else (name,)
     return Cases(why=(name,), action=(name,), advice=advice)
 
@@ -32,7 +32,8 @@ class LaneShape(Struct, frozen=True):
     """How the lanes of a warp access memory in one instruction.
 
     `apart`: the bytes from most lanes to the next; None if code and launch do not show it.
-    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it is in a loop.
+    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it
+    is in a loop.
     `step`: the bytes from one iteration to the next; None if there is no such step.
     """
 
@@ -44,19 +45,22 @@ class LaneShape(Struct, frozen=True):
 
 
 class FoundShape(Struct, frozen=True):
-    """The shape of the accesses that cause most excess sectors, its evidence, and the line of most of them."""
+    """The shape of the accesses with most excess, its evidence, and the line of most of them."""
 
     name: ShapeName
     evidence: tuple[Evidence, ...]
     location: Location | None
 
 
-def lane_evidence(lanes: LaneShape, how: str = "") -> Iterator[Evidence]:
-    """Yield the known parts of a lane shape as evidence; the roles end with `how`."""
-    yield from context(f"access-bytes{how}", lanes.width_bytes, "B")
-    yield from context(f"lane-stride{how}", lanes.apart, "B")
-    yield from context(f"adjacent-words{how}", lanes.beside if lanes.beside > 1 else None, "word")
-    yield from context(f"loop-step{how}", lanes.step, "B")
+def lane_evidence(lanes: LaneShape, how: str = "") -> tuple[Evidence, ...]:
+    """Return the known parts of a lane shape as evidence; the roles end with `how`."""
+    words = lanes.beside if lanes.beside > 1 else None
+    return (
+        context(f"access-bytes{how}", lanes.width_bytes, "B")
+        + context(f"lane-stride{how}", lanes.apart, "B")
+        + context(f"adjacent-words{how}", words, "word")
+        + context(f"loop-step{how}", lanes.step, "B")
+    )
 
 
 def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:
@@ -65,7 +69,7 @@ def worst_of(items: Sequence[ProfiledInstruction]) -> ProfiledInstruction:
 
 
 def request_evidence(item: ProfiledInstruction) -> Evidence:
-    """Return the sectors per request of an instruction, with the number that it needs as the threshold."""
+    """Return an instruction's sectors per request, with the needed number as the threshold."""
     sectors, executed = item.counts.get(ALL_SECTORS, 0.0), item.counts[EXECUTED]
     needed = max(0.0, sectors - item.counts[EXCESS_SECTORS]) / executed
     return Evidence("", sectors / executed, "sector/request", needed, role="worst-request")

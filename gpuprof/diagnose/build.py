@@ -1,7 +1,7 @@
-"""Rules on how a program was built: without the compiler's optimisation, or for an older architecture than it ran on.
+"""Rules on builds: without the compiler's optimisation, or for an older architecture.
 
-Without optimisation, ptxas emits moves of a register onto itself, which it never does with it. With `-G`, accesses
-also name no memory space (LD, ST); those of optimised code do (LDG, STS).
+Without optimisation, ptxas emits moves of a register onto itself, which it never does with it. With
+`-G`, accesses also name no memory space (LD, ST); those of optimised code do (LDG, STS).
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from gpuprof.code.binary.encodings import moves_of
 from gpuprof.diagnose.arithmetic import opcode_counts, sm_cycles
 from gpuprof.diagnose.case import EXECUTED, Case
-from gpuprof.diagnose.needs import ISSUE, Saving
+from gpuprof.diagnose.needs import ISSUE
 from gpuprof.diagnose.rule import (
     AT_KERNEL,
     AT_MATH,
@@ -39,8 +38,8 @@ MOVES = percent("moves", 30.0)
 
 _SELF_MOVE = re.compile(r"(?:@!?U?P\w+\s+)?MOV(?:\.64)?\s+(U?R\d+)(?:\.64)?\s*,\s*\1(?:\.64)?\s*;?\s*")
 _GENERIC, _OF_A_SPACE = ("LD", "ST"), ("LDG", "STG", "LDS", "STS", "LDL", "STL")
-_NOT_OF_BUILD = ("dram", "fp64", "tensor", "xu", "launch")
-"""Units that need as much time in optimised code, because the bytes and the results are the same."""
+_NOT_OF_BUILD = {"dram", "fp64", "tensor", "xu", "launch"}
+"""Units that optimised code keeps as busy, because the bytes and the results are the same."""
 
 
 def _debug(case: Case) -> Findings:
@@ -50,18 +49,23 @@ def _debug(case: Case) -> Findings:
 
 
 def _self_moves(case: Case) -> Finding | None:
-    """Return a finding by the share of moves of a register onto itself, as executed or else as found in the code."""
+    """Return a finding by the share of moves onto themselves, as executed or in the code."""
     counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in case.code if instruction.sass)
     if counted:
-        moves = (case.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(case.sass))
-        share = sum(moves) / counted
+        headline = "self-moves-executed"
+        metric = EXECUTED
+        moves = sum(case.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(case.sass))
+        share = moves / counted
     else:
+        headline = "self-moves-in-code"
+        metric = ""
         in_code = _moves_of(case.machine_code)
-        share = in_code.onto_itself / in_code.instructions if in_code.instructions else 0.0
+        if not in_code.instructions:
+            return None
+        share = in_code.onto_itself / in_code.instructions
     if not SELF_MOVES.is_reached(share):
         return None
-    evidence = SELF_MOVES.evidence(100 * share, metric=EXECUTED if counted else "")
-    headline = "self-moves-executed" if counted else "self-moves-in-code"
+    evidence = SELF_MOVES.evidence(100 * share, metric=metric)
     return _unoptimised(case, share, (headline,), "measured", evidence)
 
 
@@ -75,7 +79,7 @@ def _self_moves_in(code: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _many_moves(case: Case) -> Finding | None:
-    """Return a finding by the share of moves in the opcodes: a guess unless most accesses name no memory space."""
+    """Return a finding by the share of moves: a guess unless most accesses name no memory space."""
     if case.has_sass or case.machine_code:
         return None
     opcodes = opcode_counts(case)
@@ -88,32 +92,28 @@ def _many_moves(case: Case) -> Finding | None:
     known = sum(opcodes.get(name, 0.0) for name in _OF_A_SPACE)
     if generic <= known:
         return _unoptimised(case, share, ("moves",), "guess", evidence)
-    accesses = Evidence(WARP_OPCODES, 100 * generic / (generic + known), "%", 50.0, role="generic-accesses")
+    unspecific = 100 * generic / (generic + known)
+    accesses = Evidence(WARP_OPCODES, unspecific, "%", 50.0, role="generic-accesses")
     return _unoptimised(case, share, ("moves", "generic-accesses"), "inferred", evidence, accesses)
 
 
 def _unoptimised(
     case: Case, share: float, headline: tuple[str, ...], confidence: Confidence, *evidence: Evidence
 ) -> Finding:
+    saving = None
+    if case.busiest_need is not None:
+        # Results and bytes stay the same; optimised code can also do without some of these.
+        relieved = dict.fromkeys(case.needs.keys() - _NOT_OF_BUILD, 0.0)
+        saving = case.saving(relieved).no_more_than(1.0 - case.arithmetic_fraction)
+        saving = saving.only_if("same-floating-point-work-and-bytes")
     return finding(
         case,
         Cases(headline=headline),
         amounts=amounts_of(share=share),
         confidence=confidence,
-        saving=_optimised(case),
+        saving=saving,
         evidence=evidence,
     )
-
-
-def _optimised(case: Case) -> Saving | None:
-    """Return the saving if results and bytes stay the same; optimised code can also do without some of these.
-
-    None if no unit was collected: then the time for results and bytes is unknown.
-    """
-    if case.busiest_need is None:
-        return None
-    stays = {unit: 0.0 for unit in case.needs if unit not in _NOT_OF_BUILD}
-    return case.saving(stays).no_more_than(1.0 - case.arithmetic_fraction).only_if("same-floating-point-work-and-bytes")
 
 
 _MMA_SYNC = 2 / 3
@@ -128,22 +128,23 @@ _MATRIX_OPCODES = ("HMMA", "IMMA", "QMMA", "BMMA")
 _GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
 """Counts wgmma only."""
 _OLD_NAME = re.compile(
-    # Kernel names of cuBLAS, cuDNN and CUTLASS contain the architecture that the kernel was written for. Those of
-    # tensor kernels contain the shape of their instruction (h884, s1688, s16816, i16832), or xmma or tensorop.
+    # Kernel names of cuBLAS, cuDNN and CUTLASS contain the architecture that the kernel was written
+    # for. Those of tensor kernels contain the shape of their instruction (h884, s1688, s16816,
+    # i16832), or xmma or tensorop.
     r"(?:volta|turing|ampere)_(?:\w{0,40}_)?[his](?:884|1688|16816|8816|16832|16864)\w{0,40}(?:gemm|cudnn)"
     r"|(?<![A-Za-z0-9])sm(?:7[025]|8[0679])_xmma_|cutlass(?:__\d+x?_\w{0,20})?_(?:7[025]|8[0679])_(?:wmma_)?tensorop"
 )
 _FORWARD = "forwardCompat"
 _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
-"""Units relieved of loading operands, which the newer instructions read from shared memory themselves."""
+"""Units that load operands, which the newer instructions read from shared memory themselves."""
 _REST_AS_IS = "same-bytes-and-other-arithmetic"
 
 
-class _OldMatrixUse(Struct, frozen=True):
+class _OldMatrixUse(NamedTuple):
     """The use of older matrix instructions, and the newer ones of the architecture.
 
-    `used` is a fraction of the older ones' rate. `work` is the counted work over the newer ones' rate; None if it was
-    not counted. `rate` is the older ones' rate over that of the newer.
+    `used` is a fraction of the older ones' rate. `work` is the counted work over the newer ones'
+    rate; None if it was not counted. `rate` is the older ones' rate over that of the newer.
     """
 
     newer: str
@@ -162,15 +163,18 @@ def _architecture(case: Case) -> Findings:
 
 
 def _of_instructions(case: Case, old: _OldMatrixUse) -> Finding:
-    tensor = 0.0 if old.work is not None else old.rate
-    saving = case.saving({**dict.fromkeys(_OF_OPERANDS, 0.0), "tensor": tensor})
+    relieved = dict.fromkeys((*_OF_OPERANDS, "tensor"), 0.0)
     evidence = old.evidence
-    if old.work is not None:
-        saving = saving.if_held(1.0 - old.work, _REST_AS_IS)
+    if old.work is None:
+        headline = "by-pipe"
+        saving = case.saving({**relieved, "tensor": old.rate})
+    else:
+        headline = "by-work"
+        saving = case.saving(relieved).if_held(1.0 - old.work, _REST_AS_IS)
         evidence += case.pipe_evidence("tensor")
     return finding(
         case,
-        Cases(headline=("by-pipe" if old.work is None else "by-work",)),
+        Cases(headline=(headline,)),
         amounts=amounts_of(used=old.used, work=old.work, rate=old.rate),
         labels=labels_of(newer=(old.newer,)),
         confidence="inferred" if OLD_BUSY.is_reached(old.used) else "guess",
@@ -181,27 +185,34 @@ def _of_instructions(case: Case, old: _OldMatrixUse) -> Finding:
 
 
 def _is_forward(case: Case) -> bool:
-    """Return whether a library's kernel name says that it was built for an older generation, to run on later ones."""
-    name, capability = case.kernel.demangled, case.hardware.device.compute_capability or ""
-    made_for = newest_generation(name) if _FORWARD in name else None
-    major = capability.partition(".")[0]
+    """Return whether a library's kernel name shows that it was built for an older generation."""
+    name = case.kernel.demangled
+    if _FORWARD not in name:
+        return False
+    made_for = newest_generation(name)
+    major = (case.hardware.device.compute_capability or "").partition(".")[0]
     return made_for is not None and major.isdecimal() and made_for < int(major)
 
 
 def _old_instructions(case: Case) -> _OldMatrixUse | None:
-    """Return the use of mma.sync if the architecture has a faster instruction that the kernel does not use.
+    """Return the use of mma.sync if the architecture has a faster instruction.
 
     Decide by opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
     """
     split = tensor_split(case.metrics)
     if split is not None:
-        used = {key: flop for key, flop in split.items() if flop is None or flop > 0}
-        if any(key.instruction != _OLD for key in used):
-            return None
-        replaced = {key: flop for key, flop in used.items() if _newer(case, key) is not None}
+        replaced: dict[ComputeKey, float | None] = {}
+        for key, flop in split.items():
+            if flop is not None and flop <= 0:
+                continue
+            if key.instruction != _OLD:
+                return None
+            if _newer(case, key) is not None:
+                replaced[key] = flop
         return _by_work(case, replaced) or _by_pipe(case, list(replaced))
-    if case.number(_GMMA) == 0 or (case.number(_GMMA) is None and _has_old_name(case.kernel.demangled)):
-        kinds = (key for key in case.arch.compute if key.path.startswith("tensor."))
+    executed = case.number(_GMMA)
+    if executed == 0 or (executed is None and _has_old_name(case.kernel.demangled)):
+        kinds = [key for key in case.arch.compute if key.path.startswith("tensor.")]
         return _by_pipe(case, [key for key in kinds if _newer(case, key._replace(instruction=_OLD)) is not None])
     return None
 
@@ -214,24 +225,28 @@ def _has_old_name(demangled: str) -> bool:
 def _newer(case: Case, key: ComputeKey) -> float | None:
     """Return the fastest rate of another instruction for the same types; None if none is faster."""
     rates = case.hardware.rates
-    others = [
-        fact.value
-        for other, fact in rates.items()
-        if other.path == key.path and other.accumulator == key.accumulator and other.instruction not in (None, _OLD)
-    ]
     own = rates.get(key)
-    fastest = max(others, default=None)
-    return fastest if fastest is not None and (own is None or fastest > own.value) else None
+    least = own.value if own is not None else 0.0
+    fastest = None
+    for other, rate in rates.items():
+        is_alike = other.path == key.path and other.accumulator == key.accumulator
+        if is_alike and other.instruction not in (None, _OLD) and rate.value > least:
+            fastest = least = rate.value
+    return fastest
 
 
 def _rate(case: Case, key: ComputeKey) -> float:
     """Return the rate of mma.sync over that of the newer instruction."""
-    own, newer = case.hardware.rates.get(key), _newer(case, key)
+    own = case.hardware.rates.get(key)
+    newer = _newer(case, key)
     return own.value / newer if own is not None and newer is not None else _MMA_SYNC
 
 
 def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _OldMatrixUse | None:
-    """Return the use of the older instructions by the FLOP of the opcodes; None if something is not known."""
+    """Return the use of the older instructions by the FLOP of the opcodes.
+
+    None if something is not known.
+    """
     cycles = sm_cycles(case)
     work = busy = 0.0
     for key, flop in used.items():
@@ -248,7 +263,10 @@ def _by_work(case: Case, used: Mapping[ComputeKey, float | None]) -> _OldMatrixU
 
 
 def _by_pipe(case: Case, kinds: Sequence[ComputeKey]) -> _OldMatrixUse | None:
-    """Return the use of the older instructions by the tensor pipe; None if that was not collected."""
+    """Return the use of the older instructions by the tensor pipe.
+
+    None if that was not collected.
+    """
     pipe = case.pipe("tensor")
     if not pipe or not kinds:
         return None

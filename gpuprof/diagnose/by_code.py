@@ -1,7 +1,7 @@
-"""Find the accesses that cause an excess by the code alone, if a report does not count it by instruction.
+"""Find the accesses that cause an excess by the code alone, without counts by instruction.
 
-An access is the cause if no other access can cause that much. This needs an analysis of the whole code; import this
-module only if the excess is worth it.
+An access is the cause if no other access can cause that much. This needs an analysis of the whole
+code; import this module only if the excess is worth it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BANK_BYTES = 4
 
 
 class _Suspect(NamedTuple):
-    """An access that runs, and the most excess sectors or wavefronts that all its requests can cause."""
+    """An access that runs, and the maximum excess sectors or wavefronts of all its requests."""
 
     item: ProfiledInstruction
     request: WarpRequest
@@ -48,13 +48,13 @@ class _Suspect(NamedTuple):
 
 
 class _Suspects(NamedTuple):
-    """All accesses that can cause an excess, and the counted excess by kind (None if not counted)."""
+    """All accesses that can cause an excess, and the excess by kind (None if not counted)."""
 
     every: Sequence[_Suspect]
     excess: Mapping[str, float | None]
 
     def share_of(self, group: Sequence[_Suspect]) -> float | None:
-        """Return the least share of the excess that these cause: all but the most that others can cause.
+        """Return the least share of the excess that these cause, if others cause all they can.
 
         None if the excess was not counted.
         """
@@ -62,21 +62,27 @@ class _Suspects(NamedTuple):
         for kind, number in self.excess.items():
             if number is None:
                 return None
-            own, whole = (sum(each.most for each in some if each.request.kind == kind) for some in (group, self.every))
-            surely += max(0.0, min(own, number - (whole - own)))
+            own = _most_of(group, kind)
+            others = _most_of(self.every, kind) - own
+            surely += max(0.0, min(own, number - others))
             total += number
         return min(1.0, surely / total) if total > 0 else 0.0
 
     def is_most_of(self, group: Sequence[_Suspect]) -> bool:
-        """Return whether these cause most of the excess, or without counts whether others only cause that of edges."""
+        """Return whether these cause most of the excess.
+
+        Without counts, whether others waste at edges only.
+        """
         share = self.share_of(group)
         if share is not None:
             return MOST.is_reached(share)
-        own, whole = (sum(each.request.most > EDGE for each in some) for some in (group, self.every))
-        return own == whole > 0
+        return _wasteful(group) == _wasteful(self.every) > 0
 
     def only_line(self, among: Sequence[_Suspect]) -> Sequence[_Suspect]:
-        """Return the accesses of the only line that alone causes most of the excess; empty if there is not one."""
+        """Return the accesses of the only line that alone causes most of the excess.
+
+        Empty if there is not one.
+        """
         by_line: defaultdict[tuple[object, ...], list[_Suspect]] = defaultdict(list)
         for each in among:
             by_line[line_of(each.item)].append(each)
@@ -84,65 +90,77 @@ class _Suspects(NamedTuple):
         return lines[0] if len(lines) == 1 else ()
 
 
+def _most_of(group: Sequence[_Suspect], kind: str) -> float:
+    return sum(each.most for each in group if each.request.kind == kind)
+
+
+def _wasteful(group: Sequence[_Suspect]) -> int:
+    return sum(each.request.most > EDGE for each in group)
+
+
 def _suspects(case: Case, requests: Mapping[int, WarpRequest], excess: Mapping[str, float | None]) -> _Suspects:
     """Return the accesses of these kinds that run; without counts of executions, each runs once."""
-    counted = bool(case.metrics.instances(EXECUTED))
+    default = 0.0
+    if not case.metrics.instances(EXECUTED):
+        default = 1.0
+        excess = dict.fromkeys(excess)
     every = []
     for item in case.code:
         request = requests.get(item.pc)
-        runs = item.counts.get(EXECUTED, 0.0) if counted else 1.0
+        runs = item.counts.get(EXECUTED, default)
         if request is not None and request.kind in excess and runs:
             every.append(_Suspect(item, request, runs * request.most))
-    return _Suspects(every, excess if counted else dict.fromkeys(excess))
+    return _Suspects(every, excess)
 
 
 def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape | None:
-    """Return the only shape of accesses that can cause most of the excess by the code; None if others can, too.
+    """Return the shape of accesses that must cause most of the excess, by the code.
 
-    `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those were not counted.
-    The location is the line whose accesses alone can cause most of it, if there is one.
+    `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those
+    were not counted. The location is the line whose accesses alone can cause most of it, if there
+    is one.
     """
     suspects = _suspects(case, followed(global_requests, _whole_code(case)), excess)
-    groups: defaultdict[ShapeName | None, list[_Suspect]] = defaultdict(list)
+    groups: defaultdict[ShapeName, list[_Suspect]] = defaultdict(list)
     for each in suspects.every:
-        groups[each.request.shape.name if each.request.shape is not None else None].append(each)
-    causes = [
-        alike
-        for name, alike in groups.items()
-        if name is not None and name != "misaligned" and suspects.is_most_of(alike)
-    ]
+        shape = each.request.shape
+        if shape is not None and shape.name != "misaligned":
+            groups[shape.name].append(each)
+    causes = [group for group in groups.values() if suspects.is_most_of(group)]
     if len(causes) != 1:
         return None
-    alike = causes[0]
-    share = suspects.share_of(causes[0])
-    line = suspects.only_line(causes[0])
-    worst = max(line or alike, key=lambda each: each.most).request
+    cause = causes[0]
+    line = suspects.only_line(cause)
+    worst = max(line or cause, key=lambda each: each.most).request
     if worst.shape is None:
         return None
-    accesses = f"{worst.kind}s" if len({each.request.kind for each in alike}) == 1 else "accesses"
-    evidence = (
-        *context(f"{accesses}-of-pattern", len(alike), "instruction"),
-        *lane_evidence(worst.shape, "-by-code"),
-        *((MOST.evidence(100 * share, "share-of-pattern-by-code"),) if share is not None else ()),
-    )
+    accesses = "accesses"
+    if all(each.request.kind == worst.kind for each in cause):
+        accesses = f"{worst.kind}s"
+    evidence = context(f"{accesses}-of-pattern", len(cause), "instruction")
+    evidence += lane_evidence(worst.shape, "-by-code")
+    share = suspects.share_of(cause)
+    if share is not None:
+        evidence += (MOST.evidence(100 * share, "share-of-pattern-by-code"),)
     return FoundShape(worst.shape.name, evidence, _place(case, line))
 
 
 def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None:
-    """Return the only line that can cause most of the excess, judged by opcodes and executions alone."""
+    """Return the only line that can cause most of the excess, by opcodes and executions alone."""
     suspects = _suspects(case, _named_requests(case, _GLOBAL_OPCODES), excess)
     return _place(case, suspects.only_line(suspects.every))
 
 
 def conflicts_by_code(case: Case, conflicts: float) -> tuple[Location | None, tuple[Evidence, ...]]:
-    """Return the only line that can cause most of these wavefronts from conflicts, if there is one, with evidence."""
+    """Return the only line that can cause most of these conflicts, if any, with evidence."""
     if case.has_sass:
         requests = followed(_shared_requests, _whole_code(case))
     else:
         requests = _named_requests(case, _SHARED_OPCODES)
     suspects = _suspects(case, requests, {_SHARED: conflicts})
     line = suspects.only_line(suspects.every)
-    place, share = _place(case, line), suspects.share_of(line)
+    place = _place(case, line)
+    share = suspects.share_of(line)
     if place is None or share is None:
         return None, ()
     return place, (MOST.evidence(100 * share, "of-one-line"),)
@@ -151,19 +169,23 @@ def conflicts_by_code(case: Case, conflicts: float) -> tuple[Location | None, tu
 def _named_requests(case: Case, kinds: Mapping[str, str]) -> Mapping[int, WarpRequest]:
     """Return accesses known by their opcodes alone. Each may access one address per lane.
 
-    Return nothing if some instructions are outside the kernel's own machine code, since they could be accesses too.
+    Return nothing if some instructions are outside the kernel's own machine code, since they could
+    be accesses too.
     """
     code = case.code
     if not code or code[-1].pc - code[0].pc >= len(case.machine_code):
         return {}
-    names = (opcode.partition(".")[0] for opcode in case.opcode_names)
-    named = zip(code, names, strict=True)
-    return {item.pc: WarpRequest(kinds[name], None, LANES) for item, name in named if name in kinds}
+    requests = {}
+    for item, opcode in zip(code, case.opcode_names, strict=True):
+        kind = kinds.get(opcode.partition(".")[0])
+        if kind is not None:
+            requests[item.pc] = WarpRequest(kind, None, LANES)
+    return requests
 
 
 @lru_cache(maxsize=32)
 def _shared_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
-    """Return the requests to shared memory by instruction address, with the most excess wavefronts of each.
+    """Return the requests to shared memory by address, with the most excess wavefronts of each.
 
     The first and the last warp of a block are analysed; the worse one counts.
     """
@@ -185,13 +207,16 @@ def _extra_wavefronts(access: Access) -> float:
 
 
 def _whole_code(case: Case) -> LaunchedCode | None:
-    """Return the code of a case; None if a part of it cannot be read, since that could cause the excess."""
+    """Return the code of a case.
+
+    None if a part of it cannot be read, since that could cause the excess.
+    """
     launch = launched_code(case)
     return launch if launch is not None and len(launch.code) == len(case.code) else None
 
 
 def _place(case: Case, line: Sequence[_Suspect]) -> Location | None:
-    """Return the place of accesses of one line, without its share of the excess, which is not known."""
+    """Return the place of accesses of one line, without its unknown share of the excess."""
     most = {suspect.item.pc: suspect.most for suspect in line}
     place = case.place(lambda item: most.get(item.pc, 0.0))
     return replace(place, share=None) if place is not None else None

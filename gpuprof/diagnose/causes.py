@@ -1,4 +1,4 @@
-"""Find the cause of each finding among a kernel's other findings: a symptom goes when its cause is fixed."""
+"""Find the cause of each finding among a kernel's other findings."""
 
 from __future__ import annotations
 
@@ -12,37 +12,42 @@ from gpuprof.model.session import Finding
 
 _Found = Sequence[tuple[Rule, Finding]]
 ENOUGH = 0.5
-"""A cause must be able to gain at least half as much as its symptom: a small defect does not explain a long wait."""
+"""A cause must gain at least half as much as its symptom: a small defect explains no long wait."""
 
 
 def with_causes(findings: _Found, case: Case) -> list[Finding]:
-    """Return the findings. One that another explains gets that one's id as `cause`, and the severity "info".
+    """Return the findings; explained ones with the `cause`'s id and severity "info".
 
-    Of several causes the one with the largest gain counts, and of a chain of causes the first. A finding that
-    invalidates all others explains them before any other cause does.
+    Of several causes the one with the largest gain counts, and of a chain of causes the first. A
+    finding that invalidates all others explains them before any other cause does.
     """
     causes: dict[str, str] = {}
     for rule, finding in findings:
-        causing = list(_voiding(rule, finding, findings, case)) or [
-            other for cause in rule.causes for other in _explaining(cause, finding, findings, case)
-        ]
+        causing = list(_voiding(rule, finding, findings, case))
+        if not causing:
+            for cause in rule.causes:
+                causing += _explaining(cause, finding, findings, case)
         if causing:
             causes[finding.id] = max(causing, key=lambda other: other.gain_kernel or 0.0).id
-    return [_explained(finding, _first_cause(finding.id, causes)) for _, finding in findings]
+    explained = []
+    for _, finding in findings:
+        first = _first_cause(finding.id, causes)
+        explained.append(replace(finding, cause=first, severity="info") if first is not None else finding)
+    return explained
 
 
 def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iterator[Finding]:
     """Yield the findings that invalidate this one.
 
-    A finding that invalidates the code does not invalidate findings from the launch alone, nor a roof that the kernel
-    is at.
+    A finding that invalidates the code does not invalidate findings from the launch alone, nor a
+    roof that the kernel is at.
     """
     if rule.of_run or rule.invalidates == "time":
         return
     stays = (
         rule.by_times
         or rule.survives_code_change(case)
-        or rule.invalidates != ""
+        or rule.invalidates
         or (rule.kind == "limit" and finding.severity == "info")
     )
     for other_rule, other in findings:
@@ -64,8 +69,8 @@ def _explaining(cause: Cause, symptom: Finding, findings: _Found, case: Case) ->
 def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
     """Return whether a finding is sure and large enough to explain a symptom.
 
-    A limit that the kernel is at explains all waits for it, whatever its gain. So does a kernel that is as short as
-    its launch.
+    A limit that the kernel is at explains all waits for it, whatever its gain. So does a kernel
+    that is as short as its launch.
     """
     if finding.confidence == "guess":
         return False
@@ -83,7 +88,3 @@ def _first_cause(name: str, causes: dict[str, str]) -> str | None:
             return None
         seen.append(before)
     return seen[-1] if len(seen) > 1 else None
-
-
-def _explained(finding: Finding, cause: str | None) -> Finding:
-    return replace(finding, cause=cause, severity="info") if cause is not None else finding

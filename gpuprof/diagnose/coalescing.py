@@ -1,11 +1,10 @@
-"""The rule on coalescing: excess sectors of global accesses, and the fix for each shape of access."""
+"""The rule on coalescing: excess sectors of global accesses, and the fix for each access shape."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.access_shape import (
@@ -79,11 +78,13 @@ _ASKS_FOR_WIDE = frozenset({"wide", "neighbours"})
 """Actions that are wider accesses."""
 
 
-class _Excess(Struct, frozen=True):
-    """The excess share of the sectors, the cases and amounts of the headline, and the reason if no shape is known.
+class _Excess(NamedTuple):
+    """The excess share of sectors, the headline's cases and amounts, and the default reason.
 
-    `may_be_single_words`: requests for a single word, which need one sector each, can look the same.
-    `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and DRAM.
+    `may_be_single_words`: requests for a single word, which need one sector each, can look the
+    same.
+    `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and
+    DRAM.
     """
 
     fraction: float
@@ -97,40 +98,56 @@ class _Excess(Struct, frozen=True):
 
 
 def _uncoalesced(case: Case) -> Iterator[Finding]:
-    counts, passes = counted_sectors(case), _passes_at_most(case)
+    counts = counted_sectors(case)
     if counts is None:
         excess = _unused_bytes(case) or _sectors_per_request(case) or _many_wavefronts(case)
     else:
         excess = _counted_excess(counts)
     if excess is None:
         return
-    most = replace(excess, fraction=max(excess.fraction, passes))
+    most = excess
+    passes = wavefronts_per_request(case)
+    if passes is not None and passes >= MANY_WAVEFRONTS.value:
+        # Passes beyond one per request, including those of shared memory.
+        most = excess._replace(fraction=max(excess.fraction, 1.0 - 1.0 / passes))
     if counts is not None and case.kernel.shared_memory_per_block == 0:
-        # Scattered words of 4 bytes cost a pass each but share sectors of 32 bytes. The larger waste is the bound.
+        # Scattered words cost a pass each but share 32-byte sectors: the larger waste counts.
         excess = most
-    saving = _coalesced(case, most).if_held(_coalesced(case, excess).fraction, "same-l1-wavefronts-per-sector")
-    is_notable = saving.fraction >= LOW
-    shape = _shape(case) if is_notable else None
-    cases = _cases(case, shape, excess)
-    is_open = excess.may_be_single_words and shape is None
+    saving = _coalesced(case, most)
+    saving = saving.if_held(_coalesced(case, excess).fraction, "same-l1-wavefronts-per-sector")
+    shape = None
+    place = case.place_of(EXCESS_SECTORS, ALL_SECTORS)
+    if saving.fraction >= LOW:
+        shape = _shape(case)
+        place = place or _place_without_text(case)
+    cases = replace(_cases(case, shape, excess), headline=excess.headline)
     if not _MAY_BE_WIDER.isdisjoint(cases.action):
-        saving = _widened(case, excess).if_held(saving.fraction, *(saving.assumes or (_SAME_INSTRUCTIONS,)))
+        assumes = saving.assumes or (_SAME_INSTRUCTIONS,)
+        saving = _widened(case, excess).if_held(saving.fraction, *assumes)
+    confidence = excess.confidence
+    if shape is not None:
+        evidence = shape.evidence
+        place = shape.location or place
+        if excess.may_be_single_words:
+            confidence = "inferred"
+    else:
+        evidence = _worst_request(case)
+        if excess.may_be_single_words:
+            cases = replace(cases, why=(*cases.why, "or-single-words"))
     yield finding(
         case,
-        replace(cases, headline=excess.headline, why=(*cases.why, "or-single-words") if is_open else cases.why),
+        cases,
         amounts=excess.amounts,
         subject="global",
-        confidence=excess.confidence if is_open or not excess.may_be_single_words else "inferred",
+        confidence=confidence,
         saving=saving,
-        evidence=(*excess.evidence, *(shape.evidence if shape is not None else _worst_request(case))),
-        place=(shape.location if shape is not None else None)
-        or case.place_of(EXCESS_SECTORS, ALL_SECTORS)
-        or (_place_without_text(case) if is_notable else None),
+        evidence=excess.evidence + evidence,
+        place=place,
     )
 
 
 def _worst_request(case: Case) -> tuple[Evidence, ...]:
-    """Return the sectors per request of the instruction with most excess, if its counts are known."""
+    """Return the sectors per request of the instruction with most excess, if counted."""
     counted = [item for item in case.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
     return (request_evidence(worst_of(counted)),) if counted else ()
 
@@ -141,7 +158,7 @@ def asks_for_wide_accesses(found: Finding) -> bool:
 
 
 def _shape(case: Case) -> FoundShape | None:
-    """Return the shape of the accesses with most excess, by counts of instructions or if the code allows no other."""
+    """Return the shape of the accesses with most excess, by counts or else by the code alone."""
     from gpuprof.diagnose.by_code import shape_by_code
     from gpuprof.diagnose.lane_shapes import shape_of_excess
 
@@ -161,7 +178,10 @@ def _place_without_text(case: Case) -> Location | None:
 
 
 def _unused_sectors(case: Case) -> dict[str, float | None]:
-    """Return the excess sectors of loads and stores, if they have any; None if only their share is known."""
+    """Return the excess sectors of loads and stores, if they have any.
+
+    None if only their share is known.
+    """
     unused: dict[str, float | None] = {}
     for what, kind in _KINDS.items():
         sectors = case.number(GLOBAL_SECTORS.format(what))
@@ -171,7 +191,8 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
         fraction = 0.0
         if used is not None:
             fraction = 1.0 - used.value / SECTOR_BYTES
-            fraction = min(fraction, 1.0 - requests / sectors) if sectors and requests else fraction
+            if sectors and requests:
+                fraction = min(fraction, 1.0 - requests / sectors)
         elif ratio is not None and ratio >= _MANY_SECTORS:
             fraction = 1.0 - _FEW_SECTORS / ratio
         if EXCESS.is_reached(fraction):
@@ -180,10 +201,10 @@ def _unused_sectors(case: Case) -> dict[str, float | None]:
 
 
 def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
-    """Return the cases for the shape of the accesses, or without one for the causes that counters leave possible."""
+    """Return the cases for the shape of the accesses, or for the possible causes without one."""
     if shape is not None:
         cases = cases_of_shape(shape.name)
-        return replace(cases, why=(*cases.why, *_past_l1(case)))
+        return replace(cases, why=cases.why + _past_l1(case))
     if not SHIFTED.is_reached(excess.fraction):
         return _SMALL_EXCESS
     why = (excess.why, *_past_l1(case))
@@ -198,13 +219,15 @@ def _cases(case: Case, shape: FoundShape | None, excess: _Excess) -> Cases:
 
 
 def _past_l1(case: Case) -> tuple[CaseName, ...]:
-    """Return which levels below L1 move more than the global accesses need, by counts; nothing if that is not known."""
+    """Return which levels below L1 move more than the global accesses need, by counts.
+
+    Nothing if that is not known.
+    """
     if _stays_in_l1(case):
         return ("stays-in-l1",)
     if ideal_bytes(case) is None:
         return ()
-    counted = (level for level in _LEVELS if rate_of(case, level) is not None)
-    levels = [level for level in counted if excess_reaches(case, level)]
+    levels = [level for level in _LEVELS if rate_of(case, level) is not None and excess_reaches(case, level)]
     return (f"moved-by-{'-and-'.join(levels)}",) if levels else ()
 
 
@@ -214,7 +237,7 @@ def _stays_in_l1(case: Case) -> bool:
 
 
 class _Levels(NamedTuple):
-    """The part of each memory level's need that stays, and the largest share that goes at any level.
+    """The part of each memory level's need that stays, and the largest share that goes.
 
     `keeps_of_same_data` is the part that stays if other accesses use the rest of the fetched data.
     """
@@ -227,18 +250,20 @@ class _Levels(NamedTuple):
 def _levels(case: Case, excess: _Excess) -> _Levels:
     """Return the part of each memory level's need that stays after coalescing.
 
-    An access may use the same part of its fetched data as of its sectors. Less goes if other accesses use the rest:
-    then a level only loses what none of them needs. If the excess was seen in L1 alone and a level was not measured,
-    nothing is assumed to stay there, because its need may stay whole or go with the excess.
+    An access may use the same part of its fetched data as of its sectors. Less goes if other
+    accesses use the rest: then a level only loses what none of them needs. If the excess was seen
+    in L1 alone and a level was not measured, nothing is assumed to stay there, because its need may
+    stay whole or go with the excess.
     """
     share = excess.fraction
     keeps = {"l1": l1_keeps(case, case.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - share)}
-    if excess.in_l1_alone:
-        keeps.update((level, 0.0) for level in _LEVELS if bytes_of(case, level) is None)
     keeps_of_same_data = dict(keeps)
-    counts, ideal = counted_sectors(case), ideal_bytes(case)
+    counts = counted_sectors(case)
+    ideal = ideal_bytes(case)
     for level in _LEVELS:
         moved = bytes_of(case, level)
+        if excess.in_l1_alone and moved is None:
+            keeps[level] = keeps_of_same_data[level] = 0.0
         if counts is None or ideal is None or not moved:
             continue
         fetched = SECTOR_BYTES * max(0.0, counts.excess)
@@ -252,7 +277,7 @@ def _levels(case: Case, excess: _Excess) -> _Levels:
 
 
 def _coalesced(case: Case, excess: _Excess) -> Saving:
-    """Bound the gain of coalescing: arithmetic, instructions and the needed part of each memory level stay."""
+    """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
     keeps, keeps_of_same_data, share = _levels(case, excess)
     weight = explained(case, memory_busy(case), MEMORY_STALLS)
     same_data = capped(case, case.saving(keeps_of_same_data), excess.fraction, weight)
@@ -264,34 +289,42 @@ def _coalesced(case: Case, excess: _Excess) -> Saving:
 
 
 def _at_limit(case: Case, excess: _Excess, keeps: Mapping[str, float]) -> float:
-    """Return the most that can be saved with the same data if L2 or DRAM is surely the limit; else 1.
+    """Return the maximum saving with the same data if L2 or DRAM is surely the limit; else 1.
 
-    Warps then wait for that level, which loses its own part of the bytes. The other levels save no more than their
-    part of their busy time, and L1 no more than its part of the waits for its queue.
+    Warps then wait for that level, which loses its own part of the bytes. The other levels save no
+    more than their part of their busy time, and L1 no more than its part of the waits for its
+    queue.
     """
-    levels = {level: need for level in MEMORY if (need := case.needs.get(level)) is not None}
-    limit = max(levels, key=lambda level: levels[level], default="l1")
-    if len(levels) < len(MEMORY) or limit == "l1" or not BUSY.is_reached(levels[limit]) or not bytes_of(case, limit):
+    needs = case.needs
+    if not needs.keys() >= set(MEMORY):
         return 1.0
-    goes = {level: 1.0 - keeps[level] for level in _LEVELS} | {"l1": excess.fraction}
-    waits = {limit: case.stall_at_most(*MEMORY_STALLS, "barrier", "membar"), "l1": case.stall_at_most("lg_throttle")}
-    return max(goes[level] * at_work(case, need, waits.get(level, 0.0)) for level, need in levels.items())
+    limit = max(MEMORY, key=lambda level: needs[level])
+    if limit == "l1" or not BUSY.is_reached(needs[limit]) or not bytes_of(case, limit):
+        return 1.0
+    most = excess.fraction * at_work(case, needs["l1"], case.stall_at_most("lg_throttle"))
+    for level in _LEVELS:
+        waits = 0.0
+        if level == limit:
+            waits = case.stall_at_most(*MEMORY_STALLS, "barrier", "membar")
+        most = max(most, (1.0 - keeps[level]) * at_work(case, needs[level], waits))
+    return most
 
 
 def _widened(case: Case, excess: _Excess) -> Saving:
-    """Bound the gain of wider accesses that replace several: instructions and address arithmetic go, too."""
-    return case.saving({**_levels(case, excess).keeps, **dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)})
+    """Bound the gain of wider accesses, which also remove instructions and address arithmetic."""
+    spared = dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)
+    return case.saving({**_levels(case, excess).keeps, **spared})
 
 
 def _counted_excess(counts: CountedSectors) -> _Excess | None:
     """Return the excess by exact counts. If they show none, there is none."""
-    fraction = min(1.0, counts.excess / counts.total) if counts.total else 0.0
-    if not EXCESS.is_reached(fraction):
+    if not counts.total or not EXCESS.is_reached(counts.excess / counts.total):
         return None
+    fraction = min(1.0, counts.excess / counts.total)
     return _Excess(
         fraction,
         ("sectors", counts_case(counts.total)),
-        (*amounts_of(excess_share=fraction), *amounts_of("", excess=counts.excess, total=counts.total)),
+        amounts_of(excess_share=fraction) + amounts_of("", excess=counts.excess, total=counts.total),
         "measured",
         evidence=(*counts.evidence, EXCESS.evidence(100 * fraction, "excess-share")),
     )
@@ -300,38 +333,55 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
 def _unused_bytes(case: Case) -> _Excess | None:
     """Return the excess by the bytes of each 32-byte sector that threads use.
 
-    A request needs at least one sector, so a sector of which all threads read the same word is no excess.
+    A request needs at least one sector, so a sector of which all threads read the same word is no
+    excess.
     """
-    known = {what: used for what in _KINDS if (used := _used_bytes(case, what)) is not None}
+    known: dict[str, float] = {}
+    counted: dict[str, float] = {}
+    evidence: tuple[Evidence, ...] = ()
+    for what in _KINDS:
+        used = _used_bytes(case, what)
+        if used is None:
+            continue
+        known[what] = used.value
+        evidence += used.evidence
+        count = case.number(GLOBAL_SECTORS.format(what))
+        if count:
+            counted[what] = count
     if not known:
         return None
-    sectors = {what: case.number(GLOBAL_SECTORS.format(what)) for what in known}
-    weights = {what: count for what, count in sectors.items() if count} or dict.fromkeys(known, 1.0)
-    whole = sum(weights.values())
-    mean = sum(known[what].value * weight for what, weight in weights.items()) / whole
+    weights = counted or dict.fromkeys(known, 1.0)
+    every = used_bytes = requests = 0.0
+    wasteful = []
+    has_requests = True
+    may_be_single_words = False
+    for what, weight in weights.items():
+        every += weight
+        used_bytes += known[what] * weight
+        per_request = request_sectors(case, what)
+        if per_request:
+            requests += weight / per_request
+        else:
+            has_requests = False
+            may_be_single_words |= known[what] < SECTOR_BYTES
+        if EXCESS.is_reached(1.0 - known[what] / SECTOR_BYTES):
+            wasteful.append(what)
+    mean = used_bytes / every
     fraction = 1.0 - mean / SECTOR_BYTES
-    per_request = {what: request_sectors(case, what) or 0.0 for what in weights}
-    if all(per_request.values()):
-        fraction = min(fraction, 1.0 - sum(weights[what] / count for what, count in per_request.items()) / whole)
+    if has_requests:
+        fraction = min(fraction, 1.0 - requests / every)
     if not EXCESS.is_reached(fraction):
         return None
-    # Without counts of requests, single words look the same, but they hardly keep L2 or DRAM busy.
-    is_open = any(known[what].value < SECTOR_BYTES for what, count in per_request.items() if not count)
-    is_below = any(BUSY.is_reached(case.needs.get(level)) for level in _LEVELS)
-    wasteful = [what for what in weights if EXCESS.is_reached(1.0 - known[what].value / SECTOR_BYTES)]
+    headline = "bytes-per-sector"
     if len(wasteful) == 1 and len(weights) > 1:
-        headline, mean = f"bytes-of-{_KINDS[wasteful[0]]}s", known[wasteful[0]].value
-    else:
-        headline = "bytes-per-sector"
-    confidence: Confidence = "inferred" if is_below else "guess"
-    return _Excess(
-        fraction,
-        (headline,),
-        amounts_of("B", used=mean),
-        confidence if is_open else "measured",
-        evidence=tuple(item for used in known.values() for item in used.evidence),
-        may_be_single_words=is_open,
-    )
+        headline = f"bytes-of-{_KINDS[wasteful[0]]}s"
+        mean = known[wasteful[0]]
+    confidence: Confidence = "measured"
+    if may_be_single_words:
+        # Without counts of requests, single words look the same, but hardly keep L2 or DRAM busy.
+        is_busy = any(BUSY.is_reached(case.needs.get(level)) for level in _LEVELS)
+        confidence = "inferred" if is_busy else "guess"
+    return _Excess(fraction, (headline,), amounts_of("B", used=mean), confidence, evidence, may_be_single_words)
 
 
 class _Used(NamedTuple):
@@ -342,7 +392,10 @@ class _Used(NamedTuple):
 
 
 def _used_bytes(case: Case, what: str) -> _Used | None:
-    """Return the bytes of a sector that loads or stores use; None if there are none or they were not collected."""
+    """Return the bytes of a sector that loads or stores use.
+
+    None if there are none or they were not collected.
+    """
     name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
     role = f"bytes-used-by-{_KINDS[what]}s"
     value, of_sector = case.number(name), case.number(percent_name)
@@ -355,45 +408,40 @@ def _used_bytes(case: Case, what: str) -> _Used | None:
 
 def _sectors_per_request(case: Case) -> _Excess | None:
     """Return the excess by a number of sectors per request that no coalesced access has."""
+    if case.number(ALL_SECTORS) is not None:
+        return None
     for what, kind in _KINDS.items():
-        name, sectors = SECTORS_PER_REQUEST.format(what), GLOBAL_SECTORS.format(what)
         ratio = request_sectors(case, what)
-        if ratio is None or case.number(ALL_SECTORS) is not None or ratio < _MANY_SECTORS:
+        if ratio is None or ratio < _MANY_SECTORS:
             continue
+        metric = SECTORS_PER_REQUEST.format(what) if counted_request_sectors(case, what) is None else ""
         role = f"sectors-per-{kind}-request"
-        metric = name if counted_request_sectors(case, what) is None else ""
-        evidence = Evidence(metric, ratio, "sector/request", threshold=_MANY_SECTORS, role=role)
+        sectors = case.metric(GLOBAL_SECTORS.format(what), f"{kind}-sectors", "sector")
         return _Excess(
             1.0 - _FEW_SECTORS / ratio,
             (role,),
             amounts_of("sector", per_request=ratio),
             "inferred",
-            evidence=(*case.metric(sectors, f"{kind}-sectors", "sector"), evidence),
+            evidence=(*sectors, Evidence(metric, ratio, "sector/request", _MANY_SECTORS, role=role)),
             in_l1_alone=True,
         )
     return None
 
 
-def _passes_at_most(case: Case) -> float:
-    """Return the share of passes through L1 beyond one per request, including shared memory's; 0 if unknown."""
-    ratio = wavefronts_per_request(case)
-    return 1.0 - 1.0 / ratio if ratio is not None and ratio >= MANY_WAVEFRONTS.value else 0.0
-
-
 def _many_wavefronts(case: Case) -> _Excess | None:
-    """Return the excess by the basic set: L1 is busy, requests take many passes, and no shared memory explains it."""
-    counted = wavefronts_per_request(case)
-    ratio = counted if counted is not None else least_passes(case)
-    if ratio is None or ratio < MANY_WAVEFRONTS.value or not is_l1_full(case):
+    """Return the excess by the basic set: L1 is busy, and requests take many passes."""
+    headline = "wavefronts-per-request"
+    ratio = wavefronts_per_request(case)
+    if ratio is None:
+        headline = "least-wavefronts-per-request"
+        ratio = least_passes(case)
+    if ratio is None or ratio < MANY_WAVEFRONTS.value or not is_l1_full(case) or uses_shared(case):
         return None
-    if uses_shared(case):
-        return None
-    confidence: Confidence = "inferred" if case.kernel.shared_memory_per_block is not None else "guess"
     return _Excess(
         1.0 - 1.0 / ratio,
-        ("wavefronts-per-request" if counted is not None else "least-wavefronts-per-request",),
+        (headline,),
         amounts_of("wavefront", per_request=ratio),
-        confidence,
+        "inferred" if case.kernel.shared_memory_per_block is not None else "guess",
         evidence=(*l1_evidence(case), MANY_WAVEFRONTS.evidence(ratio)),
         in_l1_alone=True,
         why="many-wavefronts",
@@ -401,13 +449,13 @@ def _many_wavefronts(case: Case) -> _Excess | None:
 
 
 def _are_few_lanes_side_by_side(case: Case) -> bool:
-    """Return whether the few lanes of a block can explain all excess: no request takes more than adjacent lanes need.
+    """Return whether a block's few lanes explain all excess: requests are as small as possible.
 
-    Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not aligned to a sector.
+    Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not
+    aligned to a sector.
     """
     most = _LANE_BYTES * (case.threads_per_block or 0) / SECTOR_BYTES + 1
-    ratios = (counted_request_sectors(case, what) or 0.0 for what in _KINDS)
-    return has_few_lanes(case) and all(ratio <= most for ratio in ratios)
+    return has_few_lanes(case) and all((counted_request_sectors(case, what) or 0.0) <= most for what in _KINDS)
 
 
 RULES = (

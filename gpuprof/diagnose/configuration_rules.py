@@ -1,4 +1,4 @@
-"""The rule that compares the launches of a kernel: one configuration is faster than another for the same work."""
+"""The rule that compares a kernel's launches: one configuration does the same work faster."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from gpuprof.diagnose.case import Case, Faster
 from gpuprof.diagnose.clocks import CLOCKS, clocks_differ, difference
 from gpuprof.diagnose.needs import Saving, saving
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, context, finding, labels_of, percent
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, context, finding, labels_of, percent
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.field_types import CONFIDENCES, Confidence
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import Amount, Label
 from gpuprof.model.groups import middle
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Evidence, KernelProfile
@@ -42,7 +42,7 @@ _MOST_COUNTERS = 3
 
 
 def faster_launches(analysis: Analysis) -> dict[int, Faster]:
-    """Return, by kernel id, the configuration in which it did the same work in less time, if there is one.
+    """Return the configuration, if any, in which each kernel did the same work faster, by id.
 
     Each launch is compared with the launch of median duration in every other configuration.
     """
@@ -50,9 +50,12 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
         return {}
     kernels: dict[Hashable, list[Case]] = {}
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
-        if kernel.duration_source == GRAPH_REPLAY:  # all replays have the same name, whatever they do
-            continue
-        if kernel.duration_s and kernel.grid is not None and kernel.block is not None and _is_median(kernel):
+        # All graph replays have the same name, whatever they do.
+        is_replay = kernel.duration_source == GRAPH_REPLAY
+        # If a kernel does not have the median time of its launches, they differ.
+        spread = kernel.duration_percentiles_s
+        is_median = spread is None or kernel.duration_s == spread.p50
+        if is_median and not is_replay and kernel.duration_s and kernel.grid and kernel.block:
             key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
             kernels.setdefault(key, []).append(Case(kernel, recorded))
     faster: dict[int, Faster] = {}
@@ -62,25 +65,24 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
     return faster
 
 
-def _is_median(kernel: KernelProfile) -> bool:
-    """Return whether a kernel has the median time of its launches. If it does not, its launches differ."""
-    spread = kernel.duration_percentiles_s
-    return spread is None or kernel.duration_s == spread.p50
-
-
 def _faster_of_kernel(cases: Iterable[Case]) -> Iterator[tuple[int, Faster]]:
     launches: dict[tuple[_Amount, Hashable], list[Case]] = {}
     for case in cases:
         launches.setdefault((_amount(case), _configuration(case)), []).append(case)
-    median = {key: alike[middle([case.kernel.duration_s for case in alike])] for key, alike in launches.items()}
+    groups = []
+    for (amount, _), alike in launches.items():
+        median = alike[middle([case.kernel.duration_s for case in alike])]
+        groups.append((amount, median, alike))
     by_amount: dict[_Amount, list[Case]] = {}
-    for (amount, _), case in sorted(median.items(), key=lambda item: _duration_s(item[1])):
-        by_amount.setdefault(amount, []).append(case)
-    for ((of, step), configuration), alike in launches.items():
-        case = median[(of, step), configuration]
-        steps = (step - 1, step, step + 1)
-        near = [other for at in steps for other in by_amount.get((of, at), ())[:_MOST_CONFIGURATIONS]]
-        best = min((other for other in near if _against(case, other) is not None), key=_duration_s, default=None)
+    for amount, median, _ in sorted(groups, key=lambda group: _duration_s(group[1])):
+        by_amount.setdefault(amount, []).append(median)
+    for (of, step), median, alike in groups:
+        best = None
+        for near in (step - 1, step, step + 1):
+            for other in by_amount.get((of, near), ())[:_MOST_CONFIGURATIONS]:
+                is_best = best is None or _duration_s(other) < _duration_s(best)
+                if is_best and _against(median, other) is not None:
+                    best = other
         if best is None:
             continue
         for case in alike:
@@ -94,32 +96,39 @@ def _duration_s(case: Case) -> float:
 
 
 def _against(case: Case, other: Case) -> Faster | None:
-    """Compare a launch with another one of its kernel; None if that was not faster, or its work may differ.
+    """Compare a launch with another of its kernel; None if that is not surely faster.
 
-    At the clocks of the case the other launch would take longer by at most the ratio of the clock that differs most.
+    At the clocks of the case the other launch would take longer by at most the ratio of the clock
+    that differs most.
     """
-    kernel, faster = case.kernel, other.kernel
-    clocks = ((kernel.sm_clock_hz, faster.sm_clock_hz), (kernel.dram_clock_hz, faster.dram_clock_hz))
-    ratios = (of_other / of_case for of_case, of_other in clocks if of_case and of_other)
-    duration_s = _duration_s(other) * max((1.0, *ratios))
-    is_faster = duration_s > 0 and FASTER.is_reached(1.0 - duration_s / _duration_s(case))
-    certainty = _same_work(case, other) if is_faster else None
+    kernel = case.kernel
+    faster = other.kernel
+    slowdown = 1.0
+    if kernel.sm_clock_hz and faster.sm_clock_hz:
+        slowdown = max(slowdown, faster.sm_clock_hz / kernel.sm_clock_hz)
+    if kernel.dram_clock_hz and faster.dram_clock_hz:
+        slowdown = max(slowdown, faster.dram_clock_hz / kernel.dram_clock_hz)
+    duration_s = _duration_s(other) * slowdown
+    if duration_s <= 0 or not FASTER.is_reached(1.0 - duration_s / _duration_s(case)):
+        return None
+    certainty = _same_work(case, other)
     if certainty is None:
         return None
     drift = clocks_differ(kernel, faster)
-    surest: Confidence = "measured" if drift is False and kernel.source == faster.source else "inferred"
-    return Faster(case=other, duration_s=duration_s, certainty=_less_sure(certainty, surest), clocks_differ=drift)
+    if drift is not False or kernel.source != faster.source:
+        certainty = _less_sure(certainty, "inferred")
+    return Faster(case=other, duration_s=duration_s, certainty=certainty, clocks_differ=drift)
 
 
 # Whether two launches did the same work.
 
 
 _Amount = tuple[str, int]
-"""A measure of a launch's work, and its amount in steps of a tolerance: equal work is at most one step apart."""
+"""A measure of a launch's work, and its amount in steps: equal work is at most one step apart."""
 
 
 def _amount(case: Case) -> _Amount:
-    """Return the amount of work by arithmetic if it was counted, else by stores, else by threads."""
+    """Return the work by arithmetic if it was counted, else by stores, else by threads."""
     amounts = (
         ("flop", sum(_flop(case).values()), SAME_WORK),
         ("stores", _accesses(case, _STORES) or 0.0, SAME_WORK),
@@ -131,9 +140,8 @@ def _amount(case: Case) -> _Amount:
 
 def _flop(case: Case) -> Mapping[str, float]:
     """Return the counted FLOP of each path without index arithmetic."""
-    return {
-        work.path: work.flop for work in case.kernel.work if work.flop is not None and work.path != _INDEX_ARITHMETIC
-    }
+    known = (work for work in case.kernel.work if work.path != _INDEX_ARITHMETIC)
+    return {work.path: work.flop for work in known if work.flop is not None}
 
 
 def _accesses(case: Case, opcodes: Iterable[str]) -> float | None:
@@ -152,11 +160,12 @@ def _configuration(case: Case) -> tuple[Dim3 | None, Dim3 | None, int | None, fl
 
 
 def _same_work(case: Case, other: Case) -> Confidence | None:
-    """Return the confidence that two launches of a kernel did the same work; None if nothing shows it.
+    """Return the confidence that two launches did the same work; None if nothing shows it.
 
-    If as many threads cover the same extent, equal arithmetic or equal numbers of instructions prove it. If a thread
-    does more in one launch than in the other, both arithmetic (if any) and stores must be equal, since products of
-    other shapes can have the same arithmetic. A kernel of another build or another report can have changed.
+    If as many threads cover the same extent, equal arithmetic or equal numbers of instructions
+    prove it. If a thread does more in one launch than in the other, both arithmetic (if any) and
+    stores must be equal, since products of other shapes can have the same arithmetic. A kernel of
+    another build or another report can have changed.
     """
     flop = _flop(case)
     other_flop = _flop(other)
@@ -167,9 +176,11 @@ def _same_work(case: Case, other: Case) -> Confidence | None:
     if case.kernel.source != other.kernel.source and (rebuilt or case.kernel.registers_per_thread is None):
         return None
     if _covers_the_same(case.kernel, other.kernel):
-        certainty = _by_instructions(case, other, counted=counted) if _configured_apart(case, other) else None
+        if not any(map(_are_unlike, _configuration(case), _configuration(other))):
+            return None
+        certainty = _by_instructions(case, other, counted=counted)
     elif difference(_threads(case.kernel), _threads(other.kernel)) <= SAME_THREADS.value:
-        certainty = None
+        return None
     else:
         certainty = _by_accesses(case, other, counted=counted)
     if certainty is None or not rebuilt:
@@ -185,16 +196,8 @@ def _rebuilt(case: Case, other: Case) -> bool:
     return _are_unlike(case.kernel.registers_per_thread, other.kernel.registers_per_thread)
 
 
-def _are_unlike(value: float | None, other: float | None) -> bool:
+def _are_unlike(value: object, other: object) -> bool:
     return value is not None and other is not None and value != other
-
-
-def _configured_apart(case: Case, other: Case) -> bool:
-    """Return whether two launches differ in their shape, or in their build or shared memory if both are known."""
-    kernel, reference = case.kernel, other.kernel
-    if (kernel.grid, kernel.block) != (reference.grid, reference.block) or _rebuilt(case, other):
-        return True
-    return _are_unlike(kernel.shared_memory_per_block, reference.shared_memory_per_block)
 
 
 def _differs(value: float, other: float) -> bool:
@@ -202,20 +205,22 @@ def _differs(value: float, other: float) -> bool:
 
 
 def _covers_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:
-    """Return whether both grids fit one extent in each dimension, with about the same number of threads."""
-    grids = (kernel.grid or (), other.grid or ())
-    blocks = (kernel.block or (), other.block or ())
+    """Return whether both grids fit one extent in each dimension, with about as many threads."""
     if difference(_threads(kernel), _threads(other)) > SAME_THREADS.value:
         return False
-    sides = zip(*grids, *blocks, strict=True)
-    return all(
-        max((grid - 1) * block, (other_grid - 1) * other_block) < min(grid * block, other_grid * other_block)
-        for grid, other_grid, block, other_block in sides
-    )
+    sides = (kernel.grid or (), kernel.block or (), other.grid or (), other.block or ())
+    for blocks, threads, other_blocks, other_threads in zip(*sides, strict=True):
+        least = max((blocks - 1) * threads, (other_blocks - 1) * other_threads)
+        if least >= min(blocks * threads, other_blocks * other_threads):
+            return False
+    return True
 
 
 def _by_instructions(case: Case, other: Case, *, counted: bool) -> Confidence | None:
-    """Return the confidence by the instructions of as many threads; arithmetic, if `counted`, is equal."""
+    """Return the confidence by the instructions of as many threads.
+
+    Arithmetic, if `counted`, is equal.
+    """
     executed = _thread_instructions(case)
     executed_by_other = _thread_instructions(other)
     if not executed or not executed_by_other:
@@ -235,16 +240,24 @@ def _thread_instructions(case: Case) -> float | None:
 
 
 def _by_accesses(case: Case, other: Case, *, counted: bool) -> Confidence | None:
-    """Return the confidence by loads and stores if a thread does more in one launch; arithmetic, if any, is equal."""
+    """Return the confidence by loads and stores if a thread does more in one launch.
+
+    Arithmetic, if any, is equal.
+    """
     stored = _accesses(case, _STORES)
     stored_by_other = _accesses(other, _STORES)
     if stored is None or stored_by_other is None:
-        pairs = ((case.number(name), other.number(name)) for name in _STORED)
-        known = next(((first, second) for first, second in pairs if first is not None and second is not None), None)
-        return "inferred" if counted and known is not None and known[0] > 0 and not _differs(*known) else None
+        for name in _STORED:
+            stored = case.number(name)
+            stored_by_other = other.number(name)
+            if stored is not None and stored_by_other is not None:
+                is_same = counted and stored > 0 and not _differs(stored, stored_by_other)
+                return "inferred" if is_same else None
+        return None
     if stored <= 0 or _differs(stored, stored_by_other):
         return None
-    return "inferred" if counted or not _differs(*(_accesses(at, _LOADS) or 0.0 for at in (case, other))) else None
+    is_same = counted or not _differs(_accesses(case, _LOADS) or 0.0, _accesses(other, _LOADS) or 0.0)
+    return "inferred" if is_same else None
 
 
 # The rule.
@@ -259,46 +272,46 @@ def _launch_configurations(case: Case) -> Findings:
     is_sure = faster.certainty == "measured" or any(_flop(case).values())
     gain = 1.0 - faster.duration_s / duration_s
     differing = _differing(case, other)[:_MOST_COUNTERS]
+    amounts = [*_launch_amounts(case.kernel), *_launch_amounts(other.kernel, "there-")]
+    for pair in differing:
+        amounts += map(_amount_of, pair)
+    why = _why(differing)
+    clocks_known = case.kernel.sm_clock_hz and other.kernel.sm_clock_hz
+    with_clocks = bool(clocks_known) and faster.clocks_differ is not False
+    if with_clocks:
+        why += ["clocks-differ" if faster.clocks_differ else "clocks-may-differ", "smaller-saving"]
+    headline = (
+        change,
+        "clocked" if faster.clocks_differ else "duration",
+        *_shape(case, other),
+        "there-clocked" if faster.clocks_differ else "there",
+        *(f"there-{name}" for name in _shape(other, case)),
+        "number",
+        "same-work" if is_sure else "apparently-same-work",
+    )
     yield finding(
         case,
-        Cases(
-            headline=(
-                change,
-                "clocked" if faster.clocks_differ else "duration",
-                *_shape(case, other),
-                "there-clocked" if faster.clocks_differ else "there",
-                *(f"there-{name}" for name in _shape(other, case)),
-                "number",
-                "same-work" if is_sure else "apparently-same-work",
-            ),
-            why=(*_why(differing), *_drift(case.kernel, faster)),
-            action=(change,),
-            advice=(change,),
-        ),
-        amounts=(
-            *_launch_amounts(case.kernel),
-            *_launch_amounts(other.kernel, "there-"),
-            *(_amount_of(item) for pair in differing for item in pair),
-        ),
+        cases_of(change, headline, tuple(why)),
+        amounts=amounts,
         labels=(
             *labels_of(block=(_block(case.kernel),), number=(str(other.kernel.id),)),
             Label("there-block", (_block(other.kernel),)),
         ),
         confidence=faster.certainty,
         saving=_saving(faster, duration_s, gain),
-        evidence=_evidence(case, faster, gain, differing),
+        evidence=_evidence(case, faster, gain, differing, with_clocks=with_clocks),
     )
 
 
 def _saving(faster: Faster, duration_s: float, gain: float) -> Saving:
-    """Return the measured gain, with the needs of the faster launch as fractions of this launch's time."""
+    """Return the measured gain, with the needs of the faster launch in this one's time."""
     part = faster.duration_s / duration_s
     needs = {unit: need * part for unit, need in faster.case.least_times.items()}
     return saving(needs, {}).no_more_than(gain).only_if("fastest-configuration-profiled")
 
 
 def _shape(case: Case, other: Case) -> tuple[str, ...]:
-    """Return the cases for a launch's differences from another one: "with 16×16 blocks", "with 64 blocks of 256"."""
+    """Return the cases for a launch's differences from another: "with 16×16 blocks"."""
     kernel, reference = case.kernel, other.kernel
     rebuilt = _rebuilt(case, other)
     if (kernel.grid, kernel.block) == (reference.grid, reference.block):
@@ -316,55 +329,51 @@ def _shape(case: Case, other: Case) -> tuple[str, ...]:
 
 def _block(kernel: KernelProfile) -> str:
     """Return the sides of a block without trailing sides of 1: "256", "16×16"."""
-    sides = list(kernel.block or (1, 1, 1))
+    sides = list(kernel.block or ())
     while len(sides) > 1 and sides[-1] == 1:
         sides.pop()
     return "×".join(map(str, sides))
 
 
 def _launch_amounts(kernel: KernelProfile, prefix: str = "") -> Iterator[Amount]:
-    duration_s, clock_hz = kernel.duration_s or 0.0, kernel.sm_clock_hz or None
-    known = (
-        ("duration", duration_s, "s"),
-        ("clock", clock_hz, "Hz"),
-        ("cycles", duration_s * clock_hz if clock_hz else None, "cycle"),
-        ("blocks", math.prod(kernel.grid or ()), "block"),
-        ("registers", kernel.registers_per_thread, "register"),
-        ("shared-memory", kernel.shared_memory_per_block, "B"),
-    )
-    return (Amount(f"{prefix}{name}", value, unit) for name, value, unit in known if value is not None)
+    duration_s = kernel.duration_s or 0.0
+    yield Amount(f"{prefix}duration", duration_s, "s")
+    if kernel.sm_clock_hz:
+        yield Amount(f"{prefix}clock", kernel.sm_clock_hz, "Hz")
+        yield Amount(f"{prefix}cycles", duration_s * kernel.sm_clock_hz, "cycle")
+    yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
+    if kernel.registers_per_thread is not None:
+        yield Amount(f"{prefix}registers", kernel.registers_per_thread, "register")
+    if kernel.shared_memory_per_block is not None:
+        yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block, "B")
 
 
 _Differing = tuple[Evidence, Evidence]
 """A counter that differs between two launches: its value here and in the faster launch."""
 
 
-def _why(differing: Sequence[_Differing]) -> Iterator[str]:
+def _why(differing: Sequence[_Differing]) -> list[str]:
     if not differing:
-        yield "unexplained"
-        return
-    yield "counters"
-    for number, (here, _) in enumerate(differing):
-        if number:
-            yield "comma"
-        yield here.role
-    yield "end"
+        return ["unexplained"]
+    why = ["counters"]
+    for here, _ in differing:
+        why += [here.role, "comma"]
+    return [*why[:-1], "end"]
 
 
 def _amount_of(item: Evidence) -> Amount:
     if item.unit == "%":
-        return Amount(item.role, item.value / 100, "fraction")
+        item = replace(item, value=item.value / 100, unit="fraction")
     return Amount(item.role, item.value, item.unit)
 
 
 def _differing(case: Case, other: Case) -> list[_Differing]:
     """Return the counters that differ, largest difference first."""
-    here, there = _counters(case), _counters(other)
-    pairs = [
-        (here[name], replace(there[name], role=f"there-{name}"))
-        for name in here
-        if name in there and difference(here[name].value, there[name].value) > 100 * _LEAST_DIFFERENCE
-    ]
+    there = _counters(other)
+    pairs = []
+    for role, here in _counters(case).items():
+        if role in there and difference(here.value, there[role].value) > 100 * _LEAST_DIFFERENCE:
+            pairs.append((here, replace(there[role], role=f"there-{role}")))
     return sorted(pairs, key=lambda pair: -difference(pair[0].value, pair[1].value))
 
 
@@ -372,33 +381,23 @@ def _counters(case: Case) -> dict[str, Evidence]:
     """Return the counters that can explain why a configuration is slower, by role."""
     occupancy = case.kernel.occupancy.achieved
     items = (
-        *case.metric(_LOAD, "loads", "sector/request"),
-        *case.metric(_STORE, "stores", "sector/request"),
-        *case.metric(_CONFLICTS, "conflicts", "conflict"),
-        *case.metric(_EXECUTED, "instructions", "instruction"),
-        *context("occupancy", 100 * occupancy if occupancy is not None else None, "%"),
-        *context("waves", case.kernel.waves, "wave"),
+        case.metric(_LOAD, "loads", "sector/request")
+        + case.metric(_STORE, "stores", "sector/request")
+        + case.metric(_CONFLICTS, "conflicts", "conflict")
+        + case.metric(_EXECUTED, "instructions", "instruction")
+        + context("occupancy", 100 * occupancy if occupancy is not None else None, "%")
+        + context("waves", case.kernel.waves, "wave")
     )
     return {item.role: item for item in items}
 
 
-def _drift(kernel: KernelProfile, faster: Faster) -> tuple[str, ...]:
-    if not _seem_apart(kernel, faster):
-        return ()
-    return ("clocks-differ" if faster.clocks_differ else "clocks-may-differ", "smaller-saving")
-
-
-def _seem_apart(kernel: KernelProfile, faster: Faster) -> bool:
-    """Return whether both clocks are known and differ, or may differ by their errors."""
-    known = kernel.sm_clock_hz and faster.case.kernel.sm_clock_hz
-    return bool(known) and faster.clocks_differ is not False
-
-
-def _evidence(case: Case, faster: Faster, gain: float, differing: Sequence[_Differing]) -> Iterator[Evidence]:
+def _evidence(
+    case: Case, faster: Faster, gain: float, differing: Sequence[_Differing], *, with_clocks: bool
+) -> Iterator[Evidence]:
     yield FASTER.evidence(100 * gain)
     for kernel, prefix in ((case.kernel, ""), (faster.case.kernel, "there-")):
         yield from context(f"{prefix}duration", kernel.duration_s, "s", metric="gpu__time_duration.sum")
-        if _seem_apart(case.kernel, faster):
+        if with_clocks:
             yield from context(f"{prefix}clock", kernel.sm_clock_hz, "Hz")
     for pair in differing:
         yield from pair

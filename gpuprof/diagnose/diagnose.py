@@ -1,12 +1,11 @@
-"""Run the rules on every kernel of an analysis, find the causes among findings, and summarise the run."""
+"""Run the rules on every kernel, find the causes among findings, and summarise the run."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.causes import with_causes
@@ -14,7 +13,7 @@ from gpuprof.diagnose.configuration_rules import faster_launches
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.gaps import pauses_of
 from gpuprof.diagnose.kernel_code import SeenCode
-from gpuprof.diagnose.kinds import speaking, with_usual_change
+from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
 from gpuprof.diagnose.launch import SHORT_KERNEL, is_short
 from gpuprof.diagnose.line_work import line_work
 from gpuprof.diagnose.overlap_rules import exposed_of
@@ -26,7 +25,7 @@ from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
-from gpuprof.model.session import Excerpt, Finding, LineWork, Session
+from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.workers import Worth, made_by_workers
 
 FALLBACK = "latency-bound"
@@ -36,21 +35,14 @@ _NO_SOURCE = Missing(
 
 
 _WITH_CODE, _WITHOUT = Worth(48, each=8), Worth(1_000, each=400)
-"""Numbers of kernels that are worth workers. One takes 10 ms with counts of every instruction, 0.2 ms without."""
+"""Numbers of kernels that are worth workers.
 
-
-class _Diagnosis(Struct, frozen=True):
-    """The results for a kernel: the fields of its profile that the diagnosis fills in."""
-
-    findings: tuple[Finding, ...]
-    excerpts: tuple[Excerpt, ...]
-    missing: tuple[Missing, ...]
-    lines: tuple[LineWork, ...]
-    lines_dropped: int
+One takes 10 ms with counts of every instruction, 0.2 ms without.
+"""
 
 
 def diagnose(analysis: Analysis) -> Session:
-    """Return the analysis' session with findings and code excerpts for every kernel, a verdict and recommendations."""
+    """Return the session with findings and code excerpts, a verdict and recommendations."""
     session = analysis.session
     pauses = pauses_of(session)
     exposed = exposed_of(session)
@@ -58,9 +50,8 @@ def diagnose(analysis: Analysis) -> Session:
     busy = busy_share(session)
     seen = SeenCode()
 
-    def diagnosis(place: int) -> _Diagnosis:
+    def diagnosed(place: int) -> KernelProfile:
         kernel = session.kernels[place]
-        share = kernel.time_share * busy if kernel.time_share is not None else None
         case = Case(
             kernel,
             analysis.recorded[place],
@@ -68,26 +59,28 @@ def diagnose(analysis: Analysis) -> Session:
             exposed=exposed.get(kernel.id, ()),
             faster=faster.get(kernel.id),
             timed_only=session.only_times,
-            run_share=share,
             seen=seen,
         )
+        if kernel.time_share is not None:
+            case.run_share = kernel.time_share * busy
         return _diagnosed(case)
 
-    pairs = zip(session.kernels, _each_of(analysis, diagnosis), strict=True)
-    kernels = tuple(replace(kernel, **asdict(fields)) for kernel, fields in pairs)
-    return summarised(replace(session, kernels=kernels))
+    return summarised(replace(session, kernels=tuple(_each_of(analysis, diagnosed))))
 
 
-def _each_of(analysis: Analysis, diagnosis: Callable[[int], _Diagnosis]) -> Iterator[_Diagnosis]:
-    """Yield the diagnosis of each kernel of an analysis, in order; `diagnosis` makes that of one index."""
+def _each_of(analysis: Analysis, diagnosed: Callable[[int], KernelProfile]) -> Iterator[KernelProfile]:
+    """Yield the profile of each kernel of an analysis, in order.
+
+    `diagnosed` makes that of one index.
+    """
     order = _by_program(analysis)
-    with_code = next((recorded for recorded in analysis.recorded if recorded.launch.metrics.has(EXECUTED)), None)
-    if with_code is None:
-        return made_by_workers(order, diagnosis, _WITHOUT)
-    with contextlib.suppress(DamagedInput):
-        # One call of nvdisasm reads the code of all kernels. Otherwise every worker would make its own call.
-        with_code.launch.details.code_gaps()
-    return made_by_workers(order, diagnosis, _WITH_CODE)
+    for recorded in analysis.recorded:
+        if recorded.launch.metrics.has(EXECUTED):
+            with contextlib.suppress(DamagedInput):
+                # One call of nvdisasm reads the code of all kernels, instead of one per worker.
+                recorded.launch.details.code_gaps()
+            return made_by_workers(order, diagnosed, _WITH_CODE)
+    return made_by_workers(order, diagnosed, _WITHOUT)
 
 
 def _by_program(analysis: Analysis) -> list[int]:
@@ -96,29 +89,38 @@ def _by_program(analysis: Analysis) -> list[int]:
     first: dict[int, int] = {}
     for at, launch in enumerate(launches):
         first.setdefault(id(launch), at)
-    return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])], at))
+    return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])]))
 
 
-def _diagnosed(case: Case) -> _Diagnosis:
+def _diagnosed(case: Case) -> KernelProfile:
     findings = in_order(_findings(case))
     code = excerpts(case)
     lines, dropped = line_work(case)
     missing = case.kernel.missing
     if case.code_error is not None:
-        missing = (*missing, Missing("source and SASS", case.code_error, "profile again"))
+        missing += (Missing("source and SASS", case.code_error, "profile again"),)
     elif case.code:
-        without_text = (_NO_SOURCE,) if code and not any(excerpt.has_text for excerpt in code) else ()
-        missing = (*missing, *case.recorded.launch.details.code_gaps(), *without_text)
-    return _Diagnosis(findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
+        missing += tuple(case.recorded.launch.details.code_gaps())
+        if code and not any(excerpt.has_text for excerpt in code):
+            missing += (_NO_SOURCE,)
+    return replace(case.kernel, findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
 
 
 def _findings(case: Case) -> Iterable[Finding]:
-    """Return the findings of every rule. The fallback that nothing is busy is only kept if no other explains it."""
+    """Return the findings of every rule.
+
+    The fallback that nothing is busy is only kept if no other explains it.
+    """
     rules = {rule.id: rule for rule in _applying(case)}
-    found = [_found(rule, finding, case) for rule in rules.values() for finding in rule.check(case)]
-    explained = is_short(case) or any(one.rule != FALLBACK and one.severity in ("high", "medium") for one in found)
-    kept = [one for one in found if one.rule != FALLBACK or not explained]
-    return with_causes([(rules[one.rule], one) for one in numbered(kept, case.kernel.id)], case)
+    found = []
+    is_explained = is_short(case)
+    for rule in rules.values():
+        for finding in rule.check(case):
+            found.append(_found(rule, finding, case))
+            is_explained |= rule.id != FALLBACK and found[-1].severity in ("high", "medium")
+    if is_explained:
+        found = [finding for finding in found if finding.rule != FALLBACK]
+    return with_causes([(rules[finding.rule], finding) for finding in numbered(found, case.kernel.id)], case)
 
 
 def _found(rule: Rule, found: Finding, case: Case) -> Finding:
@@ -133,8 +135,12 @@ _OF_TIMELINES = tuple(rule for rule in RULES if rule.by_times or rule.of_timelin
 
 
 def _applying(case: Case) -> tuple[Rule, ...]:
-    """Return the rules that apply. A kernel of a timeline needs a time, or pauses or exposed activity of the run."""
+    """Return the rules that apply.
+
+    A kernel of a timeline needs a time, or pauses or exposed activity of the run.
+    """
     if not case.timed_only:
-        return speaking(RULES, case)
-    has_facts = case.kernel.duration_s is not None or case.pauses is not None or case.exposed
-    return speaking(_OF_TIMELINES, case) if has_facts else ()
+        return rules_of_kind(RULES, case)
+    if case.kernel.duration_s is None and case.pauses is None and not case.exposed:
+        return ()
+    return rules_of_kind(_OF_TIMELINES, case)

@@ -1,11 +1,11 @@
-"""The code around a kernel's hot places, with samples by line: source if the report embeds it, and SASS.
+"""The code around a kernel's hot places, with samples by line: source and SASS.
 
 If the report has neither but maps its instructions to lines, show the line numbers alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric, summed
 from gpuprof.diagnose.kernel_code import total
@@ -26,10 +26,11 @@ _Line = tuple[str, int]
 
 
 def excerpts(case: Case) -> tuple[Excerpt, ...]:
-    """Return up to three pieces of source around the lines with most samples, and the SASS around the hottest one.
+    """Return up to three pieces of source around the hottest lines, and the hottest SASS.
 
-    If the report has neither, return the numbers of the lines with most samples. Without samples, executed
-    instructions weigh the lines. Return nothing if the report has no counts of instructions.
+    If the report has neither, return the numbers of the lines with most samples. Without samples,
+    executed instructions weigh the lines. Return nothing if the report has no counts of
+    instructions.
     """
     code = case.code
     if not code:
@@ -39,22 +40,32 @@ def excerpts(case: Case) -> tuple[Excerpt, ...]:
     if whole <= 0:
         return ()
     shares = {line: total(instructions, weight) / whole for line, instructions in case.code_by_line.items()}
-    source, sass = _source(case, shares, word), _sass(code, weight, word, whole)
-    return (*source, *sass) or tuple(_lines(case, shares, word))
+    shown = (*_source(case, shares, word), *_sass(case, weight, word, whole))
+    return shown or tuple(_lines(case, shares, word))
 
 
 def _hottest(shares: Mapping[_Line, float], most: int) -> list[_Line]:
-    """Return the lines with most weight, heaviest first: always one, and others if they are worth showing."""
+    """Return the heaviest lines, heaviest first: at least one, others if worth showing."""
     hottest = sorted(shares, key=lambda line: (-shares[line], line))[:most]
-    return [line for index, line in enumerate(hottest) if index == 0 or shares[line] >= _LEAST_SHARE]
+    while len(hottest) > 1 and shares[hottest[-1]] < _LEAST_SHARE:
+        hottest.pop()
+    return hottest
+
+
+def _by_file(lines: Iterable[_Line]) -> dict[str, list[int]]:
+    """Return the numbers of the lines of each file."""
+    numbers: dict[str, list[int]] = {}
+    for file, number in lines:
+        numbers.setdefault(file, []).append(number)
+    return numbers
 
 
 def _source(case: Case, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     texts = case.source_texts or {}
     hot = _hottest({line: share for line, share in shares.items() if texts.get(line[0])}, _HOT_PLACES)
-    for file in dict.fromkeys(name for name, _ in hot):
+    for file, numbers in _by_file(hot).items():
         lines = texts[file].splitlines()
-        for first, last in _spans([number for name, number in hot if name == file], len(lines)):
+        for first, last in _spans(numbers, len(lines)):
             shown = tuple(_code_line(case, shares, (file, at), lines[at - 1]) for at in range(first, last + 1))
             yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
@@ -62,8 +73,8 @@ def _source(case: Case, shares: Mapping[_Line, float], word: str) -> Iterator[Ex
 def _lines(case: Case, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
-    for file in dict.fromkeys(name for name, _ in hot):
-        shown = tuple(_code_line(case, shares, line, "") for line in sorted(hot) if line[0] == file)
+    for file, numbers in _by_file(hot).items():
+        shown = tuple(_code_line(case, shares, (file, number), "") for number in sorted(numbers))
         yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
@@ -75,8 +86,11 @@ def _code_line(case: Case, shares: Mapping[_Line, float], line: _Line, text: str
 def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     """Return the ranges of lines around these lines, joined if they touch."""
     spans: list[tuple[int, int]] = []
-    for number in sorted(number for number in numbers if 1 <= number <= length):
-        first, last = max(1, number - _LINES_AROUND), min(length, number + _LINES_AROUND)
+    for number in sorted(numbers):
+        if not 1 <= number <= length:
+            continue
+        first = max(1, number - _LINES_AROUND)
+        last = min(length, number + _LINES_AROUND)
         if spans and first <= spans[-1][1] + 1:
             spans[-1] = (spans[-1][0], last)
         else:
@@ -84,9 +98,10 @@ def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, whole: float) -> Iterator[Excerpt]:
-    if not any(instruction.sass for instruction in code):
+def _sass(case: Case, weight: str, word: str, whole: float) -> Iterator[Excerpt]:
+    if not case.has_sass:
         return
+    code = case.code
     hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
     first = max(0, hottest - _INSTRUCTIONS_AROUND)
     last = min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)
@@ -104,7 +119,7 @@ def _sass(code: Sequence[ProfiledInstruction], weight: str, word: str, whole: fl
 
 
 def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
-    """Return the main states of the warps sampled at these instructions, as shares of those samples."""
+    """Return the main states of the warps sampled here, as shares of the samples."""
     sums = summed(item for instruction in code for item in sampled_reasons(instruction.counts).items())
     sampled = sum(sums.values())
     ranked = sorted(sums, key=lambda reason: (-sums[reason], reason))[:_REASONS_SHOWN]
@@ -117,10 +132,12 @@ STALL_SAMPLES = stall_metric("", "sampled")
 
 def sampled_reasons(counts: Mapping[str, float]) -> dict[str, float]:
     """Return the samples of an instruction by warp state, as far as its counts include them."""
-    samples = {
-        name.removeprefix(STALL_SAMPLES): value for name, value in counts.items() if name.startswith(STALL_SAMPLES)
-    }
-    return {"no_instruction" if name == "no_instructions" else name: value for name, value in samples.items()}
+    samples = {}
+    for name, value in counts.items():
+        if name.startswith(STALL_SAMPLES):
+            state = name.removeprefix(STALL_SAMPLES)
+            samples["no_instruction" if state == "no_instructions" else state] = value
+    return samples
 
 
 def _cut(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -17,30 +17,41 @@ OPTION = "--exclude"
 
 
 def without_excluded(session: Session, texts: Sequence[str]) -> Session:
-    """Return the session without the kernels that match these patterns, with a summary of the others.
+    """Return the session without the kernels that match these patterns, summarised again.
 
-    Shares stay those of the whole run. Raise UsageError for an invalid pattern, and if no kernel is left.
+    Shares stay those of the whole run. Raise UsageError for an invalid pattern, and if no kernel is
+    left.
     """
-    patterns = [kernel_pattern(text, OPTION) for text in texts]
-    gone, left = list[KernelProfile](), list[KernelProfile]()
-    for kernel in session.kernels:
-        (gone if any(_fits(pattern, kernel) for pattern in patterns) else left).append(kernel)
-    if not gone:
+    excluded = set[int]()
+    used = []
+    for pattern, ids in _matches(session, texts):
+        excluded.update(ids)
+        if ids:
+            used.append(clean_text(pattern.text))
+    if not excluded:
         return session
+    gone = [kernel for kernel in session.kernels if kernel.id in excluded]
+    left = [kernel for kernel in session.kernels if kernel.id not in excluded]
     if not left:
         raise UsageError("every kernel is excluded", f"drop one of {', '.join(map(repr, texts))}")
-    used = [clean_text(pattern.text) for pattern in patterns if any(_fits(pattern, kernel) for kernel in gone)]
-    return summarised(replace(narrowed(session, left), excluded=_exclusion(session.excluded, gone, left, used)))
+    exclusion = _exclusion(session.excluded, gone, left, used)
+    return summarised(replace(narrowed(session, left), excluded=exclusion))
 
 
 def unused(session: Session, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns that match no kernel of a session."""
-    patterns = [kernel_pattern(text, OPTION) for text in texts]
-    return tuple(pattern.text for pattern in patterns if not any(_fits(pattern, kernel) for kernel in session.kernels))
+    return tuple(pattern.text for pattern, ids in _matches(session, texts) if not ids)
 
 
-def _fits(pattern: KernelPattern, kernel: KernelProfile) -> bool:
-    return pattern.fits(kernel.label, kernel.demangled, kernel.id)
+def _matches(session: Session, texts: Sequence[str]) -> Iterator[tuple[KernelPattern, list[int]]]:
+    """Yield each pattern with the ids of the kernels that match it."""
+    for text in texts:
+        pattern = kernel_pattern(text, OPTION)
+        ids = []
+        for kernel in session.kernels:
+            if pattern.fits(kernel.label, kernel.demangled, kernel.id):
+                ids.append(kernel.id)
+        yield pattern, ids
 
 
 def _exclusion(
@@ -48,19 +59,25 @@ def _exclusion(
 ) -> Exclusion:
     """Return the exclusion of these kernels added to an earlier one of the session."""
     known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
+    launches = known.launches
+    untimed = known.untimed
+    time_s = known.time_s
+    share = known.time_share
+    for kernel in gone:
+        launches += kernel.launches
+        if kernel.time_total_s is not None:
+            time_s = (time_s or 0.0) + kernel.time_total_s
+        if kernel.time_share is not None:
+            share = (share or 0.0) + kernel.time_share
+        else:
+            untimed += kernel.launches
     labels = {kernel.label for kernel in gone}
     is_in_part = not labels.isdisjoint(kernel.label for kernel in left)
-    share = _sum_of_known([known.time_share, *(kernel.time_share for kernel in gone)])
     return Exclusion(
         patterns=tuple(dict.fromkeys((*known.patterns, *used))),
-        kernels=known.kernels + (len(gone) if is_in_part else len(labels)),
-        launches=known.launches + sum(kernel.launches for kernel in gone),
-        untimed=known.untimed + sum(kernel.launches for kernel in gone if kernel.time_share is None),
-        time_s=_sum_of_known([known.time_s, *(kernel.time_total_s for kernel in gone)]),
+        kernels=known.kernels + len(gone if is_in_part else labels),
+        launches=launches,
+        untimed=untimed,
+        time_s=time_s,
         time_share=min(1.0, share) if share is not None else None,
     )
-
-
-def _sum_of_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.diagnose.case import Case, Exposed, Pauses
+from gpuprof.diagnose.case import Case, Exposed, Pauses, summed
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, context, finding, labels_of, percent
 from gpuprof.model.findings import Label
 from gpuprof.model.run_totals import running_s, start_up_s
@@ -23,30 +23,32 @@ _BEFORE = {KERNEL: "before-kernel", MEMORY_SET: "before-memory-sets", TRY: "befo
 
 
 def pauses_of(session: Session) -> dict[int, Pauses]:
-    """Return the pauses of the GPU with most idle time, by the number of the kernel that gets the finding.
+    """Return the pauses of the GPU with most idle time, by the id of the kernel with the finding.
 
-    Launches of that kernel end most of the idle time, or come next after the copies that end most of it.
+    Launches of that kernel end most of the idle time, or come next after the copies that end most
+    of it.
     """
-    devices = session.timeline.devices if session.timeline is not None else ()
-    idle_devices = [(gpu.gaps.total_s, gpu) for gpu in devices if gpu.gaps is not None]
-    if session.timeline is None or not idle_devices:
+    timeline = session.timeline
+    if timeline is None:
+        return {}
+    idle_devices = [(gpu.gaps.total_s, gpu) for gpu in timeline.devices if gpu.gaps is not None]
+    if not idle_devices:
         return {}
     device = max(idle_devices, key=lambda pair: pair[0])[1]
-    place = device.source, device.ordinal
-    here = [wait for wait in session.timeline.waits if (wait.source, wait.ordinal) == place]
+    here = [wait for wait in timeline.waits if wait.source == device.source and wait.ordinal == device.ordinal]
     if not here:
         return {}
     wait = _longest(here)
     number = wait.kernel if wait.kernel is not None else _any_kernel(session, device, here)
     if number is None:
         return {}
-    span_s = sum(map(running_s, devices))
+    span_s = sum(map(running_s, timeline.devices))
     rivals = (other.idle_s for other in here if other is not wait and other.before == wait.before == KERNEL)
     pauses = Pauses(
         device,
         wait,
         idle_share=sum(idle_s for idle_s, _ in idle_devices) / span_s if span_s > 0 else 0.0,
-        gpus=len(devices),
+        gpus=len(timeline.devices),
         files=len(session.sources),
         rank=rank_of(session, device),
         ends=len(here),
@@ -63,31 +65,37 @@ def rank_of(session: Session, device: DeviceTimeline) -> int | None:
 
 
 def _longest(waits: Sequence[Wait]) -> Wait:
-    """Return the longest wait of the kind (kernels, or copies of one direction) that ends most of the idle time."""
-    idle_s: dict[str, float] = {}
-    for wait in waits:
-        idle_s[wait.before] = idle_s.get(wait.before, 0.0) + wait.idle_s
+    """Return the longest wait of the kind of work (by `before`) that ends most of the idle time."""
+    idle_s = summed((wait.before, wait.idle_s) for wait in waits)
     before = max(idle_s, key=lambda ended_by: idle_s[ended_by])
     return max((wait for wait in waits if wait.before == before), key=lambda wait: wait.idle_s)
 
 
 def _any_kernel(session: Session, device: DeviceTimeline, waits: Sequence[Wait]) -> int | None:
     """Return some kernel of the GPU if no kernel comes after its longest pauses."""
-    waiting = (wait.kernel for wait in waits if wait.kernel is not None)
-    place = (device.source, device.device)
-    on_gpu = (kernel.id for kernel in session.kernels if (kernel.source, kernel.device) == place)
-    return next(waiting, next(on_gpu, None))
+    for wait in waits:
+        if wait.kernel is not None:
+            return wait.kernel
+    for kernel in session.kernels:
+        if kernel.source == device.source and kernel.device == device.device:
+            return kernel.id
+    return None
 
 
 def _launch_gaps(case: Case) -> Findings:
     pauses = case.pauses
     if pauses is None:
         return
-    device, wait = pauses.device, pauses.wait
-    gaps, span_s = device.gaps, running_s(device)
-    if gaps is None or span_s <= 0 or not IDLE_SHARE.is_reached((gaps.total_s - gaps.unsure_s) / span_s):
+    device = pauses.device
+    wait = pauses.wait
+    gaps = device.gaps
+    span_s = running_s(device)
+    if gaps is None or span_s <= 0:
         return
-    idle_s, left_out_s = gaps.total_s, start_up_s(device)
+    idle_s = gaps.total_s
+    if not IDLE_SHARE.is_reached((idle_s - gaps.unsure_s) / span_s):
+        return
+    left_out_s = start_up_s(device)
     is_guess = UNSURE.is_reached(gaps.unsure_s / idle_s)
     is_spread = _is_spread(pauses, idle_s)
     kind = _kind_of(gaps, wait)
@@ -97,13 +105,23 @@ def _launch_gaps(case: Case) -> Findings:
         case,
         cases_of(kind, headline, tuple(_why(kind, pauses, gaps, is_guess=is_guess, is_spread=is_spread))),
         amounts=(
-            *amounts_of(idle=idle_s / span_s, idle_before=wait.idle_s / idle_s, most=pauses.most_s / idle_s),
-            *amounts_of(idle_of_all=pauses.idle_share),
-            *amounts_of("s", span=span_s, time_before=wait.idle_s, start_up=left_out_s, unsure=gaps.unsure_s),
-            *amounts_of("s", in_graphs=gaps.in_graph_s),
-            *amounts_of("", ends=pauses.ends, gpus=pauses.gpus),
+            amounts_of(
+                idle=idle_s / span_s,
+                idle_before=wait.idle_s / idle_s,
+                most=pauses.most_s / idle_s,
+                idle_of_all=pauses.idle_share,
+            )
+            + amounts_of(
+                "s",
+                span=span_s,
+                time_before=wait.idle_s,
+                start_up=left_out_s,
+                unsure=gaps.unsure_s,
+                in_graphs=gaps.in_graph_s,
+            )
+            + amounts_of("", ends=pauses.ends, gpus=pauses.gpus)
         ),
-        labels=(*gpu_labels(pauses), *labels_of(direction=_direction(wait))),
+        labels=gpu_labels(pauses) + labels_of(direction=_direction(wait)),
         confidence="guess" if is_guess else "inferred",
         gain_of_run=pauses.idle_share,
         everywhere=is_spread,
@@ -143,7 +161,7 @@ def _evidence(device: DeviceTimeline, gaps: Gaps, wait: Wait) -> Iterator[Eviden
 
 
 def gpu_case(found: Pauses | Exposed) -> str:
-    """Return the case of the wording that names the GPU, by its number and its rank or file if there are several."""
+    """Return the case that names the GPU, by number and rank or file if there are several."""
     if found.gpus < 2:
         return "shared/gpu"
     if found.files < 2:
@@ -158,7 +176,7 @@ def gpu_labels(found: Pauses | Exposed) -> tuple[Label, ...]:
 
 
 def _is_spread(pauses: Pauses, idle_s: float) -> bool:
-    """Return whether no kernel or kind of copy ends much of the idle time, or two kernels end about equal parts."""
+    """Return whether no work ends much of the idle time, or two kernels end about equal parts."""
     longest_s = pauses.wait.idle_s
     return not SPREAD.is_reached(longest_s / idle_s) or 100 * pauses.rival_s >= ALIKE.value * longest_s
 
@@ -174,9 +192,10 @@ def _direction(wait: Wait) -> tuple[str, ...]:
 
 
 def _kind_of(gaps: Gaps, wait: Wait) -> str:
-    """Return why a GPU pauses: by the work that ends most idle time, else by the program's activity when it begins.
+    """Return why a GPU pauses: by the work that ends most idle time, or by the CPU's activity.
 
-    If most idle time is within CUDA graphs, they are the reason; otherwise only the time outside them is judged.
+    If most idle time is within CUDA graphs, they are the reason; otherwise only the time outside
+    them is judged.
     """
     in_graph_s = gaps.in_graph_s or 0.0
     if MOSTLY.is_reached(in_graph_s / gaps.total_s):

@@ -1,4 +1,4 @@
-"""The instructions of a launch and data derived from them alone: kernels that were timed apart can share a launch."""
+"""The instructions of a launch and data derived from them alone, shared by kernels timed apart."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ class KernelCode:
     def counted(self, name: str) -> Mapping[int, float]:
         """Return the nonzero values of a count by the index of the instruction."""
         if name not in self._counted:
-            counts = enumerate(instruction.counts.get(name, 0.0) for instruction in self.instructions)
-            self._counted[name] = {place: count for place, count in counts if count}
+            counts = {}
+            for place, instruction in enumerate(self.instructions):
+                if instruction.counts.get(name):
+                    counts[place] = instruction.counts[name]
+            self._counted[name] = counts
         return self._counted[name]
 
     @cached_property
     def sass(self) -> tuple[str, ...]:
-        """The texts of the instructions: results from them alone are the same for all launches of a kernel."""
+        """The texts of the instructions: results from them alone are the same for all launches."""
         return tuple(instruction.sass for instruction in self.instructions)
 
     @cached_property
@@ -46,7 +49,10 @@ class KernelCode:
 
     @cached_property
     def by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
-        """The instructions of each source line, by file and number; without those that have no line."""
+        """The instructions of each source line, by file and number.
+
+        Without those that have no line.
+        """
         by_line: dict[tuple[str, int], list[ProfiledInstruction]] = {}
         for instruction in self.instructions:
             if instruction.file is not None and instruction.line is not None:
@@ -55,7 +61,10 @@ class KernelCode:
 
 
 def line_of(instruction: ProfiledInstruction) -> tuple[object, ...]:
-    """Return a key that instructions of one source line share; an instruction without a line has its own."""
+    """Return a key that instructions of one source line share.
+
+    An instruction without a line has its own.
+    """
     if instruction.line is None or instruction.file is None:
         return (instruction.pc,)
     return (instruction.file, instruction.line)
@@ -68,7 +77,10 @@ def total(code: Iterable[ProfiledInstruction], name: str) -> float:
 
 @lru_cache(maxsize=64)
 def lines_of(source: str) -> tuple[str, ...]:
-    """Split a source text into lines as compilers do, not at form feeds; cached for all launches."""
+    """Split a source text into lines as compilers do, not at form feeds.
+
+    Cached for all launches.
+    """
     return tuple(source.replace("\r\n", "\n").split("\n"))
 
 
@@ -79,8 +91,10 @@ class SeenCode:
         self._last: tuple[Launch, tuple[str, ...], KernelCode] | None = None
 
     def of(self, launch: Launch, counts: tuple[str, ...]) -> KernelCode:
-        """Return the instructions of a launch with these counts. Raise DamagedInput if its details are damaged."""
-        last = self._last
-        if last is None or last[0] is not launch or last[1] != counts:
-            last = self._last = launch, counts, KernelCode(launch.details.instructions(counts))
-        return last[2]
+        """Return the instructions of a launch with these counts.
+
+        Raise DamagedInput if its details are damaged.
+        """
+        if self._last is None or self._last[0] is not launch or self._last[1] != counts:
+            self._last = launch, counts, KernelCode(launch.details.instructions(counts))
+        return self._last[2]

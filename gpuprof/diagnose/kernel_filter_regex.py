@@ -1,4 +1,4 @@
-"""A short regular expression that matches the demangled name of one kernel and no other name of a run."""
+"""A short regular expression that matches the demangled name of one kernel of a run only."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def escaped(name: str) -> str:
 def unique_expression(base: str, demangled: str, names: Iterable[str]) -> str:
     """Return an expression that matches the name `demangled` and none of the others in `names`.
 
-    Try the function's own name, `base`; that name as a whole word; with its namespaces; then with distinctive words
-    after it: `Kernel2.*cutlass_80_tensorop_s16816gemm`. If no short expression is unique, return the own name.
+    Try the function's own name, `base`; that name as a whole word; with its namespaces; then with
+    distinctive words after it: `Kernel2.*cutlass_80_tensorop_s16816gemm`. If no short expression is
+    unique, return the own name.
     """
     others = {name for name in names if base in name and name != demangled}
     for before, part in _candidates(base, demangled):
@@ -45,15 +46,14 @@ def _candidates(base: str, demangled: str) -> Iterator[tuple[str, str]]:
     yield "", rf"\b{escaped(base)}\b"
     if own.start() == 0:
         yield "", rf"^{escaped(base)}\b"
-    before = [word.start() for word in _WORD.finditer(demangled, 0, own.start())]
-    for start in before[: -_MOST_WORDS - 1 : -1]:
-        yield from _expressions("", demangled[start : own.end()])
+    before = list(_WORD.finditer(demangled, 0, own.start()))
+    for word in before[: -_MOST_WORDS - 1 : -1]:
+        yield from _expressions("", demangled[word.start() : own.end()])
     behind = list(_WORD.finditer(demangled, own.end()))[:_MOST_READ]
-    spans = [
-        demangled[first.start() : last.end()]
-        for count in range(1, _MOST_WORDS + 1)
-        for first, last in zip(behind, behind[count - 1 :], strict=False)
-    ]
+    spans = []
+    for more in range(_MOST_WORDS):
+        for first, last in zip(behind, behind[more:], strict=False):
+            spans.append(demangled[first.start() : last.end()])
     # Words are easier to recognize than numbers.
     for span in sorted(spans, key=lambda span: span[0].isdigit()):
         yield from _expressions(base, span)

@@ -1,6 +1,7 @@
-"""Consequences of the kind of a kernel in a language model: its reference limit, its rules and its usual changes.
+"""Consequences of a kernel's kind in a language model: its limit, rules and usual changes.
 
-A kind adds its usual changes to the advice of the finding on the kernel's limit; it makes no finding of its own.
+A kind adds its usual changes to the advice of the finding on the kernel's limit; it makes no
+finding of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _WORK = frozenset(
 )
 _SHORT = frozenset({"short-kernel"})
 _UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
-"""Rules whose findings mean that a pass over data is faster only with fewer bytes or as a part of another kernel."""
+"""Rules whose findings mean that only fewer bytes or fusion make a pass over data faster."""
 
 
 _SKINNY = {"few-rows-bytes": _BYTES, "few-rows-fill": _FILL, "few-rows-launch": _SHORT}
@@ -62,14 +63,14 @@ _USUAL_CHANGES: Mapping[str, Mapping[str, frozenset[str]]] = {
         "gemm-quantised-unpack": frozenset({"integer-bound", "fp32-compute-bound"}),
     },
 }
-"""Usual changes of each kind: cases of the wording file `kinds`, each with the rules whose findings it helps."""
+"""Usual changes of each kind: cases of the wording file `kinds`, with the rules that they help."""
 
 _COMPILED_IN_LIBRARY = re.compile(
     r"(?:void )?(?:cutlass::Kernel2?<cutlass_\d+_|cutlass\d*x?_|nvjet|sm\d+_xmma_"
     r"|(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_\w*gemm)"
 )
-"""Kernels that cuBLAS and cuDNN contain: names without namespaces and arguments, as no template has, or with such a
-name as their only argument."""
+"""Kernels that cuBLAS and cuDNN contain: names without namespaces and arguments, as no template
+has, or with such a name as their only argument."""
 _NEED_CODE_CHANGE = frozenset(
     {
         "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks",
@@ -80,14 +81,17 @@ _NEED_CODE_CHANGE = frozenset(
 )  # fmt: skip
 """Rules whose findings need a change of the kernel's code or launch."""
 _FOR_EXCHANGE = frozenset({"short-kernel", "host-memory-traffic"})
-"""Rules that also apply to a kernel that waits for other GPUs. It takes few blocks on purpose: others run beside it."""
+"""Rules that also apply to a kernel that waits for other GPUs.
+
+It takes few blocks on purpose: others run beside it.
+"""
 
 
-def speaking(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
+def rules_of_kind(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
     """Return the rules that apply to a kernel's kind.
 
-    Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU busy. That unit is then
-    its limit, or the name means something else, such as a sum over a block.
+    Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU
+    busy. That unit is then its limit, or the name means something else, such as a sum over a block.
     """
     kind = kind_named(case.kernel.kind)
     if kind is None or kind.binds != "links":
@@ -108,15 +112,15 @@ def with_usual_change(found: Finding, case: Case) -> Finding:
         return replace(found, cases=replace(cases, action=("kinds/another-algorithm",), advice=advice))
     if kind is None or not usual:
         return found
-    labels = (*found.labels, Label("kind", (kind.title,)))
-    return replace(found, cases=replace(cases, advice=(*cases.advice, "kinds/for-kind", *usual)), labels=labels)
+    cases = replace(cases, advice=(*cases.advice, "kinds/for-kind", *usual))
+    return replace(found, cases=cases, labels=(*found.labels, Label("kind", (kind.title,))))
 
 
 def bytes_reached(kernel: KernelProfile) -> float | None:
-    """Return the DRAM utilization of a kernel of a memory-bound kind; None for other kinds, and if it is not known.
+    """Return the DRAM utilization of a kernel of a memory-bound kind; None if not known.
 
-    A kind that can be bound by either is memory-bound if its point lies under the memory roof. If L2 is busier than
-    DRAM, most bytes do not come from DRAM: None.
+    A kind that can be bound by either is memory-bound if its point lies under the memory roof. If
+    L2 is busier than DRAM, most bytes do not come from DRAM: None.
     """
     kind, point = kind_named(kernel.kind), main_point(kernel)
     if kind is None or kind.binds == "links":

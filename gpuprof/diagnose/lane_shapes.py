@@ -1,4 +1,4 @@
-"""The shape of a kernel's accesses, from its code: the terms of the lanes' addresses, and the counted sectors.
+"""The shape of a kernel's accesses, from the lanes' addresses in its code and from counts.
 
 It follows the code, which takes time: import it only if excess sectors are worth it.
 """
@@ -10,10 +10,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain, pairwise
-from typing import TypeVar
-
-from msgspec import Struct
+from itertools import accumulate, compress, pairwise
+from typing import NamedTuple, TypeVar
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.lanes.access import Access, accesses
@@ -34,22 +32,29 @@ from gpuprof.diagnose.access_shape import (
     worst_of,
 )
 from gpuprof.diagnose.case import EXECUTED, Case
+from gpuprof.diagnose.kernel_code import total
 from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.model.recorded import Dim3, ProfiledInstruction
 from gpuprof.units import SECTOR_BYTES
 
 _ONE_MORE = 1.5
-"""An access that starts inside a sector touches one sector more than it needs; 0.5 is a margin for warps at an edge."""
+"""An access that starts inside a sector touches one sector more than it needs.
+
+0.5 is a margin for warps at an edge.
+"""
 _MOST_CODE, _MOST_JUMPS, MOST_ROUNDS = 4000, 200, 12
 """Limits on instructions, jumps and rounds through the code; more take seconds."""
 _SPACES = frozenset({"global", "generic"})
 _TARGET = re.compile(r"sm_\d+[af]?")
 EDGE = 1.0
-"""A row of lanes that begins inside a sector touches one sector more; a single word fills a part of one."""
+"""A row of lanes that begins inside a sector touches one sector more.
+
+A single word fills a part of one.
+"""
 _Known = TypeVar("_Known")
 
 
-class LaunchedCode(Struct, frozen=True):
+class LaunchedCode(NamedTuple):
     """The code of a kernel, and how it was launched."""
 
     code: tuple[Instruction, ...]
@@ -58,10 +63,11 @@ class LaunchedCode(Struct, frozen=True):
     grid: Dim3 | None
 
 
-class WarpRequest(Struct, frozen=True):
+class WarpRequest(NamedTuple):
     """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
 
-    `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if that number is not
+    `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if
+    that number is not
     known. For shared memory the wavefronts beyond those that it needs.
     """
 
@@ -71,44 +77,57 @@ class WarpRequest(Struct, frozen=True):
 
 
 def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode | None) -> Mapping[int, _Known]:
-    """Return the results of following the code by address; nothing without code, or if no compiler wrote it."""
+    """Return the results of following the code by address.
+
+    Nothing without code, or if no compiler wrote it.
+    """
+    if launch is None:
+        return {}
     try:
-        return walk(launch) if launch is not None else {}
+        return walk(launch)
     except (ValueError, IndexError, KeyError):
         return {}
 
 
 def shape_of_excess(case: Case) -> FoundShape | None:
-    """Return the shape that causes most excess; None without code or counts, or if no shape causes half of it."""
-    excess = {item.pc: item.counts.get(EXCESS_SECTORS, 0.0) for item in case.code}
-    total = sum(excess.values())
-    if total <= 0:
+    """Return the shape that causes most excess.
+
+    None without code or counts, or if no shape causes half of it.
+    """
+    every = total(case.code, EXCESS_SECTORS)
+    if every <= 0:
         return None
     shapes = dict(followed(lane_shapes, launched_code(case)))
     of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
     for item in case.code:
         shape = shapes.get(item.pc)
-        if shape is not None and excess[item.pc] > 0 and item.counts.get(EXECUTED):
-            shapes[item.pc] = shape = _as_counted(shape, item)
-            if shape.name != "misaligned" or excess[item.pc] <= _ONE_MORE * item.counts[EXECUTED]:
-                of_name[shape.name].append(item)
-    shares = {name: sum(excess[item.pc] for item in items) / total for name, items in of_name.items()}
-    name = max(shares, key=lambda shape: shares[shape], default=None)
-    if name is None or not MOST.is_reached(shares[name]):
+        excess = item.counts.get(EXCESS_SECTORS, 0.0)
+        if shape is None or excess <= 0 or not item.counts.get(EXECUTED):
+            continue
+        shapes[item.pc] = shape = _as_counted(shape, item)
+        if shape.name != "misaligned" or excess <= _ONE_MORE * item.counts[EXECUTED]:
+            of_name[shape.name].append(item)
+    if not of_name:
         return None
-    items = of_name[name]
-    share = MOST.evidence(100 * min(1.0, shares[name]), "share-of-pattern")
+    items = max(of_name.values(), key=lambda items: total(items, EXCESS_SECTORS))
+    share = total(items, EXCESS_SECTORS) / every
+    if not MOST.is_reached(share):
+        return None
     worst = worst_of(items)
-    addresses = {item.pc for item in items}
+    pattern = MOST.evidence(100 * min(1.0, share), "share-of-pattern")
+    weights = {item.pc: item.counts[EXCESS_SECTORS] for item in items}
     return FoundShape(
-        name,
-        (request_evidence(worst), *lane_evidence(shapes[worst.pc]), share),
-        case.place(lambda item: excess[item.pc] if item.pc in addresses else 0.0),
+        shapes[worst.pc].name,
+        (request_evidence(worst), *lane_evidence(shapes[worst.pc]), pattern),
+        case.place(lambda item: weights.get(item.pc, 0.0)),
     )
 
 
 def launched_code(case: Case) -> LaunchedCode | None:
-    """Return the code and the launch of a case; None if they are not known, or the code is too long to follow."""
+    """Return the code and the launch of a case.
+
+    None if they are not known, or the code is too long to follow.
+    """
     target, block = case.arch.name, case.kernel.block
     if block is None or not case.has_sass or not _TARGET.fullmatch(target):
         return None
@@ -119,14 +138,14 @@ def launched_code(case: Case) -> LaunchedCode | None:
 
 
 def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
-    """Return "misaligned" for lanes that touch few excess sectors, whatever the code shows, except partial rows."""
-    little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
-    return LaneShape("misaligned", shape.width_bytes, None) if little and shape.name != "partial" else shape
+    """Return "misaligned" for lanes with few excess sectors, except for partial rows."""
+    is_little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
+    return LaneShape("misaligned", shape.width_bytes, None) if is_little and shape.name != "partial" else shape
 
 
 @lru_cache(maxsize=32)
 def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address, if the code shows it; contiguous lanes count as misaligned.
+    """Return the shape of each global access by address; contiguous lanes count as misaligned.
 
     An access has no shape if all lanes touch one address: it never moves more than it needs.
     """
@@ -153,59 +172,64 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
 
 
 def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
-    """Return the terms of addresses, and the known offsets of active lanes; None if jumps are not known."""
+    """Return the terms of addresses, and the known offsets of active lanes.
+
+    None if jumps are not known.
+    """
     constants = constants_for(launch.target, launch.block, launch.grid)
     addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
     if addresses is None or not addresses.of:
         return None
-    walked = accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS)
-    return addresses, {at.address: _offsets(at) for at in walked if _is_typical(at, addresses)}
+    lanes = {}
+    for access in accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS):
+        if access.offsets is not None and _is_typical(access, addresses):
+            lanes[access.address] = tuple(compress(access.offsets, access.active))
+    return addresses, lanes
 
 
 def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRequest) -> float:
-    """Return the maximum number of sectors that a request touches beyond those that its bytes fill."""
+    """Return the maximum number of sectors of a request beyond those that its bytes fill."""
     width = request.width_bytes
-    apart = LANES * max(1.0, width / SECTOR_BYTES) - LANES * width / SECTOR_BYTES
+    apart = LANES * max(0.0, 1.0 - width / SECTOR_BYTES)
     if item is None:
         return apart
     distances = _distances(item, lanes)
     numbers = [distance for distance in distances if distance is not None]
     beside = max(numbers.count(width), numbers.count(-width))
     ends = EDGE * (1 + len(distances) - beside) if beside else 0.0
-    if len(numbers) < len(distances):
-        return min(apart, 2 * ends) if beside else apart
+    if None in distances:
+        return min(apart, 2 * ends or apart)
     begins = set(accumulate(numbers, initial=0))
-    sectors = {place // SECTOR_BYTES for begin in begins for place in (begin, begin + width - 1)}
+    sectors = set[int]()
+    for begin in begins:
+        sectors |= {begin // SECTOR_BYTES, (begin + width - 1) // SECTOR_BYTES}
     return min(apart, len(sectors) - len(begins) * width / SECTOR_BYTES + ends)
 
 
 def _is_typical(access: Access, addresses: KernelAddresses) -> bool:
-    """Return whether an access is alike each time: in a loop, loaded values may lead to other addresses."""
+    """Return whether an access is alike in each iteration, unless loaded values change it."""
     item = addresses.of.get((access.address, access.space))
     return item is not None and not (access.holds.startswith("first turn") and addresses.looked_up(item) is not False)
 
 
 def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address. `lanes` has the offsets of active lanes, if known."""
+    """Return the shape of each global access by address.
+
+    `lanes` has the offsets of active lanes, if known.
+    """
     groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
     for (_, space), item in addresses.of.items():
         if space in _SPACES:
             groups[item.base, item.request.kind, item.loop].append(item)
     shapes = {}
-    for run in chain.from_iterable(map(_runs, groups.values())):
-        for item in run.accesses:
-            address = item.instruction.address
-            shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
-            if shape is not None:
-                shapes[address] = shape
+    for group in groups.values():
+        for run in _runs(group):
+            for item in run.accesses:
+                address = item.instruction.address
+                shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
+                if shape is not None:
+                    shapes[address] = shape
     return shapes
-
-
-def _offsets(access: Access) -> tuple[int, ...]:
-    """Return the offsets of the active lanes from lane 0; nothing if they are not known."""
-    if access.offsets is None:
-        return ()
-    return tuple(offset for offset, active in zip(access.offsets, access.active, strict=True) if active)
 
 
 def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
@@ -227,20 +251,24 @@ def _majority(distances: Sequence[int | None]) -> int | None:
 def _shape(
     item: LaneAddress, distances: Sequence[int | None], run: _Run, addresses: KernelAddresses
 ) -> LaneShape | None:
-    width, apart = item.request.width_bytes, _majority(distances)
-    if all(distance == 0 for distance in distances):
+    if not any(distances) and None not in distances:
         return None
+    width = item.request.width_bytes
+    apart = _majority(distances)
     if apart is not None and abs(apart) == width:
         whole = distances.count(apart) == len(distances)
         return LaneShape("misaligned", width, apart) if whole else LaneShape("partial", width, None)
-    step = item.step if item.step is not None and abs(item.step) <= run.size else None
+    step = item.step
+    if step is not None and abs(step) > run.size:
+        step = None
     name = _by_neighbours(item, run, apart, step)
     if name is None and None in distances:
         looked_up = addresses.looked_up(item)
         if looked_up is None:
             return None
-        name = "scatter" if looked_up else "stride"
-    return LaneShape(name=name or "stride", width_bytes=width, apart=apart or None, beside=run.beside, step=step)
+        if looked_up:
+            name = "scatter"
+    return LaneShape(name or "stride", width, apart or None, run.beside, step)
 
 
 def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
@@ -250,12 +278,12 @@ def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | 
         near = run.offsets[max(0, place - 1) : place + 2]
         if any(0 < abs(offset - item.offset) < abs(apart) for offset in near):
             return "structure"
-    several = run.beside > 1 and (run.size >= WIDE.value or (apart is not None and run.size == abs(apart)))
-    return "neighbours" if step is not None or several else None
+    is_wide = run.size >= WIDE.value or (apart is not None and run.size == abs(apart))
+    return "neighbours" if step is not None or (run.beside > 1 and is_wide) else None
 
 
-class _Run(Struct, frozen=True):
-    """Adjacent accesses of a thread: their number of bytes and words, and the offsets of their group."""
+class _Run(NamedTuple):
+    """Adjacent accesses of a thread: their bytes and words, and the offsets of their group."""
 
     accesses: tuple[LaneAddress, ...]
     size: int
@@ -267,15 +295,14 @@ def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
     """Split accesses of one base into runs of adjacent ones."""
     offsets = sorted({item.offset for item in group})
     runs: list[list[LaneAddress]] = []
-    end = 0
+    ends: list[int] = []
     for item in sorted(group, key=lambda item: item.offset):
-        last = item.offset + item.request.width_bytes
-        if runs and item.offset <= end:
+        end = item.offset + item.request.width_bytes
+        if runs and item.offset <= ends[-1]:
             runs[-1].append(item)
-            end = max(end, last)
+            ends[-1] = max(ends[-1], end)
         else:
             runs.append([item])
-            end = last
-    for run in runs:
-        end = max(item.offset + item.request.width_bytes for item in run)
+            ends.append(end)
+    for run, end in zip(runs, ends, strict=True):
         yield _Run(tuple(run), end - run[0].offset, len({item.offset for item in run}), offsets)

@@ -1,8 +1,8 @@
-"""The work of each source line of a kernel: its instructions, those of local memory, and the samples of warps."""
+"""The work of each source line: instructions, those of local memory, and samples of warps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, opcode_of
 from gpuprof.diagnose.kernel_code import lines_of, total
@@ -18,56 +18,54 @@ _LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
 
 
 def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
-    """Return the lines with most work in the order of files and lines, and the number of other lines.
+    """Return the lines with most work, by file and number, and the number of other lines.
 
-    Lines that access local memory take precedence. Work is measured in executed instructions, or in samples if those
-    were not counted.
+    Lines that access local memory take precedence. Work is measured in executed instructions, or in
+    samples if those were not counted.
     """
     if not case.code_by_line:
         return (), 0
     texts = case.source_texts or {}
-    counted, sampled = (bool(case.recorded.launch.metrics.instances(name)) for name in (EXECUTED, SAMPLES))
-    local_of = _counts_local(case, counted=counted)
-    every = [
-        LineWork(
-            file=file,
-            number=number,
-            text=_text(texts.get(file, ""), number),
-            instructions=total(code, EXECUTED) if counted else None,
-            local=local_of(code),
-            samples=total(code, SAMPLES) if sampled else None,
+    counted = bool(case.metrics.instances(EXECUTED))
+    sampled = bool(case.metrics.instances(SAMPLES))
+    counts = {count.name: count.high for count in case.kernel.counts}
+    uses_local = any(counts.get(name) != 0 for name in _LOCAL_COUNTS)
+    every = []
+    for (file, number), code in case.code_by_line.items():
+        local: float | None = 0.0
+        if uses_local:
+            local = _local(case, code) if counted else None
+        every.append(
+            LineWork(
+                file=file,
+                number=number,
+                text=_text(texts.get(file, ""), number),
+                instructions=total(code, EXECUTED) if counted else None,
+                local=local,
+                samples=total(code, SAMPLES) if sampled else None,
+            )
         )
-        for (file, number), code in case.code_by_line.items()
-    ]
     every.sort(key=_rank)
-    return tuple(sorted(every[:MOST], key=lambda line: (line.file, line.number))), len(every[MOST:])
+    most = sorted(every[:MOST], key=lambda line: (line.file, line.number))
+    return tuple(most), len(every[MOST:])
 
 
 def _rank(line: LineWork) -> tuple[object, ...]:
     return -(line.local or 0.0), -(line.instructions or 0.0), -(line.samples or 0.0), line.file, line.number
 
 
-def _counts_local(case: Case, *, counted: bool) -> Callable[[Sequence[ProfiledInstruction]], float | None]:
-    """Return a function that counts the executed instructions of a line that access local memory.
+def _local(case: Case, code: Sequence[ProfiledInstruction]) -> float | None:
+    """Return the executed instructions of a line that access local memory.
 
-    Their opcodes show them or, without machine code, the sectors that ncu expects of each. If the whole kernel moved no
-    sector of local memory, no line did.
+    Their opcodes show them or, without machine code, the sectors that ncu expects of each.
     """
-    counts = {count.name: count.high for count in case.kernel.counts}
-    if all(counts.get(name) == 0 for name in _LOCAL_COUNTS):
-        return lambda _: 0.0
-    if not counted:
-        return lambda _: None
-    by_sectors = bool(case.recorded.launch.metrics.instances(_LOCAL_SECTORS))
-
-    def local(code: Sequence[ProfiledInstruction]) -> float | None:
-        if all(instruction.sass for instruction in code):
-            return total([each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES], EXECUTED)
-        if by_sectors:
-            return total([each for each in code if each.counts.get(_LOCAL_SECTORS)], EXECUTED)
+    if all(instruction.sass for instruction in code):
+        accesses = [each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES]
+    elif case.metrics.instances(_LOCAL_SECTORS):
+        accesses = [each for each in code if each.counts.get(_LOCAL_SECTORS)]
+    else:
         return None
-
-    return local
+    return total(accesses, EXECUTED)
 
 
 def _text(source: str, number: int) -> str:

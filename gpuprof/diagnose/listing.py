@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Struct
@@ -34,9 +34,10 @@ _COUNTS = (
 
 
 class ListedInstruction(Struct, frozen=True, kw_only=True):
-    """An instruction. A count that was not collected is None; one that was collected but not at it is zero.
+    """An instruction. A count is None if it was not collected, and zero if not seen here.
 
-    Sectors and wavefronts are sums over all its executions, and only of instructions that access such memory.
+    Sectors and wavefronts are sums over all its executions, and only of instructions that access
+    such memory.
     """
 
     pc: Annotated[Whole, about("address")]
@@ -66,7 +67,7 @@ class ListedFunction(Struct, frozen=True, kw_only=True):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """The machine code of a kernel: its own, then that of the functions that it calls, each by address."""
+    """The machine code of a kernel: its own, then that of its callees, each by address."""
 
     kernel: Annotated[Whole, about("id of the kernel: the number of the launch that is shown")]
     label: Annotated[str, about("short name of the kernel")]
@@ -81,19 +82,22 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | None) -> Listing:
-    """Return the listing of a kernel of a session, from the recording that the session was made from.
+    """Return the listing of a kernel, from the recording that the session was made from.
 
-    Raise InputError if the recording has neither machine code nor counts of instructions, DamagedInput if it is broken.
+    Raise InputError if the recording has neither machine code nor counts of instructions,
+    DamagedInput if it is broken.
     """
     if recorded is None:
         raise _no_code(session, kernel, kept=False)
-    launch, metrics = recorded.launch, recorded.launch.metrics
-    states = tuple(name for name in metrics.names() if name.startswith(STALL_SAMPLES) and "_not_issued" not in name)
+    launch = recorded.launch
+    states = tuple(
+        name for name in launch.metrics.names() if name.startswith(STALL_SAMPLES) and "_not_issued" not in name
+    )
     code = launch.details.listing((*_COUNTS, *states))
     if not code.instructions:
         raise _no_code(session, kernel, kept=True)
     texts = launch.details.source_files()
-    whole = {name: total(code.instructions, name) for name in _COUNTS if metrics.instances(name)}
+    whole = {name: total(code.instructions, name) for name in _COUNTS if launch.metrics.instances(name)}
     functions = _functions(code)
     found = [(finding.place.pc, finding.id) for finding in kernel.findings if finding.place is not None]
     instructions = tuple(
@@ -111,7 +115,7 @@ def listing_of(session: Session, kernel: KernelProfile, recorded: Recorded | Non
         functions=tuple(ListedFunction(address=at, symbol=code.functions.get(at, "")) for at in functions),
         instructions=instructions,
         source_lines=_source_lines(instructions, texts),
-        missing=tuple(_missing(instructions, texts, recorded)),
+        missing=tuple(_missing(instructions, whole, texts, recorded)),
     )
 
 
@@ -130,7 +134,7 @@ def _no_code(session: Session, kernel: KernelProfile, *, kept: bool) -> InputErr
 
 
 def _functions(code: CodeListing) -> dict[int, list[ProfiledInstruction]]:
-    """Return the instructions of the kernel by its start address, then those of each function that it calls."""
+    """Return the kernel's instructions by its start address, then those of each callee."""
     first = code.instructions[0].pc
     starts = sorted(code.functions)
     if not starts or first < starts[0]:
@@ -149,7 +153,10 @@ def _listed(
     whole: Mapping[str, float],
     found: Sequence[tuple[int | None, str]],
 ) -> ListedInstruction:
-    """Return an instruction of a function. `whole` has the sums of the counts that were collected."""
+    """Return an instruction of a function.
+
+    `whole` has the sums of the counts that were collected.
+    """
     counts = instruction.counts
     # A collected count is zero if it was seen at other instructions only.
     collected = {name: counts.get(name, 0.0) for name in (SAMPLES, EXECUTED, _THREADS) if name in whole}
@@ -179,7 +186,7 @@ def _listed(
 
 def _from_start(instruction: ProfiledInstruction, start: int) -> str:
     """Write an instruction with its jump target as an offset, if the target is an address."""
-    parsed = instruction_of(instruction.sass, instruction.pc) if instruction.sass else None
+    parsed = instruction_of(instruction.sass, instruction.pc)
     if parsed is None or parsed.target is None or parsed.target < start:
         return instruction.sass
     return str(parsed.moved(-start))
@@ -195,10 +202,13 @@ def _main_stall(counts: Mapping[str, float]) -> StallShare | None:
 
 
 def _ideal(counts: Mapping[str, float], name: str) -> float | None:
-    """Return the least possible value of a count, as recorded, or else the count without the excess."""
-    whole, excess = counts.get(name), counts.get(f"derived__{name}_excessive")
+    """Return the least possible value of a count: as recorded, or the count without the excess."""
+    whole = counts.get(name)
+    excess = counts.get(f"derived__{name}_excessive")
     ideal = counts.get(f"{name}_ideal")
-    return ideal if ideal is not None or whole is None or excess is None else whole - excess
+    if ideal is None and whole is not None and excess is not None:
+        return whole - excess
+    return ideal
 
 
 def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -> dict[str, dict[int, str]]:
@@ -212,14 +222,16 @@ def _source_lines(code: Sequence[ListedInstruction], texts: Mapping[str, str]) -
     return lines
 
 
-def _missing(code: Sequence[ListedInstruction], texts: Mapping[str, str], recorded: Recorded) -> Iterator[Missing]:
+def _missing(
+    code: Sequence[ListedInstruction], whole: Container[str], texts: Mapping[str, str], recorded: Recorded
+) -> Iterator[Missing]:
     """Yield the data that no instruction has, and how to collect it."""
     gaps = {gap.what: gap for gap in recorded.launch.details.code_gaps()}
     if SASS_TEXT in gaps and not any(each.sass for each in code):
         yield gaps[SASS_TEXT]
-    if all(each.samples is None for each in code):
+    if SAMPLES not in whole:
         yield Missing("samples and stall reasons", "not collected", f"collect with {COLLECT}")
-    if all(each.executed is None for each in code):
+    if EXECUTED not in whole:
         yield Missing("executed instructions", "not collected", f"collect with {COLLECT}")
     if all(each.line is None for each in code):
         unknown = Missing(SOURCE_LINES, "the program was compiled without them", "compile with -lineinfo")

@@ -1,11 +1,11 @@
-"""The metrics that a report lacks for a kernel, and the command to collect them, from the report's own command line."""
+"""The metrics that a report lacks for a kernel, and the command to collect them."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Sequence
 from typing import Literal, NamedTuple
 
 from gpuprof.diagnose.kernel_filter_regex import escaped, unique_expression
@@ -41,7 +41,10 @@ _Option = tuple[str, str | None]
 
 
 class _NcuLine(NamedTuple):
-    """A command line of ncu: its options with their values, and the program; None if the program is not clear."""
+    """A command line of ncu: its options with their values, and the program.
+
+    None if the program is not clear.
+    """
 
     options: tuple[_Option, ...]
     program: tuple[str, ...] | None
@@ -51,7 +54,7 @@ _UNKNOWN = _NcuLine((), None)
 
 
 Gap = Literal["counters", "costs", "units", "stalls", "pipes"]
-"""Missing data of a kernel: all counters, all numbers that show a cost, utilization of units and pipes, stalls."""
+"""Missing data of a kernel: all counters, all costs, utilization of units and pipes, stalls."""
 
 
 def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
@@ -60,8 +63,7 @@ def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
     if (source.is_survey and not kernel.throughput) or kind_named(source.kind).is_trace:
         return ("counters",)
     measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
-    known_cost = any(is_counted(finding) or finding.gain_kernel for finding in kernel.findings)
-    if not measured and not known_cost:
+    if not measured and not any(is_counted(finding) or finding.gain_kernel for finding in kernel.findings):
         return ("costs",)
     known: dict[Gap, object] = {
         "units": kernel.throughput or kernel.roofline,
@@ -97,13 +99,13 @@ def command_for_rest(session: Session, kernel: KernelProfile) -> str:
         return _gpuprof_line(session, None, source)
     line = _read(source.command)
     count = sum(other.launches for other in session.kernels if other.source == kernel.source)
-    filters = _filters(line)
+    filters = _options_in(line, FILTERS)
     filters += [("launch-skip", str(_skipped(line) + count)), ("launch-count", str(max(10, count)))]
     return _shell(source, line, filters, "rest-full")
 
 
-def _filters(line: _NcuLine) -> list[_Option]:
-    return [option for option in line.options if option[0] in FILTERS]
+def _options_in(line: _NcuLine, names: Container[str]) -> list[_Option]:
+    return [option for option in line.options if option[0] in names]
 
 
 def _is_timed_alone(source: Source) -> bool:
@@ -116,83 +118,91 @@ def needs_program(command: str) -> bool:
 
 
 def _gpuprof_line(session: Session, kernel: KernelProfile | None, source: Source) -> str:
-    """Return the command that profiles a surveyed kernel; a trace that the user made serves as the survey."""
+    """Return the command that profiles a surveyed kernel.
+
+    A trace that the user made serves as the survey.
+    """
     line = ["gpuprof", "run"]
     if not source.is_survey and _can_be_named(source.file):
         line += ["--survey", source.file]
     name = parse_name(kernel.demangled).base if kernel is not None else ""
     if kernel is not None and _IDENTIFIER.fullmatch(name):
         line += ["--kernel", unique_expression(name, kernel.demangled, (other.demangled for other in session.kernels))]
-    counted_first = sorted(session.sources, key=lambda other: other.is_survey)
-    program = next((known for other in counted_first if (known := _program(other.command))), None)
-    return f"{shlex.join(line)} -- {shlex.join(program) if program else PROGRAM}"
+    for counted_first in sorted(session.sources, key=lambda other: other.is_survey):
+        program = _program(counted_first.command)
+        if program:
+            return f"{shlex.join(line)} -- {shlex.join(program)}"
+    return f"{shlex.join(line)} -- {PROGRAM}"
 
 
 def _can_be_named(file: str) -> bool:
-    """Return whether a command line can name a source: it is a file and not a pipe, which is used up."""
+    """Return whether a command line can name a source: it is a file and not a used-up pipe."""
     is_pipe = file == STANDARD_INPUT or file.startswith("/dev/fd/")
     return file.isprintable() and file != "" and not file.startswith("-") and not is_pipe
 
 
 def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[_Option]:
-    """Return the options that select a launch: by its name, or by its index among the launches selected before."""
-    filters = _filters(line)
+    """Return the options that select a launch by name, or by its index among selected ones."""
     beside = [other for other in session.kernels if other.source == kernel.source]
-    countable = (
-        session.run is None
-        and all(other.launches == 1 for other in beside)
-        and len({other.process for other in beside}) == 1
-    )
+    # If a kernel's launches are not all here, its index among them is not known.
+    is_whole = session.run is None
+    is_single = is_whole and all(other.launches == 1 for other in beside)
+    countable = is_single and len({other.process for other in beside}) == 1
+    alike = is_whole and all(other.name == kernel.name for other in beside)
     before = [other for other in beside if other.id < kernel.id]
-    # If launches are not counted, filters that matched several kernels would select the first of them.
-    alike = session.run is None and all(other.name == kernel.name for other in beside)
-    if (filters or _skipped(line)) and (countable or alike):
-        skip = _skipped(line) + (len(before) if countable else 0)
-    else:
-        named = kernel.name.isprintable() and 0 < len(kernel.name) <= _LONGEST
-        namesakes = {other.demangled for other in beside if other.name == kernel.name} - {kernel.demangled}
-        filters = []
-        if named and namesakes and not countable:
-            expression = unique_expression(kernel.name, kernel.demangled, [other.demangled for other in beside])
-            option, value = _matching(expression, source)
-            filters = [(f"{option}-base", "demangled"), (option, value)]
-        elif named:
-            has_simple_name = _IDENTIFIER.fullmatch(kernel.name) and _version(source) >= _WITH_NAMES
-            exact = _matching(f"^{escaped(kernel.name)}$", source)
-            filters = [("kernel-name", kernel.name) if has_simple_name else exact]
-        skip = sum(other.name == kernel.name or not filters for other in before) if countable else 0
-    skipping: list[_Option] = [("launch-skip", str(skip))] if skip else []
-    return [*filters, *skipping, ("launch-count", "1")]
+    filters = _options_in(line, FILTERS)
+    skip = _skipped(line)
+    # Without that index, filters that matched several kernels would select the first of them.
+    if not (filters or skip) or not (countable or alike):
+        skip = 0
+        filters = _naming(kernel, beside, source, countable=countable)
+        before = [other for other in before if other.name == kernel.name or not filters]
+    if countable:
+        skip += len(before)
+    if skip:
+        filters.append(("launch-skip", str(skip)))
+    return [*filters, ("launch-count", "1")]
 
 
-def _matching(expression: str, source: Source) -> _Option:
-    """Return the option that selects kernels by an expression."""
-    if _version(source) < _WITH_NAMES:
-        return "kernel-regex", expression
-    return "kernel-name", f"regex:{expression}"
+def _naming(
+    kernel: KernelProfile, beside: Sequence[KernelProfile], source: Source, *, countable: bool
+) -> list[_Option]:
+    """Return the options that select a kernel by its name, or by parameters if it is shared."""
+    name = kernel.name
+    if not name.isprintable() or not 0 < len(name) <= _LONGEST:
+        return []
+    has_names = _version(source) >= _WITH_NAMES
+    option = "kernel-name" if has_names else "kernel-regex"
+    expression = f"^{escaped(name)}$"
+    filters: list[_Option] = []
+    if not countable and any(other.name == name and other.demangled != kernel.demangled for other in beside):
+        expression = unique_expression(name, kernel.demangled, [other.demangled for other in beside])
+        filters = [(f"{option}-base", "demangled")]
+    elif has_names and _IDENTIFIER.fullmatch(name):
+        return [(option, name)]
+    return [*filters, (option, f"regex:{expression}" if has_names else expression)]
 
 
 def _shell(source: Source, line: _NcuLine, chosen: Sequence[_Option], output: str) -> str:
-    """Return the shell command: collected metrics, options for the program, selected launches, and the program."""
-    options: list[_Option] = [("set", "full")]
-    if _version(source) >= _WITH_SOURCES:
-        options.append(("import-source", "yes"))
-    options += [option for option in line.options if option[0] in KEPT]
-    arguments = [argument for name, value in (*options, *chosen) for argument in _argument(name, value)]
-    tool = "ncu" if _version(source) >= _UNDER_ITS_NAME else "nv-nsight-cu-cli"
+    """Return the shell command that collects metrics of the selected launches of the program."""
+    version = _version(source)
+    arguments = ["ncu" if version >= _UNDER_ITS_NAME else "nv-nsight-cu-cli", "--set", "full"]
+    if version >= _WITH_SOURCES:
+        arguments += ["--import-source", "yes"]
+    for name, value in (*_options_in(line, KEPT), *chosen):
+        arguments.append(f"--{name}")
+        if value is not None:
+            arguments.append(value)
     # A program is not preceded by "--": ncu takes that for an option.
     program = shlex.join(line.program) if line.program else PROGRAM
-    return f"{shlex.join([tool, *arguments, '-o', output])} {program}"
-
-
-def _argument(name: str, value: str | None) -> Iterator[str]:
-    yield f"--{name}"
-    if value is not None:
-        yield value
+    return f"{shlex.join([*arguments, '-o', output])} {program}"
 
 
 def _file_name(kernel: KernelProfile) -> str:
-    """Return a file name for a kernel. Clean the name before cutting it, because a cut token is not recognized."""
+    """Return a file name for a kernel.
+
+    Clean the name before cutting it, because a cut token is not recognized.
+    """
     name = re.sub(r"[^A-Za-z0-9_.]+", "-", clean_text(kernel.name)).strip("-.")[:_LONGEST_NAME]
     return name or f"kernel-{kernel.id}"
 
@@ -209,7 +219,10 @@ def _skipped(line: _NcuLine) -> int:
 
 
 def _read(command: str | None) -> _NcuLine:
-    """Parse a recorded command line. ncu records it without quotes, gpuprof with the quotes of a shell."""
+    """Parse a recorded command line.
+
+    Ncu records it without quotes, gpuprof with the quotes of a shell.
+    """
     if command is None or len(command) > _LONGEST or not command.isprintable():
         return _UNKNOWN
     arguments = arguments_of(command)
@@ -229,7 +242,7 @@ def _read(command: str | None) -> _NcuLine:
 
 
 def _program(command: str | None) -> tuple[str, ...] | None:
-    """Return the program of a recorded command line of ncu, or of a survey that was made in the program."""
+    """Return the program of a recorded command line of ncu, or of a survey inside the program."""
     line = _read(command)
     if line.program is not None or command is None or not command.isprintable():
         return line.program
@@ -248,9 +261,10 @@ def _takes_text(program: Sequence[str]) -> bool:
     Without quotes the end of that text is not known.
     """
     for place, name in enumerate(program):
-        if _INTERPRETER.fullmatch(name) is not None:
-            options = [*itertools.takewhile(lambda option: option.startswith("-"), program[place + 1 :])]
-            after = len(program) - place - 1 - len(options)
-            if after > 1 and any(map(_TEXT_OPTION.fullmatch, options)):
-                return True
+        if _INTERPRETER.fullmatch(name) is None:
+            continue
+        behind = program[place + 1 :]
+        options = [*itertools.takewhile(lambda option: option.startswith("-"), behind)]
+        if len(behind) - len(options) > 1 and any(map(_TEXT_OPTION.fullmatch, options)):
+            return True
     return False

@@ -1,4 +1,4 @@
-"""The rules on a GPU's time without computation: copies, communication, and waits for other ranks."""
+"""The rules on GPU time without computation: copies, communication, and waits for other ranks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.case import Case, Exposed
 from gpuprof.diagnose.gaps import gpu_case, gpu_labels, rank_of
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, Threshold, amounts_of, context, finding, labels_of, percent
-from gpuprof.hardware.specs import Fact
+from gpuprof.diagnose.rule import (
+    AT_KERNEL,
+    Findings,
+    Rule,
+    Threshold,
+    amounts_of,
+    cases_of,
+    context,
+    finding,
+    labels_of,
+    percent,
+)
 from gpuprof.model.findings import MAIN, Amount, Cases, Label
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
@@ -40,12 +50,15 @@ _CHANGES: dict[_CopyKind, tuple[str, tuple[str, ...]]] = {
 
 
 def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
-    """Return copies and communication not overlapped by any kernel, each for the worst GPU, by the number of a kernel.
+    """Return copies and communication that no kernel overlaps, for the worst GPU, by kernel id.
 
     Waits for other ranks are separate from the rest of communication, if they are known.
     """
+    if session.timeline is None:
+        return {}
+    devices = session.timeline.devices
     done: dict[_CopyKind | str, list[_OfGpu]] = {}
-    for device in session.timeline.devices if session.timeline is not None else ():
+    for device in devices:
         for copies in device.copies:
             of_gpu = device, copies, copies.exposed_s or 0.0
             done.setdefault((copies.direction, copies.memory), []).append(of_gpu)
@@ -56,22 +69,30 @@ def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
             done.setdefault(_WAITS, []).append((device, talk, waiting_s))
     by_kernel: dict[int, tuple[Exposed, ...]] = {}
     for kind, of_gpus in done.items():
-        exposed = _most_exposed(session, of_gpus)
-        if exposed is not None and kind == _WAITS:
-            awaited = _awaited(session)
-            exposed = replace(exposed, awaited=awaited) if awaited is not None else None
-        kernel = _representative(session, exposed) if exposed is not None else None
-        if exposed is not None and kernel is not None:
+        exposed = _most_exposed(session, devices, of_gpus)
+        if exposed is None:
+            continue
+        if kind == _WAITS:
+            awaited = _awaited(session, devices)
+            if awaited is None:
+                continue
+            exposed = replace(exposed, awaited=awaited)
+        kernel = _representative(session, exposed)
+        if kernel is not None:
             by_kernel[kernel.id] = (*by_kernel.get(kernel.id, ()), exposed)
     return by_kernel
 
 
-def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None:
+def _most_exposed(session: Session, devices: Sequence[DeviceTimeline], of_gpus: Sequence[_OfGpu]) -> Exposed | None:
     """Return the longest exposed time of one kind on any GPU; None if it is too short to report."""
-    devices = session.timeline.devices if session.timeline is not None else ()
-    device, done, time_s = max(of_gpus, key=lambda entry: (_is_enough(entry[0], entry[2]), entry[2]))
-    if not _is_enough(device, time_s):
+    notable = []
+    for of_gpu in of_gpus:
+        device, _, time_s = of_gpu
+        if 100 * time_s >= EXPOSED_SHARE.value * running_s(device) > 0:
+            notable.append(of_gpu)
+    if not notable:
         return None
+    device, done, time_s = max(notable, key=lambda of_gpu: of_gpu[2])
     return Exposed(
         device=device,
         done=done,
@@ -83,14 +104,13 @@ def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None
     )
 
 
-def _awaited(session: Session) -> tuple[int, float] | None:
+def _awaited(session: Session, devices: Sequence[DeviceTimeline]) -> tuple[int, float] | None:
     """Return the rank that others waited for longest, and its part of all waits."""
-    devices = session.timeline.devices if session.timeline is not None else ()
-    waits = [
-        (device.communication.awaited_s or 0.0, rank)
-        for device in devices
-        if device.communication is not None and (rank := rank_of(session, device)) is not None
-    ]
+    waits: list[tuple[float, int]] = []
+    for device in devices:
+        rank = rank_of(session, device)
+        if device.communication is not None and rank is not None:
+            waits.append((device.communication.awaited_s or 0.0, rank))
     total_s = sum(awaited_s for awaited_s, _ in waits)
     if total_s <= 0:
         return None
@@ -100,10 +120,11 @@ def _awaited(session: Session) -> tuple[int, float] | None:
 
 def _representative(session: Session, exposed: Exposed) -> KernelProfile | None:
     """Return the longest kernel of a GPU, or of its kernels that communicate."""
-    exchanges = isinstance(exposed.done, Communication)
-    place = (exposed.device.source, exposed.device.device)
-    kernels = [kernel for kernel in session.kernels if not exchanges or kernel.kind == COMMUNICATION]
-    here = [kernel for kernel in kernels if (kernel.source, kernel.device) == place]
+    kernels = session.kernels
+    if isinstance(exposed.done, Communication):
+        kernels = tuple(kernel for kernel in kernels if kernel.kind == COMMUNICATION)
+    device = exposed.device
+    here = [kernel for kernel in kernels if kernel.source == device.source and kernel.device == device.device]
     return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0, default=None)
 
 
@@ -117,8 +138,11 @@ def _exposed_copies(case: Case) -> Findings:
             continue
         action, advice = change
         gpu = case.hardware.gpu
-        link = gpu.facts.get("host_link") if gpu is not None else None
+        link = gpu.number("host_link") if gpu is not None else None
         rate = copies.bytes_per_s
+        amounts = amounts_of("s", kernels=exposed.device.kernel_s) + amounts_of("B/s", rate=rate, link=link)
+        if link is not None and rate is not None:
+            amounts += amounts_of(of_link=rate / link)
         memory = (copies.memory,) if copies.memory is not None else ()
         yield _finding(
             case,
@@ -129,17 +153,13 @@ def _exposed_copies(case: Case) -> Findings:
                 action=(action,),
                 advice=advice,
             ),
-            amounts=(
-                *amounts_of("s", kernels=exposed.device.kernel_s),
-                *amounts_of("B/s", rate=rate, link=link.value if link is not None else None),
-                *amounts_of(of_link=rate / link.value if rate is not None and link is not None else None),
-            ),
+            amounts=amounts,
             labels=labels_of(direction=(copies.direction,), memory=memory),
             evidence=(
-                *context("copies", copies.count, "time"),
-                *context("copy-time", copies.time_s, "s"),
-                *context("bytes", copies.bytes, "B"),
-                *context("bandwidth", rate, "B/s"),
+                context("copies", copies.count, "time")
+                + context("copy-time", copies.time_s, "s")
+                + context("bytes", copies.bytes, "B")
+                + context("bandwidth", rate, "B/s")
             ),
         )
 
@@ -156,8 +176,8 @@ def _copied(exposed: Exposed, copies: Copies) -> Iterator[str]:
         yield "rate"
 
 
-def _why_copies_cost(exposed: Exposed, copies: Copies, link: Fact | None) -> Iterator[str]:
-    """Yield the reasons: overlap hides no more than the time of kernels, and the link may limit the rate."""
+def _why_copies_cost(exposed: Exposed, copies: Copies, link: float | None) -> Iterator[str]:
+    """Yield the reasons: kernels are too short to hide copies, and the link may be the limit."""
     yield "main"
     if exposed.device.kernel_s < exposed.time_s:
         yield "few-kernels"
@@ -185,38 +205,24 @@ def _waits_for_ranks(case: Case) -> Findings:
         if not isinstance(talk, Communication) or exposed.awaited is None:
             continue
         rank, part = exposed.awaited
-        least = _straggler_percent(exposed.gpus)
+        # A rank is a straggler if it has this part of all waits beyond an even share.
+        even = 100 / exposed.gpus
+        least = even + STRAGGLER.value / 100 * (100 - even)
         whose = "one-rank" if 100 * part >= least else "any-rank"
+        headline = ("name", gpu_case(exposed), _part_case(exposed, talk), whose)
         yield _finding(
             case,
             exposed,
-            Cases(
-                headline=("name", gpu_case(exposed), _part_case(exposed, talk), whose),
-                why=(*MAIN, *_of_all(exposed)),
-                action=(whose,),
-                advice=(whose,),
-            ),
+            cases_of(whose, headline, MAIN + _of_all(exposed)),
             amounts=amounts_of(waits_for_one=part),
             labels=labels_of(slowest=(str(rank),)),
             evidence=(Evidence("", 100 * part, "%", least, role="waits-for-one"),),
         )
 
 
-def _straggler_percent(ranks: int) -> float:
-    """Return the least percentage of all waits for one rank, among so many, that makes it a straggler."""
-    even = 100 / ranks
-    return even + STRAGGLER.value / 100 * (100 - even)
-
-
 def _part_case(exposed: Exposed, talk: Communication) -> str:
-    """Return the case for the part of the communication: all of it, if both times are equal as printed."""
-    if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s"):
-        return "all"
-    return "part"
-
-
-def _is_enough(device: DeviceTimeline, time_s: float) -> bool:
-    return 100 * time_s >= EXPOSED_SHARE.value * running_s(device) > 0
+    """Return the case for the part of the communication: "all" if both times are printed alike."""
+    return "all" if format_si(exposed.time_s, "s") == format_si(talk.time_s, "s") else "part"
 
 
 def _finding(
@@ -232,18 +238,18 @@ def _finding(
     if isinstance(done, Communication):
         amounts += amounts_of("s", communication=done.time_s)
         time = context("communication-time", done.time_s, "s")
-        evidence = (*time, *context("communication-launches", done.launches, "kernel"), *evidence)
+        evidence = time + context("communication-launches", done.launches, "kernel") + evidence
     span_s = running_s(exposed.device)
     return finding(
         case,
         cases,
         amounts=(
-            *amounts_of(exposed=exposed.time_s / span_s, exposed_of_all=exposed.share),
-            *amounts_of("s", span=span_s, time=exposed.time_s),
-            *amounts_of("", gpus=exposed.gpus),
-            *amounts,
+            amounts_of(exposed=exposed.time_s / span_s, exposed_of_all=exposed.share)
+            + amounts_of("s", span=span_s, time=exposed.time_s)
+            + amounts_of("", gpus=exposed.gpus)
+            + amounts
         ),
-        labels=(*gpu_labels(exposed), *labels),
+        labels=gpu_labels(exposed) + labels,
         confidence="inferred",
         gain_of_run=exposed.share,
         # Copies belong to no kernel; communication has kernels of its own.

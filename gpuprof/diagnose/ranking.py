@@ -13,16 +13,19 @@ from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding
 
 _NEAR_ROOF = 1.5
-"""Rank of a limit of severity "info" (near the roof): before small findings, after any of medium severity."""
+"""Rank of a limit of severity "info" (near the roof): between medium and small findings."""
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort a kernel's findings, most important first; those that another finding explains come last."""
+    """Sort a kernel's findings, most important first.
+
+    Those that another finding explains come last.
+    """
     return tuple(sorted(findings, key=_importance))
 
 
 def numbered(findings: Sequence[Finding], kernel: int) -> list[Finding]:
-    """Give findings their ids: "3.tail-effect", and "3.load-imbalance.2" for another finding of a rule."""
+    """Give findings their ids: "3.tail-effect", then "3.tail-effect.2" for a rule's second one."""
     names = unique(finding.rule for finding in findings)
     return [replace(finding, id=f"{kernel}.{name}") for finding, name in zip(findings, names, strict=True)]
 
@@ -48,16 +51,17 @@ def is_counted(finding: Finding) -> bool:
 
 
 _KINDS = ("defect", "limit", "symptom")
-"""Problems to fix, limits that the kernel reaches with or without them, and the waits of its warps that result."""
+"""Problems to fix, limits that the kernel reaches anyway, and the resulting waits of its warps."""
 
 
 def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, float]:
+    kind = about(finding)
     rank: float = SEVERITIES.index(finding.severity)
-    if finding.severity == "info" and about(finding) == "limit":
+    if finding.severity == "info" and kind == "limit":
         rank = _NEAR_ROOF
     rule = rule_named(finding.rule)
     is_beside = rule is None or not rule.invalidates
     gain = finding.gain_kernel or 0.0
     is_guess = finding.confidence == "guess"
-    kind = _KINDS.index(about(finding))
-    return finding.cause is not None, rank, is_beside, is_guess, is_guess and gain < HIGH, kind, -gain
+    is_small_guess = is_guess and gain < HIGH
+    return finding.cause is not None, rank, is_beside, is_guess, is_small_guess, _KINDS.index(kind), -gain

@@ -1,8 +1,8 @@
-"""The recommended changes over all kernels: each change once for all kernels that it helps, most worthwhile first."""
+"""The recommended changes: each once for all kernels that it helps, most worthwhile first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -28,24 +28,24 @@ def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tupl
 
     `busy` is the part of the run that its kernels take.
 
-    Without durations the gain of the run is not known: rank changes by the gain of their kernel, and leave out findings
-    on the launch of a small one.
+    Without durations the gain of the run is not known: rank changes by the gain of their kernel,
+    and leave out findings on the launch of a small one.
     """
     set_up = set_up_kernels(kernels)
-    made = [_recommendation(group, set_up) for group in _groups(kernels, set_up)]
-    worthwhile = [item for item in made if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN]
-    by_id = {finding.id: (kernel, finding) for kernel in kernels for finding in kernel.findings}
-    worthwhile.sort(key=lambda item: _rank(item, by_id))
-    ids = unique(item.rule for item in worthwhile)
-    named = [replace(item, id=name) for item, name in zip(worthwhile, ids, strict=True)]
-    return tuple(_after_those_before(named, by_id, busy))
+    worthwhile = []
+    for members in _groups(kernels, set_up):
+        item = _recommendation(members, set_up)
+        if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN:
+            worthwhile.append((item, members))
+    worthwhile.sort(key=lambda pair: _rank(*pair))
+    return tuple(_after_those_before(worthwhile, busy))
 
 
-def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterable[list[Member]]:
+def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterator[list[Member]]:
     """Group the findings by the change that they need, the largest gain first in each group.
 
-    Guesses and set-up kernels have groups of their own: a finding can be measured for one kernel and a guess for
-    another.
+    Guesses and set-up kernels have groups of their own: a finding can be measured for one kernel
+    and a guess for another.
     """
     groups: dict[tuple[str, tuple[str, ...], bool, bool], list[Member]] = {}
     small = small_and_untimed(kernels)
@@ -54,23 +54,25 @@ def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterabl
             if not is_recommendation(kernel, finding) or (kernel.id in small and is_of_launch_alone(finding)):
                 continue
             is_guess = finding.confidence == "guess"
-            sets_up = _only_sets_up(kernel, finding, set_up)
-            key = (finding.rule, finding.cases.action, is_guess, sets_up)
+            key = (finding.rule, finding.cases.action, is_guess, _sets_up(kernel, finding, set_up))
             groups.setdefault(key, []).append((kernel, finding))
     for members in groups.values():
         yield sorted(members, key=lambda member: -_gain(member[1]))
 
 
-def _only_sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
-    """Return whether a finding is about a kernel that only sets up; a finding on the run is not about its kernel."""
+def _sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
+    """Return whether a finding is about a kernel that only sets up.
+
+    A finding on the run is not about its kernel.
+    """
     return kernel.id in set_up and not is_of_run(finding)
 
 
 def is_recommendation(kernel: KernelProfile, finding: Finding) -> bool:
-    """Return whether a finding is worth a change: it has a gain, nothing else explains it, and no defect outweighs it.
+    """Return whether a finding is worth a change: neither explained nor outweighed.
 
-    A limit or symptom changes when a defect of the same kernel is fixed, if the defect is of medium or high severity,
-    no less severe than it, and has at least half its gain.
+    A limit or symptom changes when a defect of the same kernel is fixed, if the defect is of medium
+    or high severity, no less severe than it, and has at least half its gain.
     """
     if finding.severity == "info" or finding.cause is not None:
         return False
@@ -94,7 +96,7 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
     for kernel, finding in members:
         if finding.gain_total is not None:
             totals[kernel.id] = max(totals.get(kernel.id, 0.0), finding.gain_total)
-    kinds = {finding.gain_kind for _, finding in members}
+    is_of_one_kind = all(finding.gain_kind == first.gain_kind for _, finding in members)
     return Recommendation(
         id=first.rule,
         rule=first.rule,
@@ -107,16 +109,19 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
         confidence=first.confidence,
         gain_total=min(1.0, sum(totals.values())) if totals else None,
         gain_after=None,
-        gain_kind=first.gain_kind if len(kinds) == 1 else "conditional",
+        gain_kind=first.gain_kind if is_of_one_kind else "conditional",
         held=None,
-        assumes=first.assumes if len(kinds) == 1 else ("each-finding",),
-        set_up=all(_only_sets_up(kernel, finding, set_up) for kernel, finding in members),
+        assumes=first.assumes if is_of_one_kind else ("each-finding",),
+        set_up=_sets_up(*members[0], set_up),
     )
 
 
-def _rank(item: Recommendation, by_id: Mapping[str, Member]) -> tuple[bool, bool, bool, bool, float]:
-    """Return the sort key. Findings that invalidate others come first of their sort: they change the program."""
-    gain = item.gain_total if item.gain_total is not None else _gain(by_id[item.findings[0]][1])
+def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, bool, bool, float]:
+    """Return the sort key.
+
+    Findings that invalidate others come first of their sort: they change the program.
+    """
+    gain = item.gain_total if item.gain_total is not None else _gain(members[0][1])
     rule = rule_named(item.rule)
     invalidates = rule is not None and rule.invalidates
     return item.set_up, item.confidence == "guess", not invalidates, item.gain_total is None, -gain
@@ -127,16 +132,16 @@ def _gain(finding: Finding) -> float:
 
 
 def _after_those_before(
-    items: Iterable[Recommendation], by_id: Mapping[str, Member], busy: float
-) -> Iterable[Recommendation]:
-    """Add the saving that each change still has after those before it: changes of one kernel overlap."""
+    ranked: Sequence[tuple[Recommendation, Sequence[Member]]], busy: float
+) -> Iterator[Recommendation]:
+    """Add ids, and the saving that each change still has after those before it."""
     done: dict[int, list[Finding]] = {}
     saved: dict[int, float] = {}
-    for item in items:
+    ids = unique(item.rule for item, _ in ranked)
+    for (item, members), id_ in zip(ranked, ids, strict=True):
         after = 0.0
         counted = set[int]()
-        for name in item.findings:
-            kernel, finding = by_id[name]
+        for kernel, finding in members:
             if kernel.id in counted:
                 continue
             counted.add(kernel.id)
@@ -148,11 +153,11 @@ def _after_those_before(
             after += part * kernel.time_share * busy
             before.append(finding)
             saved[kernel.id] = saved.get(kernel.id, 0.0) + part
-        yield replace(item, gain_after=min(1.0, after) if item.gain_total is not None else None)
+        yield replace(item, id=id_, gain_after=min(1.0, after) if item.gain_total is not None else None)
 
 
 def _still_saved(finding: Finding, before: Sequence[Finding], saved: float) -> float:
-    """Return the part of a kernel's time that a change still saves after perfect other changes that saved `saved`."""
+    """Return the part of a kernel's time that a change saves after others that saved `saved`."""
     floor = together([other.remains for other in (*before, finding)])
     left = 1.0 - saved - floor
     return min(finding.gain_kernel or 0.0, left) if left > _ROUNDING else 0.0

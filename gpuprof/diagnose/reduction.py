@@ -1,9 +1,10 @@
-"""The rule on reductions in shared memory with a barrier per step, which registers and shuffles can do.
+"""The rule on reductions in shared memory with a barrier per step, instead of shuffles.
 
-A step of such a tree loads two values from shared memory, combines them and stores the result, and all threads wait at
-a barrier before the next step. The first of n steps uses half of the threads, and each later one half of those of the
-step before: on average 1 thread in n adds at a step. Scans, transforms and stencils load, combine and store, too, but
-with all threads, or they move values unchanged.
+A step of such a tree loads two values from shared memory, combines them and stores the result, and
+all threads wait at a barrier before the next step. The first of n steps uses half of the threads,
+and each later one half of those of the step before: on average 1 thread in n adds at a step. Scans,
+transforms and stencils load, combine and store, too, but with all threads, or they move values
+unchanged.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-
-from msgspec import Struct, field
+from typing import NamedTuple
 
 from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.code.sass.operands import named, registers_of, sources, written
@@ -33,11 +33,14 @@ _COMBINING = (
     "FADD", "FMNMX", "FSEL", "DADD", "DMNMX", "IADD", "IADD3", "VIADD", "IMNMX", "VIMNMX", "LOP3", "SEL", "HADD2",
     "HMNMX2",
 )  # fmt: skip
-"""Opcodes that combine two values: sums, extremes and logic; products mostly scale by a pivot or a sum."""
+"""Opcodes that combine two values: sums, extremes and logic.
+
+Products mostly scale by a pivot or a sum.
+"""
 _COPYING = ("MOV", "IMAD.MOV", "IMAD.U32")
 _BETWEEN_LANES = ("SHFL", "REDUX", "CREDUX")
 _THREADS = "thread_inst_executed_true"
-"""Threads that executed an instruction and were not predicated off, by the address of the instruction."""
+"""Threads that executed an instruction and were not predicated off, by its address."""
 _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 """Opcodes that fill, update or read shared memory in another way: few stores then show nothing."""
 _LATER = 24
@@ -64,23 +67,24 @@ def _reduction(case: Case) -> Iterator[Finding]:
     share = tree.barriers * case.stall("barrier") + tree.accesses * case.stall(*SHARED_STALLS)
     if not NOTABLE.is_reached(share):
         return
-    reasons = (reason for reason in ("barrier", *SHARED_STALLS) if case.stall(reason) > 0)
+    evidence = [ADDING.evidence(100 * tree.adding, metric=tree.metric)]
+    if tree.steps is not None:
+        evidence.append(STEPS.evidence(tree.steps))
+    for reason in ("barrier", *SHARED_STALLS):
+        if case.stall(reason) > 0:
+            evidence += case.stall_evidence(reason)
     yield finding(
         case,
         amounts=amounts_of(adding=tree.adding),
         confidence=tree.confidence,
         saving=case.saving_of_wait(share),
-        evidence=(
-            ADDING.evidence(100 * tree.adding, metric=tree.metric),
-            *((STEPS.evidence(tree.steps),) if tree.steps is not None else ()),
-            *case.stall_evidence(*reasons),
-        ),
+        evidence=evidence,
         place=case.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
     )
 
 
 def _tree_without_waits(case: Case) -> Iterator[Finding]:
-    """Yield a finding if the counts of accesses of shared memory are those of a tree and the report has no times."""
+    """Yield a finding if shared memory is accessed as often as by a tree and there are no times."""
     warps, blocks = case.warps_per_block, case.blocks
     if case.busiest_need is not None or not warps or not blocks:
         return
@@ -92,19 +96,18 @@ def _tree_without_waits(case: Case) -> Iterator[Finding]:
         yield finding(
             case,
             Cases(headline=("by-accesses",), why=("main", "no-waits")),
-            amounts=(
-                *amounts_of("warp", warps=warps),
-                *amounts_of("", stores=stores),
-                *amounts_of("step", steps=steps),
-            ),
+            amounts=(amounts_of("warp", warps=warps) + amounts_of("", stores=stores) + amounts_of("step", steps=steps)),
             confidence="inferred",
-            evidence=(*context("stores-per-block", stores, "inst"), *context("loads-per-block", loads, "inst")),
+            evidence=context("stores-per-block", stores, "inst") + context("loads-per-block", loads, "inst"),
         )
         return
 
 
 def _count(case: Case, name: str) -> float:
-    """Return a sum, or its rate times the duration if only the rate was collected; 0 if neither was."""
+    """Return a sum, or its rate times the duration if only the rate was collected.
+
+    0 if neither was.
+    """
     rate = case.number(f"{name}.per_second") or 0.0
     return case.number(name) or rate * (case.kernel.duration_s or 0.0)
 
@@ -112,28 +115,32 @@ def _count(case: Case, name: str) -> float:
 def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
     """Return whether a block accesses shared memory as often as a tree over all of its threads.
 
-    First all warps store once. At each step half of the threads of the step before store, down to one thread.
-    Consecutive threads are in half as many warps at each step, down to one warp, which takes five more steps. Every
-    second, fourth and so on thread are in all warps for the first five steps. A step loads one or two values before it
-    stores. At the end no warp, one or all load the result.
+    First all warps store once. At each step half of the threads of the step before store, down to
+    one thread. Consecutive threads are in half as many warps at each step, down to one warp, which
+    takes five more steps. Every second, fourth and so on thread are in all warps for the first five
+    steps. A step loads one or two values before it stores. At the end no warp, one or all load the
+    result.
     """
     if warps < _LEAST_WARPS or warps & (warps - 1):
         return False
-    return any(
-        _is_about(stores, warps + steps) and any(_is_about(loads, each * steps + last) for last in (0, 1, warps))
-        for steps in (warps - 1 + 5, 5 * warps + warps - 1)
-        for each in (1, 2)
-    )
+    for steps in (warps - 1 + 5, 5 * warps + warps - 1):
+        if not _is_about(stores, warps + steps):
+            continue
+        for last in (0, 1, warps):
+            if _is_about(loads, steps + last) or _is_about(loads, 2 * steps + last):
+                return True
+    return False
 
 
 def _is_about(counted: float, expected: int) -> bool:
     return abs(counted - expected) <= _AS_PRINTED * expected
 
 
-class _Tree(Struct, frozen=True):
-    """A reduction in shared memory: the fraction of threads that add at a step, and its part of all waits.
+class _Tree(NamedTuple):
+    """A reduction in shared memory: the fraction of threads that add, and its part of waits.
 
-    `barriers` and `accesses` are its part of all executed barriers and of all executed loads from shared memory.
+    `barriers` and `accesses` are its part of all executed barriers and of all executed loads from
+    shared memory.
     """
 
     metric: str
@@ -142,11 +149,11 @@ class _Tree(Struct, frozen=True):
     barriers: float
     accesses: float
     confidence: Confidence
-    samples: Mapping[int, float] = field(default_factory=dict)
+    samples: Mapping[int, float]
 
 
-class TreeStep(Struct, frozen=True):
-    """A store to shared memory of a value combined from values loaded there, these loads, and the next barrier."""
+class TreeStep(NamedTuple):
+    """A store of a value combined from values loaded from shared memory, and the next barrier."""
 
     store: int
     barrier: int
@@ -155,14 +162,15 @@ class TreeStep(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
-    """Return the steps of reductions in SASS; none if values are also stored as they were loaded, or shuffled.
+    """Return the steps of reductions in SASS; none if values are also copied or shuffled.
 
-    The code is read from its first instruction to its last and jumps are ignored: a step is straight-line code.
+    The code is read from its first instruction to its last and jumps are ignored: a step is
+    straight-line code.
     """
     loaded: dict[str, frozenset[int]] = {}
     combined: dict[str, frozenset[int]] = {}
     stores: list[tuple[int, frozenset[int]]] = []
-    barriers = []
+    steps: list[TreeStep] = []
     for place, instruction in enumerate(map(instruction_of, code)):
         if instruction is None or instruction.idle:
             continue
@@ -170,7 +178,8 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
         if name in _BETWEEN_LANES:
             return ()
         if name == "BAR":
-            barriers.append(place)
+            steps += [TreeStep(store, place, loads) for store, loads in stores if place <= store + _LATER]
+            stores.clear()
         elif name == "STS":
             values = set(_values(instruction.operands[-1:], opcode))
             if values & loaded.keys():
@@ -181,7 +190,8 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
             results = set(written(instruction))
             read = set(_values(sources(instruction), opcode))
             is_copy = opcode.startswith(_COPYING)
-            of_loaded, of_combined = _origins(read, loaded), _origins(read, combined)
+            of_loaded = _origins(read, loaded)
+            of_combined = _origins(read, combined)
             for register in results:
                 loaded.pop(register, None)
                 combined.pop(register, None)
@@ -189,8 +199,7 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
                 loaded |= dict.fromkeys(results, of_loaded if is_copy else frozenset((place,)))
             elif ((name in _COMBINING or opcode == "IMAD.IADD") and of_loaded) or (is_copy and of_combined):
                 combined |= dict.fromkeys(results, of_combined if is_copy else of_loaded)
-    near = ((store, loads, [at for at in barriers if store < at <= store + _LATER]) for store, loads in stores)
-    return tuple(TreeStep(store, behind[0], loads) for store, loads, behind in near if behind)
+    return tuple(steps)
 
 
 def _origins(registers: Iterable[str], loads: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -199,10 +208,14 @@ def _origins(registers: Iterable[str], loads: Mapping[str, frozenset[int]]) -> f
 
 
 def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
-    """Yield the registers whose values are read, all parts of wide ones; registers of addresses are left out."""
+    """Yield the registers whose values are read, all parts of wide ones.
+
+    Registers of addresses are left out.
+    """
     for operand in operands:
         if "[" not in operand:
-            yield from (each for name in named(operand) for each in registers_of(name, opcode))
+            for name in named(operand):
+                yield from registers_of(name, opcode)
 
 
 def _tree_in_code(case: Case) -> _Tree | None:
@@ -210,30 +223,41 @@ def _tree_in_code(case: Case) -> _Tree | None:
     steps = steps_of(case.sass)
     if not steps:
         return None
-    adding, metric = _adding(case, steps), _THREADS
+    metric = _THREADS
+    adding = _adding(case, steps)
     if adding is None:
-        adding, metric = _adding_by_opcodes(case), THREAD_OPCODES
-    barriers = [instruction for instruction in case.code if opcode_of(instruction.sass).startswith("BAR")]
-    counted = {instruction.pc: instruction.counts.get(EXECUTED, 0.0) for instruction in barriers}
-    own = {case.code[step.barrier].pc for step in steps}
-    executed = sum(counted[pc] for pc in own)
-    total = sum(counted.values())
-    passed = executed / case.warps if executed and case.warps else None
-    if adding is None or 100 * adding > ADDING.value or (passed is not None and passed < STEPS.value):
+        metric = THREAD_OPCODES
+        adding = _adding_by_opcodes(case)
+    if adding is None or 100 * adding > ADDING.value:
         return None
+    barriers: dict[int, float] = {}
+    for instruction in case.code:
+        if opcode_of(instruction.sass).startswith("BAR"):
+            barriers[instruction.pc] = instruction.counts.get(EXECUTED, 0.0)
+    own = {}
+    for step in steps:
+        pc = case.code[step.barrier].pc
+        own[pc] = barriers[pc]
+    executed = sum(own.values())
+    passed = None
+    if executed and case.warps:
+        passed = executed / case.warps
+        if passed < STEPS.value:
+            return None
+    total = sum(barriers.values())
     return _Tree(
         metric=metric,
         adding=adding,
         steps=passed,
         barriers=executed / total if total else len(own) / len(barriers),
-        accesses=1.0 if len(own) == len(barriers) else 0.0,
+        accesses=float(len(own) == len(barriers)),
         confidence="inferred",
-        samples={pc: counted[pc] or 1.0 for pc in own},
+        samples={pc: count or 1.0 for pc, count in own.items()},
     )
 
 
 def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
-    """Return the fraction of threads at the barriers that took part in the steps; None if they were not counted.
+    """Return the fraction of threads at the barriers that took part in the steps, if counted.
 
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
@@ -241,13 +265,16 @@ def _adding(case: Case, steps: Sequence[TreeStep]) -> float | None:
     if not threads:
         return None
     count = [threads.get(instruction.pc, 0.0) for instruction in case.code]
-    arrived = sum(count[step.barrier] for step in steps)
-    took_part = sum(max(count[step.store], min((count[at] for at in step.loads), default=0.0)) for step in steps)
+    arrived = took_part = 0.0
+    for step in steps:
+        loading = min((count[at] for at in step.loads), default=0.0)
+        arrived += count[step.barrier]
+        took_part += max(count[step.store], loading)
     return took_part / arrived if arrived else None
 
 
 def _adding_by_opcodes(case: Case) -> float | None:
-    """Return stores to shared memory ÷ passes of a barrier, in threads; None unless a store has 0.5 to 3 loads.
+    """Return stores to shared memory ÷ barrier passes, in threads; None without 0.5 to 3 loads.
 
     A step of a tree has about two.
     """
@@ -259,19 +286,21 @@ def _adding_by_opcodes(case: Case) -> float | None:
 
 
 def _tree_in_opcodes(case: Case) -> _Tree | None:
-    """Return a guess of a tree by opcodes alone: many barriers, few stores, and a like number of loads."""
-    executed, threads = opcode_counts(case), opcode_counts(case, THREAD_OPCODES)
+    """Return a guess of a tree by opcodes: many barriers, few stores, about as many loads."""
+    executed = opcode_counts(case)
     adding = _adding_by_opcodes(case)
     barriers = executed.get("BAR", 0.0)
-    all_executed = sum(executed.values())
-    if adding is None or not barriers or 100 * barriers < BARRIERS.value * all_executed:
+    if adding is None or not barriers or 100 * barriers < BARRIERS.value * sum(executed.values()):
         return None
-    if any(threads.get(name) for name in (*_BETWEEN_LANES, *_OTHER_WAYS)):
+    threads = opcode_counts(case, THREAD_OPCODES)
+    if 100 * adding > ADDING.value or any(map(threads.get, _BETWEEN_LANES + _OTHER_WAYS)):
         return None
-    steps = barriers / case.warps if case.warps else None
-    if 100 * adding > ADDING.value or (steps or STEPS.value) < STEPS.value:
-        return None
-    return _Tree(THREAD_OPCODES, adding, steps, barriers=1.0, accesses=1.0, confidence="guess")
+    steps = None
+    if case.warps:
+        steps = barriers / case.warps
+        if steps < STEPS.value:
+            return None
+    return _Tree(THREAD_OPCODES, adding, steps, barriers=1.0, accesses=1.0, confidence="guess", samples={})
 
 
 RULES = (

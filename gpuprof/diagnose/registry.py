@@ -40,6 +40,6 @@ def rule_named(rule_id: str) -> Rule | None:
 
 
 def is_of_run(finding: Finding) -> bool:
-    """Return whether a finding is about the run on a timeline, and not about the kernel that has it."""
+    """Return whether a finding is about the run on a timeline, not about the kernel that has it."""
     rule = rule_named(finding.rule)
     return rule is not None and rule.of_run

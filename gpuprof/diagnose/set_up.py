@@ -1,12 +1,14 @@
-"""Kernels that only prepare data for others: random numbers, fills and copies of frameworks before the work starts.
+"""Kernels that only prepare data for others: random numbers, fills and first copies.
 
-They are recognized by their names. Random numbers and fills are set-up at any time. A copy is set-up only if it is
-launched before any other kernel, because later copies belong to the work. Kernels that only warm the GPU up are also
-recognized by their names. Tries of an autotuner are among the kernels of a session only if a report has nothing else.
+They are recognized by their names. Random numbers and fills are set-up at any time. A copy is set-
+up only if it is launched before any other kernel, because later copies belong to the work. Kernels
+that only warm the GPU up are also recognized by their names. Tries of an autotuner are among the
+kernels of a session only if a report has nothing else.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -17,7 +19,8 @@ from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.session import KernelProfile
 
 _LIBRARIES = re.compile(
-    # PyTorch (and OneFlow): rand, randn, randint, bernoulli; fill_, zeros, ones, full; arange, linspace, eye.
+    # PyTorch (and OneFlow): rand, randn, randint, bernoulli; fill_, zeros, ones, full; arange,
+    # linspace, eye.
     r"\bdistribution_(?:elementwise|nullary)|\bFillFunctor\b|\belementwise_kernel_with_index\b"
     # cuRAND, and the random numbers of JAX and TensorFlow, mangled, too.
     r"|\bgen_(?:sequenced|mtgp32)|\bgenerate_seed_pseudo|ThreeFry2x32Kernel|FillPhiloxRandomKernel"
@@ -31,8 +34,8 @@ _LIBRARIES = re.compile(
     r"|\braft::random::(?:\w+::){0,9}(?:rngKernel|fillKernel)\b|\bTensorFill\w*Func\b|\bRandom(?:Uniform|Gaussian)Func\b"
 )
 _OWN = re.compile(
-    # Whole names that programs give such a kernel, without a namespace, because functions of libraries in one are part
-    # of something else; `setup_kernel` is from cuRAND's manual.
+    # Whole names that programs give such a kernel, without a namespace, because functions of
+    # libraries in one are part of something else; `setup_kernel` is from cuRAND's manual.
     r"(?:gpu_?|cuda_?|d_?)?(?:memset|set_?zeros?|zero_?fill|fill|init|initiali[sz]e|(?:init_?|fill_?|set_?up_?)?curand"
     r"|set_?up|(?:fill_?|init_?|initiali[sz]e_?|generate_?|set_?up_?)(?:with_?)?(?:random|rand|rng|ones|zeros?)"
     r"|random_?(?:init|fill)|rng_?(?:init|set_?up))"
@@ -54,18 +57,23 @@ _NO_SET_UP = frozenset({"init", "set_up", "setup"})
 
 
 Role = Literal["data", "warm-up", "try"]
-"""Purpose of a kernel that does no work: to make data, to warm the GPU up, to choose another kernel."""
+"""Purpose of a kernel that does no work: make data, warm the GPU up, or autotune."""
 
 
 def set_up_kernels(kernels: Sequence[KernelProfile]) -> frozenset[int]:
     """Return the ids of the kernels that only prepare data for others."""
-    making = {kernel.id for kernel in kernels if _role(kernel) is not None}
-    working = [kernel.id for kernel in kernels if kernel.id not in making and not _is_copy(kernel)]
-    if not working:
-        # If there are only copies, the user asked about them.
-        return frozenset(kernel.id for kernel in kernels if making)
-    first = min(working)
-    return frozenset(making.union(kernel.id for kernel in kernels if kernel.id < first))
+    making = set[int]()
+    working = list[int]()
+    for kernel in kernels:
+        if _role(kernel) is not None:
+            making.add(kernel.id)
+        elif not _is_copy(kernel):
+            working.append(kernel.id)
+    # If there are only copies, the user asked about them.
+    if making or working:
+        first = min(working, default=math.inf)
+        making.update(kernel.id for kernel in kernels if kernel.id < first)
+    return frozenset(making)
 
 
 def roles_of(kernels: Iterable[KernelProfile]) -> frozenset[Role]:
@@ -101,5 +109,5 @@ def _makes_data(name: str) -> bool:
 
 
 def _is_copy(kernel: KernelProfile) -> bool:
-    """Return whether a kernel is a single launch that copies: a group of launches also runs among the others."""
+    """Return whether a kernel is a single launch that copies, and not a group of launches."""
     return kernel.launches == 1 and _COPIES.search(kernel.demangled) is not None

@@ -20,11 +20,14 @@ def summarised(session: Session) -> Session:
 
 
 def chosen(session: Session, kernels: Iterable[KernelProfile]) -> Session:
-    """Return the session with only these of its kernels, and the verdict and recommendations for them."""
+    """Return the session with these kernels only, and the verdict and recommendations for them."""
     return summarised(narrowed(session, kernels))
 
 
 def grouped(session: Session) -> Session:
-    """Return the session with equal launches merged into kernels and judged again; unchanged if no two are equal."""
+    """Return the session with equal launches merged into kernels and judged again.
+
+    Unchanged if no two are equal.
+    """
     groups = merged(session, launches_of(session.kernels))
     return summarised(groups) if groups is not None else session

@@ -1,13 +1,16 @@
-"""The verdict on a session as data: the ceiling that its longest kernel is closest to, how close, and why.
+"""The verdict on a session as data: the ceiling nearest to its longest kernel, and why.
 
-Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the result needs. A
-busy integer pipe, full issue slots or wasted sectors are a limit, but never a ceiling. A guess never decides the state.
+Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the
+result needs. A busy integer pipe, full issue slots or wasted sectors are a limit, but never a
+ceiling. A guess never decides the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpuprof.diagnose.case import summed
 from gpuprof.diagnose.effects import STORES_NOTHING
@@ -32,12 +35,15 @@ _MOST = 0.5
 SMALL_PART = 0.1
 """A smaller saving does not explain the time of a kernel."""
 _OF_THE_GRID = ("small-grid", "tail-effect", "load-imbalance")
-"""Findings of SMs without work; other unfilled kernels have blocks on all SMs, and empty slots or lanes."""
+"""Findings of SMs without work.
+
+Other unfilled kernels have blocks on all SMs, and empty slots or lanes.
+"""
 _NOTHING_BUSY = "latency-bound"
 
 
 class _Reached(NamedTuple):
-    """How close a kernel is to a ceiling: the unit or compute path, and the fraction of it, or a bound of that."""
+    """How close a kernel is to a ceiling: unit or compute path, fraction of it, and bound."""
 
     subject: str
     fraction: float
@@ -55,7 +61,7 @@ class _State(NamedTuple):
 
 
 def run_verdict(session: Session) -> RunVerdict:
-    """Return the verdict on a session: on the kernel that takes most time, and on set-up kernels only if all are."""
+    """Return the verdict on the kernel that takes most time; on set-up kernels only if all are."""
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
     kernel = _longest(working or session.kernels)
@@ -66,22 +72,22 @@ def run_verdict(session: Session) -> RunVerdict:
         state = state._replace(case="busiest-launch")
     if kernel.kind == COMMUNICATION and state.name == "open":
         state = state._replace(case="exchange")
-    reached, finding = state.reached, state.finding
-    leading = leading_finding(session)
-    return RunVerdict(
+    verdict = RunVerdict(
         kernel=kernel.id,
         state=state.name if working else "set-up",
         case=state.case,
-        subject=reached.subject if reached is not None else None,
         ceiling=None,
-        fraction=reached.fraction if reached is not None and reached.bound != "at-most" else None,
-        bound=reached.bound if reached is not None else None,
-        cause=finding.id if finding is not None else None,
+        fraction=None,
         explains_limit=state.is_cause,
-        place=finding.place if finding is not None else None,
-        run_finding=leading.id if leading is not None else None,
+        run_finding=_leading_finding(session),
         command=_command(session, kernel, state, has_work=bool(working)),
     )
+    if state.finding is not None:
+        verdict = replace(verdict, cause=state.finding.id, place=state.finding.place)
+    if state.reached is not None:
+        subject, fraction, bound = state.reached
+        verdict = replace(verdict, subject=subject, fraction=fraction if bound != "at-most" else None, bound=bound)
+    return verdict
 
 
 def _command(session: Session, kernel: KernelProfile, state: _State, *, has_work: bool) -> str | None:
@@ -99,7 +105,10 @@ def is_open(case: str | None, kernel: KernelProfile) -> bool:
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the longest launch of the label that takes most time; without durations the one with most known work."""
+    """Return the longest launch of the label that takes most time.
+
+    Without durations the one with most known work.
+    """
     if all(kernel.time_total_s is None for kernel in kernels):
         return largest_untimed(kernels)
     times = summed((kernel.label, kernel.time_total_s or 0.0) for kernel in kernels)
@@ -111,51 +120,46 @@ def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
     finding = first_proven(kernel)
     if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
         return _State("short", "short")
-    if only_times:
-        return _timed_state(finding)
-    if finding is None:
-        return _open_state(kernel, None)
-    if finding.rule == STORES_NOTHING and finding.severity != "info":
-        return _State("void", "void", finding=finding)
-    if finding.severity == "info":
-        return _at_roof(finding, kernel) or _open_state(kernel, finding)
-    return _unanswered(kernel, finding) or _answered(kernel, finding)
-
-
-def _timed_state(finding: Finding | None) -> _State:
-    """Return the state of a kernel that was only timed; its launch can still show that it does not fill the GPU."""
     if finding is None or finding.severity == "info":
-        return _State("open", "time-only")
-    return _State(_state_name(finding), _case(finding), finding=finding)
+        if only_times:
+            return _State("open", "time-only")
+        return _at_roof(finding, kernel) or _open_state(kernel, finding)
+    if only_times:
+        # The launch of a kernel that was only timed can still show that it does not fill the GPU.
+        return _State(_state_name(finding), _case(finding), finding=finding)
+    if finding.rule == STORES_NOTHING:
+        return _State("void", "void", finding=finding)
+    return _unanswered(kernel, finding) or _answered(kernel, finding)
 
 
 def first_proven(kernel: KernelProfile) -> Finding | None:
     """Return the first finding on the kernel that the report proves and no other one explains."""
-    proven = (
-        finding
-        for finding in kernel.findings
-        if finding.cause is None and finding.confidence != "guess" and not is_of_run(finding)
-    )
-    return next(proven, None)
+    for finding in kernel.findings:
+        if finding.cause is None and finding.confidence != "guess" and not is_of_run(finding):
+            return finding
+    return None
 
 
-def _at_roof(finding: Finding, kernel: KernelProfile) -> _State | None:
-    """Return the state "at-roof" if the first finding shows a kernel near the ceiling of useful work."""
-    if about(finding) != "limit":
+def _at_roof(finding: Finding | None, kernel: KernelProfile) -> _State | None:
+    """Return the state "at-roof" if the first finding shows a kernel near a useful ceiling."""
+    if finding is None or about(finding) != "limit":
         return None
+    reached = None
     if finding.rule == "dram-bandwidth":
-        dram = next((unit for unit in kernel.throughput if unit.unit == "dram"), None)
-        reached = _Reached("dram", dram.fraction) if dram is not None else None
-        return _State("at-roof", "at-roof", reached, finding=finding)
-    path = _PATHS_OF_RULES.get(finding.rule)
-    fraction = finding.amount("of-ceiling")
-    if path is None or fraction is None:
-        return None
-    return _State("at-roof", "at-roof", _Reached(path, min(1.0, fraction)), finding=finding)
+        for unit in kernel.throughput:
+            if unit.unit == "dram":
+                reached = _Reached("dram", unit.fraction)
+    else:
+        path = _PATHS_OF_RULES.get(finding.rule)
+        fraction = finding.amount("of-ceiling")
+        if path is None or fraction is None:
+            return None
+        reached = _Reached(path, min(1.0, fraction))
+    return _State("at-roof", "at-roof", reached, finding)
 
 
 def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
-    """Return the state of a kernel if its first finding explains a small part of its time and the rest is open."""
+    """Return a kernel's state if its first finding explains little time and the rest is open."""
     busy, gain = _busiest(kernel), finding.gain_kernel
     if gain is None or gain >= SMALL_PART or about(finding) == "limit":
         return None
@@ -168,14 +172,19 @@ def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
 
 def _waits_for_unknown(kernel: KernelProfile) -> bool:
     """Return whether no unit is busy in a kernel, and the reason of its waits is not known."""
-    idle = next((other for other in kernel.findings if other.rule == _NOTHING_BUSY and other.cause is None), None)
-    return idle is not None and idle.confidence == "guess" and (idle.gain_kernel or 0.0) >= _MOST
+    for other in kernel.findings:
+        if other.rule == _NOTHING_BUSY and other.cause is None:
+            return other.confidence == "guess" and (other.gain_kernel or 0.0) >= _MOST
+    return False
 
 
 def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
-    """Return whether the SMs are busy with instructions of an unknown kind, and fewer of these would gain more."""
-    guesses = (other for other in kernel.findings if other.confidence == "guess" and other.cause is None)
-    return any(about(other) == "limit" and (other.gain_kernel or 0.0) > gain for other in guesses)
+    """Return whether SMs are busy with unknown instructions, and fewer of these would gain more."""
+    for other in kernel.findings:
+        is_guess = other.confidence == "guess" and other.cause is None
+        if is_guess and about(other) == "limit" and (other.gain_kernel or 0.0) > gain:
+            return True
+    return False
 
 
 def _answered(kernel: KernelProfile, finding: Finding) -> _State:
@@ -193,7 +202,10 @@ def _answered(kernel: KernelProfile, finding: Finding) -> _State:
 
 
 def level_of(finding: Finding) -> str | None:
-    """Return the memory level that a finding names as the limit; None if it is on something else."""
+    """Return the memory level that a finding names as the limit.
+
+    None if it is on something else.
+    """
     level = _LEVELS_OF_RULES.get(finding.rule)
     return level if finding.subject in (None, level) else None
 
@@ -204,30 +216,32 @@ def is_limit(fraction: float | None, bound: Bound | None) -> bool:
 
 
 def _limited_by(level: str, busy: _Reached, finding: Finding) -> _State:
-    """Return the state of a kernel whose finding is a memory level: its limit, unless the SM is busier."""
+    """Return the state of a kernel limited by a memory level, unless the SM is busier."""
     fraction = finding.amount("busy")
     if fraction is None and level == busy.subject:
         fraction = busy.fraction
-    # A part of the level can be busier than its average, or another unit as busy: use the finding's number.
+    # A part of the level can be busier than its average: use the finding's number.
     if fraction is not None and fraction >= busy.fraction - TWO_PASSES:
         return _State("limited", "limit", _Reached(level, fraction), finding)
     return _State("limited", "two-limits" if fraction is not None else "slowed", busy, finding)
 
 
 def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
-    """Return whether the busiest unit is busy because of a finding: fixing it takes a good part of the unit's work.
+    """Return whether fixing a finding takes a good part of the busiest unit's work.
 
-    A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of each unit that
-    remains: nothing remains of a known unit that is not in the list. Not known is which unit keeps memory busy if none
+    A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of
+    each unit that
+    remains: nothing remains of a known unit that is not in the list. Not known is which unit keeps
+    memory busy if none
     of its levels does, and what a build without optimization costs each unit.
     """
     rule = rule_named(finding.rule)
     if rule is None or rule.invalidates or busy.subject == "memory":
         return False
-    pipe = next((pipe for pipe in kernel.pipes if pipe.name == finding.subject), None)
-    of_whole_sm = finding.amount("sm") is not None
-    if pipe is not None and not of_whole_sm and pipe.fraction < busy.fraction - TWO_PASSES:
-        return False
+    if finding.amount("sm") is None:
+        for pipe in kernel.pipes:
+            if pipe.name == finding.subject and pipe.fraction < busy.fraction - TWO_PASSES:
+                return False
     if rule.kind == "limit":
         return busy.subject not in MEMORY
     if busy.subject == SM:
@@ -236,15 +250,16 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     else:
         is_known = any(unit.unit == busy.subject and unit.is_exact for unit in kernel.throughput)
         left = [item.fraction for item in finding.remains if item.unit == busy.subject]
-    is_known = bool(left) or (is_known and bool(finding.remains))
-    return is_known and max(left, default=0.0) <= (1.0 - HIGH) * busy.fraction
+    if left:
+        return max(left) <= (1.0 - HIGH) * busy.fraction
+    return is_known and finding.remains != ()
 
 
 def _case(finding: Finding) -> str:
     """Return the case of the sentence on what slows a kernel down, by itself."""
     if about(finding) == "symptom":
         return "waits"
-    return "unfilled" if finding.rule in _OF_THE_GRID and _state_name(finding) == "unfilled" else "slowed"
+    return "unfilled" if finding.rule in _OF_THE_GRID else "slowed"
 
 
 def _state_name(finding: Finding) -> RunState:
@@ -255,7 +270,10 @@ def _state_name(finding: Finding) -> RunState:
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:
-    """Return the busiest unit; without speeds of light, the fraction of the roof that traffic or work reaches."""
+    """Return the busiest unit.
+
+    Without speeds of light, the fraction of the roof that traffic or work reaches.
+    """
     nearest = nearest_limit(kernel)
     if nearest is not None:
         return _Reached(nearest.unit, nearest.fraction, nearest.bound)
@@ -267,17 +285,17 @@ def _busiest(kernel: KernelProfile) -> _Reached | None:
 
 def _open_state(kernel: KernelProfile, finding: Finding | None) -> _State:
     busy = _busiest(kernel)
-    if finding is not None and busy is None and is_counted(finding):
-        return _State("open", "counted", finding=finding)
     if busy is not None:
         return _State("open", "busiest", busy)
+    if finding is not None and is_counted(finding):
+        return _State("open", "counted", finding=finding)
     if kernel.duration_s is not None:
         return _State("open", "time-only")
     return _State("open", "no-times" if any(map(is_counted, kernel.findings)) else "no-cost")
 
 
 def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:
-    """Return the findings on the run and not on a kernel, each with the kernel that has it, largest gain first."""
+    """Return the findings on the run, each with the kernel that has it, largest gain first."""
     of_run = [
         (finding, kernel)
         for kernel in session.kernels
@@ -287,14 +305,15 @@ def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:
     return sorted(of_run, key=lambda entry: -(entry[0].gain_total or 0.0))
 
 
-def leading_finding(session: Session) -> Finding | None:
-    """Return the finding on the run if its gain is larger than the share of any kernel: it is reported first.
+def _leading_finding(session: Session) -> str | None:
+    """Return the id of the finding on the run if its gain is larger than the share of any kernel.
 
     Shares of kernels are of the time of all kernels; a gain of the run is of its whole time.
     """
-    most = next((finding for finding, _ in run_findings(session)), None)
+    found = run_findings(session)
+    if not found:
+        return None
     busy = busy_share(session)
     shares = summed((kernel.label, busy * (kernel.time_share or 0.0)) for kernel in session.kernels)
-    if most is None or (most.gain_total or 0.0) <= max(shares.values(), default=1.0):
-        return None
-    return most
+    finding = found[0][0]
+    return finding.id if (finding.gain_total or 0.0) > max(shares.values()) else None

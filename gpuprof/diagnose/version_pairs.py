@@ -1,11 +1,10 @@
-"""The savings of fixes beside the bound of the finding, for kernels that are each the fix of the one before."""
+"""The savings of fixes beside the findings' bounds, for kernels that each fix the one before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from gpuprof.model.session import Finding, KernelProfile
 
@@ -13,10 +12,11 @@ _ROUNDING = 1e-9
 """Rounding error of a quotient of two durations."""
 
 
-class VersionPair(Struct, frozen=True):
-    """A kernel and its fix. `saved` is the saved fraction of its time; negative if the fix is slower.
+class VersionPair(NamedTuple):
+    """A kernel and its fix. `saved` is the saved fraction of its time, negative for a loss.
 
-    The fix is compared with `finding`, which is None if nothing was found. `saved` is None without both durations.
+    The fix is compared with `finding`, which is None if nothing was found. `saved` is None without
+    both durations.
     """
 
     before: KernelProfile
@@ -26,15 +26,18 @@ class VersionPair(Struct, frozen=True):
 
     @property
     def promised(self) -> float | None:
-        """Return the fraction of the kernel's time that the finding said a fix could save; None if it did not say."""
+        """Return the fraction of the kernel's time that the finding said a fix could save.
+
+        None if it did not say.
+        """
         return (self.finding.gain_kernel or None) if self.finding is not None else None
 
     @property
     def breaks_promise(self) -> bool:
         """Return whether the fix saved more than the upper bound of the finding."""
-        if self.finding is None or self.finding.gain_kind != "bound" or self.saved is None:
+        if self.finding is None or self.promised is None or self.saved is None:
             return False
-        return self.promised is not None and self.saved > self.promised + _ROUNDING
+        return self.finding.gain_kind == "bound" and self.saved > self.promised + _ROUNDING
 
     @property
     def is_found_again(self) -> bool:
@@ -45,9 +48,10 @@ class VersionPair(Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """Return whether the fixed kernel no longer has the finding, and no less was collected for it."""
-        lacks = _missing(self.after) <= _missing(self.before)
-        return self.finding is not None and not self.is_found_again and lacks
+        """Return whether the fixed kernel lost the finding, with no less data collected."""
+        if self.finding is None or self.is_found_again:
+            return False
+        return _missing(self.after) <= _missing(self.before)
 
 
 def version_pairs(kernels: Sequence[KernelProfile]) -> Iterator[VersionPair]:
@@ -58,7 +62,10 @@ def version_pairs(kernels: Sequence[KernelProfile]) -> Iterator[VersionPair]:
 
 
 def what_to_fix(kernel: KernelProfile) -> Finding | None:
-    """Return the first finding with something to gain, else the first with something to fix; None without either."""
+    """Return the first finding with something to gain, else the first with something to fix.
+
+    None without either.
+    """
     findings = [finding for finding in kernel.findings if finding.severity != "info"]
     return next((finding for finding in findings if finding.gain_kernel), next(iter(findings), None))
 

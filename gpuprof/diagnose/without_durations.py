@@ -1,7 +1,7 @@
-"""The choice of kernels and findings if durations are not known: most work first, and counters before launch shapes.
+"""The choice of kernels and findings without durations: most work and counters first.
 
-The shape of a launch shows which part of the GPU it leaves empty, but not for how long: the shape of a small kernel
-beside a large one shows nothing about the run.
+The shape of a launch shows which part of the GPU it leaves empty, but not for how long: the shape
+of a small kernel beside a large one shows nothing about the run.
 """
 
 from __future__ import annotations
@@ -25,40 +25,45 @@ def is_of_launch_alone(finding: Finding) -> bool:
 
 
 def small_and_untimed(kernels: Sequence[KernelProfile]) -> frozenset[int]:
-    """Return the ids of kernels of unknown time with little work: their shape shows little about the run."""
+    """Return the ids of untimed kernels with little work, whose shape shows little."""
     amounts = _amounts(kernels)
-    least = _FAR_FEWER * max(amounts, default=0.0)
-    return frozenset(
-        kernel.id
-        for kernel, amount in zip(kernels, amounts, strict=True)
-        if kernel.time_total_s is None and amount <= least
-    )
+    most_small = _FAR_FEWER * max(amounts, default=0.0)
+    pairs = zip(kernels, amounts, strict=True)
+    return frozenset(kernel.id for kernel, amount in pairs if kernel.time_total_s is None and amount <= most_small)
 
 
 def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the kernel with most work; of several with comparable work, prefer one with a finding from counters."""
+    """Return the kernel with most work.
+
+    Of several with comparable work, prefer one with a finding from counters.
+    """
     amounts = _amounts(kernels)
     least = _FAR_FEWER * max(amounts, default=0.0)
-    large = [(kernel, amount) for kernel, amount in zip(kernels, amounts, strict=True) if amount >= least]
-    counted = [(kernel, amount) for kernel, amount in large if any(map(_is_from_counters, kernel.findings))]
-    return max(counted or large, key=lambda pair: pair[1], default=(None, 0.0))[0]
+    best: tuple[bool, float] = (False, -1.0)
+    largest = None
+    for kernel, amount in zip(kernels, amounts, strict=True):
+        rank = (any(map(_is_from_counters, kernel.findings)), amount)
+        if amount >= least and rank > best:
+            best = rank
+            largest = kernel
+    return largest
 
 
 def _is_from_counters(finding: Finding) -> bool:
-    """Return whether a finding from counters has something to change, or is a count of unknown cost."""
+    """Return whether a finding from counters has a change, or a count of unknown cost."""
     if finding.confidence == "guess" or finding.cause is not None or is_of_launch_alone(finding):
         return False
     return finding.severity != "info" or is_counted(finding)
 
 
 def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
-    """Return the work of each kernel by the first measure that all have; measures closest to time come first."""
+    """Return the work of each kernel by the first measure that all have.
+
+    Measures closest to time come first.
+    """
     for column in zip(*map(_measures, kernels), strict=True):
-        amounts = [
-            amount * kernel.launches for kernel, amount in zip(kernels, column, strict=True) if amount is not None
-        ]
-        if len(amounts) == len(kernels):
-            return amounts
+        if None not in column:
+            return [amount * kernel.launches for kernel, amount in zip(kernels, column, strict=True)]
     return []
 
 
