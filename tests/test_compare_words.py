@@ -26,7 +26,6 @@ from gpuprof.words.comparison import with_sentences
 from gpuprof.words.comparison_causes import cause_text
 from gpuprof.words.comparison_conditions import condition_sentence, condition_values, fact_sentence
 from gpuprof.words.comparison_gate import check_sentence
-from gpuprof.words.comparison_values import capital, closed, joined
 from gpuprof.words.comparison_verdicts import (
     doubt_text,
     kernel_verdict,
@@ -34,6 +33,7 @@ from gpuprof.words.comparison_verdicts import (
     stop_text,
     work_reason,
 )
+from gpuprof.words.sentences import capital, full_stop, sentences
 from tests import made_comparisons as made
 from tests.table import each_row
 
@@ -173,13 +173,13 @@ def test_every_result_of_a_limit_has_its_sentence() -> None:
 
 
 def test_sentences_are_closed_capitalised_and_joined() -> None:
-    assert [closed(text) for text in ("a", "a.", "a…", "")] == ["a.", "a.", "a…", ""]
+    assert [full_stop(text) for text in ("a", "a.", "a…", "")] == ["a.", "a.", "a…", ""]
     assert [capital(text) for text in ("same work", "line 8", "a.cu:8 gained")] == [
         "Same work",
         "Line 8",
         "a.cu:8 gained",
     ]
-    assert joined(("One.", "two", "", "Three")) == "One; two. Three."
+    assert sentences(("One.", "two", "", "Three")) == "One; two. Three."
 
 
 def test_a_comparison_has_all_of_its_sentences_and_writing_them_again_changes_nothing() -> None:

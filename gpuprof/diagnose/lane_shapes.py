@@ -67,8 +67,7 @@ class WarpRequest(NamedTuple):
     """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
 
     `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if
-    that number is not
-    known. For shared memory the wavefronts beyond those that it needs.
+    that number is not known. For shared memory the wavefronts beyond those that it needs.
     """
 
     kind: str

@@ -230,10 +230,9 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     """Return whether fixing a finding takes a good part of the busiest unit's work.
 
     A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of
-    each unit that
-    remains: nothing remains of a known unit that is not in the list. Not known is which unit keeps
-    memory busy if none
-    of its levels does, and what a build without optimization costs each unit.
+    each unit that remains: nothing remains of a known unit that is not in the list. Not known is
+    which unit keeps memory busy if none of its levels does, and what a build without optimization
+    costs each unit.
     """
     rule = rule_named(finding.rule)
     if rule is None or rule.invalidates or busy.subject == "memory":

@@ -19,7 +19,7 @@ from gpuprof.present.compare_options import CompareOptions
 from gpuprof.present.file_names import file_name
 from gpuprof.present.text import cut_end, cut_middle, printable
 from gpuprof.privacy.source_files import path_in_repository
-from gpuprof.words.comparison_values import closed, joined
+from gpuprof.words.sentences import full_stop, sentences
 
 ProblemLevel = Literal["error", "warning", "note"]
 LEVELS: tuple[ProblemLevel, ...] = get_args(ProblemLevel)
@@ -90,7 +90,7 @@ def kernel_name(kernel: KernelChange) -> str:
 
 def sentence(text: str) -> str:
     """Return a text of the comparison safe to print, not too long, and with a full stop."""
-    return closed(_shown(text))
+    return full_stop(_shown(text))
 
 
 def _shown(text: str) -> str:
@@ -186,7 +186,7 @@ def _identity(kernel: KernelChange | None) -> tuple[str, ...]:
 
 def _message(name: str, *texts: str) -> str:
     """Return sentences about a kernel as one text, each once."""
-    message = joined(dict.fromkeys(map(_shown, texts)))
+    message = sentences(dict.fromkeys(map(_shown, texts)))
     return f"{name}: {message}" if message else f"{name}."
 
 

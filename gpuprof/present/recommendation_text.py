@@ -1,4 +1,4 @@
-"""What to fix first as text, alike in every view: recommendations in their order, and the line above them."""
+"""What to fix first as text, alike in every view: recommendations in order, and the line above them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gpuprof.words.verdict import verdict_sentence
 
 _SHOWN = 5
 _POINT = 0.01
-"""Gains that differ by less than a point are told as one."""
+"""Gains that differ by less than a point are shown as one."""
 _LABEL_LENGTH = 72
 _EVERYWHERE = "whole run"
 
 
 class RecommendationText(Struct, frozen=True):
-    """A fix as every view shows it. `bar` is the length of its bar, None where no gain is known and behind doubt.
+    """A recommendation as every view shows it.
 
-    Bars are in falling order, but what voids all else stands first. A guess has none; what only sets up data has none
-    behind others. `kernel` and `finding` are the ids of the first of each; `where` is a file with
-    a line, or an instruction. `doubt` says why it stands behind the others: that it is a guess, or that its kernels
-    only set up data.
-    `name` and `spread` are its kernels: "gemm" and " in 2 launches". Of what is `everywhere`, no kernel is the place.
+    `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others. Bars
+    are in falling order, except that a finding that invalidates the others comes first. `kernel` and `finding` are the
+    ids of the first of each; `where` is a file and line, or an instruction. `doubt` is why it comes after others: it is
+    a guess, or its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2 launches". If
+    `everywhere`, it concerns the whole run, not a kernel.
     """
 
     gain: str
@@ -64,11 +64,11 @@ class RecommendationText(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """What every view says first: the state of the run, what to fix first, and what is not known.
+    """The first part of every view: the state of the run, what to fix first, and what is unknown.
 
-    `headline` is the state of the kernel that takes most time, empty without kernels; `spread` is how the time is
-    spread. `legend` says what the gains of the fixes are of, `left_out` how many fixes are left to their kernels, and
-    `nothing` that there is nothing to fix. `command` collects what is `unknown`. Each is empty if there is none.
+    `headline` is the state of the kernel with most time; `spread` is how the time is spread over kernels. `legend`
+    explains the gains, `left_out` counts the recommendations shown with their kernels only, and `nothing` says that
+    there is nothing to fix. `command` collects what is `unknown`. Each is empty if there is none.
     """
 
     headline: str
@@ -83,7 +83,7 @@ class Summary(Struct, frozen=True):
 
 
 def summary_of(session: Session) -> Summary:
-    """Return what every view says first of a session."""
+    """Return the first part of every view of a session."""
     verdict, shown = session.verdict, _shown(session)
     return Summary(
         headline=headline_text(session),
@@ -113,9 +113,9 @@ def _shown(session: Session) -> Sequence[Recommendation]:
 
 
 def _present(session: Session) -> Sequence[Recommendation]:
-    """Return the fixes that are worth a reader's time, of kernels that are there.
+    """Return the recommendations worth showing, if their kernels are in the session.
 
-    Who replaces the kernels of a session may leave its recommendations.
+    A caller that replaces a session's kernels may keep its recommendations.
     """
     numbers = {kernel.id for kernel in session.kernels}
     there = [item for item in session.recommendations if numbers.issuperset(item.kernels)]
@@ -123,12 +123,12 @@ def _present(session: Session) -> Sequence[Recommendation]:
 
 
 def _is_settled_guess(item: Recommendation) -> bool:
-    """Tell whether a fix is a guess of which the ones before it leave nothing."""
+    """Return whether it is a guess with no gain left after those before it."""
     return item.confidence == "guess" and item.gain_after is not None and item.gain_after <= 0
 
 
 def _left_out_text(rest: int) -> str:
-    """Say how many recommendations are left to their kernels."""
+    """Write how many recommendations are listed with their kernels only."""
     if rest <= 0:
         return ""
     return f"{count_text(rest, 'more fix', 'es')}, listed with {'its' if rest == 1 else 'their'} kernels"
@@ -145,7 +145,7 @@ def _legend(items: Sequence[Recommendation]) -> str:
 
 
 def headline_text(session: Session) -> str:
-    """Write the first sentence of every view: the state of the kernel that takes most time. Empty without kernels."""
+    """Write the first sentence of every view: the state of the kernel with most time; empty without kernels."""
     verdict = session.verdict
     if verdict is None:
         return ""
@@ -161,7 +161,7 @@ def headline_text(session: Session) -> str:
 
 
 def _nothing_text(session: Session) -> str:
-    """Say that there is nothing to fix first; empty where there is something, or where too little is known."""
+    """Write that there is nothing to fix first; empty if there is something, or if too little is known."""
     verdict = session.verdict
     if session.recommendations or not session.kernels or session.only_times or verdict is None or verdict.unknown:
         return ""
@@ -169,7 +169,7 @@ def _nothing_text(session: Session) -> str:
 
 
 def _unknown_text(verdict: RunVerdict) -> str:
-    """Write what cannot be told, and how to collect it where no command line is known."""
+    """Write what is unknown, and how to collect it if the command line is unknown."""
     if not verdict.unknown or not verdict.command:
         return verdict.unknown or ""
     program = ", with your command line for PROGRAM" if needs_program(verdict.command) else ""

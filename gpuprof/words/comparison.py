@@ -33,13 +33,10 @@ from gpuprof.words.sentences import joined_by
 _NAMED = 2
 """Kernels that the sentence on the run names."""
 _CONDITIONS = {
-    "gpu": "the GPUs",
-    "compute-capability": "the GPUs",
-    "sm-count": "the numbers of SMs",
-    "throttling": "throttling",
-    "clock-control": "the ways in which clocks were locked",
-    "durations": "the ways in which times were taken",
-    "cache-control": "the ways in which caches were flushed",
+    "gpu": "GPUs",
+    "compute-capability": "GPUs",
+    "sm-count": "numbers of SMs",
+    "durations": "ways of measuring times",
 }
 """What differs, by the name of the condition that forbids a verdict."""
 _MOVED = ("slower", "faster", "new", "gone")
@@ -97,7 +94,7 @@ def whole_sentence(comparison: Comparison) -> str:
 
 
 def _forbidden(conditions: Sequence[RunCondition]) -> str:
-    """Write what forbids a verdict: "no verdict on time: the GPUs differ"; empty if nothing does."""
+    """Write what forbids a verdict: "no verdict on time: different GPUs"; empty if nothing does."""
     if not conditions:
         return ""
     affected = {condition.affects for condition in conditions}
@@ -108,7 +105,7 @@ def _forbidden(conditions: Sequence[RunCondition]) -> str:
         verdict = "work"
     names = [_CONDITIONS.get(item.name) or count_name(item.name) for item in conditions]
     listed = " and ".join(list(dict.fromkeys(names))[:_NAMED])
-    return f"no verdict on {verdict}: {listed} differ"
+    return f"no verdict on {verdict}: different {listed}"
 
 
 def _run_time(comparison: Comparison) -> str:

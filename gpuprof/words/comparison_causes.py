@@ -236,8 +236,8 @@ def _bound(cause: ChangeCause) -> str:
     gained = format_percent(value.new or 0.0)
     bound = format_percent(value.base or 0.0)
     return (
-        f"{gained} of the time was gained, and the bound of {value.name} is {bound}: "
-        "more than that finding was changed, or the bound is wrong"
+        f"{gained} of the time was saved, more than the bound of {value.name} ({bound}): "
+        "something else changed, too, or the bound is wrong"
     )
 
 

@@ -23,39 +23,36 @@ _WORDS = {
 _UNITS = {"sm-count": "SMs", "temperature": "°C"}
 _SENTENCES = {
     "kernels/none": "Neither side has a kernel: nothing is compared.",
-    "kernels/base": "The base side has no kernels, so that all of the other side are new. Check what was profiled.",
-    "kernels/new": "The new side has no kernels, so that all of the other side are gone. Check what was profiled.",
+    "kernels/base": "The base side has no kernels, so all kernels of the new side are new. Check what was profiled.",
+    "kernels/new": "The new side has no kernels, so all kernels of the base side are gone. Check what was profiled.",
     "file/all": "Both sides are the same {files}, byte for byte, and a file does not differ from itself. Compare two "
     "recordings, or kernels of this one by --match OLD=NEW.",
     "file/some": "Both sides have a file in common, byte for byte, and a file does not differ from itself. Compare two "
     "recordings, or kernels of this one by --match OLD=NEW.",
-    "compute-capability": "GPUs of another compute capability run other machine code: neither time nor work is "
-    "compared, but for FLOP. Profile both sides on one GPU.",
+    "compute-capability": "GPUs of different compute capability run different machine code: neither time nor "
+    "work is compared, except FLOP. Profile both sides on one GPU.",
     "gpu": "Times of different GPUs are not compared, and DRAM bytes vary with the size of L2. Profile both sides on "
     "one GPU.",
-    "gpu/unknown": "Whether both sides ran on the same GPU is not known; it is taken to be so. Compare .ncu-rep files "
-    "or sessions, which name it.",
-    "sm-count": "The GPU had another number of SMs, as a MIG instance has: times are not compared. Profile both sides "
-    "on the same part of it.",
+    "gpu/unknown": "A side does not name its GPU, which is assumed to be the same. Compare .ncu-rep files or "
+    "sessions, which name it.",
+    "sm-count": "The GPUs have different numbers of SMs, as MIG instances do: times are not compared. Profile both "
+    "sides on the same GPU or instance.",
     "mixed-gpus": "A side has kernels of several GPUs: their differences count as noise between its runs. Compare "
     "one GPU at a time.",
-    "durations": "Durations were measured by other means, and times are not compared: under ncu kernels run alone, "
-    "often with locked clocks and empty caches. Record both sides alike.",
-    "durations/graph-replays": "One side has whole CUDA graphs, whose time is that of a replay under ncu with what "
-    "passes between the nodes, the other has times of kernels: they are not compared. Profile both with the same "
-    "--graph-profiling.",
+    "durations": "Durations were measured in different ways: times are not compared. Under ncu, kernels run alone, "
+    "often with locked clocks and flushed caches. Record both sides alike.",
+    "durations/graph-replays": "One side has times of whole CUDA graphs, replayed under ncu with the gaps between "
+    "nodes; the other has times of kernels. They are not compared. Profile both with the same --graph-profiling.",
     "judged-part": "Spans, busy and idle times and copies are of different parts of the traces, and are not compared. "
     "Record both sides alike.",
     "clock-control": "ncu controlled the clocks differently on each side, and not all launches have an SM clock: "
-    "times are not compared. Profile both with one --clock-control.",
+    "times are not compared. Profile both with the same --clock-control.",
     "clock-control/known": "ncu controlled the clocks differently on each side: a change of time counts only if cycles "
-    "and seconds agree. Profile both with one --clock-control to see smaller ones.",
-    "cache-control": "ncu emptied the caches before each pass on one side only: times and the bytes behind L1 are not "
-    "compared. Profile both with one --cache-control.",
-    "clock-control-not-known": "A side does not say which --clock-control it was profiled with; it is taken to be the "
-    "same.",
-    "cache-control-not-known": "A side does not say which --cache-control it was profiled with; it is taken to be the "
-    "same.",
+    "and seconds agree. Profile both with the same --clock-control to see smaller changes.",
+    "cache-control": "ncu flushed the caches before each pass on one side only: times, L2 and DRAM bytes are not "
+    "compared. Profile both with the same --cache-control.",
+    "clock-control-not-known": "The --clock-control of a side is unknown; it is assumed to be the same.",
+    "cache-control-not-known": "The --cache-control of a side is unknown; it is assumed to be the same.",
     "throttling/both": "The driver lowered the clocks on both sides: seconds vary with that. Cool the GPU, or lock "
     "lower clocks.",
     "throttling/base": "The driver lowered the clocks on the base side: times are not compared. Cool the GPU, or lock "
@@ -71,10 +68,10 @@ _SENTENCES = {
     "count may differ only because of that. Profile both sides with one release.",
     "driver": "A driver compiles PTX and governs clocks: a kernel that is shipped as PTX may have other machine code. "
     "Use one driver, or compile for the GPU (-arch=sm_XX).",
-    "gpuprof": "Versions of gpuprof may derive a quantity differently. Make both sessions from their reports again.",
+    "gpuprof": "Versions of gpuprof may derive a quantity differently. Create both sessions again from their reports.",
     "printed-counts": "Counts printed with about four digits can differ by up to 1 % from rounding alone. Compare "
     ".ncu-rep files, or CSV of --page raw.",
-    "profiled": "Not all kernels of a run were profiled: one that a side lacks may have run all the same.",
+    "profiled": "Not all kernels of a run were profiled: one that a side lacks may still have run.",
 }
 """What follows from a condition, by its name and, if it has several cases, its kind."""
 _FACTS: Mapping[FactKind, str] = {
@@ -92,7 +89,7 @@ _FACTS: Mapping[FactKind, str] = {
     "lanes": "The {side} side has several ranks or GPUs: each counts as a run in verdicts on time.",
     "unmatched": "{0} {kernels} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
     "left-out": "{0} of {1} kernels are left out{share}: {options}. Totals are of all kernels.",
-    "no-base": "{0} {kernels} {are} new: {they_have} no base, and no limit of a kernel was held against {them}.",
+    "no-base": "{0} {kernels} {are} new: {they_have} no base, so no limit of a kernel was checked.",
     "accepted-no-limit": "{texts[0]}: no limit is about {texts[1]}",
     "accepted-no-kernel": "{texts[0]}: no kernel matches {texts[2]!r:.80}",
     "accepted-twice": "{texts[0]}: another entry decides for {entry}: delete one of them",
@@ -107,14 +104,12 @@ _ONE = {
     "kernels": "kernel",
     "are": "is",
     "they_have": "it has",
-    "them": "it",
 }
 _SEVERAL = {
     "copies": "files are copies",
     "kernels": "kernels",
     "are": "are",
     "they_have": "they have",
-    "them": "them",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gpuprof.comparison.contract import CountChange, Interval, ValueChange
 from gpuprof.comparison.values import Values
@@ -185,25 +185,3 @@ def short(text: str, most: int = 60) -> str:
     """Return a name, cut if it is too long for a sentence."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
-
-
-def closed(text: str) -> str:
-    """Return a text with a full stop, unless it has an ending or is empty."""
-    return text if not text or text.endswith((".", "…", "?")) else f"{text}."
-
-
-def capital(text: str) -> str:
-    """Return a text with a capital letter, unless it begins with a file or an opcode."""
-    word = text.partition(" ")[0]
-    if not re.sub(r"[-:,;]", "", word).isalpha():
-        return text
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-def joined(texts: Iterable[str]) -> str:
-    """Join texts as sentences; one that goes on in lower case follows a semicolon."""
-    whole = ""
-    for text in filter(None, texts):
-        goes_on = whole and text[0].islower()
-        whole = f"{whole.rstrip('.')}; {text}" if goes_on else f"{closed(whole)} {text}".lstrip()
-    return closed(whole)

@@ -39,7 +39,6 @@ from gpuprof.words.comparison_values import (
     arrow_text,
     both_text,
     change_text,
-    closed,
     count_name,
     count_values,
     in_brackets,
@@ -50,7 +49,7 @@ from gpuprof.words.comparison_values import (
     times_text,
     value_text,
 )
-from gpuprof.words.sentences import joined_by
+from gpuprof.words.sentences import full_stop, joined_by
 
 TIME_ORDER: tuple[TimeWord, ...] = ("slower", "faster", "unclear", "unknown", "new", "gone", "same")
 """Verdicts on time, the most important first."""
@@ -164,7 +163,7 @@ def noise_text(time: TimeChange) -> str:
         case "assumed":
             return (
                 f"assumed, because a side has fewer than {FEWEST_RUNS} runs: 1 % between runs, "
-                "and that all runs of a side can be slower or faster together"
+                "and a common shift of all runs of a side"
             )
         case "pairs":
             return f"between {time.base_runs} pairs of runs"
@@ -248,7 +247,7 @@ def changed_counts(work: WorkChange) -> list[CountChange]:
 
 def work_reason(change: KernelChange) -> str:
     """Write the launches that the counts of the work cover, and why a verdict is missing."""
-    return " ".join(map(closed, _work_sentences(change)))
+    return " ".join(map(full_stop, _work_sentences(change)))
 
 
 def brief_work_reason(change: KernelChange) -> str:
@@ -297,9 +296,9 @@ _NOTES: dict[WorkNoteKind, str] = {
     "varies": f"{_VARIES}, and the ranges of both sides overlap",
     "varies-too-few": f"{_VARIES}; {{launches}} counted on a side are too few to compare: "
     "count 9 a side, or fix the data",
-    "other-opcodes": "As much work as before, by other instructions",
+    "other-opcodes": "The same amount of work, by other instructions",
     "counted-once": "One launch was counted on a side: whether the work depends on data is not known",
-    "caches": "Not compared, because the caches were not treated alike: {names}",
+    "caches": "Not compared, because cache control differs: {names}",
 }
 
 

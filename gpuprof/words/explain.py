@@ -32,9 +32,9 @@ from gpuprof.words.sentences import joined_by, short_list
 ISSUES_OFTEN = 0.8
 """NVIDIA looks at stalls only below this fraction of used issue slots (its rule CPIStall)."""
 _WELL_USED, _LITTLE_USED = 0.8, 0.6
-"""NVIDIA calls a unit well used from the first speed of light on, and latency the limit below the second one.
+"""In NVIDIA's rule SOLBottleneck, a unit is well utilized from the first fraction of its peak on.
 
-Its rule is SOLBottleneck.
+Below the second one, latency is the limit.
 """
 
 _FAMILIES = {"sampled": "of the samples", "sampled-not-issued": "of the samples without an issue"}
@@ -163,7 +163,7 @@ def _busiest_unit(kernel: KernelProfile, findings: Sequence[Finding]) -> Explana
 def _utilization(kernel: KernelProfile, limit: Throughput) -> str:
     """Write how well the busiest unit is used, and how sure that is."""
     if limit.bound == "at-most":
-        return "at most: only while an SM is active"
+        return "an upper bound: measured while an SM is active"
     if limit.fraction >= _WELL_USED:
         return "nearly full: less work for it helps most"
     if limit.bound == "at-least":

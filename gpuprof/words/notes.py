@@ -163,7 +163,7 @@ def _versions(session: Session) -> Iterator[str]:
         if more > 0:
             files = [*files[:_SHOWN], f"{more} more"]
         yield (
-            f"{listed(files)} hold the same kernels. If they are versions of one program, read "
+            f"{listed(files)} have the same kernels. If they are versions of one program, read "
             "them side by side: their times do not add up, and shares are of all together."
         )
         return

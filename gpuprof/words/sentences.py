@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 
 def joined_by(separator: str, *texts: str) -> str:
@@ -17,14 +18,28 @@ def short_list(texts: Sequence[str], most: int) -> str:
 
 
 def full_stop(text: str) -> str:
-    """Return a text that ends with one full stop; an empty one stays so."""
+    """Return a text that ends with one full stop, an ellipsis or a question mark; an empty one stays so."""
     ended = text.rstrip(". ")
-    return f"{ended}." if ended else ""
+    return ended if not ended or ended.endswith(("…", "?")) else f"{ended}."
 
 
 def capital(text: str) -> str:
-    """Return a text that begins with a capital letter."""
+    """Return a text with a capital letter, unless it begins with a file, an opcode or another name."""
+    word = text.partition(" ")[0]
+    if not re.sub(r"[-:,;]", "", word).isalpha():
+        return text
     return text[:1].upper() + text[1:]
+
+
+def sentences(texts: Iterable[str]) -> str:
+    """Join texts as sentences; one that begins in lower case follows a semicolon."""
+    whole = ""
+    for text in filter(None, texts):
+        if whole and text[0].islower():
+            whole = f"{without_stop(whole)}; {text}"
+        else:
+            whole = joined_by(" ", full_stop(whole), text)
+    return full_stop(whole)
 
 
 def inside(text: str) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.present.check_blocks import Block, file_name
-from gpuprof.present.check_page.texts import capital, sentence
+from gpuprof.present.check_page.texts import sentence
 from gpuprof.present.page.parts import LabelledText, Table
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.review.contract import Review, ReviewedKernel
+from gpuprof.words.sentences import capital
 
 _FILES, _SIZES, _TARGETS, _TOOLS, _MODULES, _NOTES = 6, 4, 16, 20, 60, 40
 _NAME_LENGTH, _TOOL_LENGTH = 100, 300

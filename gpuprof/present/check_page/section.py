@@ -11,7 +11,7 @@ from gpuprof.present.check_blocks import Block, BlockVariant, file_name
 from gpuprof.present.check_page.findings import CodeCard, code_cards
 from gpuprof.present.check_page.memory import MemoryPart, memory_parts
 from gpuprof.present.check_page.room import Room
-from gpuprof.present.check_page.texts import capital, sentence, variants_text
+from gpuprof.present.check_page.texts import sentence, variants_text
 from gpuprof.present.check_text import (
     NOT_KNOWN,
     bytes_text,
@@ -28,6 +28,7 @@ from gpuprof.present.page.parts import Bar, KernelLabel, LabelledText, bar, labe
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.review.contract import KernelArgument, KernelResources, ReviewedKernel
+from gpuprof.words.sentences import capital
 
 _SIDE_BY_SIDE, _MOST_VARIANTS, _MOST_ARGUMENTS = 4, 40, 24
 _SUMMARY_LENGTH, _ARGUMENT_LENGTH, _SYMBOL_LENGTH = 160, 60, 300

@@ -30,11 +30,6 @@ def sass(text: str) -> str:
     return cut_middle(printable(text[: 8 * _SASS_LENGTH]), _SASS_LENGTH)
 
 
-def capital(text: str) -> str:
-    """Begin a text with a capital letter."""
-    return f"{text[:1].upper()}{text[1:]}"
-
-
 def card_id(block: Block, number: int) -> str:
     """Return the id of the card of a kernel's finding."""
     return identifier("finding", block.kernel.id, number)

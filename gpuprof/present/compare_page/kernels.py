@@ -15,7 +15,7 @@ from gpuprof.present.page.parts import KernelLabel, label
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_si, signed_percent
-from gpuprof.words.comparison_values import change_text, closed, count_name, interval_text
+from gpuprof.words.comparison_values import change_text, count_name, interval_text
 from gpuprof.words.comparison_verdicts import (
     brief_work_reason,
     main_count,
@@ -24,6 +24,7 @@ from gpuprof.words.comparison_verdicts import (
     time_texts,
     time_values,
 )
+from gpuprof.words.sentences import full_stop
 
 _ALL_UP_TO, _MOST_OPEN, _MOST_FOLDED = 12, 100, 1000
 """So many kernels are all shown; of more, those without a change are folded, and so are the changed ones beyond."""
@@ -181,7 +182,7 @@ def _needs(change: KernelChange) -> str:
     if time.verdict not in _NO_VERDICT:
         return ""
     why = reason_text(time, brief=time.interval is not None)
-    return closed(f"Time: {told(why, _REASON_LENGTH)}") if why else ""
+    return full_stop(f"Time: {told(why, _REASON_LENGTH)}") if why else ""
 
 
 def _signed_time(seconds: float | None) -> str:

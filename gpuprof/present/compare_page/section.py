@@ -17,12 +17,9 @@ from gpuprof.present.page.parts import KernelLabel, label
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_percent, signed_percent
 from gpuprof.words.comparison_values import (
-    capital,
     change_text,
-    closed,
     count_name,
     interval_text,
-    joined,
     side_texts,
 )
 from gpuprof.words.comparison_verdicts import (
@@ -35,6 +32,7 @@ from gpuprof.words.comparison_verdicts import (
     verdict_parts,
 )
 from gpuprof.words.finding_text import CONFIDENCE_WORDS
+from gpuprof.words.sentences import capital, full_stop, sentences
 
 _NAME_LENGTH, _MATCH_LENGTH, _WHERE_LENGTH = 2000, 300, 120
 _LEAST_TOLERANCE = 1e-5
@@ -168,13 +166,13 @@ def _time_note(time: TimeChange) -> str:
         source = f", {told(time.noise_source)}" if time.noise_source else ""
         parts.append(f"noise {format_percent(time.noise)}{source}")
     text = f"Time: {'; '.join(filter(None, parts))}" if any(parts) else ""
-    return joined((text, capital(told(reason_text(time)))))
+    return sentences((text, capital(told(reason_text(time)))))
 
 
 def _causes(change: KernelChange) -> Iterator[CauseLine]:
     for cause in change.causes:
         yield CauseLine(
-            sentence=closed(capital(told(cause.sentence))),
+            sentence=full_stop(capital(told(cause.sentence))),
             where=_where(cause.location),
             certainty=cause.certainty,
             certainty_words=_CERTAINTY_WORDS[cause.certainty],
