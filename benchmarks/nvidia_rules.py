@@ -19,7 +19,7 @@ from pathlib import Path
 
 import gpuprof
 from benchmarks.rule_messages import RuleResult, results_of
-from gpuprof.diagnose.blocks import EMPTY_LANES
+from gpuprof.diagnose.thresholds import EMPTY_LANES
 from gpuprof.errors import GpuprofError
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import KernelProfile

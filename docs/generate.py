@@ -35,9 +35,9 @@ import gpuprof
 from gpuprof import errors
 from gpuprof.cli.demo_versions import versions_of
 from gpuprof.cli.main import COMMANDS, cli
-from gpuprof.diagnose.needs import LAUNCH_MOST_S, LAUNCH_S
+from gpuprof.diagnose.facts.needs import LAUNCH_MOST_S, LAUNCH_S
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM
+from gpuprof.diagnose.thresholds import HIGH, LOW, MEDIUM
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.present.check_json import review_schema

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pytest
 from _pytest.mark import ParameterSet
 
-from gpuprof.diagnose.case import WELL_USED
 from gpuprof.diagnose.registry import RULES
+from gpuprof.diagnose.thresholds import WELL_USED
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.hardware_finder import HardwareFinder

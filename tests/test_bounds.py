@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpuprof.diagnose.causes import CAUSES
 from gpuprof.diagnose.ranking import about
 from gpuprof.diagnose.registry import RULES, rule_named
-from gpuprof.diagnose.rule import HIGH
+from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, Session
@@ -242,10 +243,11 @@ VOIDING = ("stores-nothing", "debug-build")
 
 
 def test_causes_are_rules_and_none_explains_itself() -> None:
-    for rule in RULES:
-        for cause in rule.causes:
-            assert rule_named(cause.rule) is not None, f"{rule.id} names {cause.rule}"
-            assert cause.rule != rule.id
+    for explained, causes in CAUSES.items():
+        assert rule_named(explained) is not None
+        for cause in causes:
+            assert rule_named(cause.rule) is not None, f"{explained} names {cause.rule}"
+            assert cause.rule != explained
     assert {rule.id for rule in RULES if rule.invalidates} == set(VOIDING)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.model.analyse import analyse
 from tests import builders
 from tests.table import each_row
@@ -22,12 +22,12 @@ L1 = (
 CYCLES = {"sm__cycles_active.avg": 900.0, "sm__cycles_elapsed.max": 1000.0}
 
 
-def case_of(busy: Mapping[str, float], more: Mapping[str, float] | None = None) -> Case:
+def case_of(busy: Mapping[str, float], more: Mapping[str, float] | None = None) -> KernelFacts:
     """A launch whose parts are busy for so many percent of the time, in a report that does not list its metrics."""
     values = {f"{part}.{_ELAPSED}": percent for part, percent in busy.items()}
     made = replace(builders.report(builders.launch({**values, **(more or {})})), names=None)
     analysis = analyse([made], builders.hardware_of, "1")
-    return Case(analysis.session.kernels[0], analysis.recorded[0])
+    return KernelFacts(analysis.session.kernels[0], analysis.recorded[0])
 
 
 @each_row(

@@ -2,66 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.causes import with_causes
+from gpuprof.diagnose.causes import Cause, with_causes
 from gpuprof.diagnose.ranking import in_order, numbered
-from gpuprof.diagnose.rule import AT_KERNEL, Cause, Kind, Rule
+from gpuprof.diagnose.rule import AT_KERNEL, Kind, Rule
 from gpuprof.model.session import Finding
 from tests.hand_made import finding
 
-NO_CASE = cast("Any", None)
+NO_FACTS = cast("Any", None)
 
 
-def rule(name: str, kind: Kind = "symptom", *causes: Cause) -> Rule:
-    return Rule(name, kind=kind, check=lambda _: iter(()), causes=causes, place=AT_KERNEL)
+def rule(name: str, kind: Kind = "symptom") -> Rule:
+    return Rule(name, kind=kind, check=lambda _: iter(()), place=AT_KERNEL)
 
 
-def explained(rules: Sequence[Rule], findings: Sequence[Finding]) -> dict[str, str | None]:
-    with_ids = numbered(findings, 7)
-    return {item.rule: item.cause for item in with_causes(list(zip(rules, with_ids, strict=True)), NO_CASE)}
+def explained(
+    rules: Sequence[Rule], findings: Sequence[Finding], causes: Mapping[str, tuple[Cause, ...]]
+) -> dict[str, str | None]:
+    found = list(zip(rules, numbered(findings, 7), strict=True))
+    return {item.rule: item.cause for item in with_causes(found, NO_FACTS, causes)}
 
 
-WAIT, LOADS = rule("wait", "symptom", Cause("loads")), rule("loads", "defect")
+WAIT, LOADS = rule("wait"), rule("loads", "defect")
+BY_LOADS = {"wait": (Cause("loads"),)}
 
 
 def test_a_symptom_names_its_cause_and_has_nothing_to_gain_by_itself() -> None:
-    made = with_causes(
-        list(zip((WAIT, LOADS), numbered([finding("wait", 0.5), finding("loads", 0.4)], 7), strict=True)), NO_CASE
-    )
+    found = numbered([finding("wait", 0.5), finding("loads", 0.4)], 7)
+    made = with_causes(list(zip((WAIT, LOADS), found, strict=True)), NO_FACTS, BY_LOADS)
     assert [(item.cause, item.severity) for item in made] == [("7.loads", "info"), (None, "high")]
     assert [item.rule for item in in_order(made)] == ["loads", "wait"]
 
 
 def test_a_cause_is_large_and_sure_enough_or_a_limit_that_is_reached() -> None:
-    def cause(of_wait: Rule, *rules: Rule, **changes: object) -> str | None:
-        findings = (finding("wait", 0.5), *(finding(item.id, 0.5, **changes) for item in rules))
-        return explained((of_wait, *rules), findings)["wait"]
+    def cause(gain: float = 0.5, of: Rule = LOADS, cause: Cause = BY_LOADS["wait"][0], **changes: Any) -> str | None:
+        findings = (finding("wait", 0.5), finding("loads", gain, **changes))
+        return explained((WAIT, of), findings, {"wait": (cause,)})["wait"]
 
-    limit, never = rule("loads", "limit"), rule("wait", "symptom", Cause("loads", when=lambda _: False))
-    assert cause(WAIT, LOADS) == "7.loads" and cause(never, LOADS) is None
-    assert explained((WAIT, LOADS), (finding("wait", 0.5), finding("loads", 0.24)))["wait"] is None
-    assert cause(WAIT, LOADS, confidence="guess") is None and cause(WAIT, LOADS, severity="info") is None
+    assert cause() == "7.loads" and cause(cause=Cause("loads", when=lambda _: False)) is None
+    assert cause(0.24) is None
+    assert cause(confidence="guess") is None and cause(severity="info") is None
     # A limit that the kernel is at explains the wait for it.
-    assert explained((WAIT, limit), (finding("wait", 0.5), finding("loads", 0.1, severity="info")))["wait"] == "7.loads"
+    assert cause(0.1, rule("loads", "limit"), severity="info") == "7.loads"
     # The largest of several causes explains.
-    wait, stores = rule("wait", "symptom", Cause("loads"), Cause("stores")), rule("stores", "defect")
+    stores = rule("stores", "defect")
     findings = (finding("wait", 0.4), finding("loads", 0.3), finding("stores", 0.5))
-    assert explained((wait, LOADS, stores), findings)["wait"] == "7.stores"
+    causes = {"wait": (Cause("loads"), Cause("stores"))}
+    assert explained((WAIT, LOADS, stores), findings, causes)["wait"] == "7.stores"
 
 
 def test_a_cause_that_is_explained_hands_on_its_own() -> None:
-    barrier = rule("barrier", "symptom", Cause("wait"))
     findings = (finding("barrier", 0.3), finding("wait", 0.4), finding("loads", 0.5))
-    assert explained((barrier, WAIT, LOADS), findings) == {"barrier": "7.loads", "wait": "7.loads", "loads": None}
+    causes = {**BY_LOADS, "barrier": (Cause("wait"),)}
+    assert explained((rule("barrier"), WAIT, LOADS), findings, causes) == {
+        "barrier": "7.loads", "wait": "7.loads", "loads": None,
+    }  # fmt: skip
 
 
 def test_findings_that_explain_each_other_explain_nothing() -> None:
-    there, back = rule("there", "symptom", Cause("back")), rule("back", "symptom", Cause("there"))
-    assert explained((there, back), (finding("there", 0.5), finding("back", 0.5))) == {"there": None, "back": None}
+    findings = (finding("there", 0.5), finding("back", 0.5))
+    causes = {"there": (Cause("back"),), "back": (Cause("there"),)}
+    assert explained((rule("there"), rule("back")), findings, causes) == {"there": None, "back": None}
 
 
 def test_a_rule_that_speaks_twice_numbers_its_findings() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuprof.diagnose import idle_lanes
-from gpuprof.diagnose.case import Case
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.rules import branch_divergence
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
@@ -47,7 +47,7 @@ MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 90
         *(says("branches", made({ACTIVE: active, ON: 5.0}), RULE, 1 - active / 32, evidence={ACTIVE: active})
           for active in (10.0, 23.9)),
         *(silent("enough are on, or one of both is unknown", made(values), RULE) for values in (
-            {ACTIVE: 32.0, ON: idle_lanes.THREADS.value}, {ACTIVE: 32.0}, {ON: 16.0}, {ACTIVE: 32.0, ON: 0.0})),
+            {ACTIVE: 32.0, ON: branch_divergence.THREADS.value}, {ACTIVE: 32.0}, {ON: 16.0}, {ACTIVE: 32.0, ON: 0.0})),
         # Few active threads are a fact if one thread issues for all.
         says("one thread issues", made({ACTIVE: 8.0}, busy(dram=30), histograms=TCGEN05), RULE, 0.7, severity="info"),
         *(says("warps issue", made(values, busy(dram=30), histograms=MMA_SYNC), RULE, gain, severity="high")
@@ -74,17 +74,17 @@ def test_lanes_that_predicates_switch_off_are_not_blamed_on_branches(
     assert (cases.why, cases.action, cases.advice) == ((why,), (change,), (change,))
 
 
-def case_of(launch: Made, hardware: Hardware | None = None) -> Case:
+def case_of(launch: Made, hardware: Hardware | None = None) -> KernelFacts:
     """The case of a launch on an A100, or on other hardware."""
     analysis = analyse([builders.report(launch.launch())], lambda _: hardware or builders.a100(), "9.9")
-    return Case(analysis.session.kernels[0], analysis.recorded[0])
+    return KernelFacts(analysis.session.kernels[0], analysis.recorded[0])
 
 
 def test_the_threads_that_a_block_lacks_are_not_switched_off() -> None:
     # 40 threads are two warps of 20 on average: 20 of them active and 19 on is all but one.
     launch = made({ACTIVE: 20.0, ON: 19.0}, block=(40, 1, 1))
     assert [item for item in launch.findings(RULE) if item.evidence[0].metric == ON] == []
-    (finding,) = idle_lanes._predicated(case_of(launch.plus({ON: 10.0})))
+    (finding,) = branch_divergence._predicated(case_of(launch.plus({ON: 10.0})))
     # Three of four of 20.
     assert (finding.amount("threads"), finding.amount("lanes"), finding.evidence[0].threshold) == (10.0, 20.0, 15.0)
 
@@ -93,5 +93,5 @@ def test_without_opcodes_a_busy_tensor_pipe_tells_where_the_gpu_has_such_instruc
     arch = SpecLibrary().arch("sm_100")
     assert arch is not None
     launch = made({ACTIVE: 8.0}, pipes(tensor=50))
-    assert idle_lanes.is_issued_by_one_thread(case_of(launch, Hardware.of(arch, None, builders.A100)))
-    assert not idle_lanes.is_issued_by_one_thread(case_of(launch))
+    assert branch_divergence.is_issued_by_one_thread(case_of(launch, Hardware.of(arch, None, builders.A100)))
+    assert not branch_divergence.is_issued_by_one_thread(case_of(launch))

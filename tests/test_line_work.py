@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuprof.diagnose.case import EXECUTED, SAMPLES
+from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
 from gpuprof.diagnose.line_work import MOST
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import KernelProfile, LineWork

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.diagnose.case import EXECUTED
+from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.products import outer_products
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES

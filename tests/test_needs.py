@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.diagnose.needs import needs_of, remaining, saving, together
+from gpuprof.diagnose.bounds import remaining, saving, together
+from gpuprof.diagnose.facts.needs import needs_of
 from gpuprof.model.session import Pipe, Remaining, Scheduler, Throughput
 from tests.hand_made import kernel
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.needs import Saving
+from gpuprof.diagnose.bounds import Saving
+from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.ranking import in_order
 from gpuprof.diagnose.recommendations import is_recommendation, recommendations
 from gpuprof.diagnose.registry import RULES
@@ -229,7 +229,7 @@ KERNELS = st.lists(st.lists(FINDINGS, max_size=6), max_size=6).map(
 def test_a_gain_for_the_run_is_the_gain_for_the_kernel_times_its_share(
     gain: float | None, confidence: Confidence, share: float | None
 ) -> None:
-    case = Case(kernel(0), cast("Any", None), run_share=share)
+    case = KernelFacts(kernel(0), cast("Any", None), run_share=share)
     saving = Saving(gain) if gain is not None else None
     found = rule_finding(case, confidence=confidence, evidence=(), saving=saving)
     if gain is None:

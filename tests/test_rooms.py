@@ -171,6 +171,14 @@ def test_a_folder_of_a_room_imports_from_those_before_it(name: str, folder: str)
                 assert step(one) in allowed, (module, one)
 
 
+def test_a_rule_imports_no_other_rule_and_facts_import_no_rule() -> None:
+    rules = {module for module in imports() if module.startswith("gpuprof.diagnose.rules.")}
+    facts = {module for module in imports() if module.startswith("gpuprof.diagnose.facts.")}
+    assert len(rules) > 30 and len(facts) > 5
+    for module in rules | facts:
+        assert not of_gpuprof(module) & rules, module
+
+
 def test_what_is_loaded_into_the_user_s_program_needs_nothing_of_gpuprof() -> None:
     injected = {_name(path) for path in (ROOT / "collect" / "inject").glob("*.py")}
     assert injected

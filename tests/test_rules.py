@@ -11,29 +11,37 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from gpuprof.diagnose import (
-    access,
-    access_shape,
-    blocks,
-    build,
-    coalescing,
-    compute,
-    dram_latency,
-    effects,
-    far_memory,
-    fp64,
-    fusing,
-    idle_lanes,
-    latency,
-    launch,
-    limits,
-    matrix,
-    reduction,
-)  # fmt: skip
-from gpuprof.diagnose.case import EXECUTED, Case
-from gpuprof.diagnose.needs import Saving
+from gpuprof.diagnose import access_shape, level_limits, pipe_limits, wait_findings
+from gpuprof.diagnose import thresholds as t
+from gpuprof.diagnose.bounds import Saving
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.registry import RULES, rule_named
-from gpuprof.diagnose.rule import HIGH, LOW, MEDIUM, Threshold, finding
+from gpuprof.diagnose.rule import finding
+from gpuprof.diagnose.rules import (
+    atomic_contention,
+    barrier_wait,
+    branch_divergence,
+    debug_build,
+    fp32_compute_bound,
+    fp64_bound,
+    host_memory_traffic,
+    integer_bound,
+    l1_bandwidth,
+    l2_bandwidth,
+    latency_bound,
+    load_imbalance,
+    local_memory_spill,
+    narrow_access,
+    non_fused_fp,
+    old_architecture,
+    reduction_tree,
+    shared_bank_conflict,
+    stores_nothing,
+    tensor_cores_idle,
+    uncoalesced_global,
+)
+from gpuprof.diagnose.thresholds import HIGH, LOW, MEDIUM, Threshold
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, ComputeKey
 from gpuprof.model.analyse import analyse
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
@@ -157,36 +165,43 @@ def busy_metric(unit: str) -> str:
 @each_row(
     ("rule", "what", "metric", "value", "unit", "threshold"),
     [
-        ("dram-bandwidth", "busy", busy_metric("dram"), 70, "%", limits.BUSY),
-        ("l1-bandwidth", "busy", busy_metric("l1"), 85, "%", limits.BUSY),
-        ("shared-bandwidth", "busy", SHARED_BUSY, 70, "%", limits.BUSY),
-        ("host-memory-traffic", "a third of the misses", "", 30, "%", limits.HOST_SHARE),
-        ("uncoalesced-global", "by excess counters", "", 60, "%", coalescing.EXCESS),
-        ("uncoalesced-global", "by passes through L1 (basic set)", "", 8, "wavefront/request", limits.MANY_WAVEFRONTS),
-        ("shared-bank-conflict", "by excess wavefronts", "", 40, "%", access.CONFLICTS),
+        ("dram-bandwidth", "busy", busy_metric("dram"), 70, "%", t.BUSY),
+        ("l1-bandwidth", "busy", busy_metric("l1"), 85, "%", t.BUSY),
+        ("shared-bandwidth", "busy", SHARED_BUSY, 70, "%", t.BUSY),
+        ("host-memory-traffic", "a third of the misses", "", 30, "%", host_memory_traffic.HOST_SHARE),
+        ("uncoalesced-global", "by excess counters", "", 60, "%", uncoalesced_global.EXCESS),
+        (
+            "uncoalesced-global",
+            "by passes through L1 (basic set)",
+            "",
+            8,
+            "wavefront/request",
+            t.MANY_WAVEFRONTS,
+        ),
+        ("shared-bank-conflict", "by excess wavefronts", "", 40, "%", shared_bank_conflict.CONFLICTS),
         ("shared-bank-conflict", "by the hardware's count", stall_metric("mio_throttle"), 20, "%", None),
-        ("local-memory-spill", "by sectors", "", 20, "%", access.SPILL),
-        ("narrow-access", "of a byte", WARP_OPCODES, 60, "%", access.NARROW),
-        ("atomic-contention", "at L2", L2_ATOMICS, 50, "%", access.ATOMICS),
-        ("fp64-bound", "pipe full", pipe_metric("fp64"), 80, "%", compute.PIPE_BUSY),
+        ("local-memory-spill", "by sectors", "", 20, "%", local_memory_spill.SPILL),
+        ("narrow-access", "of a byte", WARP_OPCODES, 60, "%", narrow_access.NARROW),
+        ("atomic-contention", "at L2", L2_ATOMICS, 50, "%", atomic_contention.ATOMICS),
+        ("fp64-bound", "pipe full", pipe_metric("fp64"), 80, "%", t.PIPE_BUSY),
         ("fp64-bound", "by divisions", WARP_OPCODES, 35, "%", None),
-        ("fp32-compute-bound", "near its ceiling", pipe_metric("fma"), 85, "%", compute.PIPE_BUSY),
-        ("tensor-cores-idle", "a product by name", "", 1600, "%", matrix.FASTER),
-        ("non-fused-fp", "FP32", "", 20, "%", fusing.NON_FUSED),
-        ("small-grid", "by waves", WAVES, 0.4, "wave", launch.FULL_WAVE),
-        ("tail-effect", "2.2 waves", "", 100 / 3, "%", launch.TAIL_SHARE),
-        ("block-size", "of 40 threads", "", 37.5, "%", blocks.EMPTY_LANES),
-        ("block-size", "of one warp", REPORTED_OCCUPANCY, 50, "%", launch.FULL),
-        ("short-blocks", "half of the places", "", 625, "cycle", blocks.SHORT_BLOCK),
-        ("load-imbalance", "of SMs", "", 30, "%", blocks.IMBALANCE),
-        ("load-imbalance", "of L2 slices", "", 25, "%", blocks.SLICES),
-        ("low-occupancy", "starved", REPORTED_OCCUPANCY, 50, "%", launch.FULL),
-        ("short-kernel", "4 µs", DURATION, 4e-6, "s", launch.SHORT),
-        ("memory-latency", "long scoreboard", stall_metric("long_scoreboard"), 40, "%", latency.DOMINANT),
-        ("dependency-latency", "wait", stall_metric("wait"), 50, "%", latency.DOMINANT),
-        ("barrier-wait", "barrier", stall_metric("barrier"), 25, "%", latency.NOTABLE),
-        ("branch-divergence", "half a warp", THREADS, 16, "thread", idle_lanes.THREADS),
-        ("latency-bound", "with a stall", "", 30, "%", latency.LATENCY_BOUND),
+        ("fp32-compute-bound", "near its ceiling", pipe_metric("fma"), 85, "%", t.PIPE_BUSY),
+        ("tensor-cores-idle", "a product by name", "", 1600, "%", tensor_cores_idle.FASTER),
+        ("non-fused-fp", "FP32", "", 20, "%", non_fused_fp.NON_FUSED),
+        ("small-grid", "by waves", WAVES, 0.4, "wave", t.FULL_WAVE),
+        ("tail-effect", "2.2 waves", "", 100 / 3, "%", t.TAIL_SHARE),
+        ("block-size", "of 40 threads", "", 37.5, "%", t.EMPTY_LANES),
+        ("block-size", "of one warp", REPORTED_OCCUPANCY, 50, "%", t.FULL),
+        ("short-blocks", "half of the places", "", 625, "cycle", t.SHORT_BLOCK),
+        ("load-imbalance", "of SMs", "", 30, "%", t.IMBALANCE),
+        ("load-imbalance", "of L2 slices", "", 25, "%", load_imbalance.SLICES),
+        ("low-occupancy", "starved", REPORTED_OCCUPANCY, 50, "%", t.FULL),
+        ("short-kernel", "4 µs", DURATION, 4e-6, "s", t.SHORT),
+        ("memory-latency", "long scoreboard", stall_metric("long_scoreboard"), 40, "%", t.DOMINANT),
+        ("dependency-latency", "wait", stall_metric("wait"), 50, "%", t.DOMINANT),
+        ("barrier-wait", "barrier", stall_metric("barrier"), 25, "%", t.NOTABLE),
+        ("branch-divergence", "half a warp", THREADS, 16, "thread", branch_divergence.THREADS),
+        ("latency-bound", "with a stall", "", 30, "%", wait_findings.LATENCY_BOUND),
     ],
 )
 def test_evidence_is_the_number_that_decides(
@@ -283,8 +298,8 @@ def lanes_apart(distance: str, *loads: str) -> Made:
 def pipe_edges(rule: str, pipe: str) -> tuple[Edge, ...]:
     other = "alu" if pipe != "alu" else "fma"
     return (
-        Edge(rule, compute.PIPE_BUSY, lambda value: made(pipes(**{pipe: value, other: 10}))),
-        Edge(rule, compute.SM_PIPE, lambda value: made(pipes(**{pipe: value, other: 10}), busy(sm=70))),
+        Edge(rule, t.PIPE_BUSY, lambda value: made(pipes(**{pipe: value, other: 10}))),
+        Edge(rule, t.SM_PIPE, lambda value: made(pipes(**{pipe: value, other: 10}), busy(sm=70))),
         throttle_edge(rule, pipe),
     )
 
@@ -292,13 +307,13 @@ def pipe_edges(rule: str, pipe: str) -> tuple[Edge, ...]:
 def throttle_edge(rule: str, pipe: str) -> Edge:
     other = "alu" if pipe != "alu" else "fma"
     at = made(pipes(**{pipe: 45, other: 10}), issued(30))
-    return Edge(rule, compute.THROTTLED, lambda value: at.plus(stalls(math_pipe_throttle=value)))
+    return Edge(rule, t.THROTTLED, lambda value: at.plus(stalls(math_pipe_throttle=value)))
 
 
 def wait_edges(rule: str, reason: str, threshold: Threshold) -> tuple[Edge, ...]:
     return (
         Edge(rule, threshold, lambda value: made(stalls(**{reason: value}), issued(20))),
-        Edge(rule, latency.ISSUE, lambda value: made(stalls(**{reason: 50}), issued(value)), above=False),
+        Edge(rule, wait_findings.ISSUES_OFTEN, lambda value: made(stalls(**{reason: 50}), issued(value)), above=False),
     )
 
 
@@ -382,42 +397,43 @@ def tree(adding: float = 20.0, steps: float = 9.0, barriers: float = 8.0) -> Mad
 
 
 EDGES = (
-    Edge("dram-bandwidth", limits.BUSY, lambda value: made(busy(dram=value, l2=10))),
-    Edge("dram-bandwidth", limits.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), SETTLED),
-    Edge("integer-bound", compute.BIT_WORK, with_bit_work, action("hash")),
-    Edge("dram-bandwidth", dram_latency.QUEUED, waiting_for_loads, action("fewer bytes")),
-    Edge("dram-bandwidth", limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
-    Edge("l2-bandwidth", limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
-    Edge("l2-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l2=value))),
-    Edge("l2-bandwidth", limits.FABRIC_FULL, lambda value: made(busy(dram=10), {FABRIC: value})),
-    Edge("l1-bandwidth", limits.BUSY, lambda value: made(busy(dram=10, l1=value))),
-    Edge("l1-bandwidth", limits.NEAR_ROOF, lambda value: made(
+    Edge("dram-bandwidth", t.BUSY, lambda value: made(busy(dram=value, l2=10))),
+    Edge("dram-bandwidth", t.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), SETTLED),
+    Edge("integer-bound", integer_bound.BIT_WORK, with_bit_work, action("hash")),
+    Edge("dram-bandwidth", t.QUEUED, waiting_for_loads, action("fewer bytes")),
+    Edge("dram-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
+    Edge("l2-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
+    Edge("l2-bandwidth", t.BUSY, lambda value: made(busy(dram=10, l2=value))),
+    Edge("l2-bandwidth", l2_bandwidth.FABRIC_FULL, lambda value: made(busy(dram=10), {FABRIC: value})),
+    Edge("l1-bandwidth", t.BUSY, lambda value: made(busy(dram=10, l1=value))),
+    Edge("l1-bandwidth", t.NEAR_ROOF, lambda value: made(
          {ACTIVE_L1: value, "sm__cycles_active.avg": 5e5, "gpc__cycles_elapsed.max": 1e6},
          busy(sm=20, memory=value / 2, dram=5, l2=10), SHARED_4K)),
-    Edge("l1-bandwidth", limits.MANY_WAVEFRONTS,
+    Edge("l1-bandwidth", t.MANY_WAVEFRONTS,
          lambda value: made(busy(l1=80), SHARED_4K, {WAVEFRONTS: 10 * value, REQUESTS: 10.0}), why("bank conflicts")),
-    Edge("l1-bandwidth", limits.WIDE_PASSES,
+    Edge("l1-bandwidth", level_limits.WIDE_PASSES,
          lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=5), NO_SHARED), action("coalescing")),
-    Edge("l1-bandwidth", limits.WIDE_SECTORS,
+    Edge("l1-bandwidth", l1_bandwidth.WIDE_SECTORS,
          lambda value: made(busy(l1=90), NO_SHARED, {SECTORS_OF_LOADS: value}), action("coalescing")),
-    Edge("l1-bandwidth", latency.DOMINANT,
+    Edge("l1-bandwidth", t.DOMINANT,
          lambda value: made(busy(l1=90), stalls(mio_throttle=value), issued(20)),
          lambda findings: "shared" in findings[0].headline),
-    Edge("l1-bandwidth", limits.FROM_L2, lambda value: made(
+    Edge("l1-bandwidth", l1_bandwidth.FROM_L2, lambda value: made(
          busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}),
          why("L1 hits"), above=False),
-    Edge("shared-bandwidth", limits.BUSY, lambda value: made({SHARED_BUSY: value})),
-    Edge("host-memory-traffic", limits.HOST_FILL, lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
-    Edge("host-memory-traffic", dram_latency.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
-    Edge("host-memory-traffic", dram_latency.IDLE, lambda value: FAR.plus(busy(dram=value)), above=False),
-    Edge("host-memory-traffic", far_memory.TAKES_IN, lambda value: FAR.plus(busy(l2=value))),
-    Edge("host-memory-traffic", limits.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
-    Edge("uncoalesced-global", coalescing.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
-    Edge("uncoalesced-global", limits.MANY_WAVEFRONTS,
+    Edge("shared-bandwidth", t.BUSY, lambda value: made({SHARED_BUSY: value})),
+    Edge("host-memory-traffic", host_memory_traffic.HOST_FILL,
+         lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
+    Edge("host-memory-traffic", t.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
+    Edge("host-memory-traffic", t.IDLE, lambda value: FAR.plus(busy(dram=value)), above=False),
+    Edge("host-memory-traffic", t.TAKES_IN, lambda value: FAR.plus(busy(l2=value))),
+    Edge("host-memory-traffic", host_memory_traffic.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
+    Edge("uncoalesced-global", uncoalesced_global.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
+    Edge("uncoalesced-global", t.MANY_WAVEFRONTS,
          lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value}, NO_SHARED)),
     Edge("uncoalesced-global", access_shape.SHIFTED,
          lambda value: made({TOTAL: 100.0, EXCESS: value}), action("32 bytes"), above=False),
-    Edge("uncoalesced-global", coalescing.IN_L2,
+    Edge("uncoalesced-global", uncoalesced_global.IN_L2,
          lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), action("tables")),
     # Bytes that a thread reads one at a time, in a row of a length that the code does not know.
     Edge("uncoalesced-global", access_shape.WIDE, lambda value: lanes_apart(
@@ -430,144 +446,145 @@ EDGES = (
          ("S2R R0, SR_TID.X", 0, 0), ("IMAD R4, R0, c[0x0][0x168], R2", 0, 0), ("LDG.E R6, [R4.64]", 100, value),
          ("LDG.E R7, [R8.64]", 100, 100 - value), ("EXIT", 0, 0)),
          lambda findings: findings[0].cases.why == ("stride",)),
-    Edge("shared-bank-conflict", access.CONFLICTS, lambda value: made({SHARED_WAVES: 100.0, SHARED_EXCESS: value})),
-    Edge("local-memory-spill", access.SPILL, lambda value: made(
+    Edge("shared-bank-conflict", shared_bank_conflict.CONFLICTS,
+         lambda value: made({SHARED_WAVES: 100.0, SHARED_EXCESS: value})),
+    Edge("local-memory-spill", local_memory_spill.SPILL, lambda value: made(
          {LOCAL_LOADS: value, LOCAL_STORES: 0, LOAD_SECTORS: 100 - value, STORE_SECTORS: 0})),
-    Edge("narrow-access", access.NARROW, lambda value: made(
+    Edge("narrow-access", narrow_access.NARROW, lambda value: made(
          histograms={WARP_OPCODES: {"LDG.E.U8": value, "LDG.E.128": 100 - value}})),
-    Edge("narrow-access", access.NARROW_PRESSURE, lambda value: made(
+    Edge("narrow-access", narrow_access.NARROW_PRESSURE, lambda value: made(
          stalls(lg_throttle=value), histograms={WARP_OPCODES: {"LDG.E": 10.0}})),
-    Edge("atomic-contention", access.ATOMICS, lambda value: made({L2_ATOMICS: value})),
-    Edge("fp64-bound", compute.PIPE_BUSY, lambda value: made(pipes(fp64=value, alu=10))),
-    Edge("fp64-bound", fp64.FP64,
+    Edge("atomic-contention", atomic_contention.ATOMICS, lambda value: made({L2_ATOMICS: value})),
+    Edge("fp64-bound", t.PIPE_BUSY, lambda value: made(pipes(fp64=value, alu=10))),
+    Edge("fp64-bound", fp64_bound.FP64,
          lambda value: made(lasting(), operations(dfma=6.912e9 / 2 * value / 100, dadd=0, dmul=0))),
     throttle_edge("fp64-bound", "fp64"),
-    Edge("fp64-bound", compute.SM_PIPE, lambda value: made(pipes(fp64=value, alu=10), busy(sm=70))),
+    Edge("fp64-bound", t.SM_PIPE, lambda value: made(pipes(fp64=value, alu=10), busy(sm=70))),
     *pipe_edges("fp32-compute-bound", "fma"),
-    Edge("fp32-compute-bound", compute.PIPE_NEAR_ROOF, lambda value: full_fma(value, 70), SETTLED),
-    Edge("fp32-compute-bound", compute.ROOF_WORK, lambda value: full_fma(90, value), SETTLED),
+    Edge("fp32-compute-bound", t.PIPE_NEAR_ROOF, lambda value: full_fma(value, 70), SETTLED),
+    Edge("fp32-compute-bound", fp32_compute_bound.ROOF_WORK, lambda value: full_fma(90, value), SETTLED),
     *pipe_edges("integer-bound", "alu"),
     *pipe_edges("special-function-bound", "xu"),
     *pipe_edges("tensor-compute-bound", "tensor"),
-    Edge("tensor-compute-bound", compute.PIPE_NEAR_ROOF, lambda value: made(pipes(tensor=value, alu=10)), SETTLED),
+    Edge("tensor-compute-bound", t.PIPE_NEAR_ROOF, lambda value: made(pipes(tensor=value, alu=10)), SETTLED),
     # One instruction in so many cycles of the SM, which is 90 % busy.
-    Edge("tensor-compute-bound", compute.SCALAR_CYCLES, lambda value: made(
+    Edge("tensor-compute-bound", pipe_limits.SCALAR_CYCLES, lambda value: made(
          busy(sm=90, memory=20), issued(90 / value), {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6})),
-    Edge("tensor-cores-idle", compute.FMA_WORK, product),
-    Edge("tensor-cores-idle", matrix.FUSED_SHARE, partly_fused),
-    Edge("tensor-cores-idle", matrix.OUTER_PRODUCTS, partly_outer_products),
-    Edge("tensor-cores-idle", matrix.MULTIPLIES, lambda value: made(
+    Edge("tensor-cores-idle", t.FMA_WORK, product),
+    Edge("tensor-cores-idle", tensor_cores_idle.FUSED_SHARE, partly_fused),
+    Edge("tensor-cores-idle", tensor_cores_idle.OUTER_PRODUCTS, partly_outer_products),
+    Edge("tensor-cores-idle", tensor_cores_idle.MULTIPLIES, lambda value: made(
          pipes(tensor=0), lasting(), name="my_gemm", histograms={WARP_OPCODES: {"FFMA": value, "IMAD": 100 - value}})),
     # No pipe is known.
-    Edge("tensor-cores-idle", compute.PIPE_BUSY,
+    Edge("tensor-cores-idle", t.PIPE_BUSY,
          lambda value: made(busy(sm=value), lasting(), name="ampere_sgemm_128x64_nn"), having(severity="high")),
-    Edge("tensor-cores-idle", matrix.FASTER, ByTensorRate),
+    Edge("tensor-cores-idle", tensor_cores_idle.FASTER, ByTensorRate),
     # Half of what stands alone could go.
-    Edge("non-fused-fp", fusing.NON_FUSED, lambda value: fused(2 * value / 100)),
-    Edge("non-fused-fp", fusing.NEVER_FUSED, lambda value: fused(1 - value / 100), GUESS),
-    Edge("small-grid", launch.FULL_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), above=False),
-    Edge("small-grid", launch.HALF_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), GUESS),
-    Edge("small-grid", launch.STARVED_ISSUE,
+    Edge("non-fused-fp", non_fused_fp.NON_FUSED, lambda value: fused(2 * value / 100)),
+    Edge("non-fused-fp", non_fused_fp.NEVER_FUSED, lambda value: fused(1 - value / 100), GUESS),
+    Edge("small-grid", t.FULL_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), above=False),
+    Edge("small-grid", t.HALF_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), GUESS),
+    Edge("small-grid", t.STARVED_ISSUE,
          lambda value: made({WAVES: 0.7}, issued(value), busy(sm=30), grid=(200, 1, 1)), GUESS),
-    Edge("small-grid", launch.STARVED_ISSUE,
+    Edge("small-grid", t.STARVED_ISSUE,
          lambda value: made({WAVES: 0.7}, issued(30), busy(sm=value), grid=(200, 1, 1)), GUESS),
-    Edge("small-grid", launch.FEW_WARPS, lambda value: made(
+    Edge("small-grid", t.FEW_WARPS, lambda value: made(
          {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, busy(sm=5), grid=(200, 1, 1)), counts_all_warps,
          above=False),
     # 3 of 1000 µs can be the launch's; 108 SMs, and 5 % more.
-    Edge("small-grid", launch.TAIL_SHARE, lambda value: OfUnknownGpu(made(
+    Edge("small-grid", t.TAIL_SHARE, lambda value: OfUnknownGpu(made(
          lasting(), active_for(99.7 - value), grid=(round(1.08 * (99.7 - value)), 1, 1))), any_inferred),
-    Edge("small-grid", launch.TAIL_SLACK, lambda value: OfUnknownGpu(made(
+    Edge("small-grid", t.TAIL_SLACK, lambda value: OfUnknownGpu(made(
          lasting(), active_for(100 * 64 / (108 * (1 + value / 100))), grid=(64, 1, 1))), any_inferred, above=False),
     # What takes as long as a kernel that does nothing has no use for a larger grid.
-    Edge("small-grid", launch.NOTHING, lambda value: made({WAVES: 0.2}, lasting(value), grid=(20, 1, 1)),
+    Edge("small-grid", t.NOTHING, lambda value: made({WAVES: 0.2}, lasting(value), grid=(20, 1, 1)),
          SETTLED, above=False),
-    Edge("small-grid", launch.LAUNCH_ALONE, lambda value: made(
+    Edge("small-grid", t.LAUNCH_ALONE, lambda value: made(
          {WAVES: 0.2, "sm__cycles_active.max": 1e4 * (1 - value / 100), "sm__cycles_elapsed.max": 1e4}, lasting(4e-6),
          grid=(20, 1, 1)), SETTLED),
     # The last of so many rounds takes that share of the time.
-    Edge("tail-effect", launch.TAIL_SHARE, lambda value: made({WAVES: math.ceil(100 / value) - 0.5})),
-    Edge("tail-effect", launch.TAIL_SLACK, lambda value: made(
+    Edge("tail-effect", t.TAIL_SHARE, lambda value: made({WAVES: math.ceil(100 / value) - 0.5})),
+    Edge("tail-effect", t.TAIL_SLACK, lambda value: made(
          {WAVES: 1.5, "sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75 - value - 1e-9}), INFERRED),
-    Edge("load-imbalance", blocks.RAMP, lambda value: made(
+    Edge("load-imbalance", load_imbalance.RAMP, lambda value: made(
          {"sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75.0}, lasting(4 * value))),
     # A full SM that runs 64 blocks of 8 warps holds 8 of them.
-    Edge("load-imbalance", blocks.SHORT_BLOCK, lambda value: made(
+    Edge("load-imbalance", t.SHORT_BLOCK, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 100.0, "sm__cycles_active.max": 9.5 * value, "sm__cycles_active.avg": 8 * value},
          grid=(6912, 1, 1))),
-    Edge("block-size", blocks.EMPTY_LANES, lambda value: made(
+    Edge("block-size", t.EMPTY_LANES, lambda value: made(
          busy(sm=30), {THREADS: 32 * (1 - value / 100)}, block=(40, 1, 1))),
-    Edge("block-size", launch.STARVED_ISSUE, lambda value: SMALL_BLOCKS.plus(issued(value)), above=False),
-    Edge("block-size", launch.TAKEN, lambda value: SMALL_BLOCKS.plus({ACTIVE: value / 2})),
-    Edge("block-size", launch.COVERED, lambda value: SMALL_BLOCKS.plus(stalls(wait=value))),
-    Edge("short-blocks", blocks.SHORT_BLOCK, lambda value: SHORT_BLOCKS.plus({"sm__cycles_active.avg": 16 * value}),
+    Edge("block-size", t.STARVED_ISSUE, lambda value: SMALL_BLOCKS.plus(issued(value)), above=False),
+    Edge("block-size", t.TAKEN, lambda value: SMALL_BLOCKS.plus({ACTIVE: value / 2})),
+    Edge("block-size", t.COVERED, lambda value: SMALL_BLOCKS.plus(stalls(wait=value))),
+    Edge("short-blocks", t.SHORT_BLOCK, lambda value: SHORT_BLOCKS.plus({"sm__cycles_active.avg": 16 * value}),
          above=False),
-    Edge("short-blocks", blocks.OCCUPANCY_GAP, lambda value: SHORT_BLOCKS.plus({ACTIVE: 100 - value})),
-    Edge("short-blocks", launch.STARVED_ISSUE, lambda value: SHORT_BLOCKS.plus(issued(value)), GUESS),
+    Edge("short-blocks", t.OCCUPANCY_GAP, lambda value: SHORT_BLOCKS.plus({ACTIVE: 100 - value})),
+    Edge("short-blocks", t.STARVED_ISSUE, lambda value: SHORT_BLOCKS.plus(issued(value)), GUESS),
     # A block on each of half of the SMs: one with a block is idle for 1 − active ÷ half of the time.
-    Edge("shared-bank-conflict", access.CONFLICTS_A_WARP, lambda value: made(
+    Edge("shared-bank-conflict", shared_bank_conflict.CONFLICTS_A_WARP, lambda value: made(
          {"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 864 * value}, grid=(108, 1, 1))),
-    Edge("load-imbalance", blocks.UNEVEN_BLOCKS, lambda value: made(lasting(1e-4), {WAVES: 0.1,
+    Edge("load-imbalance", load_imbalance.UNEVEN_BLOCKS, lambda value: made(lasting(1e-4), {WAVES: 0.1,
          "sm__cycles_active.avg": 500 * (1 - value / 100), "sm__cycles_elapsed.max": 1000.0}, grid=(54, 1, 1))),
-    Edge("load-imbalance", blocks.IMBALANCE,
+    Edge("load-imbalance", t.IMBALANCE,
          lambda value: made({"sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 100 - value})),
     # 1.5 waves leave the SMs idle for a quarter of the time.
-    Edge("load-imbalance", launch.TAIL_SLACK, lambda value: made(
+    Edge("load-imbalance", t.TAIL_SLACK, lambda value: made(
          {WAVES: 1.5, "sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75 - value - 1e-9})),
-    Edge("load-imbalance", blocks.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value, WAVES: 8.0})),
-    Edge("load-imbalance", blocks.SLICES,
+    Edge("load-imbalance", t.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value, WAVES: 8.0})),
+    Edge("load-imbalance", load_imbalance.SLICES,
          lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
-    Edge("load-imbalance", blocks.SLICE_BUSY, lambda value: made(
+    Edge("load-imbalance", load_imbalance.SLICE_BUSY, lambda value: made(
          busy(l2=value / 1.25), {"lts__cycles_active.max": 125.0, "lts__cycles_active.avg": 100.0}), INFERRED),
-    Edge("low-occupancy", launch.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
-    Edge("low-occupancy", dram_latency.QUEUED, half_full, SETTLED),
-    Edge("low-occupancy", dram_latency.IDLE, lambda value: half_full(1600, dram=value), SETTLED),
-    Edge("low-occupancy", launch.STARVED_ISSUE,
+    Edge("low-occupancy", t.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
+    Edge("low-occupancy", t.QUEUED, half_full, SETTLED),
+    Edge("low-occupancy", t.IDLE, lambda value: half_full(1600, dram=value), SETTLED),
+    Edge("low-occupancy", t.STARVED_ISSUE,
          lambda value: made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(value), busy(sm=30), stalls(wait=60)), SETTLED),
-    Edge("low-occupancy", launch.COVERED, lambda value: made(
+    Edge("low-occupancy", t.COVERED, lambda value: made(
          HALF_OCCUPANCY, {WAVES: 8.0}, issued(30), busy(sm=30), stalls(wait=value)), SETTLED, above=False),
-    Edge("low-occupancy", launch.TAKEN, lambda value: made(
+    Edge("low-occupancy", t.TAKEN, lambda value: made(
          HALF_OCCUPANCY, {ACTIVE: value / 2}, issued(30), busy(sm=30), stalls(wait=60)), SETTLED, above=False),
-    Edge("short-kernel", launch.SHORT, lambda value: made(lasting(value)), above=False),
-    *wait_edges("memory-latency", "long_scoreboard", latency.DOMINANT),
-    Edge("memory-latency", latency.LATENCY_BOUND,
+    Edge("short-kernel", t.SHORT, lambda value: made(lasting(value)), above=False),
+    *wait_edges("memory-latency", "long_scoreboard", t.DOMINANT),
+    Edge("memory-latency", wait_findings.LATENCY_BOUND,
          lambda value: made(stalls(long_scoreboard=50), issued(20), busy(dram=value)), SETTLED),
-    *wait_edges("dependency-latency", "wait", latency.DOMINANT),
-    Edge("dependency-latency", latency.LATENCY_BOUND,
+    *wait_edges("dependency-latency", "wait", t.DOMINANT),
+    Edge("dependency-latency", wait_findings.LATENCY_BOUND,
          lambda value: made(stalls(wait=50), issued(20), busy(sm=value)), SETTLED),
-    Edge("barrier-wait", latency.ALONE, lambda value: made(
+    Edge("barrier-wait", barrier_wait.ALONE, lambda value: made(
          {REGISTERS: 64.0}, stalls(barrier=value), issued(20), block=(1024, 1, 1))),
-    *wait_edges("barrier-wait", "barrier", latency.NOTABLE),
-    *wait_edges("instruction-fetch", "no_instruction", latency.NOTABLE),
-    Edge("instruction-fetch", latency.START_UP, lambda value: made(
+    *wait_edges("barrier-wait", "barrier", t.NOTABLE),
+    *wait_edges("instruction-fetch", "no_instruction", t.NOTABLE),
+    Edge("instruction-fetch", wait_findings.START_UP, lambda value: made(
          stalls(no_instruction=25), issued(20), lasting(4 * value)), SETTLED, above=False),
-    *wait_edges("constant-miss", "imc_miss", latency.NOTABLE),
-    Edge("constant-miss", latency.START_UP, lambda value: made(
+    *wait_edges("constant-miss", "imc_miss", t.NOTABLE),
+    Edge("constant-miss", wait_findings.START_UP, lambda value: made(
          stalls(imc_miss=25), issued(20), lasting(4 * value)), SETTLED, above=False),
-    Edge("stores-nothing", effects.WRITING, lambda value: made(
+    Edge("stores-nothing", stores_nothing.WRITING, lambda value: made(
          lasting(), histograms={WARP_OPCODES: {"STG.E": value, "LDG.E": 9.0}}, name=GEMM_NAME), above=False),
-    Edge("debug-build", build.SELF_MOVES, self_moves),
-    Edge("debug-build", build.MOVES,
+    Edge("debug-build", debug_build.SELF_MOVES, self_moves),
+    Edge("debug-build", debug_build.MOVES,
          lambda value: made(histograms={WARP_OPCODES: {"MOV": value, "FADD": 100 - value}})),
-    Edge("old-architecture", build.OLD_BUSY, mma_sync, GUESS, above=False),
-    Edge("old-architecture", build.OLD_USED, mma_sync),
-    Edge("reduction-tree", reduction.ADDING, lambda value: tree(adding=value), above=False),
-    Edge("reduction-tree", reduction.STEPS, lambda value: tree(steps=value)),
-    Edge("reduction-tree", reduction.BARRIERS, lambda value: tree(barriers=value)),
-    Edge("reduction-tree", latency.NOTABLE, lambda value: tree().plus(stalls(barrier=value))),
-    Edge("branch-divergence", idle_lanes.THREADS, lambda value: made({THREADS: value}), above=False),
-    Edge("latency-bound", latency.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
-    Edge("latency-bound", latency.DOMINANT,
+    Edge("old-architecture", old_architecture.OLD_BUSY, mma_sync, GUESS, above=False),
+    Edge("old-architecture", old_architecture.OLD_USED, mma_sync),
+    Edge("reduction-tree", reduction_tree.ADDING, lambda value: tree(adding=value), above=False),
+    Edge("reduction-tree", reduction_tree.STEPS, lambda value: tree(steps=value)),
+    Edge("reduction-tree", reduction_tree.BARRIERS, lambda value: tree(barriers=value)),
+    Edge("reduction-tree", t.NOTABLE, lambda value: tree().plus(stalls(barrier=value))),
+    Edge("branch-divergence", branch_divergence.THREADS, lambda value: made({THREADS: value}), above=False),
+    Edge("latency-bound", wait_findings.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
+    Edge("latency-bound", t.DOMINANT,
          lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), shows_the_wait),
-    Edge("latency-bound", dram_latency.SLOWER_THAN_LOADS,
+    Edge("latency-bound", t.SLOWER_THAN_LOADS,
          lambda value: made(busy(sm=value, memory=1), {WAVES: 16.0}), action("polling"), above=False),
-    Edge("latency-bound", latency.MANY_WAVES,
+    Edge("latency-bound", latency_bound.MANY_WAVES,
          lambda value: made(busy(sm=1, memory=1), {WAVES: value}), action("polling")),
     # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some.
-    Edge("latency-bound", blocks.SHORT_BLOCK, lambda value: made(
+    Edge("latency-bound", t.SHORT_BLOCK, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20, memory=10), issued(70),
          stalls(wait=20), grid=(6912, 1, 1)), SETTLED, above=False),
-    Edge("latency-bound", blocks.OCCUPANCY_GAP, lambda value: made(
+    Edge("latency-bound", t.OCCUPANCY_GAP, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 100 - value, "sm__cycles_active.avg": 1e3}, busy(sm=20, memory=10), issued(70),
          stalls(wait=20), grid=(6912, 1, 1)), SETTLED),
 )  # fmt: skip
@@ -588,7 +605,7 @@ def test_every_threshold_is_tried_on_both_sides() -> None:
     for name in ("fp64", "fp32-compute", "integer", "special-function", "tensor-compute"):
         pipe_rule = rule_named(f"{name}-bound")
         assert pipe_rule is not None
-        assert {compute.PIPE_BUSY, compute.SM_PIPE, compute.THROTTLED} <= set(pipe_rule.thresholds)
+        assert {t.PIPE_BUSY, t.SM_PIPE, t.THROTTLED} <= set(pipe_rule.thresholds)
 
 
 def test_rules_have_unique_ids_and_thresholds_with_units() -> None:
@@ -613,7 +630,7 @@ def test_every_limiter_of_occupancy_has_a_change() -> None:
 
 
 def found(saving: Saving | None, share: float | None = 0.5, **options: Any) -> Finding:
-    case = Case(hand_made.kernel(0), cast("Any", None), run_share=share)
+    case = KernelFacts(hand_made.kernel(0), cast("Any", None), run_share=share)
     return finding(case, confidence=options.pop("confidence", "measured"), evidence=(), saving=saving, **options)
 
 

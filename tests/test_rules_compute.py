@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuprof.diagnose.case import EXECUTED
+from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Location

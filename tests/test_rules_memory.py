@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpuprof.diagnose import access
-from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case
-from gpuprof.diagnose.traffic import wavefronts_per_request
+from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.rules import narrow_access
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
@@ -272,7 +272,7 @@ def test_widths_are_read_from_opcodes() -> None:
         "LDGSTS.E.BYPASS.LTC128B.128": 32, "STG.E.128": 64, "LDS.128": 1000, "STL.U8": 1000, "LDC.U8": 1000,
         "LDG.E.ENL2.256.CONSTANT": 10, "LDGDEPBAR": 100,
     }  # fmt: skip
-    assert access.global_widths(histogram) == {1: 1, 2: 2, 4: 12, 8: 16, 16: 96, 32: 10}
+    assert narrow_access.global_widths(histogram) == {1: 1, 2: 2, 4: 12, 8: 16, 16: 96, 32: 10}
 
 
 # Levels of memory.
@@ -374,8 +374,8 @@ def test_passes_a_request_are_counted_at_the_rate_of_each_gpu(
     device = RecordedDevice(name, capability)
     report = builders.report(made({WAVEFRONTS: wavefronts, REQUESTS: requests}).launch(), device=device)
     analysis = analyse([report], builders.hardware_of, "9.9")
-    case = Case(analysis.session.kernels[0], analysis.recorded[0])
-    assert wavefronts_per_request(case) == pytest.approx(passes, rel=1e-3)
+    case = KernelFacts(analysis.session.kernels[0], analysis.recorded[0])
+    assert case.wavefronts_per_request == pytest.approx(passes, rel=1e-3)
 
 
 @each_row(

@@ -98,7 +98,7 @@ def pattern(node: ast.expr) -> Iterator[str]:
 
 def names_in_rules() -> Iterator[str]:
     """Every string and every name of an argument in the code of the rules."""
-    for file in FOLDER.parent.glob("*.py"):
+    for file in FOLDER.parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg is not None:
                 yield node.arg

@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpuprof.diagnose.case import EXECUTED
-from gpuprof.diagnose.rule import Threshold, context, percent
-from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.traffic import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.diagnose.thresholds import Threshold, context, percent
 from gpuprof.model.findings import Cases
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location

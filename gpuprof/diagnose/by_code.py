@@ -18,7 +18,8 @@ from gpuprof.code.lanes.access import Access, accesses, merges, needed, wavefron
 from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
 from gpuprof.diagnose.access_shape import MOST, FoundShape, ShapeName, lane_evidence
-from gpuprof.diagnose.case import EXECUTED, Case
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.kernel_code import line_of
 from gpuprof.diagnose.lane_shapes import (
     EDGE,
@@ -29,7 +30,7 @@ from gpuprof.diagnose.lane_shapes import (
     global_requests,
     launched_code,
 )
-from gpuprof.diagnose.rule import context
+from gpuprof.diagnose.thresholds import context
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location
 
@@ -98,14 +99,14 @@ def _wasteful(group: Sequence[_Suspect]) -> int:
     return sum(each.request.most > EDGE for each in group)
 
 
-def _suspects(case: Case, requests: Mapping[int, WarpRequest], excess: Mapping[str, float | None]) -> _Suspects:
+def _suspects(facts: KernelFacts, requests: Mapping[int, WarpRequest], excess: Mapping[str, float | None]) -> _Suspects:
     """Return the accesses of these kinds that run; without counts of executions, each runs once."""
     default = 0.0
-    if not case.metrics.instances(EXECUTED):
+    if not facts.metrics.instances(EXECUTED):
         default = 1.0
         excess = dict.fromkeys(excess)
     every = []
-    for item in case.code:
+    for item in facts.code:
         request = requests.get(item.pc)
         runs = item.counts.get(EXECUTED, default)
         if request is not None and request.kind in excess and runs:
@@ -113,14 +114,14 @@ def _suspects(case: Case, requests: Mapping[int, WarpRequest], excess: Mapping[s
     return _Suspects(every, excess)
 
 
-def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape | None:
+def shape_by_code(facts: KernelFacts, excess: Mapping[str, float | None]) -> FoundShape | None:
     """Return the shape of accesses that must cause most of the excess, by the code.
 
     `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those
     were not counted. The location is the line whose accesses alone can cause most of it, if there
     is one.
     """
-    suspects = _suspects(case, followed(global_requests, _whole_code(case)), excess)
+    suspects = _suspects(facts, followed(global_requests, _whole_code(facts)), excess)
     groups: defaultdict[ShapeName, list[_Suspect]] = defaultdict(list)
     for each in suspects.every:
         shape = each.request.shape
@@ -142,41 +143,41 @@ def shape_by_code(case: Case, excess: Mapping[str, float | None]) -> FoundShape 
     share = suspects.share_of(cause)
     if share is not None:
         evidence += (MOST.evidence(100 * share, "share-of-pattern-by-code"),)
-    return FoundShape(worst.shape.name, evidence, _place(case, line))
+    return FoundShape(worst.shape.name, evidence, _place(facts, line))
 
 
-def only_line(case: Case, excess: Mapping[str, float | None]) -> Location | None:
+def only_line(facts: KernelFacts, excess: Mapping[str, float | None]) -> Location | None:
     """Return the only line that can cause most of the excess, by opcodes and executions alone."""
-    suspects = _suspects(case, _named_requests(case, _GLOBAL_OPCODES), excess)
-    return _place(case, suspects.only_line(suspects.every))
+    suspects = _suspects(facts, _named_requests(facts, _GLOBAL_OPCODES), excess)
+    return _place(facts, suspects.only_line(suspects.every))
 
 
-def conflicts_by_code(case: Case, conflicts: float) -> tuple[Location | None, tuple[Evidence, ...]]:
+def conflicts_by_code(facts: KernelFacts, conflicts: float) -> tuple[Location | None, tuple[Evidence, ...]]:
     """Return the only line that can cause most of these conflicts, if any, with evidence."""
-    if case.has_sass:
-        requests = followed(_shared_requests, _whole_code(case))
+    if facts.has_sass:
+        requests = followed(_shared_requests, _whole_code(facts))
     else:
-        requests = _named_requests(case, _SHARED_OPCODES)
-    suspects = _suspects(case, requests, {_SHARED: conflicts})
+        requests = _named_requests(facts, _SHARED_OPCODES)
+    suspects = _suspects(facts, requests, {_SHARED: conflicts})
     line = suspects.only_line(suspects.every)
-    place = _place(case, line)
+    place = _place(facts, line)
     share = suspects.share_of(line)
     if place is None or share is None:
         return None, ()
     return place, (MOST.evidence(100 * share, "of-one-line"),)
 
 
-def _named_requests(case: Case, kinds: Mapping[str, str]) -> Mapping[int, WarpRequest]:
+def _named_requests(facts: KernelFacts, kinds: Mapping[str, str]) -> Mapping[int, WarpRequest]:
     """Return accesses known by their opcodes alone. Each may access one address per lane.
 
     Return nothing if some instructions are outside the kernel's own machine code, since they could
     be accesses too.
     """
-    code = case.code
-    if not code or code[-1].pc - code[0].pc >= len(case.machine_code):
+    code = facts.code
+    if not code or code[-1].pc - code[0].pc >= len(facts.machine_code):
         return {}
     requests = {}
-    for item, opcode in zip(code, case.opcode_names, strict=True):
+    for item, opcode in zip(code, facts.opcode_names, strict=True):
         kind = kinds.get(opcode.partition(".")[0])
         if kind is not None:
             requests[item.pc] = WarpRequest(kind, None, LANES)
@@ -206,17 +207,17 @@ def _extra_wavefronts(access: Access) -> float:
     return float(max(0, passes - needed(access)))
 
 
-def _whole_code(case: Case) -> LaunchedCode | None:
+def _whole_code(facts: KernelFacts) -> LaunchedCode | None:
     """Return the code of a case.
 
     None if a part of it cannot be read, since that could cause the excess.
     """
-    launch = launched_code(case)
-    return launch if launch is not None and len(launch.code) == len(case.code) else None
+    launch = launched_code(facts)
+    return launch if launch is not None and len(launch.code) == len(facts.code) else None
 
 
-def _place(case: Case, line: Sequence[_Suspect]) -> Location | None:
+def _place(facts: KernelFacts, line: Sequence[_Suspect]) -> Location | None:
     """Return the place of accesses of one line, without its unknown share of the excess."""
     most = {suspect.item.pc: suspect.most for suspect in line}
-    place = case.place(lambda item: most.get(item.pc, 0.0))
+    place = facts.place(lambda item: most.get(item.pc, 0.0))
     return replace(place, share=None) if place is not None else None

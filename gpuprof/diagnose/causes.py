@@ -1,21 +1,213 @@
-"""Find the cause of each finding among a kernel's other findings."""
+"""Which finding of a kernel explains which other one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import Case
-from gpuprof.diagnose.rule import Cause, Rule
+from gpuprof.diagnose.facts.counters import SHARED_BUSY
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.launch import tail_share
+from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
+from gpuprof.diagnose.facts.waits import SHARED_STALLS
+from gpuprof.diagnose.rule import CONFLICT_SHARE, Rule
+from gpuprof.diagnose.thresholds import LAUNCH_ALONE, NOTHING
 from gpuprof.model.session import Finding
+from gpuprof.units import SECTOR_BYTES
+
+
+class Cause(Struct, frozen=True):
+    """A rule whose finding explains another one, if `when` is true of the kernel and `what` of the
+    finding.
+
+    `most` is true if the finding accounts for most of the other one, however large the other one's
+    gain is.
+    """
+
+    rule: str
+    when: Callable[[KernelFacts], bool] = lambda _: True
+    what: Callable[[Finding], bool] = lambda _: True
+    most: Callable[[Finding], bool] = lambda _: False
+
+
+def _excess_at(level: str) -> Callable[[KernelFacts], bool]:
+    return lambda facts: facts.excess_reaches(level)
+
+
+def _local_at(level: str) -> Callable[[KernelFacts], bool]:
+    return lambda facts: facts.local_reaches(level)
+
+
+def _past_l1(level: str) -> tuple[Cause, Cause]:
+    """Return causes of a full level that let more bytes pass L1, if the level can carry them."""
+    return Cause("uncoalesced-global", when=_excess_at(level)), Cause("local-memory-spill", when=_local_at(level))
+
+
+_MOST_PASSES = 50.0
+_ASKS_FOR_WIDE = frozenset({"wide", "neighbours"})
+"""Actions of `uncoalesced-global` that are wider accesses."""
+
+
+def _are_mostly_conflicts(found: Finding) -> bool:
+    """Return whether conflicts are most passes of shared memory and worth a fifth of the time.
+
+    The gain of the limit assumes no access at all, which no fix reaches.
+    """
+    are_most = any(item.role == CONFLICT_SHARE and item.value >= _MOST_PASSES for item in found.evidence)
+    return found.severity == "high" and are_most
+
+
+def _asks_for_wide_accesses(found: Finding) -> bool:
+    """Return whether the fix of a finding on coalescing is wider accesses, as for narrow ones."""
+    return not _ASKS_FOR_WIDE.isdisjoint(found.cases.action)
+
+
+def _shared_atomics(facts: KernelFacts) -> bool:
+    """Return whether atomics are most of the work of shared memory."""
+    atomics, shared = facts.number(SHARED_ATOMICS), facts.number(SHARED_BUSY)
+    return atomics is not None and shared is not None and 2 * atomics >= shared
+
+
+_LANE_BYTES = 16
+"""The most bytes that a thread accesses at once."""
+
+
+def _are_few_lanes_side_by_side(facts: KernelFacts) -> bool:
+    """Return whether a block's few lanes explain all excess: requests are as small as possible.
+
+    Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not
+    aligned to a sector.
+    """
+    most = _LANE_BYTES * (facts.threads_per_block or 0) / SECTOR_BYTES + 1
+    return facts.has_few_lanes and all((facts.counted_request_sectors(what) or 0.0) <= most for what in ("ld", "st"))
+
+
+def _is_about_a_launch(facts: KernelFacts) -> bool:
+    """Return whether a kernel takes little longer than an empty one, whatever its grid."""
+    duration = facts.kernel.duration_s
+    return duration is not None and (duration < NOTHING.value or 100 * facts.need(LAUNCH) > LAUNCH_ALONE.value)
+
+
+def _last_round_is_shorter(unit: str) -> Callable[[KernelFacts], bool]:
+    """Return a check whether the last round takes less time than a full one, because of the need of
+    a unit.
+
+    A pipe has the need of the SM's busiest part or of its issue slots if these need more. Blocks
+    occupy such a unit in the full rounds and a part of the last one. If the unit was busy for a
+    larger part of the time, it limits the blocks while all of them run, and the few blocks of the
+    last round run faster.
+    """
+
+    def is_shorter(facts: KernelFacts) -> bool:
+        waves = facts.waves
+        need = facts.need(unit)
+        if unit not in MEMORY:
+            need = max(need, facts.need(SM), facts.need(ISSUE))
+        return waves is not None and need > 1.0 - tail_share(waves)
+
+    return is_shorter
+
+
+_LIMITS = {
+    "dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1", "fp32-compute-bound": "fma",
+    "tensor-compute-bound": "tensor", "integer-bound": "alu", "special-function-bound": "xu", "fp64-bound": "fp64",
+}  # fmt: skip
+"""Rules on a full unit, and the unit."""
+
+
+def _behind_loads(facts: KernelFacts) -> bool:
+    """Return whether warps wait for memory at least as much as at barriers."""
+    return facts.stall(*facts.memory_stalls) >= facts.stall("barrier")
+
+
+def _drains(facts: KernelFacts) -> bool:
+    """Return whether most warps that wait for memory are finished and wait for their stores."""
+    return 2 * facts.stall("drain") >= facts.stall(*facts.memory_stalls)
+
+
+def _behind_shared(facts: KernelFacts) -> bool:
+    return facts.stall(*SHARED_STALLS) >= facts.stall("barrier")
+
+
+def _waits_for_shared(facts: KernelFacts) -> bool:
+    """Return whether the main other wait is for the queue of shared memory and functions."""
+    return facts.other_reason in SHARED_STALLS
+
+
+_OF_MEMORY = (
+    "uncoalesced-global", "local-memory-spill", "host-memory-traffic", "narrow-access", "atomic-contention",
+    "dram-bandwidth", "l2-bandwidth", "l1-bandwidth",
+)  # fmt: skip
+_OF_SHARED = ("shared-bank-conflict", "shared-bandwidth", "special-function-bound", "atomic-contention")
+_FEW_WARPS = (
+    Cause("low-occupancy"),
+    Cause("small-grid"),
+    Cause("short-kernel"),
+    Cause("block-size", lambda facts: facts.has_few_warps),
+)
+_NEW_BLOCKS = (Cause("short-blocks"),)
+"""Every block reads its parameters, fetches its code and drains its stores."""
+_WASTED = (Cause("branch-divergence"), Cause("block-size", lambda facts: facts.leaves_lanes_empty))
+"""Partly filled warps execute instructions for nothing; matrix instructions use whole warps."""
+_SPILL, _ATOMIC = Cause("local-memory-spill"), Cause("atomic-contention")
+_CONFLICT = Cause("shared-bank-conflict", most=_are_mostly_conflicts)
+
+CAUSES: Mapping[str, tuple[Cause, ...]] = {
+    "dram-bandwidth": _past_l1("dram"),
+    "l2-bandwidth": (*_past_l1("l2"), _ATOMIC),
+    "l1-bandwidth": (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
+    "shared-bandwidth": (_CONFLICT, Cause("atomic-contention", when=_shared_atomics), Cause("reduction-tree")),
+    "uncoalesced-global": (Cause("block-size", _are_few_lanes_side_by_side),),
+    "shared-bank-conflict": (Cause("reduction-tree"),),
+    "narrow-access": (Cause("uncoalesced-global", what=_asks_for_wide_accesses),),
+    "fp64-bound": (Cause("tensor-cores-idle"),),
+    "fp32-compute-bound": (Cause("tensor-cores-idle"), Cause("non-fused-fp"), *_WASTED),
+    "integer-bound": _WASTED,
+    "special-function-bound": _WASTED,
+    "tensor-compute-bound": (Cause("old-architecture"),),
+    "small-grid": (Cause("short-kernel", _is_about_a_launch),),
+    "tail-effect": tuple(Cause(rule, _last_round_is_shorter(unit)) for rule, unit in _LIMITS.items()),
+    "low-occupancy": (Cause("block-size", lambda facts: facts.is_held_by_blocks),),
+    "branch-divergence": (Cause("reduction-tree"),),
+    "memory-latency": (*map(Cause, _OF_MEMORY), *_FEW_WARPS, Cause("short-blocks", _drains)),
+    "dependency-latency": _FEW_WARPS,
+    "barrier-wait": (
+        *(Cause(rule, _behind_loads) for rule in ("memory-latency", *_OF_MEMORY)),
+        *(Cause(rule, _behind_shared) for rule in _OF_SHARED),
+        Cause("reduction-tree"),
+        Cause("branch-divergence"),
+        Cause("load-imbalance"),
+        *_FEW_WARPS,
+    ),
+    "instruction-fetch": (
+        Cause("branch-divergence", lambda facts: facts.stall("branch_resolving") >= facts.stall("no_instruction")),
+        *_FEW_WARPS,
+        *_NEW_BLOCKS,
+    ),
+    "constant-miss": (*_FEW_WARPS, *_NEW_BLOCKS),
+    "latency-bound": (
+        *_FEW_WARPS,
+        Cause("tail-effect"),
+        Cause("load-imbalance"),
+        *_NEW_BLOCKS,
+        Cause("reduction-tree"),
+        *(Cause(rule, _waits_for_shared) for rule in _OF_SHARED),
+    ),
+}
+"""The rules whose findings explain those of a rule, by the id of the explained one."""
+
 
 _Found = Sequence[tuple[Rule, Finding]]
 ENOUGH = 0.5
 """A cause must gain at least half as much as its symptom: a small defect explains no long wait."""
 
 
-def with_causes(findings: _Found, case: Case) -> list[Finding]:
+def with_causes(
+    findings: _Found, facts: KernelFacts, causes_of: Mapping[str, tuple[Cause, ...]] = CAUSES
+) -> list[Finding]:
     """Return the findings; explained ones with the `cause`'s id and severity "info".
 
     Of several causes the one with the largest gain counts, and of a chain of causes the first. A
@@ -23,10 +215,10 @@ def with_causes(findings: _Found, case: Case) -> list[Finding]:
     """
     causes: dict[str, str] = {}
     for rule, finding in findings:
-        causing = list(_voiding(rule, finding, findings, case))
+        causing = list(_voiding(rule, finding, findings, facts))
         if not causing:
-            for cause in rule.causes:
-                causing += _explaining(cause, finding, findings, case)
+            for cause in causes_of.get(rule.id, ()):
+                causing += _explaining(cause, finding, findings, facts)
         if causing:
             causes[finding.id] = max(causing, key=lambda other: other.gain_kernel or 0.0).id
     explained = []
@@ -36,7 +228,7 @@ def with_causes(findings: _Found, case: Case) -> list[Finding]:
     return explained
 
 
-def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iterator[Finding]:
+def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts) -> Iterator[Finding]:
     """Yield the findings that invalidate this one.
 
     A finding that invalidates the code does not invalidate findings from the launch alone, nor a
@@ -46,7 +238,7 @@ def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iter
         return
     stays = (
         rule.by_times
-        or rule.survives_code_change(case)
+        or rule.survives_code_change(facts)
         or rule.invalidates
         or (rule.kind == "limit" and finding.severity == "info")
     )
@@ -56,13 +248,13 @@ def _voiding(rule: Rule, finding: Finding, findings: _Found, case: Case) -> Iter
             yield other
 
 
-def _explaining(cause: Cause, symptom: Finding, findings: _Found, case: Case) -> list[Finding]:
+def _explaining(cause: Cause, symptom: Finding, findings: _Found, facts: KernelFacts) -> list[Finding]:
     return [
         finding
         for rule, finding in findings
         if rule.id == cause.rule and finding.id != symptom.id
         if _is_enough(rule, finding, symptom) or (finding.confidence != "guess" and cause.most(finding))
-        if cause.what(finding) and cause.when(case)
+        if cause.what(finding) and cause.when(facts)
     ]
 
 

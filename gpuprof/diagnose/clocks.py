@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.diagnose.rule import percent
+from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, LONG_ENOUGH_S
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, off_by

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import EXECUTED, Case
 from gpuprof.diagnose.causes import with_causes
-from gpuprof.diagnose.configuration_rules import faster_launches
+from gpuprof.diagnose.configurations import faster_launches
 from gpuprof.diagnose.excerpts import excerpts
-from gpuprof.diagnose.gaps import pauses_of
+from gpuprof.diagnose.exposed import exposed_of
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.kernel_code import SeenCode
 from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
-from gpuprof.diagnose.launch import SHORT_KERNEL, is_short
 from gpuprof.diagnose.line_work import line_work
-from gpuprof.diagnose.overlap_rules import exposed_of
+from gpuprof.diagnose.pauses import pauses_of
 from gpuprof.diagnose.ranking import in_order, numbered
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import Rule, as_guess
+from gpuprof.diagnose.rule import SHORT_KERNEL, Rule, as_guess
 from gpuprof.diagnose.summary import summarised
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
@@ -52,7 +52,7 @@ def diagnose(analysis: Analysis) -> Session:
 
     def diagnosed(place: int) -> KernelProfile:
         kernel = session.kernels[place]
-        case = Case(
+        facts = KernelFacts(
             kernel,
             analysis.recorded[place],
             pauses=pauses.get(kernel.id),
@@ -62,8 +62,8 @@ def diagnose(analysis: Analysis) -> Session:
             seen=seen,
         )
         if kernel.time_share is not None:
-            case.run_share = kernel.time_share * busy
-        return _diagnosed(case)
+            facts.run_share = kernel.time_share * busy
+        return _diagnosed(facts)
 
     return summarised(replace(session, kernels=tuple(_each_of(analysis, diagnosed))))
 
@@ -92,55 +92,55 @@ def _by_program(analysis: Analysis) -> list[int]:
     return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])]))
 
 
-def _diagnosed(case: Case) -> KernelProfile:
-    findings = in_order(_findings(case))
-    code = excerpts(case)
-    lines, dropped = line_work(case)
-    missing = case.kernel.missing
-    if case.code_error is not None:
-        missing += (Missing("source and SASS", case.code_error, "profile again"),)
-    elif case.code:
-        missing += tuple(case.recorded.launch.details.code_gaps())
+def _diagnosed(facts: KernelFacts) -> KernelProfile:
+    findings = in_order(_findings(facts))
+    code = excerpts(facts)
+    lines, dropped = line_work(facts)
+    missing = facts.kernel.missing
+    if facts.code_error is not None:
+        missing += (Missing("source and SASS", facts.code_error, "profile again"),)
+    elif facts.code:
+        missing += tuple(facts.recorded.launch.details.code_gaps())
         if code and not any(excerpt.has_text for excerpt in code):
             missing += (_NO_SOURCE,)
-    return replace(case.kernel, findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
+    return replace(facts.kernel, findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
 
 
-def _findings(case: Case) -> Iterable[Finding]:
+def _findings(facts: KernelFacts) -> Iterable[Finding]:
     """Return the findings of every rule.
 
     The fallback that nothing is busy is only kept if no other explains it.
     """
-    rules = {rule.id: rule for rule in _applying(case)}
+    rules = {rule.id: rule for rule in _applying(facts)}
     found = []
-    is_explained = is_short(case)
+    is_explained = facts.is_short
     for rule in rules.values():
-        for finding in rule.check(case):
-            found.append(_found(rule, finding, case))
+        for finding in rule.check(facts):
+            found.append(_found(rule, finding, facts))
             is_explained |= rule.id != FALLBACK and found[-1].severity in ("high", "medium")
     if is_explained:
         found = [finding for finding in found if finding.rule != FALLBACK]
-    return with_causes([(rules[finding.rule], finding) for finding in numbered(found, case.kernel.id)], case)
+    return with_causes([(rules[finding.rule], finding) for finding in numbered(found, facts.kernel.id)], facts)
 
 
-def _found(rule: Rule, found: Finding, case: Case) -> Finding:
+def _found(rule: Rule, found: Finding, facts: KernelFacts) -> Finding:
     """Return a finding with its rule; a gain of a kernel as short as its launch is a guess."""
     found = replace(found, rule=rule.id)
-    if rule.id != SHORT_KERNEL and found.gain_kernel is not None and is_short(case):
+    if rule.id != SHORT_KERNEL and found.gain_kernel is not None and facts.is_short:
         found = as_guess(found)
-    return with_usual_change(found, case)
+    return with_usual_change(found, facts)
 
 
 _OF_TIMELINES = tuple(rule for rule in RULES if rule.by_times or rule.of_timelines)
 
 
-def _applying(case: Case) -> tuple[Rule, ...]:
+def _applying(facts: KernelFacts) -> tuple[Rule, ...]:
     """Return the rules that apply.
 
     A kernel of a timeline needs a time, or pauses or exposed activity of the run.
     """
-    if not case.timed_only:
-        return rules_of_kind(RULES, case)
-    if case.kernel.duration_s is None and case.pauses is None and not case.exposed:
+    if not facts.timed_only:
+        return rules_of_kind(RULES, facts)
+    if facts.kernel.duration_s is None and facts.pauses is None and not facts.exposed:
         return ()
-    return rules_of_kind(_OF_TIMELINES, case)
+    return rules_of_kind(_OF_TIMELINES, facts)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, stall_metric, summed
+from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
+from gpuprof.diagnose.facts.counters import summed
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.waits import stall_metric
 from gpuprof.diagnose.kernel_code import total
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import CodeLine, Excerpt, StallShare
@@ -25,23 +28,23 @@ _Line = tuple[str, int]
 """A file and the number of a line."""
 
 
-def excerpts(case: Case) -> tuple[Excerpt, ...]:
+def excerpts(facts: KernelFacts) -> tuple[Excerpt, ...]:
     """Return up to three pieces of source around the hottest lines, and the hottest SASS.
 
     If the report has neither, return the numbers of the lines with most samples. Without samples,
     executed instructions weigh the lines. Return nothing if the report has no counts of
     instructions.
     """
-    code = case.code
+    code = facts.code
     if not code:
         return ()
     weight, word = (SAMPLES, "samples") if total(code, SAMPLES) else (EXECUTED, "executed instructions")
     whole = total(code, weight)
     if whole <= 0:
         return ()
-    shares = {line: total(instructions, weight) / whole for line, instructions in case.code_by_line.items()}
-    shown = (*_source(case, shares, word), *_sass(case, weight, word, whole))
-    return shown or tuple(_lines(case, shares, word))
+    shares = {line: total(instructions, weight) / whole for line, instructions in facts.code_by_line.items()}
+    shown = (*_source(facts, shares, word), *_sass(facts, weight, word, whole))
+    return shown or tuple(_lines(facts, shares, word))
 
 
 def _hottest(shares: Mapping[_Line, float], most: int) -> list[_Line]:
@@ -60,26 +63,26 @@ def _by_file(lines: Iterable[_Line]) -> dict[str, list[int]]:
     return numbers
 
 
-def _source(case: Case, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
-    texts = case.source_texts or {}
+def _source(facts: KernelFacts, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
+    texts = facts.source_texts or {}
     hot = _hottest({line: share for line, share in shares.items() if texts.get(line[0])}, _HOT_PLACES)
     for file, numbers in _by_file(hot).items():
         lines = texts[file].splitlines()
         for first, last in _spans(numbers, len(lines)):
-            shown = tuple(_code_line(case, shares, (file, at), lines[at - 1]) for at in range(first, last + 1))
+            shown = tuple(_code_line(facts, shares, (file, at), lines[at - 1]) for at in range(first, last + 1))
             yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _lines(case: Case, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
+def _lines(facts: KernelFacts, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
     for file, numbers in _by_file(hot).items():
-        shown = tuple(_code_line(case, shares, (file, number), "") for number in sorted(numbers))
+        shown = tuple(_code_line(facts, shares, (file, number), "") for number in sorted(numbers))
         yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _code_line(case: Case, shares: Mapping[_Line, float], line: _Line, text: str) -> CodeLine:
-    stalls = _stalls(case.code_by_line.get(line, ()))
+def _code_line(facts: KernelFacts, shares: Mapping[_Line, float], line: _Line, text: str) -> CodeLine:
+    stalls = _stalls(facts.code_by_line.get(line, ()))
     return CodeLine(number=line[1], pc=None, text=_cut(text), share=shares.get(line, 0.0), stalls=stalls)
 
 
@@ -98,10 +101,10 @@ def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _sass(case: Case, weight: str, word: str, whole: float) -> Iterator[Excerpt]:
-    if not case.has_sass:
+def _sass(facts: KernelFacts, weight: str, word: str, whole: float) -> Iterator[Excerpt]:
+    if not facts.has_sass:
         return
-    code = case.code
+    code = facts.code
     hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
     first = max(0, hottest - _INSTRUCTIONS_AROUND)
     last = min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import WELL_USED, Case
-from gpuprof.diagnose.needs import LAUNCH
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.needs import LAUNCH
 from gpuprof.diagnose.rule import Rule
+from gpuprof.diagnose.thresholds import WELL_USED
 from gpuprof.model.findings import Label
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_kinds import kind_named
@@ -87,27 +88,27 @@ It takes few blocks on purpose: others run beside it.
 """
 
 
-def rules_of_kind(rules: tuple[Rule, ...], case: Case) -> tuple[Rule, ...]:
+def rules_of_kind(rules: tuple[Rule, ...], facts: KernelFacts) -> tuple[Rule, ...]:
     """Return the rules that apply to a kernel's kind.
 
     Exchange between GPUs waits for links and other ranks, unless it keeps a unit of its own GPU
     busy. That unit is then its limit, or the name means something else, such as a sum over a block.
     """
-    kind = kind_named(case.kernel.kind)
+    kind = kind_named(facts.kernel.kind)
     if kind is None or kind.binds != "links":
         return rules
-    if any(need >= WELL_USED for unit, need in case.needs.items() if unit != LAUNCH):
+    if any(need >= WELL_USED for unit, need in facts.needs.items() if unit != LAUNCH):
         return rules
     return tuple(rule for rule in rules if rule.of_run or rule.id in _FOR_EXCHANGE)
 
 
-def with_usual_change(found: Finding, case: Case) -> Finding:
+def with_usual_change(found: Finding, facts: KernelFacts) -> Finding:
     """Return a finding with the changes that usually help a kernel of this kind."""
-    kind = kind_named(case.kernel.kind)
+    kind = kind_named(facts.kernel.kind)
     changes = _USUAL_CHANGES.get(kind.id, {}) if kind is not None else {}
     usual = tuple(f"kinds/{change}" for change, rules in changes.items() if found.rule in rules)
     cases = found.cases
-    if found.rule in _NEED_CODE_CHANGE and _COMPILED_IN_LIBRARY.match(case.kernel.demangled):
+    if found.rule in _NEED_CODE_CHANGE and _COMPILED_IN_LIBRARY.match(facts.kernel.demangled):
         advice = ("kinds/not-yours", *(usual or ("kinds/another-algorithm",)))
         return replace(found, cases=replace(cases, action=("kinds/another-algorithm",), advice=advice))
     if kind is None or not usual:

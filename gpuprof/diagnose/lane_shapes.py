@@ -31,9 +31,10 @@ from gpuprof.diagnose.access_shape import (
     request_evidence,
     worst_of,
 )
-from gpuprof.diagnose.case import EXECUTED, Case
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.diagnose.kernel_code import total
-from gpuprof.diagnose.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.model.recorded import Dim3, ProfiledInstruction
 from gpuprof.units import SECTOR_BYTES
 
@@ -88,17 +89,17 @@ def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: Launc
         return {}
 
 
-def shape_of_excess(case: Case) -> FoundShape | None:
+def shape_of_excess(facts: KernelFacts) -> FoundShape | None:
     """Return the shape that causes most excess.
 
     None without code or counts, or if no shape causes half of it.
     """
-    every = total(case.code, EXCESS_SECTORS)
+    every = total(facts.code, EXCESS_SECTORS)
     if every <= 0:
         return None
-    shapes = dict(followed(lane_shapes, launched_code(case)))
+    shapes = dict(followed(lane_shapes, launched_code(facts)))
     of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
-    for item in case.code:
+    for item in facts.code:
         shape = shapes.get(item.pc)
         excess = item.counts.get(EXCESS_SECTORS, 0.0)
         if shape is None or excess <= 0 or not item.counts.get(EXECUTED):
@@ -118,22 +119,22 @@ def shape_of_excess(case: Case) -> FoundShape | None:
     return FoundShape(
         shapes[worst.pc].name,
         (request_evidence(worst), *lane_evidence(shapes[worst.pc]), pattern),
-        case.place(lambda item: weights.get(item.pc, 0.0)),
+        facts.place(lambda item: weights.get(item.pc, 0.0)),
     )
 
 
-def launched_code(case: Case) -> LaunchedCode | None:
+def launched_code(facts: KernelFacts) -> LaunchedCode | None:
     """Return the code and the launch of a case.
 
     None if they are not known, or the code is too long to follow.
     """
-    target, block = case.arch.name, case.kernel.block
-    if block is None or not case.has_sass or not _TARGET.fullmatch(target):
+    target, block = facts.arch.name, facts.kernel.block
+    if block is None or not facts.has_sass or not _TARGET.fullmatch(target):
         return None
-    code = case.kernel_code.operations
+    code = facts.kernel_code.operations
     if len(code) > _MOST_CODE or sum(item.target is not None for item in code) > _MOST_JUMPS:
         return None
-    return LaunchedCode(code, target, block, grid=case.kernel.grid)
+    return LaunchedCode(code, target, block, grid=facts.kernel.grid)
 
 
 def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:

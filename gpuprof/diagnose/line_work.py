@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuprof.diagnose.case import EXECUTED, SAMPLES, Case, opcode_of
+from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
+from gpuprof.diagnose.facts.counters import opcode_of
+from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.kernel_code import lines_of, total
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import LineWork
@@ -17,24 +19,24 @@ LOCAL_OPCODES = ("LDL", "STL")
 _LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
 
 
-def line_work(case: Case) -> tuple[tuple[LineWork, ...], int]:
+def line_work(facts: KernelFacts) -> tuple[tuple[LineWork, ...], int]:
     """Return the lines with most work, by file and number, and the number of other lines.
 
     Lines that access local memory take precedence. Work is measured in executed instructions, or in
     samples if those were not counted.
     """
-    if not case.code_by_line:
+    if not facts.code_by_line:
         return (), 0
-    texts = case.source_texts or {}
-    counted = bool(case.metrics.instances(EXECUTED))
-    sampled = bool(case.metrics.instances(SAMPLES))
-    counts = {count.name: count.high for count in case.kernel.counts}
+    texts = facts.source_texts or {}
+    counted = bool(facts.metrics.instances(EXECUTED))
+    sampled = bool(facts.metrics.instances(SAMPLES))
+    counts = {count.name: count.high for count in facts.kernel.counts}
     uses_local = any(counts.get(name) != 0 for name in _LOCAL_COUNTS)
     every = []
-    for (file, number), code in case.code_by_line.items():
+    for (file, number), code in facts.code_by_line.items():
         local: float | None = 0.0
         if uses_local:
-            local = _local(case, code) if counted else None
+            local = _local(facts, code) if counted else None
         every.append(
             LineWork(
                 file=file,
@@ -54,14 +56,14 @@ def _rank(line: LineWork) -> tuple[object, ...]:
     return -(line.local or 0.0), -(line.instructions or 0.0), -(line.samples or 0.0), line.file, line.number
 
 
-def _local(case: Case, code: Sequence[ProfiledInstruction]) -> float | None:
+def _local(facts: KernelFacts, code: Sequence[ProfiledInstruction]) -> float | None:
     """Return the executed instructions of a line that access local memory.
 
     Their opcodes show them or, without machine code, the sectors that ncu expects of each.
     """
     if all(instruction.sass for instruction in code):
         accesses = [each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES]
-    elif case.metrics.instances(_LOCAL_SECTORS):
+    elif facts.metrics.instances(_LOCAL_SECTORS):
         accesses = [each for each in code if each.counts.get(_LOCAL_SECTORS)]
     else:
         return None

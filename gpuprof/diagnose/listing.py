@@ -9,8 +9,8 @@ from typing import Annotated
 from msgspec import Struct
 
 from gpuprof.code.sass.instruction import instruction_of
-from gpuprof.diagnose.case import EXECUTED, SAMPLES
 from gpuprof.diagnose.excerpts import STALL_SAMPLES, sampled_reasons
+from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
 from gpuprof.diagnose.kernel_code import lines_of, total
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import Recorded

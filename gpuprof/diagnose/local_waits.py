@@ -13,7 +13,9 @@ from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.code.sass.instruction import Instruction, instruction_of
 from gpuprof.code.sass.operands import waits_for, written
 from gpuprof.code.sass.writes import may_write
-from gpuprof.diagnose.case import SAMPLES, Case, stall_metric
+from gpuprof.diagnose.facts.code import SAMPLES
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.waits import stall_metric
 from gpuprof.diagnose.line_work import LOCAL_OPCODES
 
 _GENERIC = ("LD", "ST", "LDL", "STL")
@@ -21,21 +23,21 @@ _GENERIC = ("LD", "ST", "LDL", "STL")
 _FOR_LOADS = stall_metric("long_scoreboard", "sampled")
 
 
-def local_waits(case: Case) -> float | None:
+def local_waits(facts: KernelFacts) -> float | None:
     """Return the share of the samples of warps that were at an access of local memory, or waited
     for its result.
 
     None if the code or the samples are not known, or other instructions may access local memory.
     """
-    total = sum(item.counts.get(SAMPLES, 0.0) for item in case.code)
-    if not total or not all(case.sass):
+    total = sum(item.counts.get(SAMPLES, 0.0) for item in facts.code)
+    if not total or not all(facts.sass):
         return None
-    waiting = _places(case.sass, tuple(item.pc for item in case.code))
+    waiting = _places(facts.sass, tuple(item.pc for item in facts.code))
     if waiting is None:
         return None
     waits = 0.0
     for place, is_access in waiting.items():
-        counts = case.code[place].counts
+        counts = facts.code[place].counts
         # A reason with next to no samples is not read by instruction: then count all samples.
         waits += counts.get(SAMPLES if is_access else _FOR_LOADS, counts.get(SAMPLES, 0.0))
     return min(1.0, waits / total)

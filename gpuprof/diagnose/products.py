@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from gpuprof.code.sass.instruction import Instruction, Operation, instruction_of
 from gpuprof.code.sass.operands import named, sources, written
-from gpuprof.diagnose.case import EXECUTED, summed
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.counters import summed
 from gpuprof.model.recorded import ProfiledInstruction
 
 MULTIPLY_ADDS = {"FFMA": "fp32", "HFMA2": "fp16", "DFMA": "fp64", "IDP": "int8"}

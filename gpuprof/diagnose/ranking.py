@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.registry import rule_named
-from gpuprof.diagnose.rule import HIGH
+from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from gpuprof.diagnose.bounds import together
 from gpuprof.diagnose.causes import ENOUGH
-from gpuprof.diagnose.needs import together
 from gpuprof.diagnose.ranking import about, unique
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.set_up import set_up_kernels

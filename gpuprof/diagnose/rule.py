@@ -9,43 +9,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import MEMORY_STALLS, SHARED_STALLS, Case
-from gpuprof.diagnose.needs import Saving
+from gpuprof.diagnose.bounds import Saving
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.waits import MEMORY_STALLS, SHARED_STALLS
+from gpuprof.diagnose.thresholds import HIGH, LOW, MEDIUM, Threshold
 from gpuprof.model.field_types import Confidence, GainKind, Severity
 from gpuprof.model.findings import MAIN, Amount, CaseName, Cases, Label
 from gpuprof.model.session import Evidence, Finding, Location
-
-HIGH, MEDIUM, LOW = 0.2, 0.1, 0.03
-"""Least gain of a severity: a fifth, a tenth, and the least that is more than noise."""
-
-
-class Threshold(Struct, frozen=True):
-    """A number that a rule compares with. The rule's wording has the reason under `name`."""
-
-    name: str
-    value: float
-    unit: str
-    reason: str = ""
-
-    def is_reached(self, share: float | None) -> bool:
-        """Return whether a share (of 1) is known and reaches the threshold in percent."""
-        return share is not None and 100 * share >= self.value
-
-    def evidence(self, value: float, role: str = "", *of: str, metric: str = "") -> Evidence:
-        """Return a value in the unit of this threshold as evidence, by default with its name."""
-        return Evidence(metric, float(value), self.unit, self.value, role=role or self.name, of=of)
-
-
-def percent(name: str, value: float, reason: str = "") -> Threshold:
-    """Return a threshold of a share."""
-    return Threshold(name, value, "%", reason)
-
-
-def context(role: str, value: float | None, unit: str, *of: str, metric: str = "") -> tuple[Evidence, ...]:
-    """Return a value as evidence without a threshold; nothing if it is not known."""
-    if value is None:
-        return ()
-    return (Evidence(metric, float(value), unit, None, role=role, of=of),)
 
 
 def amounts_of(unit: str = "fraction", /, **values: float | None) -> tuple[Amount, ...]:
@@ -80,20 +50,6 @@ AT_MATH = TreePlace(("math_pipe_throttle",), "unit")
 AT_KERNEL = TreePlace((), "kernel")
 
 
-class Cause(Struct, frozen=True):
-    """A rule whose finding explains another one, if `when` is true of the kernel and `what` of the
-    finding.
-
-    `most` is true if the finding accounts for most of the other one, however large the other one's
-    gain is.
-    """
-
-    rule: str
-    when: Callable[[Case], bool] = lambda _: True
-    what: Callable[[Finding], bool] = lambda _: True
-    most: Callable[[Finding], bool] = lambda _: False
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One diagnosis; its wording file has its sentences and its reference.
@@ -102,7 +58,6 @@ class Rule:
     check: yield its findings in a kernel.
     metrics: the metrics that it reads beside the quantities of the model, as `ncu --metrics` takes
     them.
-    causes: the rules whose findings explain those of this rule.
     by_times: it reads only names, shapes and times, and so also judges timelines.
     of_timelines: it also judges timelines, with less data than from counters.
     of_run: it is about the run on a timeline, which no kernel alone can show.
@@ -116,20 +71,19 @@ class Rule:
     id: str
     kind: Kind = field(default="defect", kw_only=True)
     thresholds: tuple[Threshold, ...] = ()
-    check: Callable[[Case], Findings] = field(kw_only=True)
+    check: Callable[[KernelFacts], Findings] = field(kw_only=True)
     metrics: tuple[str, ...] = ()
-    causes: tuple[Cause, ...] = ()
     by_times: bool = False
     of_timelines: bool = False
     place: TreePlace = field(kw_only=True)
     of_run: bool = False
     invalidates: Literal["", "code", "time"] = ""
-    survives_code_change: Callable[[Case], bool] = lambda _: False
+    survives_code_change: Callable[[KernelFacts], bool] = lambda _: False
     of_launches: bool = False
 
 
 def finding(
-    case: Case,
+    facts: KernelFacts,
     cases: Cases = Cases(),  # noqa: B008
     *,
     confidence: Confidence,
@@ -161,8 +115,8 @@ def finding(
     if saving is not None:
         gain = saving.fraction
         kind = "conditional" if saving.assumes else "bound"
-        if case.run_share is not None:
-            of_run = gain * case.run_share
+        if facts.run_share is not None:
+            of_run = gain * facts.run_share
     elif gain_of_run is not None:
         of_run = min(1.0, max(0.0, gain_of_run))
         kind = "bound"
@@ -210,3 +164,19 @@ def _grade(gain: float | None, confidence: Confidence) -> Severity:
     if gain < HIGH:
         return "medium"
     return "high"
+
+
+CONFLICT_SHARE = "conflict-share"
+"""The role of evidence of bank conflicts: their share of the wavefronts."""
+_MANY = 1e6
+"""Counts from here on are written with a prefix."""
+
+
+def counts_case(total: float) -> CaseName:
+    """Return the case of a headline for counts: "120 of 2 000" or "28.4 M of 31.9 M"."""
+    return "shared/counts" if total < _MANY else "shared/large-counts"
+
+
+AT_WARPS = TreePlace((), "warps")
+
+SHORT_KERNEL = "short-kernel"

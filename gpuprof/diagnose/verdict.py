@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.case import summed
-from gpuprof.diagnose.effects import STORES_NOTHING
+from gpuprof.diagnose.facts.counters import summed
+from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
-from gpuprof.diagnose.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
-from gpuprof.diagnose.rule import HIGH
+from gpuprof.diagnose.rules.stores_nothing import STORES_NOTHING
 from gpuprof.diagnose.set_up import set_up_kernels
+from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
 from gpuprof.model.headline import TWO_PASSES, main_point, nearest_limit, units_not_collected

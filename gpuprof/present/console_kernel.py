@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuprof.diagnose.needs import pipe_name
 from gpuprof.model.headline import main_point, stalls_of
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
@@ -33,6 +32,7 @@ from gpuprof.present.session_text import (
 )
 from gpuprof.present.text import printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves
+from gpuprof.words.unit_names import pipe_name
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -12,7 +12,7 @@ from gpuprof.comparison.contract import (
     SourceLine,
     ValueChange,
 )
-from gpuprof.diagnose.needs import ISSUE, pipe_name
+from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.model.path_names import path_name
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import (
@@ -25,6 +25,7 @@ from gpuprof.units import (
     significant,
 )
 from gpuprof.words.comparison_values import both_text, count_name, count_text, short, value_text
+from gpuprof.words.unit_names import pipe_name
 
 CHECK_RESULT = "check what it computes"
 """What to do about a side that stores nothing."""

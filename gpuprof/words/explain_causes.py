@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterator
 
-from gpuprof.diagnose.case import SHARED_STALLS
-from gpuprof.diagnose.needs import pipe_name
+from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY
 from gpuprof.model.session import KernelProfile, Pipe, Traffic
 from gpuprof.units import WARP_THREADS, format_binary, format_si, significant
 from gpuprof.words.explain_node import ExplanationNode, missing_node, percent_node
+from gpuprof.words.unit_names import pipe_name
 
 _PIPES_SHOWN = 3
 _BYPASSED = 1.1

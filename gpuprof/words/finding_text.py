@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.needs import UNIT_WORDS, pipe_name
 from gpuprof.diagnose.verdict import BUSY
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.headline import line_text
 from gpuprof.model.session import Finding, KernelProfile, Location
 from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
 from gpuprof.words.sentences import joined_by
+from gpuprof.words.unit_names import UNIT_WORDS, pipe_name
 from gpuprof.words.wording import PREFIXED
 
 CONFIDENCE_WORDS = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.rule import Threshold
+from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.words.sentences import capital, inside
 from gpuprof.words.wording import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.clocks import clocks_apart
-from gpuprof.diagnose.effects import STORES_NOTHING
 from gpuprof.diagnose.ranking import is_counted
+from gpuprof.diagnose.rules.stores_nothing import STORES_NOTHING
 from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.diagnose.verdict import first_proven, run_findings
 from gpuprof.hardware.specs import is_geforce_rtx

@@ -6,18 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
+from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
-from gpuprof.diagnose.needs import LAUNCH_S, pipe_name
 from gpuprof.diagnose.set_up import Role, roles_of
-from gpuprof.diagnose.verdict import (
-    BUSY,
-    SMALL_PART,
-    is_limit,
-    is_open,
-    level_of,
-    run_findings,
-)
+from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, level_of, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -34,6 +27,7 @@ from gpuprof.model.surveyed import NOT_CHOSEN
 from gpuprof.units import format_percent, format_si
 from gpuprof.words.findings import cause_phrase, further_headline, run_sentence
 from gpuprof.words.sentences import capital, full_stop, inside, joined_by
+from gpuprof.words.unit_names import pipe_name
 from gpuprof.words.wording import template
 
 _CEILINGS = {

@@ -18,7 +18,6 @@ from typing import Union
 import msgspec
 import yaml
 
-from gpuprof.diagnose.needs import pipe_name
 from gpuprof.model.findings import Amount
 from gpuprof.model.headline import listed
 from gpuprof.model.stalls import stall_name
@@ -31,6 +30,7 @@ from gpuprof.units import (
     significant,
     spaced,
 )
+from gpuprof.words.unit_names import pipe_name
 
 FOLDER = Path(__file__).parent.parent / "diagnose" / "wording"
 SHARED = "shared"

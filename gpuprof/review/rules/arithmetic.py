@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.fusing import NEVER_FUSED, NON_FUSED
-from gpuprof.diagnose.matrix import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
+from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED
+from gpuprof.diagnose.rules.tensor_cores_idle import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.fused import unfused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.diagnose.build import SELF_MOVES
+from gpuprof.diagnose.rules.debug_build import SELF_MOVES
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.matrix import older_instructions

@@ -13,7 +13,7 @@ from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.access_shape import LaneShape, ShapeName, cases_of_shape
 from gpuprof.diagnose.lane_shapes import shapes_of
-from gpuprof.diagnose.rule import Threshold
+from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeAccess, CodeFinding

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuprof.code.sass.instruction import JUMPS, Instruction
 from gpuprof.code.sass.operands import named, sources, written
-from gpuprof.diagnose.fusing import NEVER_FUSED, NON_FUSED
+from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.rule import Threshold
+from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.review.rules.atomics import atomic_contention
 from gpuprof.review.rules.coalescing import MORE, uncoalesced
 from gpuprof.review.rules.conflicts import bank_conflicts

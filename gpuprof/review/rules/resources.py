@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from gpuprof.code.binary.local_memory import LocalMemory, stack_slot
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.requests import width_bytes
-from gpuprof.diagnose.blocks import EMPTY_LANES
-from gpuprof.diagnose.rule import Threshold
+from gpuprof.diagnose.thresholds import EMPTY_LANES, Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.body import is_of_library
 from gpuprof.review.case import CodeCase

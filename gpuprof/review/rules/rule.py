@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.diagnose.rule import Threshold
+from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeCertainty, CodeFinding

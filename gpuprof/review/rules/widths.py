@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpuprof.code.formulas.addresses import LaneAddress
-from gpuprof.diagnose.rule import percent
+from gpuprof.diagnose.thresholds import percent
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.coalescing import widened

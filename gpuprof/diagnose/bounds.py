@@ -1,0 +1,153 @@
+"""The bound of a gain: a fix removes a part of the needs of some units, the others remain.
+
+A kernel cannot end before the unit with most remaining work has done it. So the bound of every gain
+is 1 − the largest need that remains: of units that the fix does not relieve, and the rest of those
+that it relieves in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
+from gpuprof.diagnose.thresholds import WELL_USED
+from gpuprof.model.session import Remaining
+
+_SHOWN = 8
+"""Number of remaining needs that a finding keeps."""
+
+
+class Saving(Struct, frozen=True):
+    """The part of a kernel's time that a fix saves, and its conditions.
+
+    `fraction` is of the kernel's time. It is bounded by `remains`, the needs of the units after the
+    fix. It is smaller if it is valid only while everything that it `assumes` stays as it is.
+    """
+
+    fraction: float
+    remains: tuple[Remaining, ...] = ()
+    assumes: tuple[str, ...] = ()
+
+    def if_held(self, fraction: float, *assumes: str) -> Saving:
+        """Return the smaller saving that is valid only on assumptions: "same-instructions"."""
+        least = self.no_more_than(fraction)
+        if least.fraction < self.fraction:
+            return replace(least, assumes=assumes)
+        return self
+
+    def only_if(self, *assumes: str) -> Saving:
+        """Return the saving with these assumptions if it has none yet."""
+        if self.assumes:
+            return self
+        return replace(self, assumes=assumes)
+
+    def no_more_than(self, fraction: float) -> Saving:
+        """Return the saving with one more upper bound, such as the time that the fix affects."""
+        return replace(self, fraction=min(self.fraction, max(0.0, fraction)))
+
+
+def speedup_bound(facts: KernelFacts, relieved: Mapping[str, float]) -> Saving:
+    """Bound the saving of a fix that leaves these parts of the units' needs (0: none)."""
+    return saving(facts.least_times, relieved)
+
+
+def bound_beside(facts: KernelFacts, units: Iterable[str], stays: float) -> Saving:
+    """Bound the saving of a fix that leaves this part of the needs of all but these units."""
+    return speedup_bound(facts, {unit: stays for unit in facts.needs if unit not in units})
+
+
+def bound_of_wait(facts: KernelFacts, share: float) -> Saving:
+    """Return the saving if warps no longer wait for something: the share of the wait, limited
+    by idle issue slots.
+
+    Both are shares of the time in which SMs have work. It is no bound, because a fix of a wait
+    often also removes instructions or bytes.
+    """
+    most = facts.working_share * min(share, 1.0 - (facts.issue_active or 0.0))
+    return speedup_bound(facts, {}).no_more_than(most).only_if("same-instructions-and-stalls")
+
+
+def without_idle(facts: KernelFacts, idle: float, assumption: str = "same-time-per-block") -> Saving:
+    """Return the saving of the SMs' idle time if all have equal work."""
+    return speedup_bound(facts, {}).if_held(idle, assumption).only_if("same-instructions")
+
+
+def in_another_launch(facts: KernelFacts) -> Saving:
+    """Return the saving of the launch itself, if another launch does the work."""
+    same_work = "same-work-in-another-launch"
+    return speedup_bound(facts, {LAUNCH: 0.0}).if_held(1.0 - facts.working_share, same_work).only_if(same_work)
+
+
+def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...]) -> float:
+    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it
+    or for each other.
+
+    No unit reaches its peak in practice, so a unit that counts as well used explains all of the
+    time. Warps can also wait for an idle unit: if its utilization or the stalls were not collected,
+    it can explain everything. It can also explain all of the time in which some SMs have ended and
+    others work: few warps are left then, and their waits are a small share.
+    """
+    if busy is None:
+        return 1.0
+    return at_work(facts, busy, facts.stall_at_most(*reasons, "barrier", "membar"))
+
+
+def at_work(facts: KernelFacts, busy: float, waits: float, late: float = 1.0) -> float:
+    """Return the share of the time that a busy unit, waits and a part of the late share explain."""
+    return min(1.0, max(busy, waits) / WELL_USED + late * facts.late_share)
+
+
+def capped(facts: KernelFacts, bound: Saving, share: float, weight: float) -> Saving:
+    """Bound a saving by its share of a unit's work, and by the share of the time that the unit
+    explains.
+
+    Both are shares of the time without the launch. The bound by waits assumes that the other waits
+    stay: some of them can also go, if they result from these.
+    """
+    most = bound.no_more_than(share * (1.0 - facts.need(LAUNCH)))
+    if weight >= 1.0:
+        return most
+    return most.if_held(share * weight * facts.working_share, OTHER_WAITS)
+
+
+def saving(needs: Mapping[str, float], relieved: Mapping[str, float]) -> Saving:
+    """Bound the saving of a fix that leaves these parts of the units' needs (0: none)."""
+    remains = remaining(needs, relieved)
+    rest = remains[0].fraction if remains else 0.0
+    return Saving(1.0 - rest, remains)
+
+
+def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tuple[Remaining, ...]:
+    """Return the remaining needs of the units, largest first, without those that need nothing.
+
+    The SM's speed of light is that of its busiest part: it stays only if the fix relieves no part
+    of the SM.
+    """
+    kept = {unit: need * min(1.0, max(0.0, relieved.get(unit, 1.0))) for unit, need in needs.items()}
+    if any(unit not in (*MEMORY, LAUNCH) and factor < 1.0 for unit, factor in relieved.items()):
+        kept.pop(SM, None)
+    ranked = sorted(kept.items(), key=lambda item: -item[1])
+    return tuple(Remaining(unit, min(1.0, need)) for unit, need in ranked[:_SHOWN] if need > 0)
+
+
+def together(findings: Iterable[tuple[Remaining, ...]]) -> float:
+    """Return the largest need that remains after several fixes: for each unit, the least that any
+    of them leaves.
+
+    A unit that a fix does not list needs hardly anything after it.
+    """
+    least: dict[str, float] | None = None
+    for remains in findings:
+        needs = {item.unit: item.fraction for item in remains}
+        if least is None:
+            least = needs
+        least = {unit: min(need, needs[unit]) for unit, need in least.items() if unit in needs}
+    return max((least or {}).values(), default=0.0)
+
+
+OTHER_WAITS = "other-stalls-unchanged"
+PER_SM, PER_WARP = "same-speed-per-sm", "same-speed-per-warp"

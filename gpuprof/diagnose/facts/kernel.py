@@ -1,0 +1,76 @@
+"""All that is known of a kernel: the input of the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from gpuprof.diagnose.facts.code import CodeFacts
+from gpuprof.model.field_types import Confidence
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, Wait
+
+
+class Pauses(Struct, frozen=True):
+    """The pauses of the GPU that is idle longest in a timeline, and the activity that ends most.
+
+    `idle_share` is the idle time of all GPUs of the run over their spans. `gpus` is their number,
+    in `files` files. `rank` is that of the GPU's file. `ends` is the number of kernels and kinds of
+    copies that end pauses. `most_s` is the idle time before the one that ends most. `rival_s` is
+    the idle time before another kernel, if `wait` is for one.
+    """
+
+    device: DeviceTimeline
+    wait: Wait
+    idle_share: float
+    gpus: int
+    files: int
+    rank: int | None
+    ends: int
+    most_s: float
+    rival_s: float
+
+
+class Exposed(Struct, frozen=True):
+    """Copies (of one kind) or communication not overlapped by any kernel, for the worst GPU.
+
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans. The other
+    fields are as in `Pauses`. If it waits for other ranks, `awaited` is the rank with the longest
+    waits and its share of all waits.
+    """
+
+    device: DeviceTimeline
+    done: Copies | Communication
+    time_s: float
+    share: float
+    gpus: int
+    files: int
+    rank: int | None
+    awaited: tuple[int, float] | None = None
+
+
+class Faster(Struct, frozen=True):
+    """The fastest configuration in which the kernel of another kernel did the same work.
+
+    `facts` is its launch of median duration. `duration_s` is the longest that this launch can take
+    at the clocks of the slower case. `certainty` is the confidence that the work is the same.
+    `clocks_differ` is None if a clock is not known well enough.
+    """
+
+    facts: KernelFacts
+    duration_s: float
+    certainty: Confidence
+    clocks_differ: bool | None
+
+
+@dataclass
+class KernelFacts(CodeFacts):
+    """All that is known of one kernel. Fractions are of 1; a fact that is missing is None.
+
+    `pauses` and `exposed` are those of the timeline, if this kernel reports them. `faster` is a
+    configuration in which this kernel was faster for the same work.
+    """
+
+    pauses: Pauses | None = None
+    exposed: tuple[Exposed, ...] = ()
+    faster: Faster | None = None

@@ -1,0 +1,260 @@
+"""Facts of the traffic: bytes of each memory level, sectors and passes of accesses, and host memory."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from gpuprof.diagnose.facts.counters import ELAPSED
+from gpuprof.diagnose.facts.needs import ISSUE, SM
+from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
+from gpuprof.diagnose.facts.waits import WaitFacts
+from gpuprof.diagnose.thresholds import DOMINANT, FAR, IDLE, TAKES_IN
+from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.session import Evidence, Traffic
+from gpuprof.units import SECTOR_BYTES, WARP_THREADS
+
+EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
+ALL_SECTORS = "memory_l2_theoretical_sectors_global"
+IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
+GLOBAL_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
+SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
+SHARED_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+SHARED_CONFLICTS_BY_KIND = {
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "load-conflict-wavefronts",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "store-conflict-wavefronts",
+}
+"""Counters of conflicts, and the roles of their evidence."""
+_WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
+_ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
+_AMPERE, _HOPPER = 8.0, 9.0
+"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one
+thread (CUDA programming guide)."""
+_ONE_WAY = "only"
+"""Word in the definition of traffic that covers only one direction."""
+LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
+_LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
+_FELT = 0.1
+"""Less than a tenth of a level's bytes does not make it the limit."""
+_NOTICED = 1.01
+"""A larger ratio to the ideal bytes is more than rounding and the kernel's own parameters."""
+HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
+HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
+"""Counters of accesses to host memory; the second is in every set of newer versions."""
+_FULL = 0.6
+"""From this utilization on, L2 itself can have a queue."""
+_ASKED = 2.0
+"""L1 requests at most four sectors per cycle, and L2 gives an SM two. Requests of SMs make L2 at
+most twice as busy as L1."""
+_WAITING = 0.3
+"""The least share of the stalls on memory, if stalls are known."""
+
+
+class CountedSectors(NamedTuple):
+    """Excess and all sectors of global accesses, and their counters."""
+
+    excess: float
+    total: float
+    evidence: tuple[Evidence, ...]
+
+
+class TrafficFacts(WaitFacts):
+    """Facts of the launch, units and waits, and of the traffic of memory."""
+
+    @cached_property
+    def counted_sectors(self) -> CountedSectors | None:
+        """Sectors of global accesses, and the excess beyond those of contiguous bytes."""
+        total, excess, ideal = map(self.number, (ALL_SECTORS, EXCESS_SECTORS, IDEAL_SECTORS))
+        if total is None:
+            return None
+        if excess is not None:
+            roles = {EXCESS_SECTORS: "excess-sectors", ALL_SECTORS: "sectors"}
+        elif ideal is not None:
+            excess = total - ideal
+            roles = {ALL_SECTORS: "sectors", IDEAL_SECTORS: "needed-sectors"}
+        else:
+            return None
+        return CountedSectors(excess, total, self.metrics_as(roles, "sector"))
+
+    def request_sectors(self, what: str) -> float | None:
+        """Return the sectors per request of loads ("ld") or stores ("st")."""
+        return self.counted_request_sectors(what) or self.number(SECTORS_PER_REQUEST.format(what))
+
+    def counted_request_sectors(self, what: str) -> float | None:
+        """Return the sectors per request from counts of both; None if they were not collected."""
+        return self.ratio(GLOBAL_SECTORS.format(what), GLOBAL_REQUESTS.format(what)) or None
+
+    @cached_property
+    def ideal_bytes(self) -> float | None:
+        """The bytes of contiguous global accesses; None if sectors were not counted."""
+        counts = self.counted_sectors
+        if counts is None:
+            return None
+        return SECTOR_BYTES * max(0.0, counts.total - counts.excess)
+
+    def bytes_of(self, level: str) -> float | None:
+        """Return the bytes that a level moved; None if a direction was not collected."""
+        moved = self._both_ways(level)
+        return moved.bytes if moved is not None else None
+
+    def bytes_per_s_of(self, level: str) -> float | None:
+        """Return the bytes per second that a level moved; None if a direction was not counted.
+
+        A percentage times a rated peak is no count: the actual clock can differ.
+        """
+        moved = self._both_ways(level)
+        if moved is None or moved.basis == "estimated":
+            return None
+        return moved.bytes_per_s
+
+    def _both_ways(self, level: str) -> Traffic | None:
+        return next(
+            (item for item in self.kernel.traffic if item.level == level and _ONE_WAY not in item.definition), None
+        )
+
+    def excess_reaches(self, level: str) -> bool:
+        """Return whether a level moves more than global accesses need; true if unknown."""
+        ideal, moved = self.ideal_bytes, self.bytes_of(level)
+        return ideal is None or moved is None or moved > _NOTICED * ideal
+
+    @cached_property
+    def local_bytes_past_l1(self) -> float | None:
+        """The maximum bytes of local memory that L1 passes on: missing loads, and stores."""
+        loads, stores = LOCAL_SECTORS
+        passed = self.total((self.first_of((_LOCAL_MISSES, loads)), stores), of_all=True)
+        if passed is None or self.number(loads) is None:
+            return None
+        return SECTOR_BYTES * passed
+
+    def local_reaches(self, level: str) -> bool:
+        """Return whether local memory can be a tenth of a level's bytes; true if unknown."""
+        passed, moved = self.local_bytes_past_l1, self.bytes_of(level)
+        return passed is None or moved is None or passed >= _FELT * moved
+
+    def cycles_of_passes(self, passes: float) -> float | None:
+        """Return the maximum share of the elapsed cycles that passes through L1 take, if known.
+
+        A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
+        """
+        sms, rate = self.sms_or_implied, self.request_rate
+        cycles = self.number(*ELAPSED, "gpc__cycles_elapsed.max")
+        if not sms or not cycles or not rate:
+            return None
+        return passes / (sms * cycles) / min(1.0, rate)
+
+    def l1_keeps(self, *percent: float | None) -> float:
+        """Return the part of L1's need that stays if each request takes as few passes as possible.
+
+        Requests and writes of registers stay, and so do the other given needs, in percent of the
+        elapsed time.
+        """
+        l1 = self.need("l1")
+        if not l1:
+            return 0.0
+        stays = max(part or 0.0 for part in (self.number(REQUESTS), self.number(_WRITEBACK), *percent))
+        return min(1.0, stays / 100 / l1)
+
+    @property
+    def wavefronts_per_request(self) -> float | None:
+        """Passes through L1's data pipe per request; None if they or the GPU's rate of requests
+        are not known.
+
+        The pipe's peak is one pass per cycle.
+        """
+        passes, rate = self.ratio(WAVEFRONTS, REQUESTS), self.request_rate
+        if passes is None or rate is None:
+            return None
+        return passes / rate
+
+    @property
+    def request_rate(self) -> float | None:
+        """The most requests of an SM per cycle: one with 32 load/store units, half with 16."""
+        lanes = self.arch.operations.get("load-store")
+        if lanes is None:
+            return None
+        return lanes.value / WARP_THREADS
+
+    @property
+    def least_passes(self) -> float | None:
+        """A lower bound of the passes through L1 per request, if passes and requests were not
+        counted.
+
+        The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per
+        cycle: the ratio of their utilizations is no more than the passes of a request. It stays below
+        the four passes of accesses of 16 bytes per thread on every architecture. If the pipes were not
+        collected (basic set), use the SM's speed of light, which is that of its busiest part. Bulk
+        copies, from Hopper on, reach L1 without those pipes; they need shared memory.
+        """
+        l1, issued = self.l1_speed, self.number(_ISSUED)
+        part = self.needs.get("lsu") if "lsu" in self.pipes else None
+        if issued is not None:
+            part = issued / 100
+        elif part is None and (self.kernel.shared_memory_per_block == 0 or not self.has_bulk_copies):
+            part = self.utilisation.get("sm")
+        return l1 / part if l1 and part else None
+
+    @property
+    def uses_shared(self) -> bool | None:
+        """Whether blocks use shared memory; None if neither their bytes nor anything else shows
+        it.
+
+        Bank conflicts show it. So do many warps that wait for the queue of shared memory: special
+        functions use it, too, but hardly fill it while L1 is busy.
+        """
+        if self.kernel.shared_memory_per_block is not None:
+            return self.kernel.shared_memory_per_block > 0
+        conflicts = self.total((SHARED_CONFLICTS, *SHARED_CONFLICTS_BY_KIND))
+        return True if conflicts or self.waits_for_shared_queue else None
+
+    @property
+    def waits_for_shared_queue(self) -> bool:
+        """Whether many warps wait for the queue of shared memory and special functions."""
+        return DOMINANT.is_reached(self.stall("mio_throttle"))
+
+    @property
+    def has_bulk_copies(self) -> bool:
+        """Whether one thread can copy a whole tile; true if the architecture is unknown."""
+        capability = self.arch.compute_capability
+        return not capability or float(capability) >= _HOPPER
+
+    @property
+    def copies_ahead_case(self) -> str:
+        """The self of the shared wording on how this GPU fetches the next tile."""
+        capability = self.arch.compute_capability
+        if not capability:
+            return "shared/ahead-on-any-gpu"
+        if float(capability) < _AMPERE:
+            return "shared/ahead-in-registers"
+        return "shared/ahead-by-tma" if self.has_bulk_copies else "shared/ahead-by-cp-async"
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether the GPU has no memory of its own and uses the host's."""
+        return bool(self.number("device__attribute_integrated"))
+
+    @cached_property
+    def far_memory(self) -> float | None:
+        """The least cycles of a warp per instruction if they are too many for the GPU's own
+        memory, else None.
+
+        Instructions are those issued, or as many as the SM's speed of light allows. Return None, too,
+        if accesses to the host were counted, the GPU has no other memory, or the kernel waits for links
+        to other GPUs.
+        """
+        kind = kind_named(self.kernel.kind)
+        if self.number(HOST_MISSES, HOST_FILLS) is not None or self.shares_memory:
+            return None
+        if kind is not None and kind.binds == "links":
+            return None
+        achieved, room = self.occupancy.achieved, self.warps_per_sm
+        issued = self.needs.get(ISSUE, self.needs.get(SM))
+        dram, l2, l1 = map(self.needs.get, ("dram", "l2", "l1"))
+        if dram is None or l2 is None or l1 is None or not issued or achieved is None or room is None:
+            return None
+        cycles = min(1.0, achieved) * room / (self.schedulers * issued)
+        is_memory = not self.stalls or self.stall(*self.memory_stalls) >= _WAITING
+        is_idle = not IDLE.is_reached(max(dram, issued, l1))
+        takes_in = TAKES_IN.is_reached(l2) and _ASKED * l1 < l2 < _FULL
+        return cycles if cycles >= FAR.value and is_memory and is_idle and takes_in else None

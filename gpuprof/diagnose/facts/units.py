@@ -1,0 +1,298 @@
+"""Facts of the units: how busy each is, and the part of the time that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from gpuprof.diagnose.facts.launch import LaunchFacts
+from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_of
+from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, STARVED_ISSUE, WELL_USED
+from gpuprof.model.headline import AS_BUSY
+from gpuprof.model.roofline import is_possible
+from gpuprof.model.session import Evidence, Pipe
+
+AT_LEAST_OF_RATED = 0.9
+"""A margin for clocks above the one that a peak is rated at. A kernel needs at least this part of
+its fraction of a rated peak."""
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
+REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+_MOST_BUSY = 110.0
+"""Maximum utilization in percent that is plausible: cycles of two passes differ."""
+
+NOT_OF_LANES = ("dram", "l2", "tensor", LAUNCH)
+"""Units that empty lanes cost nothing. Bytes do not depend on the threads that ask, and matrix
+instructions use all lanes."""
+
+
+class UnitFacts(LaunchFacts):
+    """Facts of the launch, and of the units of the GPU."""
+
+    @cached_property
+    def utilisation(self) -> Mapping[str, float]:
+        """Speed of light of each unit over all elapsed cycles, at most 1."""
+        return {unit.unit: min(1.0, unit.fraction) for unit in self.kernel.throughput if unit.is_exact}
+
+    @cached_property
+    def busiest(self) -> float | None:
+        """The highest speed of light of any unit. A fix of anything else gains at most the rest."""
+        return max(self.utilisation.values(), default=None)
+
+    def at_most(self, unit: str) -> float | None:
+        """Return the most that a unit needs; None if that is not known."""
+        return self.needs.get(unit, self._bounded.get(unit))
+
+    @cached_property
+    def _bounded(self) -> Mapping[str, float]:
+        """Speed of light of each unit, or its upper bound."""
+        return {
+            known.unit: known.fraction for known in self.kernel.throughput if known.is_exact or known.bound == "at-most"
+        }
+
+    def light_metric(self, unit: str) -> str:
+        """Return the name of the metric behind a unit's speed of light; empty if it has none.
+
+        If the unit is known by its parts, return the metric of the busiest part.
+        """
+        for link in self.arch.counters.get(f"throughput.{unit}", ()):
+            known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
+            if known and len(known) == len(link.terms):
+                _, name = max(known) if link.how == "largest" else known[0]
+                return name
+        if unit == SM:
+            return self._busiest_part()
+        return ""
+
+    def _busiest_part(self) -> str:
+        """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
+        parts = [(pipe.fraction, pipe.metric) for pipe in self.kernel.pipes]
+        for name in self.counters_of("scheduler.issue-slots"):
+            value = self.number(name)
+            if value is not None:
+                parts.append((value / 100, name))
+        return max(parts, default=(0.0, ""))[1]
+
+    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
+        """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
+        units = [unit for unit in self.utilisation if unit not in leave_out]
+        if not units:
+            return ()
+        unit = max(units, key=lambda name: self.utilisation[name])
+        return (Evidence(self.light_metric(unit), 100 * self.utilisation[unit], "%", threshold, role=role),)
+
+    @cached_property
+    def needs(self) -> Mapping[str, float]:
+        """The fraction of the elapsed time that each unit needs, as far as it was collected."""
+        # An SM can also be empty between two waves, which other blocks change. Only a single wave
+        # gives a bound.
+        is_one_round = self.waves is not None and self.waves <= 1.0
+        busiest = self.busiest_share if is_one_round else None
+        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
+        for unit in self.kernel.throughput:
+            if unit.bound == "at-least":
+                needs.setdefault(unit.unit, unit.fraction)
+        if self.timed_only and self.asked_work:
+            # If two paths are possible, take the faster one.
+            needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
+        return needs
+
+    def is_busiest(self, unit: str) -> bool:
+        """Return whether a unit needs more than any other, except the whole SM and the launch."""
+        others = (need for other, need in self.needs.items() if other not in (unit, SM, LAUNCH))
+        return self.need(unit) > max(others, default=0.0)
+
+    def need(self, unit: str) -> float:
+        """Return the fraction of the elapsed time that a unit needs; 0 if it was not collected."""
+        return self.needs.get(unit, 0.0)
+
+    @cached_property
+    def busiest_need(self) -> float | None:
+        """The largest fraction of the time that a unit, pipe or the issue slots need."""
+        return max((need for unit, need in self.needs.items() if unit != LAUNCH), default=None)
+
+    @cached_property
+    def least_times(self) -> Mapping[str, float]:
+        """The least fraction of the time that each unit needs.
+
+        DRAM needs more than its fraction of peak, because no kernel reaches the peak.
+        """
+        least = {**self.needs}
+        if "dram" in least:
+            least["dram"] = min(1.0, least["dram"] / self.dram_reached)
+        return least
+
+    @cached_property
+    def dram_reached(self) -> float:
+        """The fraction of DRAM's peak that kernels reach."""
+        return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
+
+    @property
+    def l1_busy(self) -> float | None:
+        """The utilization of L1 and its load/store unit over all elapsed cycles."""
+        return self.busiest_of_l1[1] if self.busiest_of_l1 is not None else None
+
+    @cached_property
+    def busiest_of_l1(self) -> tuple[str, float] | None:
+        """The metric that shows L1 or its load/store unit busiest (empty if no single metric does),
+        and the fraction.
+
+        The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
+        explains is L1's.
+        """
+        known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
+        known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
+        if "lsu" in self.pipes:
+            lsu = self.pipes["lsu"]
+            need = need_of_pipe(lsu, self.active_share)
+            if need is not None:
+                known.append((need, lsu.metric))
+        if known:
+            busy, name = max(known, key=lambda item: item[0])
+            return name, min(1.0, busy)
+        memory = self.utilisation.get("memory")
+        dram = self._bounded.get("dram")
+        l2 = self._bounded.get("l2")
+        if memory is None or dram is None or l2 is None or AS_BUSY * memory <= max(dram, l2):
+            return None
+        return self.light_metric("memory"), memory
+
+    @cached_property
+    def hit_rates(self) -> Mapping[str, float]:
+        """The hit rate of sectors by memory level. That of L1 includes stores, hit or not."""
+        return {moved.level: moved.hit_rate for moved in self.kernel.traffic if moved.hit_rate is not None}
+
+    @cached_property
+    def memory_utilisation(self) -> float | None:
+        """The highest speed of light of the memory units."""
+        return max((value for unit, value in self.utilisation.items() if unit != SM), default=None)
+
+    @property
+    def issue_active(self) -> float | None:
+        """Fraction of the active cycles in which a scheduler issued an instruction."""
+        return self.kernel.scheduler.issue_active if self.kernel.scheduler is not None else None
+
+    @property
+    def issues_rarely(self) -> bool:
+        """Whether stalls matter: for NVIDIA, if fewer than 80 % of the issue slots are used."""
+        return self.issue_active is None or self.issue_active < 0.8
+
+    @cached_property
+    def pipes(self) -> Mapping[str, Pipe]:
+        """The execution pipes whose use was collected, by name."""
+        return {pipe.name: pipe for pipe in self.kernel.pipes}
+
+    def pipe(self, name: str) -> float | None:
+        """Return the busy fraction of an execution pipe."""
+        if name not in self.pipes:
+            return None
+        return self.pipes[name].fraction
+
+    def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+        """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
+        if name not in self.pipes:
+            return ()
+        pipe = self.pipes[name]
+        return (Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
+
+    def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
+        """Return the used issue slots as evidence."""
+        if self.issue_active is None:
+            return ()
+        name = self.first_of(self.counters_of("scheduler.issue-active"))
+        return (Evidence(name, 100 * self.issue_active, "%", threshold, role="issue-slots"),)
+
+    @cached_property
+    def asked_work(self) -> Mapping[str, float]:
+        """The operator's FLOP by its shapes over the rated peak of each path that it may run on."""
+        asked = self.kernel.operator_flop
+        parts = asked.utilisation if asked is not None and asked.exact else ()
+        return {part.ceiling_path: min(1.0, part.fraction) for part in parts}
+
+    @cached_property
+    def arithmetic_fraction(self) -> float:
+        """The largest fraction of a peak at this clock that floating-point work reaches, or 0."""
+        most = 0.0
+        for work in self.kernel.work:
+            limit = self.recorded.at_clock.get(work.path)
+            if not work.flop_per_s or "int32" in work.path or limit is None or limit.value <= 0:
+                continue
+            fraction = work.flop_per_s / limit.value
+            if is_possible(fraction):
+                most = max(most, fraction)
+        return min(1.0, most)
+
+    @cached_property
+    def memory_busy(self) -> float | None:
+        """The need of the busiest memory level; None if that may not be collected."""
+        overall = self.utilisation.get("memory")
+        levels = (self.needs.get("dram"), self.needs.get("l2"), self.l1_speed)
+        if overall is None and None in levels:
+            return None
+        return max(level or 0.0 for level in (*levels, overall))
+
+    @cached_property
+    def l1_speed(self) -> float | None:
+        """The need of L1; None if only a part or a lower bound of it is known."""
+        l1 = next((unit for unit in self.kernel.throughput if unit.unit == "l1"), None)
+        is_bound = l1 is not None and l1.bound == "at-least" and "memory" not in self.utilisation
+        whole = (l1 is not None and not is_bound) or self.number(WAVEFRONTS) is not None
+        return self.needs.get("l1") if whole else None
+
+    def while_active(self, busy: float | None) -> float | None:
+        """Return the utilization of a part of the SM while its SM works; None if that is not known.
+
+        If active cycles were not collected, only SMs without a block count as idle.
+        """
+        if busy is None:
+            return None
+        if self.active_share:
+            return busy / self.active_share
+        blocks, sms = self.blocks, self.sms_or_implied
+        if not blocks or not sms:
+            return None
+        return busy * sms / min(sms, blocks)
+
+    @property
+    def is_l1_full(self) -> bool:
+        """Whether L1 is a limit: busy for most of the time, or well used while SMs work if many
+        have no work.
+
+        All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as
+        possible (an empty kernel on an H100), which shows nothing.
+        """
+        while_working = self.while_active(self.l1_busy) or 0.0
+        return BUSY.is_reached(self.l1_busy) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
+
+    def l1_evidence(self) -> tuple[Evidence, ...]:
+        """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
+        roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
+        if self.busiest_of_l1 is None:
+            return self.metrics_as(roles, "%")
+        name, fraction = self.busiest_of_l1
+        busiest = BUSY.evidence(100 * fraction, roles.pop(name, "unit-busy"), "l1", metric=name)
+        return (busiest, *self.metrics_as(roles, "%"))
+
+    @cached_property
+    def eligible_warps(self) -> float | None:
+        """The warps per scheduler that could issue in an average cycle."""
+        scheduler = self.kernel.scheduler
+        return scheduler.eligible_warps if scheduler is not None else None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more warps would find idle issue slots: few are used, hardly a warp is
+        eligible, no unit is busy.
+
+        If issue slots were not collected, use the SM, which is at least as busy.
+        """
+        issued, eligible = self.issue_active, self.eligible_warps
+        if issued is None:
+            issued = self.utilisation.get("sm")
+        if issued is None or self.busiest is None or (eligible is not None and eligible >= 1.0):
+            return False
+        return max(issued, self.busiest, self.busiest_need or 0.0) < STARVED_ISSUE.value / 100
+
+    @property
+    def moves_bytes_well(self) -> bool:
+        """Whether L2 or DRAM is well used, however many lanes ask for the bytes."""
+        return any(self.need(unit) >= WELL_USED for unit in ("dram", "l2"))

@@ -1,0 +1,142 @@
+"""Facts of the waits: shares of warp states by reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+
+from gpuprof.diagnose.facts.units import UnitFacts
+from gpuprof.diagnose.thresholds import COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
+from gpuprof.model.headline import TWO_PASSES, stalls_of
+from gpuprof.model.session import Evidence
+
+MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
+"""Stall reasons of waits for global memory; see `KernelFacts.memory_stalls`."""
+SHARED_STALLS = ("short_scoreboard", "mio_throttle")
+LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
+"""Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
+_ROUNDING = 0.01
+"""The most that the printed shares of all reasons can fall short of 1 by rounding."""
+_TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
+_SAMPLED_NAMES = {"no_instruction": "no_instructions"}
+_LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
+_BULK_LOADS = ("UBLKCP", "UTMALDG")
+
+
+_OTHER_REASONS = (
+    "short_scoreboard", "mio_throttle", "dispatch_stall", "sleeping", "membar", "branch_resolving", "gmma", "misc",
+)  # fmt: skip
+"""Stall reasons that no other rule reports."""
+
+
+class WaitFacts(UnitFacts):
+    """Facts of the launch and the units, and of the waits of warps."""
+
+    @cached_property
+    def stalls(self) -> Mapping[str, float]:
+        """Shares of the warps' states by reason."""
+        return {stall.reason: stall.share for stall in stalls_of(self.kernel)}
+
+    def stall(self, *reasons: str) -> float:
+        """Return the share of these reasons together."""
+        return sum(self.stalls.get(reason, 0.0) for reason in reasons)
+
+    def stall_at_most(self, *reasons: str) -> float:
+        """Return the share of these reasons plus that of reasons that were not collected."""
+        share = self.stall(*reasons)
+        unknown = 1.0 - sum(self.stalls.values())
+        if unknown > _ROUNDING:
+            share += unknown
+        return min(1.0, share)
+
+    @cached_property
+    def memory_stalls(self) -> tuple[str, ...]:
+        """Stall reasons of waits for global memory; tex_throttle only if textures can cause it."""
+        return tuple(reason for reason in MEMORY_STALLS if reason != "tex_throttle" or self._may_use_textures)
+
+    @property
+    def _may_use_textures(self) -> bool:
+        """Whether warps in tex_throttle can wait for texture or surface instructions.
+
+        FP64 instructions of a narrow pipe queue there, too. If neither opcodes nor the texture pipe
+        were collected, they are the cause if the FP64 pipe is the busiest.
+        """
+        if self.opcodes():
+            return any(count > 0 and name.startswith(_TEXTURE_OPCODES) for name, count in self.opcodes().items())
+        fp64, textures = self.pipe("fp64"), self.pipe("tex")
+        if textures is not None:
+            return textures > 0
+        return not fp64 or fp64 < max(pipe.fraction for pipe in self.kernel.pipes)
+
+    def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+        """Return the shares of stall reasons as evidence, with their metrics."""
+        known = {stall.reason: stall for stall in stalls_of(self.kernel)}
+        evidence: list[Evidence] = []
+        for reason in reasons:
+            if reason in known:
+                metric = stall_metric(reason, known[reason].family)
+                evidence.append(Evidence(metric, 100 * known[reason].share, "%", threshold, role="stall", of=(reason,)))
+        return tuple(evidence)
+
+    @cached_property
+    def other_reason(self) -> str:
+        """The most frequent stall reason among those that no rule of its own reports."""
+        return max(_OTHER_REASONS, key=self.stall)
+
+    @property
+    def others_cover(self) -> bool:
+        """Whether other warps can hide most stalls; without stalls, if units' use is known."""
+        if self.stalls:
+            return COVERED.is_reached(self.stall(*LATENCIES))
+        return "sm" in self.utilisation and self.memory_utilisation is not None
+
+    @cached_property
+    def cycles_per_load(self) -> float | None:
+        """The least cycles that warps wait for a load; None if not counted.
+
+        A warp that waits for several loads at once counts its wait once. No warp waits for loads of the
+        TMA engine.
+        """
+        stalls = {stall.reason: stall.cycles_per_issue for stall in self.kernel.stalls if stall.family == "counter"}
+        waited, opcodes = stalls.get("long_scoreboard"), self.opcodes()
+        issued = self.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
+        loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
+        if waited is None or not issued or not loads or any(name.startswith(_BULK_LOADS) for name in opcodes):
+            return None
+        return waited * issued / loads
+
+    @property
+    def queues_at_dram(self) -> bool:
+        """Whether loads queue at DRAM: they take longer, and DRAM is not idle."""
+        waited = self.cycles_per_load
+        return waited is not None and waited >= QUEUED.value and IDLE.is_reached(self.needs.get("dram"))
+
+    def is_pipe_limit(self, fraction: float) -> bool:
+        """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""
+        if PIPE_BUSY.is_reached(fraction):
+            return True
+        sm = self.utilisation.get("sm", 0.0)
+        for pipe in self.kernel.pipes:
+            # Pipes for memory accesses do not keep the SM busy if it is clearly busier than they are.
+            keeps_busy = pipe.name not in ("lsu", "tex") or pipe.fraction >= sm - TWO_PASSES
+            if keeps_busy and pipe.fraction > fraction:
+                return False
+        return self.waits_for_pipes or self.is_in_busy_sm(fraction)
+
+    @property
+    def waits_for_pipes(self) -> bool:
+        """Whether many warps wait for a pipe."""
+        return THROTTLED.is_reached(self.stall("math_pipe_throttle")) and self.issues_rarely
+
+    def is_in_busy_sm(self, fraction: float) -> bool:
+        """Return whether the SM is busy and a pipe with this utilization is a large part of that."""
+        return PIPE_BUSY.is_reached(self.utilisation.get("sm")) and SM_PIPE.is_reached(fraction)
+
+
+def stall_metric(reason: str, family: str) -> str:
+    """Return the name of the metric behind a stall reason of a family."""
+    if family == "counter":
+        return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+    name = f"smsp__pcsamp_warps_issue_stalled_{_SAMPLED_NAMES.get(reason, reason)}"
+    return f"{name}_not_issued" if family == "sampled-not-issued" else name

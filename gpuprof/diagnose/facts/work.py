@@ -1,0 +1,114 @@
+"""Facts of the arithmetic: work as a fraction of peak, and fused operations."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+from msgspec import Struct
+
+from gpuprof.diagnose.facts.traffic import TrafficFacts
+from gpuprof.hardware.specs import THREAD_OPCODES, ComputeKey
+from gpuprof.model.session import Evidence
+
+INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
+SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
+"""The pipes that neither move data nor multiply matrices."""
+TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "FP16"}
+
+
+class FloatingPoint(Struct, frozen=True):
+    """Fused and other instructions of a type, in one unit, and their metrics.
+
+    `pairs` is how many multiply-adds could replace one addition and one multiplication each.
+    """
+
+    fused: float
+    alone: float
+    pairs: float
+    unit: str
+    fused_metric: str
+    alone_metric: str
+
+    @property
+    def all(self) -> float:
+        """All instructions of the type."""
+        return self.fused + self.alone
+
+
+class WorkFacts(TrafficFacts):
+    """Facts of the launch, units, waits and traffic, and of the arithmetic."""
+
+    def flop_per_s_of(self, path: str) -> float | None:
+        """Return the counted FLOP/s of a path; None if they were not counted."""
+        return next((work.flop_per_s for work in self.kernel.work if work.path == path), None)
+
+    def fraction_of_peak(self, path: str) -> float | None:
+        """Return the counted work of a path over its peak at the clock of the kernel.
+
+        Without both, return the operator's FLOP by its shapes over the rated peak, if they can only run
+        on this path.
+        """
+        limit = self.recorded.at_clock.get(path)
+        rate = self.flop_per_s_of(path)
+        if limit is not None and rate is not None and limit.value > 0:
+            return rate / limit.value
+        if len(self.asked_work) == 1:
+            return self.asked_work.get(path)
+        return None
+
+    @cached_property
+    def most_work(self) -> float | None:
+        """The largest fraction of a peak that floating-point work reaches, if it was counted."""
+        paths = {work.path for work in self.kernel.work if "int32" not in work.path}
+        fractions = [fraction for path in paths if (fraction := self.fraction_of_peak(path)) is not None]
+        return min(1.0, max(fractions)) if fractions else None
+
+    @cached_property
+    def sm_cycles(self) -> float | None:
+        """The cycles of all SMs in the time of a kernel, if they are known."""
+        sms = self.sms
+        clock_hz = self.kernel.sm_clock_hz
+        duration_s = self.kernel.duration_s
+        if not sms or not clock_hz or not duration_s:
+            return None
+        return sms * clock_hz * duration_s
+
+    @cached_property
+    def fp64_over_fp32(self) -> float | None:
+        """The GPU's FP64 rate over its FP32 rate."""
+        rates = self.hardware.rates
+        fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
+        if fp64 is None or fp32 is None or not fp32.value:
+            return None
+        return fp64.value / fp32.value
+
+    def peak_evidence(self, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
+        """Return a fraction of peak as evidence, with the counter of its multiply-adds."""
+        counter = f"__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum"
+        suffixes = ("", ".per_cycle_elapsed")
+        metric = self.first_of(f"{unit}{counter}{suffix}" for unit in ("smsp", "sm") for suffix in suffixes)
+        role = "work-of-peak"
+        if not metric and self.opcodes(THREAD_OPCODES):
+            metric = THREAD_OPCODES
+        elif not metric and self.asked_work:
+            role = "work-of-peak-by-shapes"
+        return Evidence(metric, 100 * fraction, "%", threshold, role=role, of=(name,))
+
+    def fused_and_alone(self, fused: str, *unfused: str) -> FloatingPoint | None:
+        """Return the instructions of a type from the counters; None if unknown."""
+        for unit, names in _counters_of((fused, *unfused)):
+            together, first, second = map(self.number, names)
+            if together is not None and first is not None and second is not None:
+                alone_metric = f"{names[1]} + {names[2]}"
+                return FloatingPoint(together, first + second, min(first, second), unit, names[0], alone_metric)
+        return None
+
+
+@lru_cache(maxsize=16)
+def _counters_of(operations: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the counters of these operations with their unit, best first."""
+    return tuple(
+        (unit, tuple(f"{prefix}__sass_thread_inst_executed_op_{name.lower()}_pred_on{suffix}" for name in operations))
+        for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle"))
+        for prefix in ("smsp", "sm")
+    )

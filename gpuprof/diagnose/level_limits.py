@@ -1,0 +1,126 @@
+"""Judgements and bounds of the rules on full memory levels."""
+
+from __future__ import annotations
+
+from gpuprof.diagnose.bounds import Saving, saving
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM, WORK
+from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, Threshold, context, percent
+from gpuprof.model.field_types import Confidence
+from gpuprof.model.headline import AS_BUSY, TWO_PASSES
+from gpuprof.model.session import Evidence
+
+WIDE_PASSES = Threshold("wide-passes", 2.0, "wavefront")
+
+BALANCED = percent("sm-above-memory", 10.0)
+
+
+def is_busiest_level(facts: KernelFacts, level: str) -> bool | None:
+    """Return whether no memory level is busier than this one; None if a level that could be was not
+    collected.
+
+    Every byte of DRAM passes the other levels: if one of them is equally busy, DRAM is the limit.
+    """
+    own = facts.needs[level]
+    most = own
+    if level == "dram":
+        most = own / AS_BUSY
+    elif facts.need("dram") >= AS_BUSY * own:
+        return False
+    others = [facts.at_most(other) for other in MEMORY if other != level]
+    if any(value is not None and value > most for value in others):
+        return False
+    overall = facts.utilisation.get("memory")
+    if None in others and (overall is None or own < AS_BUSY * overall):
+        return None
+    return True
+
+
+def is_sm_ahead(facts: KernelFacts, fraction: float, points: float = BALANCED.value) -> bool:
+    """Return whether the SM is busier than a level with this utilization."""
+    return 100 * (facts.need(SM) - fraction) > points
+
+
+def confidence_of_level(facts: KernelFacts, level: str) -> Confidence:
+    """Return "inferred" for the busiest level; "guess" if DRAM or the SM is unknown."""
+    if SM not in facts.needs and not NEAR_ROOF.is_reached(facts.needs.get(level, 1.0)):
+        return "guess"
+    return "inferred" if "dram" in facts.needs or is_busiest_level(facts, level) else "guess"
+
+
+def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
+    """Bound the gain of fewer accesses: the arithmetic and the launch remain.
+
+    `fraction` is the utilization of the level; the rest of the time is not its own. The saving is
+    smaller if the levels below move the same bytes and the SM does the same beside accesses. The
+    accesses and the SM's work for them go, and so do their addresses if only pipes show the other
+    work. A change that keeps values on the chip takes bytes from the levels below, too: their needs
+    are no bound.
+    """
+    gone = {*MEMORY, *ACCESS_UNITS} - {*below}
+    stays = {unit: need for unit, need in facts.least_times.items() if unit not in gone}
+    work, others = facts.arithmetic_fraction, needs_beside_accesses(facts)
+    bound = saving({LAUNCH: facts.need(LAUNCH), WORK: work}, {})
+    is_known = work or others or stays.keys() - {*MEMORY, LAUNCH}
+    arithmetic = "same-arithmetic" if is_known else "little-arithmetic"
+    same_bytes = [f"same-bytes-through-{'-and-'.join(below)}"] if below else []
+    reuse = bound.if_held(1.0 - max((work, *stays.values())), arithmetic, *same_bytes)
+    beside = 1.0 - max(others.values(), default=0.0)
+    reuse = reuse.if_held(beside, "same-other-instructions", *same_bytes)
+    return reuse.if_held(fraction, "rest-of-its-time-unchanged")
+
+
+ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
+"""Units that also work for accesses and their addresses, and do less if there are fewer."""
+
+
+def needs_beside_accesses(facts: KernelFacts) -> dict[str, float]:
+    """Return the needs of the issue slots and of the SM's busiest part beside accesses; empty if
+    they are not known.
+
+    An access takes at least one pass of L1, so instructions beyond L1's passes are no accesses. The
+    SM's speed of light counts if it is above all units that work for accesses: memory, which is no
+    less busy than the pipes that issue accesses, and the pipes of addresses. If issue slots were
+    not collected, they may be the SM's busiest part.
+    """
+    l1, memory = facts.needs.get("l1"), facts.utilisation.get("memory")
+    if l1 is None:
+        return {}
+    accesses = l1 * min(1.0, facts.request_rate or 1.0) / facts.schedulers
+    issued, sm = facts.needs.get(ISSUE), facts.needs.get(SM)
+    needs: dict[str, float] = {}
+    if issued is not None:
+        needs[ISSUE] = issued - accesses
+    others = (facts.need(unit) for unit in ACCESS_UNITS if unit != SM)
+    if sm is not None and memory is not None and sm > max(memory, *others) + TWO_PASSES:
+        needs[SM] = sm
+        if issued is None:
+            needs[SM] -= accesses
+    return {unit: need for unit, need in needs.items() if need > 0}
+
+
+def unit_busy(facts: KernelFacts, level: str, threshold: Threshold = BUSY) -> Evidence:
+    """Return the utilization of a level as evidence."""
+    return threshold.evidence(100 * facts.needs[level], "unit-busy", level, metric=facts.light_metric(level))
+
+
+def level_evidence(facts: KernelFacts, level: str) -> tuple[Evidence, ...]:
+    """Return the utilization and the rate of a level, and the waits for it."""
+    return (
+        unit_busy(facts, level),
+        *context("rate", facts.bytes_per_s_of(level), "B/s"),
+        *facts.stall_evidence("long_scoreboard"),
+    )
+
+
+def change_of_shared(facts: KernelFacts, passes: float = 0.0) -> str:
+    """Return the change that fits reads of shared memory: wider ones if their queue is full and no
+    arithmetic is known.
+
+    A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no
+    such arithmetic.
+    """
+    feeds = facts.arithmetic_fraction or SM in needs_beside_accesses(facts)
+    if feeds or passes >= WIDE_PASSES.value or not facts.waits_for_shared_queue:
+        return "shared-bandwidth/larger-tile"
+    return "shared-bandwidth/wide"

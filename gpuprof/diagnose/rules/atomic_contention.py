@@ -1,0 +1,76 @@
+"""Atomics keep the unit busy that executes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, explained, speedup_bound
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.needs import LAUNCH
+from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
+from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, finding
+from gpuprof.diagnose.thresholds import percent
+from gpuprof.model.findings import Cases
+from gpuprof.model.session import Finding
+
+ATOMICS = percent("atomic-units-busy", 30.0)
+
+_L2_ATOMICS = (
+    "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed",
+    "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed",
+)
+"""One hot address keeps one slice of L2 busy, which only the maximum over the slices shows."""
+
+
+def _atomics(facts: KernelFacts) -> Iterator[Finding]:
+    for unit, names, opcodes in (
+        ("l2", _L2_ATOMICS, ("ATOMG", "RED.", "REDG", "ATOM.")),
+        ("shared", (SHARED_ATOMICS,), ("ATOMS",)),
+    ):
+        busy = facts.number(*names)
+        if busy is None or busy < ATOMICS.value:
+            continue
+        fraction = min(1.0, busy / 100)
+        evidence = ATOMICS.evidence(busy, f"{unit}-busy", metric=facts.first_of(names))
+        yield finding(
+            facts,
+            Cases(headline=(unit,)),
+            amounts=amounts_of(busy=fraction),
+            subject=unit,
+            confidence="measured",
+            saving=_without_atomics(facts, fraction),
+            evidence=(evidence, *facts.stall_evidence(*_ATOMIC_STALLS)),
+            place=facts.place_of_opcode(*opcodes),
+        )
+
+
+_ATOMIC_STALLS = ("long_scoreboard", "lg_throttle", "short_scoreboard", "mio_throttle", "drain")
+
+
+def _without_atomics(facts: KernelFacts, busy: float) -> Saving:
+    """Bound the gain without atomics: their part of L1 and L2, and all waits for them.
+
+    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If
+    waits were not collected, only the busy time of the unit is known to go.
+    """
+    opcodes = facts.opcodes()
+    loops = not opcodes or any(".CAS" in opcode for opcode in opcodes)
+    gone = {"l2", "l1", "lsu"}
+    condition = OTHER_WAITS
+    if loops:
+        gone = facts.needs.keys() - {"dram", LAUNCH}
+        condition = "same-retries-per-atomic"
+    bound = speedup_bound(facts, dict.fromkeys(gone, 0.0))
+    if not facts.stalls:
+        return bound.if_held(busy, "all-other-stalls-unchanged")
+    return bound.if_held(explained(facts, busy, _ATOMIC_STALLS), condition)
+
+
+RULE = Rule(
+    "atomic-contention",
+    kind="defect",
+    thresholds=(ATOMICS,),
+    check=_atomics,
+    metrics=(*_L2_ATOMICS, SHARED_ATOMICS),
+    place=AT_MEMORY,
+)

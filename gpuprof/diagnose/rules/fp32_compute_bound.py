@@ -1,0 +1,62 @@
+"""FP32 arithmetic limits the kernel."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.work import TENSOR_INPUTS
+from gpuprof.diagnose.pipe_limits import bound_of_full_pipe, busy_sm, is_integer_work, pipe_limit
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of
+from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, percent
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.model.findings import CaseName
+from gpuprof.model.product_names import is_product_by_name
+
+ROOF_WORK = percent("work-at-ceiling", 60.0)
+
+
+def _fp32(facts: KernelFacts) -> Findings:
+    """Report FP32 arithmetic as the limit, with the types that have a higher rate on this GPU."""
+    rates = facts.hardware.rates
+    faster: list[CaseName] = []
+    if not rates and not facts.arch.compute:
+        faster.append("on-any-gpu")
+    fp32, fp16 = rates.get(ComputeKey("fp32")), rates.get(ComputeKey("fp16"))
+    if fp32 is not None and fp16 is not None and fp16.value > fp32.value:
+        faster.append("packed")
+    if any(key.path in TENSOR_INPUTS for key in rates):
+        faster.append("tensor")
+    for found in _fp32_at_its_limit(facts):
+        yield replace(found, cases=replace(found.cases, advice=(*found.cases.advice, *faster)))
+
+
+def _fp32_at_its_limit(facts: KernelFacts) -> Findings:
+    if is_integer_work(facts):
+        return
+    work = facts.fraction_of_peak("fp32")
+    is_counted = work is not None or facts.most_work is not None
+    if FMA_WORK.is_reached(work) or (not is_counted and is_product_by_name(facts.kernel.demangled)):
+        yield from busy_sm(facts, "sm", "main")
+    use = facts.pipe("fma")
+    if use is None or not facts.is_pipe_limit(use):
+        return
+    is_full = work is not None and PIPE_NEAR_ROOF.is_reached(use)
+    is_near = is_full and ROOF_WORK.is_reached(work)
+    yield pipe_limit(
+        facts,
+        "fma",
+        bound_of_full_pipe(facts, use, "fma"),
+        why=("other-instructions",) if is_full and not is_near else (),
+        amounts=amounts_of(work=work),
+        is_near=is_near,
+    )
+
+
+RULE = Rule(
+    "fp32-compute-bound",
+    kind="limit",
+    thresholds=(PIPE_BUSY, PIPE_NEAR_ROOF, ROOF_WORK, SM_PIPE, THROTTLED),
+    check=_fp32,
+    place=AT_MATH,
+)

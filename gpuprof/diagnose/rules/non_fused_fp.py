@@ -1,0 +1,83 @@
+"""The rule on additions and multiplications that the compiler could fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.work import FloatingPoint
+from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, finding, labels_of
+from gpuprof.diagnose.thresholds import context, percent
+from gpuprof.model.findings import MAIN, Cases
+from gpuprof.model.session import Evidence
+
+NON_FUSED = percent("gain-of-fusing", 10.0)
+
+NEVER_FUSED = percent("fused-by-compiler", 10.0)
+
+_OPERATIONS = {"FP32": ("fma", "FFMA", "FADD", "FMUL"), "FP64": ("fp64", "DFMA", "DADD", "DMUL")}
+"""The pipe of a type, its multiply-adds, additions and multiplications."""
+
+_ALSO_ON_FMA = ("IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2")
+"""Opcodes that share the FMA pipe with FP32; packed FP16 does from GA10x on."""
+
+
+def _non_fused(facts: KernelFacts) -> Findings:
+    for name, (pipe, fma, add, mul) in _OPERATIONS.items():
+        counted = facts.fused_and_alone(fma, add, mul)
+        if counted is None or counted.all <= 0:
+            continue
+        share = counted.alone / counted.all
+        if not NON_FUSED.is_reached(share / 2):
+            continue
+        has_fused = NEVER_FUSED.is_reached(counted.fused / counted.all)
+        yield finding(
+            facts,
+            Cases(why=("main", "some-fused") if has_fused else MAIN),
+            amounts=amounts_of(unfused=share),
+            labels=labels_of(add=(add,), mul=(mul,), fma=(fma,), type=(name,)),
+            confidence="guess" if has_fused else "inferred",
+            saving=_fusing_saving(facts, counted, name),
+            evidence=_evidence(facts, name, counted, pipe),
+            place=facts.place_of_opcode(add, mul),
+        )
+
+
+def _evidence(facts: KernelFacts, name: str, counted: FloatingPoint, pipe: str) -> Iterator[Evidence]:
+    yield from context("fused", counted.fused, counted.unit, name, metric=counted.fused_metric)
+    yield from context("unfused", counted.alone, counted.unit, name, metric=counted.alone_metric)
+    yield NON_FUSED.evidence(50 * (counted.alone / counted.all), "saved-by-all", name)
+    yield NEVER_FUSED.evidence(100 * (counted.fused / counted.all))
+    yield from context("saved-by-scarcer", 100 * counted.pairs / counted.all, "%", name)
+    yield from facts.pipe_evidence(pipe)
+
+
+def _fusing_saving(facts: KernelFacts, counted: FloatingPoint, name: str) -> Saving | None:
+    """Bound the gain by the rest of the pipe, and by the time of the pairs in it or in a chain."""
+    pipe, *operations = _OPERATIONS[name]
+    busy, work, pairs = facts.pipe(pipe), facts.fraction_of_peak(name.lower()), counted.pairs / counted.all
+    if busy is None and work is not None:
+        # The pipe is at most as busy as if nothing were fused.
+        busy = 2 * work
+    if busy is None and pairs:
+        return None
+    stays = dict.fromkeys((pipe, "fmaheavy", "fmalite", ISSUE), 1.0 - pairs)
+    own = share = 1.0
+    if facts.opcodes():
+        # Other instructions also use the pipe and wait.
+        own = facts.share_of_opcodes(*operations)
+        others = _ALSO_ON_FMA if pipe == "fma" else ()
+        share = min(1.0, own / (facts.share_of_opcodes(*operations, *others) or 1.0))
+    waits = bound_of_wait(facts, facts.stall("wait")).fraction
+    taken = max(min(1.0, busy or 0.0) * share, waits * own)
+    return speedup_bound(facts, stays).if_held(pairs * taken, "everything-else-unchanged")
+
+
+RULE = Rule(
+    "non-fused-fp",
+    thresholds=(NON_FUSED, NEVER_FUSED),
+    check=_non_fused,
+    place=TreePlace(("math_pipe_throttle", "wait", "dispatch_stall"), "unit"),
+)

@@ -1,0 +1,149 @@
+"""Tensor cores limit the kernel."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.work import TENSOR_INPUTS
+from gpuprof.diagnose.pipe_limits import (
+    SCALAR_CYCLES,
+    bound_of_full_pipe,
+    bound_of_full_sm,
+    cycles_per_instruction,
+    of_ceiling,
+    pipe_limit,
+    sm_evidence,
+    sm_without_pipes,
+)
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding
+from gpuprof.diagnose.thresholds import PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED
+from gpuprof.hardware.specs import ComputeKey
+from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.product_names import multiplies_on_tensor_cores
+from gpuprof.model.sass_opcodes import matrix_opcode
+from gpuprof.model.session import Finding
+
+
+def _tensor(facts: KernelFacts) -> Findings:
+    busy = facts.pipe("tensor")
+    if busy is None:
+        yield from _long_instructions(facts)
+        return
+    roof = _tensor_roof(facts)
+    use = min(1.0, busy / roof)
+    if not PIPE_BUSY.is_reached(use) and not facts.is_pipe_limit(busy):
+        return
+    found = pipe_limit(
+        facts,
+        "tensor",
+        bound_of_full_pipe(facts, use, "tensor"),
+        why=("half-rate",) if roof < 1.0 else (),
+        roof=roof,
+        is_near=PIPE_NEAR_ROOF.is_reached(use),
+        confidence="measured" if roof == 1.0 else "inferred",
+    )
+    yield _with_tensor_change(facts, found)
+
+
+def _with_tensor_change(facts: KernelFacts, found: Finding) -> Finding:
+    """Return a finding with the changes that this architecture allows beyond the kernel's own."""
+    advice = [*found.cases.advice[:-1]]
+    action = "less"
+    if not facts.arch.compute:
+        advice.append("on-any-gpu")
+        action = "narrower"
+    possible = {name for key in facts.arch.compute for name in (key.path, key.instruction)}
+    keys = [known.key for opcode in facts.opcodes() if (known := matrix_opcode(opcode)) is not None]
+    used = {name for key in keys for name in (key.path, key.instruction)}
+    narrower = next((name for name in ("fp8", "int8") if f"tensor.{name}" in possible), None)
+    if narrower is not None and f"tensor.{narrower}" not in used:
+        advice.append(narrower)
+        action = "narrower"
+    newer = next((name for name in ("tcgen05", "wgmma") if name in possible), None)
+    if newer is not None and newer not in used:
+        advice.append(newer)
+        action = "main"
+    if "tensor.bf16" in possible:
+        # Both came with Ampere.
+        advice.append("sparsity")
+    return replace(found, cases=replace(found.cases, action=(action,), advice=(*advice, "less")))
+
+
+def _long_instructions(facts: KernelFacts) -> Findings:
+    """Yield a finding if a busy SM issues few instructions: matrix instructions take long.
+
+    FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the
+    kernel's name decides.
+    """
+    sm = sm_without_pipes(facts)
+    if sm is None or not any(key.path.startswith("tensor") for key in facts.arch.compute):
+        return
+    cycles = cycles_per_instruction(facts, sm)
+    are_long = cycles > SCALAR_CYCLES.value
+    by_name = multiplies_on_tensor_cores(facts.kernel.demangled)
+    if not are_long and not by_name:
+        return
+    ratio = facts.fp64_over_fp32
+    is_near = PIPE_NEAR_ROOF.is_reached(sm)
+    is_sure = (ratio or 0.0) >= _FP64_IS_FAST or by_name
+    seen = "by-name"
+    if are_long:
+        seen = "long-instructions" if is_sure else "long-or-fp64"
+    headline = [seen]
+    if is_near:
+        headline.append("shared/near-ceiling")
+    evidence = [sm_evidence(facts, sm), *facts.issue_evidence()]
+    if cycles:
+        evidence.append(SCALAR_CYCLES.evidence(cycles))
+    found = finding(
+        facts,
+        Cases(headline=tuple(headline), why=(seen,)),
+        amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), of_ceiling(sm)),
+        subject="tensor",
+        confidence="inferred" if seen == "long-instructions" else "guess",
+        saving=bound_of_full_sm(facts, "tensor"),
+        is_fact=is_near,
+        evidence=evidence,
+    )
+    yield _with_tensor_change(facts, found)
+
+
+_FP64_IS_FAST = 0.25
+"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles."""
+
+
+def _tensor_roof(facts: KernelFacts) -> float:
+    """Return the part of the tensor pipe's cycles that the kernel's matrix instructions can fill.
+
+    If sums in FP32 have half the rate, the pipe is half busy at the roof. Without known
+    instructions, return 1.
+    """
+    flop = slowed = 0.0
+    for opcode, count in facts.opcodes().items():
+        matrix = matrix_opcode(opcode)
+        if matrix is not None and matrix.flop is not None:
+            flop += matrix.flop * count
+            slowed += matrix.flop * count / _part_of_full_rate(facts, matrix.key)
+    return flop / slowed if slowed else 1.0
+
+
+def _part_of_full_rate(facts: KernelFacts, key: ComputeKey) -> float:
+    """Return the rate with sums in FP32 over that in FP16; BF16 and TF32 take FP16's ratio."""
+    if key.accumulator != "fp32" or key.path not in TENSOR_INPUTS:
+        return 1.0
+    rates = facts.hardware.rates
+    slow = rates.get(ComputeKey("tensor.fp16", "fp32", key.instruction))
+    full = rates.get(ComputeKey("tensor.fp16", "fp16", key.instruction))
+    if slow is None or full is None or not full.value:
+        return 1.0
+    return min(1.0, slow.value / full.value)
+
+
+RULE = Rule(
+    "tensor-compute-bound",
+    kind="limit",
+    thresholds=(PIPE_BUSY, PIPE_NEAR_ROOF, SCALAR_CYCLES, SM_PIPE, THROTTLED),
+    check=_tensor,
+    place=AT_MATH,
+)

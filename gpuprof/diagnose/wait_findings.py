@@ -1,0 +1,79 @@
+"""Findings of the rules on waits of warps."""
+
+from __future__ import annotations
+
+from gpuprof.diagnose.bounds import bound_of_wait
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, finding, labels_of
+from gpuprof.diagnose.thresholds import NOTABLE, Threshold, percent
+from gpuprof.model.field_types import Confidence
+from gpuprof.model.findings import Amount, Cases
+
+ISSUES_OFTEN = percent("issue-slots", 80.0)
+
+LATENCY_BOUND = percent("busiest-unit", 60.0)
+
+START_UP = Threshold("first-misses", 3e-6, "s")
+
+SHOWN = 0.05
+"""Smaller shares of stalls are not shown beside a larger one."""
+
+
+def stall_case(reason: str) -> str:
+    """Return the case of the wording for a stall reason."""
+    return reason.replace("_", "-")
+
+
+def waiting(
+    facts: KernelFacts,
+    reasons: tuple[str, ...],
+    threshold: Threshold,
+    cases: Cases = Cases(),  # noqa: B008
+    *,
+    amounts: tuple[Amount, ...] = (),
+    confidence: Confidence = "inferred",
+    is_fact: bool = False,
+) -> Findings:
+    """Report that warps wait for these reasons often enough while issue slots are idle."""
+    share = facts.stall(*reasons)
+    if not facts.issues_rarely or not threshold.is_reached(share):
+        return
+    shown = tuple(reason for reason in reasons if facts.stall(reason) > 0)
+    yield finding(
+        facts,
+        cases,
+        amounts=(*amounts_of(share=share), *amounts),
+        labels=labels_of(reasons=shown),
+        confidence=confidence,
+        saving=bound_of_wait(facts, share),
+        evidence=(
+            *facts.stall_evidence(*shown, threshold=threshold.value),
+            *facts.issue_evidence(ISSUES_OFTEN.value),
+        ),
+        place=facts.place_of_stall(*reasons),
+        is_fact=is_fact,
+    )
+
+
+def misses(facts: KernelFacts, reason: str, *others: str) -> Findings:
+    """Report waits for instructions or constants; as a fact if first misses explain them."""
+    cases = Cases()
+    is_start_up = _is_start_up(facts, facts.stall(reason)) and not NOTABLE.is_reached(facts.stall(*others))
+    if is_start_up:
+        cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
+    yield from waiting(facts, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
+
+
+def _is_start_up(facts: KernelFacts, share: float) -> bool:
+    """Return whether the first misses of a launch can explain a whole wait.
+
+    The first wave of warps waits for `share` of the time of all warps. That is a few misses of each
+    warp, if it is short enough.
+    """
+    duration, occupancy, waves = facts.kernel.duration_s, facts.occupancy, facts.waves
+    if duration is None:
+        return False
+    each = 1.0
+    if occupancy.achieved is not None and occupancy.theoretical and waves:
+        each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
+    return share * duration * each <= START_UP.value
