@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.code.patterns.lane_shapes import LaneShape, LaunchedCode, lane_shapes
 from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.code.sass.requests import requests
-from gpuprof.diagnose.access_shape import LaneShape
-from gpuprof.diagnose.lane_shapes import LaunchedCode, lane_shapes
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
 from tests.cuda_tools import needs_cuda_wheels

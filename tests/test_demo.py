@@ -23,9 +23,9 @@ from rich.console import Console
 
 from benchmarks.diagnosis.host_run import compile_case
 from benchmarks.diagnosis.host_run import run as run_on_host
-from gpuprof.diagnose.version_pairs import version_pairs
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Finding, KernelProfile
+from gpuprof.model.version_pairs import version_pairs
 from gpuprof.present.console_recording import print_others, print_story
 from gpuprof.present.version_text import saved_text
 from gpuprof.recordings import recordings

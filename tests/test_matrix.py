@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.diagnose.facts.code import EXECUTED
-from gpuprof.diagnose.products import outer_products
+from gpuprof.code.patterns.outer_products import outer_products
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
@@ -110,7 +109,7 @@ ROUND = (
 
 
 def share_of(*runs: tuple[str, float]) -> float:
-    seen = outer_products(coded(*runs).details.instructions((EXECUTED,)))
+    seen = outer_products(runs)
     assert seen is not None
     return seen.share
 
@@ -131,7 +130,7 @@ def test_all_pairs_in_sums_of_their_own_are_an_outer_product() -> None:
     assert share_of(*widened, *ROUND[1:]) == 1.0
     # Code without text or multiply-adds gives nothing.
     for runs in ((("LDS R20, [R40]", 100.0),), tuple((text, 0.0) for text, _ in ROUND)):
-        assert outer_products(coded(*runs).details.instructions((EXECUTED,))) is None
+        assert outer_products(runs) is None
     assert outer_products(()) is None
 
 

@@ -46,7 +46,7 @@ STEPS = {
     "characterize": (
         "probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "methods", "present"
     ),
-    "code": ("sass", "binary", "tools", "flow", "lanes", "formulas"),
+    "code": ("sass", "binary", "tools", "flow", "lanes", "formulas", "patterns"),
 }  # fmt: skip
 """The order of folders within rooms."""
 ONLY_IN = {

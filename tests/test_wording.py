@@ -9,7 +9,7 @@ import re
 import string
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -21,6 +21,7 @@ from benchmarks.golden.__main__ import GOLDEN, ROOT
 from benchmarks.golden.differences import differences
 from benchmarks.golden.inputs import own_inputs
 from benchmarks.golden.write import answer, file_of
+from gpuprof.code.patterns.lane_shapes import ShapeName
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule
 from gpuprof.errors import DamagedInput
@@ -106,7 +107,7 @@ def names_in_rules() -> Iterator[str]:
                 yield from pattern(node)
 
 
-OF_VALUES = (*LIMITERS, "(if|or)-(bf16|fp16)")
+OF_VALUES = (*LIMITERS, *get_args(ShapeName), "(if|or)-(bf16|fp16)")
 """Cases that are made of a value alone."""
 IN_RULES = re.compile("|".join(sorted({text for text in names_in_rules() if re.search("[a-z]", text)} | {*OF_VALUES})))
 

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 import gpuprof
-from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.model.session import Finding, Session
+from gpuprof.model.set_up import set_up_kernels
 
 BEFORE = Path(__file__).resolve().parent / "before.yaml"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from msgspec import Struct
 
+from gpuprof.code.patterns.lane_shapes import LINE_BYTES, WIDE_BYTES, LaneShape, ShapeName
 from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.diagnose.thresholds import Threshold, context, percent
@@ -14,10 +14,8 @@ from gpuprof.model.findings import Cases
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location
 
-ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
-
-WIDE = Threshold("neighbouring-words", 16, "B")
-LINE = Threshold("structure-stride", 128, "B")
+WIDE = Threshold("neighbouring-words", WIDE_BYTES, "B")
+LINE = Threshold("structure-stride", LINE_BYTES, "B")
 SHIFTED = percent("misaligned", 20.0)
 MOST = percent("one-pattern", 50.0)
 
@@ -26,22 +24,6 @@ def cases_of_shape(name: ShapeName) -> Cases:
     """Return the reason, action and advice for a shape, as cases of the rule's wording."""
     advice = (name, "not-wider") if name == "stride" else (name,)
     return Cases(why=(name,), action=(name,), advice=advice)
-
-
-class LaneShape(Struct, frozen=True):
-    """How the lanes of a warp access memory in one instruction.
-
-    `apart`: the bytes from most lanes to the next; None if code and launch do not show it.
-    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it
-    is in a loop.
-    `step`: the bytes from one iteration to the next; None if there is no such step.
-    """
-
-    name: ShapeName
-    width_bytes: int
-    apart: int | None
-    beside: int = 1
-    step: int | None = None
 
 
 class FoundShape(Struct, frozen=True):

@@ -17,19 +17,12 @@ from msgspec.structs import replace
 from gpuprof.code.lanes.access import Access, accesses, merges, needed, wavefronts
 from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
-from gpuprof.diagnose.access_shape import MOST, FoundShape, ShapeName, lane_evidence
+from gpuprof.code.patterns.lane_shapes import EDGE, MOST_ROUNDS, LaunchedCode, ShapeName, WarpRequest, global_requests
+from gpuprof.diagnose.access_shape import MOST, FoundShape, lane_evidence
+from gpuprof.diagnose.excess_shape import followed, launched_code
 from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.kernel_code import line_of
-from gpuprof.diagnose.lane_shapes import (
-    EDGE,
-    MOST_ROUNDS,
-    LaunchedCode,
-    WarpRequest,
-    followed,
-    global_requests,
-    launched_code,
-)
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuprof.code.patterns.local_accesses import LOCAL_OPCODES
 from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
 from gpuprof.diagnose.facts.counters import opcode_of
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -14,8 +15,6 @@ from gpuprof.model.session import LineWork
 MOST = 64
 _LONGEST_TEXT = 200
 _LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
-LOCAL_OPCODES = ("LDL", "STL")
-"""Opcodes that access local memory, without modifiers."""
 _LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
 
 

@@ -10,10 +10,10 @@ from gpuprof.diagnose.bounds import together
 from gpuprof.diagnose.causes import ENOUGH
 from gpuprof.diagnose.ranking import about, unique
 from gpuprof.diagnose.registry import is_of_run, rule_named
-from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.diagnose.without_durations import is_of_launch_alone, small_and_untimed
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Recommendation
+from gpuprof.model.set_up import set_up_kernels
 
 Member = tuple[KernelProfile, Finding]
 

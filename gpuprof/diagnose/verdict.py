@@ -18,7 +18,6 @@ from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest,
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.rules.stores_nothing import STORES_NOTHING
-from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
@@ -26,6 +25,7 @@ from gpuprof.model.headline import TWO_PASSES, main_point, nearest_limit, units_
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
+from gpuprof.model.set_up import set_up_kernels
 
 _LEVELS_OF_RULES = {"dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1"}
 _PATHS_OF_RULES = {"fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor"}

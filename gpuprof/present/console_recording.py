@@ -7,8 +7,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.diagnose.version_pairs import version_pairs, what_to_fix
 from gpuprof.model.session import Session
+from gpuprof.model.version_pairs import version_pairs, what_to_fix
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.recommendation_text import headline_text, recommendation_texts
 from gpuprof.present.version_text import action_text, outcome_text, saved_text, slow_text, why_texts

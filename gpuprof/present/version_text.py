@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.verdict import run_verdict
-from gpuprof.diagnose.version_pairs import VersionPair, what_to_fix
 from gpuprof.model.session import Finding, KernelProfile, Session
+from gpuprof.model.version_pairs import VersionPair, what_to_fix
 from gpuprof.present.session_text import LEVEL_NAMES, duration_text
 from gpuprof.units import format_percent, significant
 from gpuprof.words.finding_text import evidence_texts, held_text

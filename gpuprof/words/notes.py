@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from gpuprof.diagnose.clocks import clocks_apart
 from gpuprof.diagnose.ranking import is_counted
 from gpuprof.diagnose.rules.stores_nothing import STORES_NOTHING
-from gpuprof.diagnose.set_up import Role, roles_of, set_up_kernels
 from gpuprof.diagnose.verdict import first_proven, run_findings
 from gpuprof.hardware.specs import is_geforce_rtx
 from gpuprof.model.denominators import amount
@@ -15,6 +14,7 @@ from gpuprof.model.headline import listed
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.run_totals import is_part
 from gpuprof.model.session import Denominator, Device, KernelProfile, RunVerdict, Session
+from gpuprof.model.set_up import Role, roles_of, set_up_kernels
 from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.units import format_percent, format_si
 from gpuprof.words.exclusion import exclusion_text

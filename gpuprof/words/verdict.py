@@ -9,7 +9,6 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
-from gpuprof.diagnose.set_up import Role, roles_of
 from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, level_of, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
@@ -22,6 +21,7 @@ from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.run_totals import is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
+from gpuprof.model.set_up import Role, roles_of
 from gpuprof.model.sources import kind_named as source_kind_named
 from gpuprof.model.surveyed import NOT_CHOSEN
 from gpuprof.units import format_percent, format_si

@@ -9,8 +9,8 @@ from benchmarks.verdicts.__main__ import told_of
 from benchmarks.verdicts.expected import read_table
 from benchmarks.verdicts.totals import lost, scored
 from gpuprof.collect.name_pieces import as_ncu_may_write
-from gpuprof.diagnose.set_up import set_up_kernels
 from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.set_up import set_up_kernels
 from tests.field.folder import folder, report
 from tests.kernel_name_corpus import library_name
 from tests.readings import report_of

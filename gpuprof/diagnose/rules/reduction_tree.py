@@ -10,12 +10,10 @@ unchanged.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuprof.code.sass.instruction import instruction_of
-from gpuprof.code.sass.operands import named, registers_of, sources, written
+from gpuprof.code.patterns.reduction_steps import BETWEEN_LANES, TreeStep, steps_of
 from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.counters import opcode_of
@@ -34,18 +32,6 @@ STEPS = Threshold("steps", 3.0, "barrier")
 
 BARRIERS = percent("barriers", 2.0)
 
-_COMBINING = (
-    "FADD", "FMNMX", "FSEL", "DADD", "DMNMX", "IADD", "IADD3", "VIADD", "IMNMX", "VIMNMX", "LOP3", "SEL", "HADD2",
-    "HMNMX2",
-)  # fmt: skip
-"""Opcodes that combine two values: sums, extremes and logic.
-
-Products mostly scale by a pivot or a sum.
-"""
-
-_COPYING = ("MOV", "IMAD.MOV", "IMAD.U32")
-
-_BETWEEN_LANES = ("SHFL", "REDUX", "CREDUX")
 
 _THREADS = "thread_inst_executed_true"
 """Threads that executed an instruction and were not predicated off, by its address."""
@@ -53,8 +39,6 @@ _THREADS = "thread_inst_executed_true"
 _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 """Opcodes that fill, update or read shared memory in another way: few stores then show nothing."""
 
-_LATER = 24
-"""Maximum number of instructions from the store of a step to its barrier."""
 
 _ACCESSES = (
     "smsp__sass_inst_executed_op_shared_{}.sum",
@@ -165,72 +149,6 @@ class _Tree(NamedTuple):
     samples: Mapping[int, float]
 
 
-class TreeStep(NamedTuple):
-    """A store of a value combined from values loaded from shared memory, and the next barrier."""
-
-    store: int
-    barrier: int
-    loads: frozenset[int] = frozenset()
-
-
-@lru_cache(maxsize=256)
-def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
-    """Return the steps of reductions in SASS; none if values are also copied or shuffled.
-
-    The code is read from its first instruction to its last and jumps are ignored: a step is
-    straight-line code.
-    """
-    loaded: dict[str, frozenset[int]] = {}
-    combined: dict[str, frozenset[int]] = {}
-    stores: list[tuple[int, frozenset[int]]] = []
-    steps: list[TreeStep] = []
-    for place, instruction in enumerate(map(instruction_of, code)):
-        if instruction is None or instruction.idle:
-            continue
-        opcode, name = instruction.opcode, instruction.name
-        if name in _BETWEEN_LANES:
-            return ()
-        if name == "BAR":
-            steps += [TreeStep(store, place, loads) for store, loads in stores if place <= store + _LATER]
-            stores.clear()
-        elif name == "STS":
-            values = set(_values(instruction.operands[-1:], opcode))
-            if values & loaded.keys():
-                return ()
-            if values & combined.keys():
-                stores.append((place, _origins(values, combined)))
-        else:
-            results = set(written(instruction))
-            read = set(_values(sources(instruction), opcode))
-            is_copy = opcode.startswith(_COPYING)
-            of_loaded = _origins(read, loaded)
-            of_combined = _origins(read, combined)
-            for register in results:
-                loaded.pop(register, None)
-                combined.pop(register, None)
-            if name == "LDS" or (is_copy and of_loaded):
-                loaded |= dict.fromkeys(results, of_loaded if is_copy else frozenset((place,)))
-            elif ((name in _COMBINING or opcode == "IMAD.IADD") and of_loaded) or (is_copy and of_combined):
-                combined |= dict.fromkeys(results, of_combined if is_copy else of_loaded)
-    return tuple(steps)
-
-
-def _origins(registers: Iterable[str], loads: Mapping[str, frozenset[int]]) -> frozenset[int]:
-    """Return the indices of the loads that these registers come from."""
-    return frozenset[int]().union(*(loads[register] for register in registers if register in loads))
-
-
-def _values(operands: Sequence[str], opcode: str) -> Iterator[str]:
-    """Yield the registers whose values are read, all parts of wide ones.
-
-    Registers of addresses are left out.
-    """
-    for operand in operands:
-        if "[" not in operand:
-            for name in named(operand):
-                yield from registers_of(name, opcode)
-
-
 def _tree_in_code(facts: KernelFacts) -> _Tree | None:
     """Return the tree in the code, if few of the threads at its barriers have anything to add."""
     steps = steps_of(facts.sass)
@@ -306,7 +224,7 @@ def _tree_in_opcodes(facts: KernelFacts) -> _Tree | None:
     if adding is None or not barriers or 100 * barriers < BARRIERS.value * sum(executed.values()):
         return None
     threads = facts.opcode_counts(THREAD_OPCODES)
-    if 100 * adding > ADDING.value or any(map(threads.get, _BETWEEN_LANES + _OTHER_WAYS)):
+    if 100 * adding > ADDING.value or any(map(threads.get, BETWEEN_LANES + _OTHER_WAYS)):
         return None
     steps = None
     if facts.warps:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.code.patterns.outer_products import outer_products
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, MEMORY, WORK
 from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS
-from gpuprof.diagnose.products import outer_products
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
@@ -207,7 +207,7 @@ def _product(facts: KernelFacts) -> _Product | None:
     library = plain_library_type(name)
     if library is not None:
         return _product_of(facts, library, "by-library")
-    in_code = outer_products(facts.code)
+    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code)
     if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
         product = _product_of(facts, in_code.path, "by-code")
         if product is not None:

@@ -152,7 +152,7 @@ def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
 def _shape(facts: KernelFacts) -> FoundShape | None:
     """Return the shape of the accesses with most excess, by counts or else by the code alone."""
     from gpuprof.diagnose.by_code import shape_by_code
-    from gpuprof.diagnose.lane_shapes import shape_of_excess
+    from gpuprof.diagnose.excess_shape import shape_of_excess
 
     if any(name in item.counts for item in facts.code for name in (EXCESS_SECTORS, ALL_SECTORS)):
         return shape_of_excess(facts)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, stride_of
 from gpuprof.code.lanes.values import LANES
+from gpuprof.code.patterns.lane_shapes import LaneShape, ShapeName, shapes_of
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.diagnose.access_shape import LaneShape, ShapeName, cases_of_shape
-from gpuprof.diagnose.lane_shapes import shapes_of
+from gpuprof.diagnose.access_shape import cases_of_shape
 from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase

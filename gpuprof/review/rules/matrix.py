@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from gpuprof.code.patterns.outer_products import MULTIPLY_ADDS, outer_products_of_loop
 from gpuprof.code.sass.instruction import Instruction
-from gpuprof.diagnose.products import MULTIPLY_ADDS, outer_products_of_loop
 from gpuprof.diagnose.rules.tensor_cores_idle import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.model.product_names import is_only_a_convolution, is_product_by_name

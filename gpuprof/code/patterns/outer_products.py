@@ -9,6 +9,7 @@ a product of a matrix and a vector uses each element of the matrix once.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,9 +18,6 @@ from msgspec import Struct
 
 from gpuprof.code.sass.instruction import Instruction, Operation, instruction_of
 from gpuprof.code.sass.operands import named, sources, written
-from gpuprof.diagnose.facts.code import EXECUTED
-from gpuprof.diagnose.facts.counters import summed
-from gpuprof.model.recorded import ProfiledInstruction
 
 MULTIPLY_ADDS = {"FFMA": "fp32", "HFMA2": "fp16", "DFMA": "fp64", "IDP": "int8"}
 """Multiply-add opcodes and the type of their inputs: `IDP.4A` takes four pairs of 8 bits,
@@ -81,9 +79,12 @@ _Counted = tuple[_Step, float]
 """An instruction and its number of executions."""
 
 
-def outer_products(code: Sequence[ProfiledInstruction]) -> OuterProducts | None:
-    """Return the type and share of outer products in the hot code, if that is known."""
-    steps = ((_step_of(profiled.sass), profiled.counts.get(EXECUTED, 0.0)) for profiled in code)
+def outer_products(code: Iterable[tuple[str, float]]) -> OuterProducts | None:
+    """Return the type and share of outer products in the hot code, if that is known.
+
+    `code` are the instructions with the number of their executions.
+    """
+    steps = ((_step_of(sass), count) for sass, count in code)
     return _of_hot([(step, count) for step, count in steps if step is not None])
 
 
@@ -98,10 +99,12 @@ def _of_hot(code: Sequence[_Counted]) -> OuterProducts | None:
         return None
     hot = [(step, count) for step, count in code if count >= _HOT * most]
     arithmetic = sum(count for step, count in hot if step.opcode.startswith(_OTHER_ARITHMETIC))
-    matched = (hot[at] for at in _in_outer_products(tuple(step for step, _ in hot)))
-    by_path = summed((step.path or "", count) for step, count in matched)
+    by_path: defaultdict[str, float] = defaultdict(float)
+    for at in _in_outer_products(tuple(step for step, _ in hot)):
+        step, count = hot[at]
+        by_path[step.path or ""] += count
     main = max(by_path, key=lambda name: by_path[name], default="")
-    return OuterProducts(main, by_path.get(main, 0.0) / arithmetic)
+    return OuterProducts(main, by_path[main] / arithmetic)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,17 +1,15 @@
-"""The shape of a kernel's accesses, from the lanes' addresses in its code and from counts.
-
-It follows the code, which takes time: import it only if excess sectors are worth it.
-"""
+"""The shapes of a warp's global accesses, from the addresses of its lanes in the code."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, compress, pairwise
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.code.lanes.access import Access, accesses
@@ -19,40 +17,38 @@ from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
 from gpuprof.code.sass.instruction import Instruction
 from gpuprof.code.sass.requests import LaneRequest, requests
-from gpuprof.diagnose.access_shape import (
-    LINE,
-    MOST,
-    SHIFTED,
-    WIDE,
-    FoundShape,
-    LaneShape,
-    ShapeName,
-    lane_evidence,
-    request_evidence,
-    worst_of,
-)
-from gpuprof.diagnose.facts.code import EXECUTED
-from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.traffic import ALL_SECTORS, EXCESS_SECTORS
-from gpuprof.diagnose.kernel_code import total
-from gpuprof.model.recorded import Dim3, ProfiledInstruction
 from gpuprof.units import SECTOR_BYTES
 
-_ONE_MORE = 1.5
-"""An access that starts inside a sector touches one sector more than it needs.
+MOST_ROUNDS = 12
+"""The most rounds through the code; more take seconds."""
+ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
 
-0.5 is a margin for warps at an edge.
-"""
-_MOST_CODE, _MOST_JUMPS, MOST_ROUNDS = 4000, 200, 12
-"""Limits on instructions, jumps and rounds through the code; more take seconds."""
+WIDE_BYTES = 16
+"""The most bytes that a thread can access at once."""
+LINE_BYTES = 128
+"""The bytes of a cache line."""
 _SPACES = frozenset({"global", "generic"})
-_TARGET = re.compile(r"sm_\d+[af]?")
 EDGE = 1.0
 """A row of lanes that begins inside a sector touches one sector more.
 
 A single word fills a part of one.
 """
-_Known = TypeVar("_Known")
+
+
+class LaneShape(Struct, frozen=True):
+    """How the lanes of a warp access memory in one instruction.
+
+    `apart`: the bytes from most lanes to the next; None if code and launch do not show it.
+    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it
+    is in a loop.
+    `step`: the bytes from one iteration to the next; None if there is no such step.
+    """
+
+    name: ShapeName
+    width_bytes: int
+    apart: int | None
+    beside: int = 1
+    step: int | None = None
 
 
 class LaunchedCode(NamedTuple):
@@ -60,8 +56,8 @@ class LaunchedCode(NamedTuple):
 
     code: tuple[Instruction, ...]
     target: str
-    block: Dim3
-    grid: Dim3 | None
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
 
 
 class WarpRequest(NamedTuple):
@@ -74,73 +70,6 @@ class WarpRequest(NamedTuple):
     kind: str
     shape: LaneShape | None
     most: float
-
-
-def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode | None) -> Mapping[int, _Known]:
-    """Return the results of following the code by address.
-
-    Nothing without code, or if no compiler wrote it.
-    """
-    if launch is None:
-        return {}
-    try:
-        return walk(launch)
-    except (ValueError, IndexError, KeyError):
-        return {}
-
-
-def shape_of_excess(facts: KernelFacts) -> FoundShape | None:
-    """Return the shape that causes most excess.
-
-    None without code or counts, or if no shape causes half of it.
-    """
-    every = total(facts.code, EXCESS_SECTORS)
-    if every <= 0:
-        return None
-    shapes = dict(followed(lane_shapes, launched_code(facts)))
-    of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
-    for item in facts.code:
-        shape = shapes.get(item.pc)
-        excess = item.counts.get(EXCESS_SECTORS, 0.0)
-        if shape is None or excess <= 0 or not item.counts.get(EXECUTED):
-            continue
-        shapes[item.pc] = shape = _as_counted(shape, item)
-        if shape.name != "misaligned" or excess <= _ONE_MORE * item.counts[EXECUTED]:
-            of_name[shape.name].append(item)
-    if not of_name:
-        return None
-    items = max(of_name.values(), key=lambda items: total(items, EXCESS_SECTORS))
-    share = total(items, EXCESS_SECTORS) / every
-    if not MOST.is_reached(share):
-        return None
-    worst = worst_of(items)
-    pattern = MOST.evidence(100 * min(1.0, share), "share-of-pattern")
-    weights = {item.pc: item.counts[EXCESS_SECTORS] for item in items}
-    return FoundShape(
-        shapes[worst.pc].name,
-        (request_evidence(worst), *lane_evidence(shapes[worst.pc]), pattern),
-        facts.place(lambda item: weights.get(item.pc, 0.0)),
-    )
-
-
-def launched_code(facts: KernelFacts) -> LaunchedCode | None:
-    """Return the code and the launch of a case.
-
-    None if they are not known, or the code is too long to follow.
-    """
-    target, block = facts.arch.name, facts.kernel.block
-    if block is None or not facts.has_sass or not _TARGET.fullmatch(target):
-        return None
-    code = facts.kernel_code.operations
-    if len(code) > _MOST_CODE or sum(item.target is not None for item in code) > _MOST_JUMPS:
-        return None
-    return LaunchedCode(code, target, block, grid=facts.kernel.grid)
-
-
-def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
-    """Return "misaligned" for lanes with few excess sectors, except for partial rows."""
-    is_little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
-    return LaneShape("misaligned", shape.width_bytes, None) if is_little and shape.name != "partial" else shape
 
 
 @lru_cache(maxsize=32)
@@ -273,12 +202,12 @@ def _shape(
 
 def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
     """Return a shape by the other words that a thread touches."""
-    if step is None and apart is not None and WIDE.value < abs(apart) <= LINE.value:
+    if step is None and apart is not None and WIDE_BYTES < abs(apart) <= LINE_BYTES:
         place = bisect_left(run.offsets, item.offset)
         near = run.offsets[max(0, place - 1) : place + 2]
         if any(0 < abs(offset - item.offset) < abs(apart) for offset in near):
             return "structure"
-    is_wide = run.size >= WIDE.value or (apart is not None and run.size == abs(apart))
+    is_wide = run.size >= WIDE_BYTES or (apart is not None and run.size == abs(apart))
     return "neighbours" if step is not None or (run.beside > 1 and is_wide) else None
 
 

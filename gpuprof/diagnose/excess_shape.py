@@ -1,0 +1,96 @@
+"""The shape of the accesses with most excess, by counts and by the lanes' addresses in the code.
+
+It follows the code, which takes time: import it only if excess sectors are worth it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from gpuprof.code.patterns.lane_shapes import LaneShape, LaunchedCode, ShapeName, lane_shapes
+from gpuprof.diagnose.access_shape import MOST, SHIFTED, FoundShape, lane_evidence, request_evidence, worst_of
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.traffic import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.diagnose.kernel_code import total
+from gpuprof.model.recorded import ProfiledInstruction
+
+_Known = TypeVar("_Known")
+_TARGET = re.compile(r"sm_\d+[af]?")
+_MOST_CODE, _MOST_JUMPS = 4000, 200
+"""Limits on instructions and jumps; more take seconds."""
+_ONE_MORE = 1.5
+"""An access that starts inside a sector touches one sector more than it needs.
+
+0.5 is a margin for warps at an edge.
+"""
+
+
+def followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode | None) -> Mapping[int, _Known]:
+    """Return the results of following the code by address.
+
+    Nothing without code, or if no compiler wrote it.
+    """
+    if launch is None:
+        return {}
+    try:
+        return walk(launch)
+    except (ValueError, IndexError, KeyError):
+        return {}
+
+
+def shape_of_excess(facts: KernelFacts) -> FoundShape | None:
+    """Return the shape that causes most excess.
+
+    None without code or counts, or if no shape causes half of it.
+    """
+    every = total(facts.code, EXCESS_SECTORS)
+    if every <= 0:
+        return None
+    shapes = dict(followed(lane_shapes, launched_code(facts)))
+    of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
+    for item in facts.code:
+        shape = shapes.get(item.pc)
+        excess = item.counts.get(EXCESS_SECTORS, 0.0)
+        if shape is None or excess <= 0 or not item.counts.get(EXECUTED):
+            continue
+        shapes[item.pc] = shape = _as_counted(shape, item)
+        if shape.name != "misaligned" or excess <= _ONE_MORE * item.counts[EXECUTED]:
+            of_name[shape.name].append(item)
+    if not of_name:
+        return None
+    items = max(of_name.values(), key=lambda items: total(items, EXCESS_SECTORS))
+    share = total(items, EXCESS_SECTORS) / every
+    if not MOST.is_reached(share):
+        return None
+    worst = worst_of(items)
+    pattern = MOST.evidence(100 * min(1.0, share), "share-of-pattern")
+    weights = {item.pc: item.counts[EXCESS_SECTORS] for item in items}
+    return FoundShape(
+        shapes[worst.pc].name,
+        (request_evidence(worst), *lane_evidence(shapes[worst.pc]), pattern),
+        facts.place(lambda item: weights.get(item.pc, 0.0)),
+    )
+
+
+def launched_code(facts: KernelFacts) -> LaunchedCode | None:
+    """Return the code and the launch of a case.
+
+    None if they are not known, or the code is too long to follow.
+    """
+    target, block = facts.arch.name, facts.kernel.block
+    if block is None or not facts.has_sass or not _TARGET.fullmatch(target):
+        return None
+    code = facts.kernel_code.operations
+    if len(code) > _MOST_CODE or sum(item.target is not None for item in code) > _MOST_JUMPS:
+        return None
+    return LaunchedCode(code, target, block, grid=facts.kernel.grid)
+
+
+def _as_counted(shape: LaneShape, item: ProfiledInstruction) -> LaneShape:
+    """Return "misaligned" for lanes with few excess sectors, except for partial rows."""
+    is_little = 100 * item.counts[EXCESS_SECTORS] < SHIFTED.value * item.counts.get(ALL_SECTORS, 0.0)
+    return LaneShape("misaligned", shape.width_bytes, None) if is_little and shape.name != "partial" else shape
