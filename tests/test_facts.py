@@ -1,0 +1,109 @@
+"""Facts of a kernel, worked out by hand for launches on an A100: 108 SMs, 64 warps and 4 schedulers each."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.analyse import analyse
+from tests import builders
+from tests.kernels import Made, busy, issued, lasting, made, pipes, stalls
+from tests.table import each_row
+
+ACTIVE, ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.max"
+BUSIEST = "sm__cycles_active.max"
+OCCUPIED = "sm__warps_active.avg.pct_of_peak_sustained_active"
+REGISTERS = "launch__registers_per_thread"
+WAVES = "launch__waves_per_multiprocessor"
+
+
+def facts_of(launch: Made) -> KernelFacts:
+    analysis = analyse([builders.report(launch.launch())], builders.hardware_of, "9.9")
+    return KernelFacts(analysis.session.kernels[0], analysis.recorded[0])
+
+
+def test_a_launch_is_counted_in_blocks_warps_and_lanes() -> None:
+    # 40 threads are 2 warps of 20 lanes on average.
+    facts = facts_of(made(grid=(10, 5, 2), block=(40, 1, 1)))
+    assert (facts.blocks, facts.threads_per_block, facts.warps_per_block, facts.warps) == (100, 40, 2, 200)
+    assert (facts.lanes_of_block, facts.has_few_lanes, facts.leaves_lanes_empty) == (20, False, True)
+    assert (facts.sms, facts.warps_per_sm, facts.schedulers) == (108, 64, 4)
+
+
+def test_a_block_lives_for_the_time_in_which_an_sm_holds_it() -> None:
+    # An SM runs 864 ÷ 108 = 8 blocks of 8 warps and holds half of 64 warps, 4 blocks: 1000 cycles × 4 ÷ 8.
+    facts = facts_of(made({ACTIVE: 1000.0, OCCUPIED: 50.0}))
+    assert facts.block_cycles == pytest.approx(500)
+    assert facts.has_short_blocks
+
+
+def test_the_time_of_the_launch_is_no_time_of_the_sms() -> None:
+    # The busiest SM works for 96 of 100 cycles of 10 µs: 0.4 µs, but an empty kernel takes 1 µs.
+    cycles = {ELAPSED: 100.0, BUSIEST: 96.0, ACTIVE: 48.0}
+    facts = facts_of(made(cycles, lasting(1e-5)))
+    assert (facts.busiest_share, facts.active_share) == (0.96, 0.48)
+    assert facts.working_share == pytest.approx(0.9)
+    # In 1 ms the same difference is the cycles of two passes: at most 3 µs are the launch's.
+    assert facts_of(made(cycles, lasting(1e-3))).working_share == pytest.approx(0.997)
+
+
+def test_the_last_wave_leaves_sms_idle() -> None:
+    facts = facts_of(made({WAVES: 1.5, BUSIEST: 100.0, ACTIVE: 75.0}))
+    assert facts.idle_sms == pytest.approx(0.25)
+    assert not facts.is_under_a_wave
+
+
+def test_a_unit_needs_its_busy_part_of_the_elapsed_time() -> None:
+    # Pipes of active cycles and issue slots count while an SM works, half of the time.
+    of_active = {"sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active": 40.0}
+    facts = facts_of(
+        made(busy(dram=60, l2=30, sm=50), pipes(fma=45), of_active, issued(50), {ELAPSED: 100.0, ACTIVE: 50.0})
+    )
+    assert {unit: facts.needs[unit] for unit in ("dram", "l2", "fma", "xu", "issue")} == pytest.approx(
+        {"dram": 0.6, "l2": 0.3, "fma": 0.45, "xu": 0.2, "issue": 0.25}
+    )
+    assert facts.busiest_need == pytest.approx(0.6)
+    assert facts.least_times["dram"] == pytest.approx(0.6 / facts.dram_reached)
+    assert facts.is_busiest("dram") and not facts.is_busiest("fma")
+
+
+def test_memory_that_neither_l2_nor_dram_explains_is_that_of_l1() -> None:
+    # The basic set has no L1 over elapsed cycles.
+    assert facts_of(made(busy(memory=80, l2=30, dram=20))).l1_busy == pytest.approx(0.8)
+    assert facts_of(made(busy(memory=80, l2=80, dram=20))).l1_busy is None
+    assert facts_of(made(busy(memory=80, dram=20))).l1_busy is None, "L2 may be the busy one"
+
+
+def test_waits_are_shares_of_the_states_of_warps() -> None:
+    facts = facts_of(made(stalls(long_scoreboard=50, barrier=20, wait=10)))
+    assert facts.stall("long_scoreboard", "barrier") == pytest.approx(0.7)
+    assert facts.stall("drain") == 0.0
+    assert sum(facts.stalls.values()) == pytest.approx(1.0)
+
+
+def test_opcodes_are_counted_with_and_without_their_modifiers() -> None:
+    facts = facts_of(made(histograms={WARP_OPCODES: {"LDG.E": 10.0, "LDG.E.128": 5.0, "FFMA": 85.0}}))
+    assert facts.opcode_counts() == {"LDG": 15.0, "FFMA": 85.0}
+    assert facts.executed("LDG.E.128") == 5.0
+    assert facts.share_of_opcodes("LDG", "FFMA") == 1.0
+
+
+NUMBERS = (
+    "active_share", "busiest_share", "idle_sms", "block_cycles", "filled_share", "busiest", "busiest_need", "l1_busy",
+    "memory_busy", "l1_speed", "memory_utilisation", "issue_active", "eligible_warps", "cycles_per_load",
+    "counted_sectors", "ideal_bytes", "local_bytes_past_l1", "wavefronts_per_request", "least_passes", "far_memory",
+    "most_work", "sm_cycles", "waves",
+)  # fmt: skip
+
+
+@each_row("name", NUMBERS)
+def test_a_fact_of_counters_that_are_not_there_is_missing_and_not_zero(name: str) -> None:
+    assert getattr(facts_of(made()), name) is None
+
+
+def test_a_missing_fact_names_the_metrics_that_it_lacks() -> None:
+    facts = facts_of(made({BUSIEST: 100.0}))
+    assert facts.why_missing("idle_sms") == (ACTIVE,)
+    assert facts_of(made({BUSIEST: 100.0, ACTIVE: 75.0})).why_missing("idle_sms") == ()
+    assert "sm__cycles_elapsed.max" in facts_of(made({ACTIVE: 75.0})).why_missing("active_share")
