@@ -94,7 +94,7 @@ def _by_program(analysis: Analysis) -> list[int]:
 
 def _diagnosed(facts: KernelFacts) -> KernelProfile:
     findings = in_order(_findings(facts))
-    code = excerpts(facts)
+    code = excerpts(facts.kernel_code, facts.source_texts or {}) if facts.code else ()
     lines, dropped = line_work(facts)
     missing = facts.kernel.missing
     if facts.code_error is not None:

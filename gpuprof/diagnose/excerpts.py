@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
 from gpuprof.diagnose.facts.counters import summed
-from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import stall_metric
-from gpuprof.diagnose.kernel_code import total
+from gpuprof.diagnose.kernel_code import KernelCode, total
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import CodeLine, Excerpt, StallShare
 
@@ -28,23 +27,24 @@ _Line = tuple[str, int]
 """A file and the number of a line."""
 
 
-def excerpts(facts: KernelFacts) -> tuple[Excerpt, ...]:
+def excerpts(code: KernelCode, texts: Mapping[str, str]) -> tuple[Excerpt, ...]:
     """Return up to three pieces of source around the hottest lines, and the hottest SASS.
 
-    If the report has neither, return the numbers of the lines with most samples. Without samples,
-    executed instructions weigh the lines. Return nothing if the report has no counts of
-    instructions.
+    `texts` are the source texts by file. If there are neither these nor SASS, return the numbers of
+    the lines with most samples. Without samples, executed instructions weigh the lines. Return
+    nothing without counts of instructions.
     """
-    code = facts.code
-    if not code:
-        return ()
-    weight, word = (SAMPLES, "samples") if total(code, SAMPLES) else (EXECUTED, "executed instructions")
-    whole = total(code, weight)
+    weight = SAMPLES
+    word = "samples"
+    if not total(code.instructions, weight):
+        weight = EXECUTED
+        word = "executed instructions"
+    whole = total(code.instructions, weight)
     if whole <= 0:
         return ()
-    shares = {line: total(instructions, weight) / whole for line, instructions in facts.code_by_line.items()}
-    shown = (*_source(facts, shares, word), *_sass(facts, weight, word, whole))
-    return shown or tuple(_lines(facts, shares, word))
+    shares = {line: total(instructions, weight) / whole for line, instructions in code.by_line.items()}
+    shown = (*_source(code, texts, shares, word), *_sass(code, weight, word, whole))
+    return shown or tuple(_lines(code, shares, word))
 
 
 def _hottest(shares: Mapping[_Line, float], most: int) -> list[_Line]:
@@ -63,26 +63,25 @@ def _by_file(lines: Iterable[_Line]) -> dict[str, list[int]]:
     return numbers
 
 
-def _source(facts: KernelFacts, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
-    texts = facts.source_texts or {}
+def _source(code: KernelCode, texts: Mapping[str, str], shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     hot = _hottest({line: share for line, share in shares.items() if texts.get(line[0])}, _HOT_PLACES)
     for file, numbers in _by_file(hot).items():
         lines = texts[file].splitlines()
         for first, last in _spans(numbers, len(lines)):
-            shown = tuple(_code_line(facts, shares, (file, at), lines[at - 1]) for at in range(first, last + 1))
+            shown = tuple(_code_line(code, shares, (file, at), lines[at - 1]) for at in range(first, last + 1))
             yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _lines(facts: KernelFacts, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
+def _lines(code: KernelCode, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
     for file, numbers in _by_file(hot).items():
-        shown = tuple(_code_line(facts, shares, (file, number), "") for number in sorted(numbers))
+        shown = tuple(_code_line(code, shares, (file, number), "") for number in sorted(numbers))
         yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _code_line(facts: KernelFacts, shares: Mapping[_Line, float], line: _Line, text: str) -> CodeLine:
-    stalls = _stalls(facts.code_by_line.get(line, ()))
+def _code_line(code: KernelCode, shares: Mapping[_Line, float], line: _Line, text: str) -> CodeLine:
+    stalls = _stalls(code.by_line.get(line, ()))
     return CodeLine(number=line[1], pc=None, text=_cut(text), share=shares.get(line, 0.0), stalls=stalls)
 
 
@@ -101,13 +100,13 @@ def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _sass(facts: KernelFacts, weight: str, word: str, whole: float) -> Iterator[Excerpt]:
-    if not facts.has_sass:
+def _sass(code: KernelCode, weight: str, word: str, whole: float) -> Iterator[Excerpt]:
+    if not code.has_sass:
         return
-    code = facts.code
-    hottest = max(range(len(code)), key=lambda index: code[index].counts.get(weight, 0.0))
+    every = code.instructions
+    hottest = max(range(len(every)), key=lambda index: every[index].counts.get(weight, 0.0))
     first = max(0, hottest - _INSTRUCTIONS_AROUND)
-    last = min(len(code), hottest + _INSTRUCTIONS_AROUND + 1)
+    last = min(len(every), hottest + _INSTRUCTIONS_AROUND + 1)
     lines = tuple(
         CodeLine(
             number=instruction.line,
@@ -116,9 +115,9 @@ def _sass(facts: KernelFacts, weight: str, word: str, whole: float) -> Iterator[
             share=instruction.counts.get(weight, 0.0) / whole,
             stalls=_stalls((instruction,)),
         )
-        for instruction in code[first:last]
+        for instruction in every[first:last]
     )
-    yield Excerpt(language="sass", file=code[hottest].file, weight=word, lines=lines)
+    yield Excerpt(language="sass", file=every[hottest].file, weight=word, lines=lines)
 
 
 def _stalls(code: Sequence[ProfiledInstruction]) -> tuple[StallShare, ...]:
