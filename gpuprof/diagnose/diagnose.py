@@ -94,8 +94,9 @@ def _by_program(analysis: Analysis) -> list[int]:
 
 def _diagnosed(facts: KernelFacts) -> KernelProfile:
     findings = in_order(_findings(facts))
-    code = excerpts(facts.kernel_code, facts.source_texts or {}) if facts.code else ()
-    lines, dropped = line_work(facts)
+    texts = facts.source_texts or {} if facts.code else {}
+    code = excerpts(facts.kernel_code, texts)
+    lines, dropped = line_work(facts.kernel_code, texts, facts.metrics, uses_local=_uses_local(facts.kernel))
     missing = facts.kernel.missing
     if facts.code_error is not None:
         missing += (Missing("source and SASS", facts.code_error, "profile again"),)
@@ -104,6 +105,12 @@ def _diagnosed(facts: KernelFacts) -> KernelProfile:
         if code and not any(excerpt.has_text for excerpt in code):
             missing += (_NO_SOURCE,)
     return replace(facts.kernel, findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
+
+
+def _uses_local(kernel: KernelProfile) -> bool:
+    """Return whether a kernel may access local memory: its sectors were counted, or are not known."""
+    counts = {count.name: count.high for count in kernel.counts}
+    return counts.get("local-load-sectors") != 0 or counts.get("local-store-sectors") != 0
 
 
 def _findings(facts: KernelFacts) -> Iterable[Finding]:

@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpuprof.code.patterns.local_accesses import LOCAL_OPCODES
 from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
 from gpuprof.diagnose.facts.counters import opcode_of
-from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.kernel_code import lines_of, total
-from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.diagnose.kernel_code import KernelCode, lines_of, total
+from gpuprof.model.recorded import MetricTable, ProfiledInstruction
 from gpuprof.model.session import LineWork
 
 MOST = 64
 _LONGEST_TEXT = 200
 _LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
-_LOCAL_COUNTS = ("local-load-sectors", "local-store-sectors")
 
 
-def line_work(facts: KernelFacts) -> tuple[tuple[LineWork, ...], int]:
+def line_work(
+    code: KernelCode, texts: Mapping[str, str], metrics: MetricTable, *, uses_local: bool
+) -> tuple[tuple[LineWork, ...], int]:
     """Return the lines with most work, by file and number, and the number of other lines.
 
-    Lines that access local memory take precedence. Work is measured in executed instructions, or in
-    samples if those were not counted.
+    `texts` are the source texts by file. `uses_local`: the kernel may access local memory; lines
+    that do take precedence. Work is measured in executed instructions, or in samples if those were
+    not counted.
     """
-    if not facts.code_by_line:
-        return (), 0
-    texts = facts.source_texts or {}
-    counted = bool(facts.metrics.instances(EXECUTED))
-    sampled = bool(facts.metrics.instances(SAMPLES))
-    counts = {count.name: count.high for count in facts.kernel.counts}
-    uses_local = any(counts.get(name) != 0 for name in _LOCAL_COUNTS)
+    counted = bool(metrics.instances(EXECUTED))
+    sampled = bool(metrics.instances(SAMPLES))
     every = []
-    for (file, number), code in facts.code_by_line.items():
+    for (file, number), instructions in code.by_line.items():
         local: float | None = 0.0
         if uses_local:
-            local = _local(facts, code) if counted else None
+            local = _local(instructions, metrics) if counted else None
         every.append(
             LineWork(
                 file=file,
                 number=number,
                 text=_text(texts.get(file, ""), number),
-                instructions=total(code, EXECUTED) if counted else None,
+                instructions=total(instructions, EXECUTED) if counted else None,
                 local=local,
-                samples=total(code, SAMPLES) if sampled else None,
+                samples=total(instructions, SAMPLES) if sampled else None,
             )
         )
     every.sort(key=_rank)
@@ -55,14 +51,14 @@ def _rank(line: LineWork) -> tuple[object, ...]:
     return -(line.local or 0.0), -(line.instructions or 0.0), -(line.samples or 0.0), line.file, line.number
 
 
-def _local(facts: KernelFacts, code: Sequence[ProfiledInstruction]) -> float | None:
+def _local(code: Sequence[ProfiledInstruction], metrics: MetricTable) -> float | None:
     """Return the executed instructions of a line that access local memory.
 
     Their opcodes show them or, without machine code, the sectors that ncu expects of each.
     """
     if all(instruction.sass for instruction in code):
         accesses = [each for each in code if opcode_of(each.sass).partition(".")[0] in LOCAL_OPCODES]
-    elif facts.metrics.instances(_LOCAL_SECTORS):
+    elif metrics.instances(_LOCAL_SECTORS):
         accesses = [each for each in code if each.counts.get(_LOCAL_SECTORS)]
     else:
         return None
