@@ -10,10 +10,24 @@ from gpuprof.diagnose.facts.units import UnitFacts
 from gpuprof.diagnose.thresholds import COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.session import Evidence
+from gpuprof.model.stalls import NOT_STALLED
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 """Stall reasons of waits for global memory; see `KernelFacts.memory_stalls`."""
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
+WAITS: Mapping[str, tuple[str, ...]] = {
+    "memory": MEMORY_STALLS,
+    "shared": SHARED_STALLS,
+    "barrier": ("barrier", "membar"),
+    "dependency": ("wait", "gmma"),
+    "fetch": ("no_instruction", "branch_resolving", "imc_miss"),
+    "dispatch": ("dispatch_stall", "math_pipe_throttle"),
+    "other": ("sleeping", "misc"),
+    "issued": NOT_STALLED,
+}
+"""States of warps by cause. Only "issued" is no wait."""
+_OF_SLOWEST = ("memory", "shared", "dependency", "fetch", "dispatch")
+"""Causes for which a warp can be the last one at a barrier."""
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
 """Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
 _ROUNDING = 0.01
@@ -42,13 +56,45 @@ class WaitFacts(UnitFacts):
         """Return the share of these reasons together."""
         return sum(self.stalls.get(reason, 0.0) for reason in reasons)
 
-    def stall_at_most(self, *reasons: str) -> float:
-        """Return the share of these reasons plus that of reasons that were not collected."""
-        share = self.stall(*reasons)
+    @cached_property
+    def waits(self) -> Mapping[str, float]:
+        """Shares of the warps' states by cause (`WAITS`); "unknown" is the share that was not collected.
+
+        Tex Throttle is a wait for dispatch if no textures can cause it.
+        """
+        shares = {cause: self.stall(*reasons) for cause, reasons in WAITS.items()}
+        if "tex_throttle" not in self.memory_stalls:
+            shares["memory"] -= self.stall("tex_throttle")
+            shares["dispatch"] += self.stall("tex_throttle")
         unknown = 1.0 - sum(self.stalls.values())
-        if unknown > _ROUNDING:
-            share += unknown
+        shares["unknown"] = unknown if unknown > _ROUNDING else 0.0
+        return shares
+
+    def stall_at_most(self, *reasons: str) -> float:
+        """Return the share of these reasons; all of the unknown share is theirs if one was not collected."""
+        share = self.stall(*reasons)
+        if any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons):
+            share += self.waits["unknown"]
         return min(1.0, share)
+
+    def waits_behind(self, *reasons: str) -> float:
+        """Return the share of these reasons and of the waits at barriers that result from them.
+
+        A block waits at a barrier for its slowest warp. That one waits for these reasons as often as
+        other warps do, so barriers count by the reasons' part of all waits that can delay a warp. Return 1
+        without stalls.
+        """
+        counted = [reason for reason in reasons if reason not in MEMORY_STALLS or reason in self.memory_stalls]
+        own = self.stall_at_most(*counted)
+        delays = own - self.stall(*counted) + sum(self.waits[cause] for cause in _OF_SLOWEST)
+        if not delays:
+            return own
+        return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / delays))
+
+    @property
+    def waits_elsewhere(self) -> bool:
+        """Whether warps wait for memory or at barriers for most of the time."""
+        return COVERED.is_reached(self.waits["memory"] + self.waits["shared"] + self.waits["barrier"])
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
@@ -86,7 +132,7 @@ class WaitFacts(UnitFacts):
 
     @property
     def others_cover(self) -> bool:
-        """Whether other warps can hide most stalls; without stalls, if units' use is known."""
+        """Whether other warps can hide most stalls; without stalls, if the use of units is known."""
         if self.stalls:
             return COVERED.is_reached(self.stall(*LATENCIES))
         return "sm" in self.utilisation and self.memory_utilisation is not None
