@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
+from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
-from gpuprof.diagnose.thresholds import COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
+from gpuprof.diagnose.thresholds import BUSY, COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import NOT_STALLED
@@ -28,6 +29,7 @@ WAITS: Mapping[str, tuple[str, ...]] = {
 """States of warps by cause. Only "issued" is no wait."""
 _OF_SLOWEST = ("memory", "shared", "dependency", "fetch", "dispatch")
 """Causes for which a warp can be the last one at a barrier."""
+_NOT_ARITHMETIC = (SM, LAUNCH, WORK, "lsu", "tex", "tensor")
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
 """Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
 _ROUNDING = 0.01
@@ -91,10 +93,33 @@ class WaitFacts(UnitFacts):
             return own
         return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / delays))
 
+    @cached_property
+    def time_of_instructions(self) -> float | None:
+        """The fraction of the elapsed time that issue slots and arithmetic pipes need, else the SM.
+
+        If neither was collected, the share of the states in which warps wait for neither memory nor
+        barriers; None without stalls.
+        """
+        units = [unit for unit in self.needs if unit not in (*MEMORY, *_NOT_ARITHMETIC)] or [SM]
+        known = [self.needs[unit] for unit in units if unit in self.needs]
+        if not known and self.stalls:
+            known = [1.0 - self._elsewhere]
+        return max(known, default=None)
+
     @property
-    def waits_elsewhere(self) -> bool:
-        """Whether warps wait for memory or at barriers for most of the time."""
-        return COVERED.is_reached(self.waits["memory"] + self.waits["shared"] + self.waits["barrier"])
+    def _elsewhere(self) -> float:
+        return self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
+
+    @property
+    def waits_beside_instructions(self) -> bool:
+        """Whether fewer instructions leave most of the time as it is.
+
+        Issue slots and pipes are not busy, and warps mostly wait for memory or at barriers, or a memory
+        level is busy, or warp slots are empty between short blocks.
+        """
+        if self.time_of_instructions is None or BUSY.is_reached(self.time_of_instructions):
+            return False
+        return COVERED.is_reached(self._elsewhere) or BUSY.is_reached(self.memory_busy) or self.is_between_blocks
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
