@@ -148,9 +148,9 @@ def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:
 @each_row(
     ("launch", "why", "action"),
     [
-        (MEMORY_WAITS.plus(busy(dram=50, l2=10, l1=10)), "too-few-requests", "long-scoreboard"),
-        (MEMORY_WAITS.plus(busy(dram=70, l2=10, l1=10)), "unit-busy", "long-scoreboard"),
-        # A full unit or a queue serves no more loads.
+        (MEMORY_WAITS.plus(busy(dram=50, l2=10, l1=10)), "room", "long-scoreboard"),
+        # A busy unit or a queue hardly serves more loads.
+        (MEMORY_WAITS.plus(busy(dram=70, l2=10, l1=10)), "unit-busy", "fewer-bytes"),
         (MEMORY_WAITS.plus(busy(dram=85, l2=10, l1=10)), "unit-busy", "fewer-bytes"),
         (half_full(1600), "queue", "fewer-bytes"),
         (made(stalls(drain=50), issued(20), busy(dram=85, l2=10, l1=10)), "unit-busy", "fewer-bytes"),

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
-from gpuprof.diagnose.thresholds import BUSY, COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
+from gpuprof.diagnose.thresholds import BARRIERS, BUSY, COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import NOT_STALLED
@@ -40,9 +40,7 @@ _LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
 _BULK_LOADS = ("UBLKCP", "UTMALDG")
 
 
-_OTHER_REASONS = (
-    "short_scoreboard", "mio_throttle", "dispatch_stall", "sleeping", "membar", "branch_resolving", "gmma", "misc",
-)  # fmt: skip
+_OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
 """Stall reasons that no other rule reports."""
 
 
@@ -111,15 +109,21 @@ class WaitFacts(UnitFacts):
         return self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
 
     @property
+    def works_in_steps(self) -> bool:
+        """Whether barriers are so frequent that blocks work in short steps, as reductions and scans do."""
+        return 100 * self.share_of_opcodes("BAR") >= BARRIERS.value
+
+    @property
     def waits_beside_instructions(self) -> bool:
         """Whether fewer instructions leave most of the time as it is.
 
         Issue slots and pipes are not busy, and warps mostly wait for memory or at barriers, or a memory
-        level is busy, or warp slots are empty between short blocks.
+        level is busy, or blocks work in steps, or warp slots are empty between short blocks.
         """
         if self.time_of_instructions is None or BUSY.is_reached(self.time_of_instructions):
             return False
-        return COVERED.is_reached(self._elsewhere) or BUSY.is_reached(self.memory_busy) or self.is_between_blocks
+        waits = COVERED.is_reached(self._elsewhere) or BUSY.is_reached(self.memory_busy)
+        return waits or self.works_in_steps or self.is_between_blocks
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:

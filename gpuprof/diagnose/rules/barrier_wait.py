@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of
+from gpuprof.diagnose.facts.waits import WAITS
+from gpuprof.diagnose.rule import Findings, Rule, TreePlace
 from gpuprof.diagnose.thresholds import NOTABLE, percent
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, SHOWN, waiting
 from gpuprof.model.findings import Cases
@@ -12,22 +13,19 @@ ALONE = percent("one-block-barrier", 5.0)
 
 
 def _barrier(facts: KernelFacts) -> Findings:
-    reasons, why, advice, threshold = ["barrier"], ["main"], ["main"], NOTABLE
-    if facts.threads_per_block is not None:
-        why.append("threads")
-    if _one_block_fits(facts):
-        why.append("one-block")
-        threshold = ALONE
-    if facts.stall("membar") >= SHOWN:
-        reasons.append("membar")
+    why, advice, threshold = [], [], NOTABLE
+    reasons = tuple(reason for reason in WAITS["barrier"] if facts.stall(reason) >= SHOWN)
+    if "barrier" in reasons:
+        why.append("main")
+        advice.append("main")
+        if _one_block_fits(facts):
+            why.append("one-block")
+            threshold = ALONE
+    if "membar" in reasons:
         why.append("fences")
         advice.append("fences")
-    cases = Cases(why=tuple(why), advice=tuple(advice))
-    if "membar" in reasons and facts.stall("barrier") < SHOWN:
-        fences = ("fences",)
-        cases = Cases(why=fences, action=fences, advice=fences)
-    amounts = amounts_of("thread", threads=facts.threads_per_block)
-    yield from waiting(facts, tuple(reasons), threshold, cases, amounts=amounts, confidence="measured")
+    cases = Cases(why=tuple(why), action=tuple(advice[:1]), advice=tuple(advice))
+    yield from waiting(facts, reasons, threshold, cases, confidence="measured")
 
 
 def _one_block_fits(facts: KernelFacts) -> bool:

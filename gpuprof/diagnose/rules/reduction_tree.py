@@ -20,7 +20,7 @@ from gpuprof.diagnose.facts.counters import opcode_of
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import Rule, TreePlace, amounts_of, finding
-from gpuprof.diagnose.thresholds import NOTABLE, Threshold, context, percent
+from gpuprof.diagnose.thresholds import BARRIERS, NOTABLE, Threshold, context, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
@@ -29,8 +29,6 @@ from gpuprof.model.session import Finding
 ADDING = percent("adding", 33.0)
 
 STEPS = Threshold("steps", 3.0, "barrier")
-
-BARRIERS = percent("barriers", 2.0)
 
 
 _THREADS = "thread_inst_executed_true"
