@@ -40,6 +40,7 @@ MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT = (
     "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
 )  # fmt: skip
 DIVERGENCE, WAITING, SHORT_BLOCKS = "branch-divergence", "latency-bound", "short-blocks"
+TENSOR = "tensor-compute-bound"
 MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
 HALF_WAVE = {WAVES: 0.4}
 EIGHT_WAVES = made(HALF_OCCUPANCY, {WAVES: 8.0})
@@ -104,6 +105,13 @@ def test_rules_on_waiting(launch: Judged, rule: str, expected: dict[str, Any] | 
         (BEHIND_A_LOAD.plus(EXCESS_600), BARRIER, "uncoalesced-global"),
         (made(stalls(barrier=40, long_scoreboard=35), issued(10)), BARRIER, None),
         (made(stalls(barrier=40), issued(10), {THREADS: 8.0}), BARRIER, DIVERGENCE),
+        # Divergent warps are late, unless most of them wait for something else.
+        (made(stalls(barrier=40, long_scoreboard=20), issued(10), {THREADS: 8.0}), BARRIER, None),
+        # Warps wait for the pipe that limits them, or for the one that does.
+        (made(stalls(barrier=20, math_pipe_throttle=40), issued(40), pipes(fma=90)), BARRIER, "fp32-compute-bound"),
+        (made(stalls(barrier=40, math_pipe_throttle=20), issued(40), pipes(fma=90)), BARRIER, None),
+        (made(stalls(barrier=40, short_scoreboard=20), issued(20), pipes(tensor=85, fma=20)), BARRIER, TENSOR),
+        (made(stalls(wait=40), issued(20), pipes(tensor=85, fma=20)), DEPENDENCY, TENSOR),
         (made(stalls(no_instruction=5, branch_resolving=20), issued(10), {THREADS: 8.0}), FETCH, DIVERGENCE),
         (made(stalls(imc_miss=40), issued(10), lasting(3e-6)), CONSTANT, "short-kernel"),
     ],
@@ -181,6 +189,45 @@ def test_occupancy_is_raised_only_if_that_can_help(
 ) -> None:
     cases = said(launch, "low-occupancy").cases
     assert (cases.action, cases.advice) == (action, advice)
+
+
+@each_row(
+    ("launch", "action", "why"),
+    [
+        (NOTHING_BUSY, "main", "main"),
+        # 255 registers leave 8 of 64 warps, all of them there: more work per thread would take more registers.
+        (NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 12.4}), "registers", "launch-allows"),
+        # Shared memory limits the warps, and registers are free for more work of each.
+        (replace(NOTHING_BUSY.plus({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0, ACTIVE: 37.0}),
+                 grid=(3240, 1, 1)), "main", "launch-allows"),
+        (NOTHING_BUSY.plus({ACTIVE: 30.0}), "main", "slots"),
+    ],
+)  # fmt: skip
+def test_latencies_are_hidden_by_what_the_launch_has_room_for(launch: Made, action: str, why: str) -> None:
+    found = said(launch, WAITING)
+    assert (found.cases.action, found.cases.why) == ((action,), (why, "stalls-unknown"))
+    assert (found.confidence, found.severity) == ("guess", "low")
+
+
+@each_row(
+    ("shares", "headline"),
+    [
+        ({"long_scoreboard": 20.0, "lg_throttle": 25.0}, "45 % of warp time in Stall LG Throttle and Long Scoreboard"),
+        ({"long_scoreboard": 40.0, "drain": 4.0}, "40 % of warp time in Stall Long Scoreboard (global or local"),
+        ({"imc_miss": 25.0}, "25 % of warp time in Stall IMC Miss"),
+        ({"barrier": 25.0}, "25 % of warp time in Stall Barrier"),
+    ],
+)
+def test_all_waits_for_memory_count_together_and_stalls_have_one_name(
+    shares: dict[str, float], headline: str
+) -> None:
+    first, *_ = made(stalls(**shares), issued(20), busy(dram=20, l2=20, l1=20), lasting()).profile().findings
+    assert headline in first.headline
+
+
+def test_a_dependency_beside_a_busy_unit_is_a_fact_with_a_reason() -> None:
+    found = said(made(stalls(wait=50), issued(20), busy(sm=65)), DEPENDENCY)
+    assert (found.severity, found.cases.why) == ("info", ("main", "unit-busy"))
 
 
 def test_a_matrix_vector_product_is_not_told_to_become_one() -> None:

@@ -14,7 +14,7 @@ from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import NOT_STALLED
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
-"""Stall reasons of waits for global memory; see `KernelFacts.memory_stalls`."""
+"""Stall reasons of waits for global memory; see `memory_stalls`."""
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 WAITS: Mapping[str, tuple[str, ...]] = {
     "memory": MEMORY_STALLS,
@@ -93,37 +93,23 @@ class WaitFacts(UnitFacts):
 
     @cached_property
     def time_of_instructions(self) -> float | None:
-        """The fraction of the elapsed time that issue slots and arithmetic pipes need, else the SM.
-
-        If neither was collected, the share of the states in which warps wait for neither memory nor
-        barriers; None without stalls.
-        """
-        units = [unit for unit in self.needs if unit not in (*MEMORY, *_NOT_ARITHMETIC)] or [SM]
-        known = [self.needs[unit] for unit in units if unit in self.needs]
-        if not known and self.stalls:
-            known = [1.0 - self._elsewhere]
-        return max(known, default=None)
-
-    @property
-    def _elsewhere(self) -> float:
-        return self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
-
-    @property
-    def works_in_steps(self) -> bool:
-        """Whether barriers are so frequent that blocks work in short steps, as reductions and scans do."""
-        return 100 * self.share_of_opcodes("BAR") >= BARRIERS.value
+        """The fraction of the elapsed time that issue slots and arithmetic pipes need, else the SM."""
+        needs = [need for unit, need in self.needs.items() if unit not in (*MEMORY, *_NOT_ARITHMETIC)]
+        return max(needs, default=self.needs.get(SM))
 
     @property
     def waits_beside_instructions(self) -> bool:
         """Whether fewer instructions leave most of the time as it is.
 
         Issue slots and pipes are not busy, and warps mostly wait for memory or at barriers, or a memory
-        level is busy, or blocks work in steps, or warp slots are empty between short blocks.
+        level is busy, or barriers are as frequent as in reductions and scans, or warp slots are empty
+        between short blocks.
         """
-        if self.time_of_instructions is None or BUSY.is_reached(self.time_of_instructions):
+        if BUSY.is_reached(self.time_of_instructions):
             return False
-        waits = COVERED.is_reached(self._elsewhere) or BUSY.is_reached(self.memory_busy)
-        return waits or self.works_in_steps or self.is_between_blocks
+        waits = self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
+        steps = BARRIERS.is_reached(self.share_of_opcodes("BAR"))
+        return COVERED.is_reached(waits) or BUSY.is_reached(self.memory_busy) or steps or self.is_between_blocks
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
-from gpuprof.diagnose.thresholds import DOMINANT, OCCUPANCY_GAP, SHORT_BLOCK, SLOWER_THAN_LOADS, Threshold
+from gpuprof.diagnose.thresholds import DOMINANT, OCCUPANCY_GAP, SHORT_BLOCK, SLOWER_THAN_LOADS, Threshold, context
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, LATENCY_BOUND, stall_case
 from gpuprof.model.findings import Amount
 
@@ -53,7 +53,7 @@ def _latency_bound(facts: KernelFacts) -> Findings:
         evidence=(
             *facts.busiest_evidence(LATENCY_BOUND.name, (SLOWER_THAN_LOADS if in_line else LATENCY_BOUND).value),
             *facts.stall_evidence(*named, threshold=DOMINANT.value),
-            *((MANY_WAVES.evidence(_least_waves(facts), "least-waves"),) if in_line else ()),
+            *context("waves", facts.waves if in_line else None, "wave"),
             *facts.issue_evidence(ISSUES_OFTEN.value),
         ),
         place=facts.place_of_stall(*named),
@@ -65,7 +65,7 @@ def _wait_in_line(facts: KernelFacts, busiest: float) -> bool:
 
     Warps then wait for each other, and more in flight, or more work of each, makes that worse.
     """
-    return not SLOWER_THAN_LOADS.is_reached(busiest) and _least_waves(facts) >= MANY_WAVES.value
+    return not SLOWER_THAN_LOADS.is_reached(busiest) and (facts.waves or 0.0) >= MANY_WAVES.value
 
 
 def _change(facts: KernelFacts) -> str:
@@ -84,26 +84,14 @@ def _is_between_blocks(facts: KernelFacts) -> bool:
     return facts.is_between_blocks and facts.occupancy_gap is not None and facts.ends_together
 
 
-def _least_waves(facts: KernelFacts) -> float:
-    """Return the waves, else those on the most SMs of the architecture; 0 if unknown."""
-    if facts.waves is not None:
-        return facts.waves
-    room = (facts.most_sms or 0.0) * (facts.warps_per_sm or 0.0)
-    if not room:
-        return 0.0
-    return (facts.warps or 0) / room
-
-
 def _warp_slots(facts: KernelFacts) -> tuple[str, tuple[Amount, ...]]:
     """Return the case of the wording on missing warps, if that is known, and its amounts."""
     achieved, theoretical = facts.occupancy.achieved, facts.occupancy.theoretical
     if achieved is None:
         return "main", ()
-    if achieved >= _FULL_OF_WARPS:
-        return "slots-taken", ()
-    if theoretical is not None and achieved >= _FULL_OF_WARPS * theoretical:
+    if theoretical is not None and _FULL_OF_WARPS * theoretical <= achieved < _FULL_OF_WARPS:
         return "launch-allows", amounts_of(theoretical=theoretical)
-    return "slots-empty", amounts_of(achieved=achieved)
+    return "slots", amounts_of(achieved=achieved)
 
 
 def _same_work(facts: KernelFacts) -> Saving:

@@ -65,15 +65,13 @@ def _reduction(facts: KernelFacts) -> Iterator[Finding]:
     evidence = [ADDING.evidence(100 * tree.adding, metric=tree.metric)]
     if tree.steps is not None:
         evidence.append(STEPS.evidence(tree.steps))
-    for reason in ("barrier", *SHARED_STALLS):
-        if facts.stall(reason) > 0:
-            evidence += facts.stall_evidence(reason)
+    felt = [reason for reason in ("barrier", *SHARED_STALLS) if facts.stall(reason) > 0]
     yield finding(
         facts,
         amounts=amounts_of(adding=tree.adding),
         confidence=tree.confidence,
         saving=bound_of_wait(facts, share),
-        evidence=evidence,
+        evidence=(*evidence, *facts.stall_evidence(*felt)),
         place=facts.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
     )
 
@@ -150,30 +148,25 @@ class _Tree(NamedTuple):
 def _tree_in_code(facts: KernelFacts) -> _Tree | None:
     """Return the tree in the code, if few of the threads at its barriers have anything to add."""
     steps = steps_of(facts.sass)
-    if not steps:
-        return None
-    metric = _THREADS
-    adding = _adding(facts, steps)
-    if adding is None:
+    metric, adding = _THREADS, _adding(facts, steps)
+    if steps and adding is None:
         metric = THREAD_OPCODES
         adding = _adding_by_opcodes(facts)
     if adding is None or 100 * adding > ADDING.value:
         return None
-    barriers: dict[int, float] = {}
-    for instruction in facts.code:
-        if opcode_of(instruction.sass).startswith("BAR"):
-            barriers[instruction.pc] = instruction.counts.get(EXECUTED, 0.0)
-    own = {}
-    for step in steps:
-        pc = facts.code[step.barrier].pc
-        own[pc] = barriers[pc]
-    executed = sum(own.values())
+    barriers = {
+        instruction.pc: instruction.counts.get(EXECUTED, 0.0)
+        for instruction in facts.code
+        if opcode_of(instruction.sass).startswith("BAR")
+    }
+    places = {facts.code[step.barrier].pc for step in steps}
+    own = {pc: barriers[pc] for pc in places}
+    executed, total = sum(own.values()), sum(barriers.values())
     passed = None
     if executed and facts.warps:
         passed = executed / facts.warps
         if passed < STEPS.value:
             return None
-    total = sum(barriers.values())
     return _Tree(
         metric=metric,
         adding=adding,
@@ -190,9 +183,7 @@ def _adding(facts: KernelFacts, steps: Sequence[TreeStep]) -> float | None:
 
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
-    threads = facts.metrics.instances(_THREADS)
-    if not threads:
-        return None
+    threads = facts.metrics.instances(_THREADS) or {}
     count = [threads.get(instruction.pc, 0.0) for instruction in facts.code]
     arrived = took_part = 0.0
     for step in steps:
