@@ -21,6 +21,7 @@ from tests.kernels import (
 from tests.rule_examples import (
     ACTIVE,
     EXCESS,
+    H100,
     HALF_OCCUPANCY,
     LATENCY,
     LOCAL_LOADS,
@@ -133,6 +134,25 @@ def test_fences_are_not_called_barriers(shares: dict[str, float], change: tuple[
     assert found.cases.advice == change
     assert found.cases.action == change[:1]
     assert (found.cases.why[0], "fences" in found.cases.why) == (change[0], "fences" in change)
+
+
+COPIES_TILES: dict[str | int, float] = {"UTMALDG.2D": 10.0, "HGMMA.64x128x16.F32": 100.0, "SYNCS.PHASECHK": 200.0}
+
+
+@each_row(
+    ("launch", "confidence"),
+    [
+        (made(stalls(barrier=40), issued(20), histograms={WARP_OPCODES: COPIES_TILES}), "guess"),
+        (made(stalls(barrier=40), issued(20), histograms={WARP_OPCODES: {"HMMA.16816.F32": 9.0}}), "measured"),
+        (replace(made(stalls(barrier=40), issued(20), pipes(tensor=50)), device=H100), "guess"),
+        (replace(made(stalls(barrier=40), issued(20), pipes(tensor=10, fma=50)), device=H100), "measured"),
+        # An A100 has no such copies.
+        (made(stalls(barrier=40), issued(20), pipes(tensor=50)), "measured"),
+    ],
+)  # fmt: skip
+def test_warps_with_roles_may_wait_for_each_other_by_design(launch: Made, confidence: str) -> None:
+    found = said(launch, BARRIER)
+    assert (found.confidence, "roles" in found.cases.why) == (confidence, confidence == "guess")
 
 
 def test_no_share_of_warp_time_is_called_a_bound() -> None:

@@ -124,7 +124,7 @@ class WaitFacts(UnitFacts):
         were collected, they are the cause if the FP64 pipe is the busiest.
         """
         if self.opcodes():
-            return any(count > 0 and name.startswith(_TEXTURE_OPCODES) for name, count in self.opcodes().items())
+            return self.executed(*_TEXTURE_OPCODES) > 0
         fp64, textures = self.pipe("fp64"), self.pipe("tex")
         if textures is not None:
             return textures > 0

@@ -95,9 +95,8 @@ def is_issued_by_one_thread(facts: KernelFacts) -> bool:
 
     If the opcodes are not known, judge by a busy tensor pipe on a GPU that has such instructions.
     """
-    opcodes = facts.opcodes()
-    if opcodes:
-        return any(count > 0 and name.startswith(_TCGEN05) for name, count in opcodes.items())
+    if facts.opcodes():
+        return facts.executed(_TCGEN05) > 0
     has_them = any(key.instruction == "tcgen05" for key in facts.arch.compute)
     return has_them and bool(facts.pipe("tensor"))
 

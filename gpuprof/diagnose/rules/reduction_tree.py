@@ -45,9 +45,6 @@ _ACCESSES = (
 )
 """Accesses of shared memory by warps, and their passes, which are as many if none conflict."""
 
-_AS_PRINTED = 0.005
-"""Relative error of a count that was printed as a rate, with three digits or more."""
-
 _LEAST_WARPS = 8
 """In smaller blocks a tree has as many stores as kernels whose warps all store 3, 4 or 6 times."""
 
@@ -82,7 +79,7 @@ def _tree_without_waits(facts: KernelFacts) -> Iterator[Finding]:
     if facts.busiest_need is not None or not warps or not blocks:
         return
     for name in _ACCESSES:
-        loads, stores = (_count(facts, name.format(kind)) / blocks for kind in ("ld", "st"))
+        loads, stores = ((facts.number(name.format(kind)) or 0.0) / blocks for kind in ("ld", "st"))
         if not _accesses_as_a_tree(loads, stores, warps):
             continue
         steps = round(math.log2(facts.threads_per_block or 1))
@@ -94,15 +91,6 @@ def _tree_without_waits(facts: KernelFacts) -> Iterator[Finding]:
             evidence=context("stores-per-block", stores, "inst") + context("loads-per-block", loads, "inst"),
         )
         return
-
-
-def _count(facts: KernelFacts, name: str) -> float:
-    """Return a sum, or its rate times the duration if only the rate was collected.
-
-    0 if neither was.
-    """
-    rate = facts.number(f"{name}.per_second") or 0.0
-    return facts.number(name) or rate * (facts.kernel.duration_s or 0.0)
 
 
 def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
@@ -117,16 +105,10 @@ def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
     if warps < _LEAST_WARPS or warps & (warps - 1):
         return False
     for steps in (warps - 1 + 5, 5 * warps + warps - 1):
-        if not _is_about(stores, warps + steps):
-            continue
-        for last in (0, 1, warps):
-            if _is_about(loads, steps + last) or _is_about(loads, 2 * steps + last):
-                return True
+        last = (0, 1, warps)
+        if stores == warps + steps and (loads - steps in last or loads - 2 * steps in last):
+            return True
     return False
-
-
-def _is_about(counted: float, expected: int) -> bool:
-    return abs(counted - expected) <= _AS_PRINTED * expected
 
 
 class _Tree(NamedTuple):
