@@ -226,6 +226,8 @@ def test_occupancy_is_raised_only_if_that_can_help(
         (NOTHING_BUSY, "main", "main"),
         # 255 registers leave 8 of 64 warps, all of them there: more work per thread would take more registers.
         (NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 12.4}), "registers", "launch-allows"),
+        # 32 registers leave room for all warps.
+        (NOTHING_BUSY.plus({REGISTERS: 32.0, ACTIVE: 95.0}), "main", "slots"),
         # Shared memory limits the warps, and registers are free for more work of each.
         (replace(NOTHING_BUSY.plus({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0, ACTIVE: 37.0}),
                  grid=(3240, 1, 1)), "main", "launch-allows"),
@@ -247,9 +249,7 @@ def test_latencies_are_hidden_by_what_the_launch_has_room_for(launch: Made, acti
         ({"barrier": 25.0}, "25 % of warp time in Stall Barrier"),
     ],
 )
-def test_all_waits_for_memory_count_together_and_stalls_have_one_name(
-    shares: dict[str, float], headline: str
-) -> None:
+def test_all_waits_for_memory_count_together_and_stalls_have_one_name(shares: dict[str, float], headline: str) -> None:
     first, *_ = made(stalls(**shares), issued(20), busy(dram=20, l2=20, l1=20), lasting()).profile().findings
     assert headline in first.headline
 

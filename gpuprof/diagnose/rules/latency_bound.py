@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.launch import FULL_OF
 from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import DOMINANT, OCCUPANCY_GAP, SHORT_BLOCK, SLOWER_THAN_LOADS, Threshold, context
@@ -73,7 +74,8 @@ def _change(facts: KernelFacts) -> str:
     if facts.is_busiest(ISSUE) and (facts.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
         # Instructions take most of the time, and no more warps fit.
         return "issue-slots"
-    if "registers" in facts.occupancy.limiters:
+    all_fit = facts.is_under_a_wave or (facts.occupancy.theoretical or 1.0) >= FULL_OF
+    if "registers" in facts.occupancy.limiters and not all_fit:
         # More work per thread takes registers, and so leaves room for fewer warps.
         return "registers"
     return "main"
