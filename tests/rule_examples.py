@@ -299,7 +299,7 @@ LAUNCH = (
 LATENCY = (
     # 40 + 5 % of the warps wait; DRAM is full after another 50 %, and 70 % of the issue slots are idle.
     Example("memory-latency", "long scoreboard", made(stalls(long_scoreboard=40, lg_throttle=5), issued(30),
-            busy(dram=50)), 0.45, "high", "inferred", "40 %", (stall_metric("long_scoreboard"),)),
+            busy(dram=50)), 0.45, "high", "inferred", "45 %", (stall_metric("long_scoreboard"),)),
     # DRAM is full before the wait is gone: bandwidth explains it, so it is a remark.
     Example("memory-latency", "near DRAM's roof", made(stalls(long_scoreboard=60), issued(30), busy(dram=85)), 0.15,
             "info", "inferred", "60 %", (stall_metric("long_scoreboard"),)),

@@ -11,7 +11,7 @@ from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.ceilings import Hardware
 from tests import builders
-from tests.kernels import Histograms, Made, busy, issued, made, pipes
+from tests.kernels import REGISTERS, Histograms, Made, busy, issued, made, pipes, stalls
 from tests.rule_examples import ALWAYS_ACTIVE, Judged, check_row, said, says, silent
 from tests.table import each_row
 
@@ -20,7 +20,8 @@ ACTIVE = "smsp__thread_inst_executed_per_inst_executed.ratio"
 ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 LOOP = {ACTIVE: 32.0, ON: 16.0}
 ISSUES = made(issued(60), ALWAYS_ACTIVE, busy(sm=60, l2=44, memory=44))
-FULL = {"sm__warps_active.avg.pct_of_peak_sustained_active": 96.0}
+FULL_SLOTS = "sm__warps_active.avg.pct_of_peak_sustained_active"
+FULL = {FULL_SLOTS: 96.0}
 TENSOR = made(LOOP, pipes(tensor=70, fma=40, alu=30))
 TCGEN05: Histograms = {WARP_OPCODES: {"UTCHMMA.2CTA": 100.0, "IADD3": 900.0}}
 MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 900.0}}
@@ -35,6 +36,7 @@ MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 90
         # L1 is 90 % busy with the accesses of the lanes that are on, and stays so.
         says("the accesses stay", made(LOOP, busy(l1=90), pipes(alu=80)), RULE, 0.1, kind="conditional"),
         says("DRAM is well used", made(LOOP, busy(dram=85)), RULE, 0.15, severity="info"),
+        says("DRAM is well used", made({ACTIVE: 16.0}, busy(dram=85)), RULE, 0.15, severity="info"),
         # Matrix instructions take whole warps. If another pipe is busier, the lanes count.
         says("matrix instructions", TENSOR, RULE, 0.3, severity="info"),
         says("matrix instructions", TENSOR, "tensor-compute-bound", 0.3, cause=None),
@@ -48,8 +50,8 @@ MMA_SYNC: Histograms = {WARP_OPCODES: {"HMMA.16816.F32.BF16": 100.0, "IADD3": 90
           for active in (10.0, 23.9)),
         *(silent("enough are on, or one of both is unknown", made(values), RULE) for values in (
             {ACTIVE: 32.0, ON: branch_divergence.THREADS.value}, {ACTIVE: 32.0}, {ON: 16.0}, {ACTIVE: 32.0, ON: 0.0})),
-        # Few active threads are a fact if one thread issues for all.
-        says("one thread issues", made({ACTIVE: 8.0}, busy(dram=30), histograms=TCGEN05), RULE, 0.7, severity="info"),
+        # Few active threads are no waste if one thread issues for all.
+        silent("one thread issues", made({ACTIVE: 8.0}, busy(dram=30), histograms=TCGEN05), RULE),
         *(says("warps issue", made(values, busy(dram=30), histograms=MMA_SYNC), RULE, gain, severity="high")
           for values, gain in (({ACTIVE: 8.0}, 0.7), (LOOP, 0.5))),
     ],
@@ -83,10 +85,55 @@ def case_of(launch: Made, hardware: Hardware | None = None) -> KernelFacts:
 def test_the_threads_that_a_block_lacks_are_not_switched_off() -> None:
     # 40 threads are two warps of 20 on average: 20 of them active and 19 on is all but one.
     launch = made({ACTIVE: 20.0, ON: 19.0}, block=(40, 1, 1))
-    assert [item for item in launch.findings(RULE) if item.evidence[0].metric == ON] == []
-    (finding,) = branch_divergence._predicated(case_of(launch.plus({ON: 10.0})))
+    assert launch.findings(RULE) == []
+    finding = launch.plus({ON: 10.0}).finding(RULE)
     # Three of four of 20.
     assert (finding.amount("threads"), finding.amount("lanes"), finding.evidence[0].threshold) == (10.0, 20.0, 15.0)
+
+
+ELSEWHERE = stalls(barrier=30, short_scoreboard=15, long_scoreboard=15, wait=20, not_selected=5)
+"""A scan: 60 % of the states are waits for memory, shared memory and barriers."""
+ALU_40 = pipes(alu=40)
+STEPS: Histograms = {WARP_OPCODES: {"BAR.SYNC": 50.0, "LDS": 150.0, "STS": 100.0, "IADD3": 700.0}}
+
+
+@each_row(
+    ("launch", "gain", "confidence"),
+    [
+        # Half of the lanes are idle, and the busiest of issue slots and pipes needs 40 % of the time.
+        (made({ACTIVE: 16.0}, ELSEWHERE, issued(25), ALU_40), 0.20, "guess"),
+        (made({ACTIVE: 32.0, ON: 16.0}, ELSEWHERE, issued(25), ALU_40), 0.20, "guess"),
+        # How much of the time the instructions need is not known.
+        (made({ACTIVE: 16.0}, ELSEWHERE), 0.50, "guess"),
+        # A barrier every 20 instructions: blocks work in steps, with fewer lanes at each.
+        (made({ACTIVE: 16.0}, stalls(wait=40, barrier=30), issued(25), ALU_40, histograms=STEPS), 0.20, "guess"),
+        # The pipe limits, whatever warps wait for.
+        (made({ACTIVE: 16.0}, ELSEWHERE, issued(25), pipes(alu=60)), 0.50, "measured"),
+        # Dependent instructions take the time, and half as many take half of it.
+        (made({ACTIVE: 16.0}, stalls(wait=60, long_scoreboard=20), issued(25), ALU_40), 0.50, "measured"),
+        # DRAM is busier than any pipe, and leaves 35 %: more than half of 40 %.
+        (made({ACTIVE: 16.0}, busy(dram=65, l2=30, l1=20), ALU_40), 0.20, "guess"),
+    ],
+)  # fmt: skip
+def test_lanes_that_wait_with_their_warp_cost_only_its_instructions(launch: Made, gain: float, confidence: str) -> None:
+    finding = launch.finding(RULE)
+    assert (round(finding.gain_kernel or 0.0, 9), finding.confidence) == (gain, confidence)
+    assert finding.gain_kind == "conditional"
+
+
+def test_lanes_that_a_scan_leaves_idle_do_not_come_before_its_barriers() -> None:
+    first, *others = made({ACTIVE: 16.0}, ELSEWHERE, issued(25), ALU_40, busy(sm=40, memory=20)).profile().findings
+    assert (first.rule, first.cause) == ("barrier-wait", None)
+    assert RULE in [finding.rule for finding in others]
+
+
+def test_lanes_between_short_blocks_do_not_come_before_them() -> None:
+    # One element per thread and a bounds check: 108 SMs run 64 blocks each in 8 000 cycles, 4 at a time.
+    launch = made({REGISTERS: 32.0, FULL_SLOTS: 50.0, "sm__cycles_active.avg": 8e3, ON: 20.0, ACTIVE: 30.0},
+                  busy(sm=20, memory=10), stalls(wait=30), issued(20), pipes(alu=15), grid=(6912, 1, 1))  # fmt: skip
+    findings = launch.profile().findings
+    assert findings[0].rule == "short-blocks"
+    assert launch.finding(RULE).confidence == "guess"
 
 
 def test_without_opcodes_a_busy_tensor_pipe_tells_where_the_gpu_has_such_instructions() -> None:

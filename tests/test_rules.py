@@ -570,7 +570,7 @@ EDGES = (
     Edge("old-architecture", old_architecture.OLD_USED, mma_sync),
     Edge("reduction-tree", reduction_tree.ADDING, lambda value: tree(adding=value), above=False),
     Edge("reduction-tree", reduction_tree.STEPS, lambda value: tree(steps=value)),
-    Edge("reduction-tree", reduction_tree.BARRIERS, lambda value: tree(barriers=value)),
+    Edge("reduction-tree", t.BARRIERS, lambda value: tree(barriers=value)),
     Edge("reduction-tree", t.NOTABLE, lambda value: tree().plus(stalls(barrier=value))),
     Edge("branch-divergence", branch_divergence.THREADS, lambda value: made({THREADS: value}), above=False),
     Edge("latency-bound", wait_findings.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
@@ -580,13 +580,13 @@ EDGES = (
          lambda value: made(busy(sm=value, memory=1), {WAVES: 16.0}), action("polling"), above=False),
     Edge("latency-bound", latency_bound.MANY_WAVES,
          lambda value: made(busy(sm=1, memory=1), {WAVES: value}), action("polling")),
-    # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some.
+    # An SM that runs 64 blocks of 8 warps holds 4 of them, then 8 less some: `short-blocks` reports it.
     Edge("latency-bound", t.SHORT_BLOCK, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 50.0, "sm__cycles_active.avg": 16 * value}, busy(sm=20, memory=10), issued(70),
-         stalls(wait=20), grid=(6912, 1, 1)), SETTLED, above=False),
+         stalls(wait=20), grid=(6912, 1, 1))),
     Edge("latency-bound", t.OCCUPANCY_GAP, lambda value: made(
          {REGISTERS: 32.0, ACTIVE: 100 - value, "sm__cycles_active.avg": 1e3}, busy(sm=20, memory=10), issued(70),
-         stalls(wait=20), grid=(6912, 1, 1)), SETTLED),
+         stalls(wait=20), grid=(6912, 1, 1)), above=False),
 )  # fmt: skip
 
 

@@ -147,7 +147,7 @@ def test_only_levels_that_are_known_to_move_an_excess_are_named(launch: Made, wh
 
 
 @each_row(
-    ("reason", "why"), [("long_scoreboard", "too-few-requests"), ("lg_throttle", "room"), ("drain", "room")]
+    ("reason", "why"), [("long_scoreboard", "room"), ("lg_throttle", "room"), ("drain", "room")]
 )  # fmt: skip
 def test_a_full_queue_is_no_lack_of_requests(reason: str, why: str) -> None:
     assert said(made(busy(dram=20, l2=20, l1=20, memory=20), issued(20), stalls(**{reason: 50.0})),

@@ -21,6 +21,7 @@ from tests.kernels import (
 from tests.rule_examples import (
     ACTIVE,
     EXCESS,
+    H100,
     HALF_OCCUPANCY,
     LATENCY,
     LOCAL_LOADS,
@@ -40,6 +41,7 @@ MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT = (
     "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
 )  # fmt: skip
 DIVERGENCE, WAITING, SHORT_BLOCKS = "branch-divergence", "latency-bound", "short-blocks"
+TENSOR = "tensor-compute-bound"
 MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
 HALF_WAVE = {WAVES: 0.4}
 EIGHT_WAVES = made(HALF_OCCUPANCY, {WAVES: 8.0})
@@ -104,6 +106,13 @@ def test_rules_on_waiting(launch: Judged, rule: str, expected: dict[str, Any] | 
         (BEHIND_A_LOAD.plus(EXCESS_600), BARRIER, "uncoalesced-global"),
         (made(stalls(barrier=40, long_scoreboard=35), issued(10)), BARRIER, None),
         (made(stalls(barrier=40), issued(10), {THREADS: 8.0}), BARRIER, DIVERGENCE),
+        # Divergent warps are late, unless most of them wait for something else.
+        (made(stalls(barrier=40, long_scoreboard=20), issued(10), {THREADS: 8.0}), BARRIER, None),
+        # Warps wait for the pipe that limits them, or for the one that does.
+        (made(stalls(barrier=20, math_pipe_throttle=40), issued(40), pipes(fma=90)), BARRIER, "fp32-compute-bound"),
+        (made(stalls(barrier=40, math_pipe_throttle=20), issued(40), pipes(fma=90)), BARRIER, None),
+        (made(stalls(barrier=40, short_scoreboard=20), issued(20), pipes(tensor=85, fma=20)), BARRIER, TENSOR),
+        (made(stalls(wait=40), issued(20), pipes(tensor=85, fma=20)), DEPENDENCY, TENSOR),
         (made(stalls(no_instruction=5, branch_resolving=20), issued(10), {THREADS: 8.0}), FETCH, DIVERGENCE),
         (made(stalls(imc_miss=40), issued(10), lasting(3e-6)), CONSTANT, "short-kernel"),
     ],
@@ -127,6 +136,34 @@ def test_fences_are_not_called_barriers(shares: dict[str, float], change: tuple[
     assert (found.cases.why[0], "fences" in found.cases.why) == (change[0], "fences" in change)
 
 
+COPIES_TILES: dict[str | int, float] = {"UTMALDG.2D": 10.0, "HGMMA.64x128x16.F32": 100.0, "SYNCS.PHASECHK": 200.0}
+
+
+@each_row(
+    ("launch", "confidence"),
+    [
+        (made(stalls(barrier=40), issued(20), histograms={WARP_OPCODES: COPIES_TILES}), "guess"),
+        (made(stalls(barrier=40), issued(20), histograms={WARP_OPCODES: {"HMMA.16816.F32": 9.0}}), "measured"),
+        (replace(made(stalls(barrier=40), issued(20), pipes(tensor=50)), device=H100), "guess"),
+        (replace(made(stalls(barrier=40), issued(20), pipes(tensor=10, fma=50)), device=H100), "measured"),
+        # An A100 has no such copies.
+        (made(stalls(barrier=40), issued(20), pipes(tensor=50)), "measured"),
+    ],
+)  # fmt: skip
+def test_warps_with_roles_may_wait_for_each_other_by_design(launch: Made, confidence: str) -> None:
+    found = said(launch, BARRIER)
+    assert (found.confidence, "roles" in found.cases.why) == (confidence, confidence == "guess")
+
+
+def test_consumers_at_a_barrier_do_not_make_an_excess_of_loads_worth_their_time() -> None:
+    # 6 of the 40 % that delay a warp are for memory: 6 % and 6 ÷ 40 of the 40 % at barriers are 12 % of the states. A
+    # unit counts from 80 % on as the limit, so loads explain 15 % of the time; 60 % of their sectors are excess.
+    shares = {"long_scoreboard": 6.0, "short_scoreboard": 24.0, "barrier": 40.0, "sleeping": 10.0, "wait": 10.0}
+    found = made(stalls(**shares), issued(10), busy(dram=8, l2=5, l1=5), EXCESS_600).finding("uncoalesced-global")
+    assert found.gain_kernel is not None and abs(found.gain_kernel - 0.09) < 1e-9
+    assert found.assumes == ("other-stalls-unchanged",)
+
+
 def test_no_share_of_warp_time_is_called_a_bound() -> None:
     for example in LATENCY:
         if "wait" in example.rule or "latency" in example.rule:
@@ -148,9 +185,9 @@ def test_a_tile_is_fetched_ahead_by_what_the_gpu_has() -> None:
 @each_row(
     ("launch", "why", "action"),
     [
-        (MEMORY_WAITS.plus(busy(dram=50, l2=10, l1=10)), "too-few-requests", "long-scoreboard"),
-        (MEMORY_WAITS.plus(busy(dram=70, l2=10, l1=10)), "unit-busy", "long-scoreboard"),
-        # A full unit or a queue serves no more loads.
+        (MEMORY_WAITS.plus(busy(dram=50, l2=10, l1=10)), "room", "long-scoreboard"),
+        # A busy unit or a queue hardly serves more loads.
+        (MEMORY_WAITS.plus(busy(dram=70, l2=10, l1=10)), "unit-busy", "fewer-bytes"),
         (MEMORY_WAITS.plus(busy(dram=85, l2=10, l1=10)), "unit-busy", "fewer-bytes"),
         (half_full(1600), "queue", "fewer-bytes"),
         (made(stalls(drain=50), issued(20), busy(dram=85, l2=10, l1=10)), "unit-busy", "fewer-bytes"),
@@ -181,6 +218,45 @@ def test_occupancy_is_raised_only_if_that_can_help(
 ) -> None:
     cases = said(launch, "low-occupancy").cases
     assert (cases.action, cases.advice) == (action, advice)
+
+
+@each_row(
+    ("launch", "action", "why"),
+    [
+        (NOTHING_BUSY, "main", "main"),
+        # 255 registers leave 8 of 64 warps, all of them there: more work per thread would take more registers.
+        (NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 12.4}), "registers", "launch-allows"),
+        # 32 registers leave room for all warps.
+        (NOTHING_BUSY.plus({REGISTERS: 32.0, ACTIVE: 95.0}), "main", "slots"),
+        # Shared memory limits the warps, and registers are free for more work of each.
+        (replace(NOTHING_BUSY.plus({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0, ACTIVE: 37.0}),
+                 grid=(3240, 1, 1)), "main", "launch-allows"),
+        (NOTHING_BUSY.plus({ACTIVE: 30.0}), "main", "slots"),
+    ],
+)  # fmt: skip
+def test_latencies_are_hidden_by_what_the_launch_has_room_for(launch: Made, action: str, why: str) -> None:
+    found = said(launch, WAITING)
+    assert (found.cases.action, found.cases.why) == ((action,), (why, "stalls-unknown"))
+    assert (found.confidence, found.severity) == ("guess", "low")
+
+
+@each_row(
+    ("shares", "headline"),
+    [
+        ({"long_scoreboard": 20.0, "lg_throttle": 25.0}, "45 % of warp time in Stall LG Throttle and Long Scoreboard"),
+        ({"long_scoreboard": 40.0, "drain": 4.0}, "40 % of warp time in Stall Long Scoreboard (global or local"),
+        ({"imc_miss": 25.0}, "25 % of warp time in Stall IMC Miss"),
+        ({"barrier": 25.0}, "25 % of warp time in Stall Barrier"),
+    ],
+)
+def test_all_waits_for_memory_count_together_and_stalls_have_one_name(shares: dict[str, float], headline: str) -> None:
+    first, *_ = made(stalls(**shares), issued(20), busy(dram=20, l2=20, l1=20), lasting()).profile().findings
+    assert headline in first.headline
+
+
+def test_a_dependency_beside_a_busy_unit_is_a_fact_with_a_reason() -> None:
+    found = said(made(stalls(wait=50), issued(20), busy(sm=65)), DEPENDENCY)
+    assert (found.severity, found.cases.why) == ("info", ("main", "unit-busy"))
 
 
 def test_a_matrix_vector_product_is_not_told_to_become_one() -> None:

@@ -83,8 +83,8 @@ def in_another_launch(facts: KernelFacts) -> Saving:
 
 
 def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...]) -> float:
-    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it
-    or for each other.
+    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it or
+    at barriers for a warp that does.
 
     No unit reaches its peak in practice, so a unit that counts as well used explains all of the
     time. Warps can also wait for an idle unit: if its utilization or the stalls were not collected,
@@ -93,7 +93,7 @@ def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...]) 
     """
     if busy is None:
         return 1.0
-    return at_work(facts, busy, facts.stall_at_most(*reasons, "barrier", "membar"))
+    return at_work(facts, busy, facts.waits_behind(*reasons))
 
 
 def at_work(facts: KernelFacts, busy: float, waits: float, late: float = 1.0) -> float:

@@ -118,18 +118,14 @@ _LIMITS = {
 """Rules on a full unit, and the unit."""
 
 
-def _behind_loads(facts: KernelFacts) -> bool:
-    """Return whether warps wait for memory at least as much as at barriers."""
-    return facts.stall(*facts.memory_stalls) >= facts.stall("barrier")
+def _behind(cause: str) -> Callable[[KernelFacts], bool]:
+    """Return a check whether warps wait for this at least as much as at barriers."""
+    return lambda facts: facts.waits[cause] >= facts.waits["barrier"]
 
 
 def _drains(facts: KernelFacts) -> bool:
     """Return whether most warps that wait for memory are finished and wait for their stores."""
-    return 2 * facts.stall("drain") >= facts.stall(*facts.memory_stalls)
-
-
-def _behind_shared(facts: KernelFacts) -> bool:
-    return facts.stall(*SHARED_STALLS) >= facts.stall("barrier")
+    return 2 * facts.stall("drain") >= facts.waits["memory"]
 
 
 def _waits_for_shared(facts: KernelFacts) -> bool:
@@ -152,6 +148,8 @@ _NEW_BLOCKS = (Cause("short-blocks"),)
 """Every block reads its parameters, fetches its code and drains its stores."""
 _WASTED = (Cause("branch-divergence"), Cause("block-size", lambda facts: facts.leaves_lanes_empty))
 """Partly filled warps execute instructions for nothing; matrix instructions use whole warps."""
+_TENSOR = Cause("tensor-compute-bound", lambda facts: facts.is_busiest("tensor"))
+"""Warps that issue matrix instructions, or use their results, wait for the pipe, in whatever state."""
 _SPILL, _ATOMIC = Cause("local-memory-spill"), Cause("atomic-contention")
 _CONFLICT = Cause("shared-bank-conflict", most=_are_mostly_conflicts)
 
@@ -173,10 +171,12 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "low-occupancy": (Cause("block-size", lambda facts: facts.is_held_by_blocks),),
     "branch-divergence": (Cause("reduction-tree"),),
     "memory-latency": (*map(Cause, _OF_MEMORY), *_FEW_WARPS, Cause("short-blocks", _drains)),
-    "dependency-latency": _FEW_WARPS,
+    "dependency-latency": (*_FEW_WARPS, _TENSOR),
     "barrier-wait": (
-        *(Cause(rule, _behind_loads) for rule in ("memory-latency", *_OF_MEMORY)),
-        *(Cause(rule, _behind_shared) for rule in _OF_SHARED),
+        *(Cause(rule, _behind("memory")) for rule in ("memory-latency", *_OF_MEMORY)),
+        *(Cause(rule, _behind("shared")) for rule in _OF_SHARED),
+        *(Cause(rule, _behind("dispatch")) for rule, unit in _LIMITS.items() if unit not in MEMORY),
+        _TENSOR,
         Cause("reduction-tree"),
         Cause("branch-divergence"),
         Cause("load-imbalance"),
@@ -272,11 +272,12 @@ def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
 
 
 def _first_cause(name: str, causes: dict[str, str]) -> str | None:
-    """Return the first of a chain of causes; None if two of them explain each other."""
-    seen = [name]
-    while seen[-1] in causes:
-        before = causes[seen[-1]]
-        if before in seen:
+    """Return the first of a chain of causes; None if it has none, or two of them explain each other."""
+    first = None
+    seen = {name}
+    while name in causes:
+        name = first = causes[name]
+        if name in seen:
             return None
-        seen.append(before)
-    return seen[-1] if len(seen) > 1 else None
+        seen.add(name)
+    return first

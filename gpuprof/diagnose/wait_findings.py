@@ -8,6 +8,7 @@ from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, finding, label
 from gpuprof.diagnose.thresholds import NOTABLE, Threshold, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.session import Evidence
 
 ISSUES_OFTEN = percent("issue-slots", 80.0)
 
@@ -33,6 +34,7 @@ def waiting(
     amounts: tuple[Amount, ...] = (),
     confidence: Confidence = "inferred",
     is_fact: bool = False,
+    evidence: tuple[Evidence, ...] = (),
 ) -> Findings:
     """Report that warps wait for these reasons often enough while issue slots are idle."""
     share = facts.stall(*reasons)
@@ -49,6 +51,7 @@ def waiting(
         evidence=(
             *facts.stall_evidence(*shown, threshold=threshold.value),
             *facts.issue_evidence(ISSUES_OFTEN.value),
+            *evidence,
         ),
         place=facts.place_of_stall(*reasons),
         is_fact=is_fact,

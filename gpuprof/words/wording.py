@@ -3,8 +3,7 @@
 A placeholder has the name of an amount or of a label of the finding. Formats of amounts: none for a
 number with its unit, `count` for a whole number of things ("12 cycles"), `spaced` for a number without
 its unit, `significant` for three digits ("12.0"), `si` for a prefix, `waves`, or a format of Python
-such as `.3g`. Formats of labels: `pipe`, `stall`, `stall-state` ("Stall Wait", "Long Scoreboard") or
-`unit` for identifiers of those.
+such as `.3g`. Formats of labels: `pipe`, `stall` or `unit` for identifiers of those.
 """
 
 from __future__ import annotations
@@ -149,17 +148,10 @@ class NameText:
         return listed([write(name) for name in self.names])
 
 
-def stall_state_name(reason: str) -> str:
-    """Return a stall reason as a state: "Stall" before one word, as in "Stall Wait", else its name."""
-    name = stall_name(reason)
-    return name if " " in name else f"Stall {name}"
-
-
 _NAMES: Mapping[str, Callable[[str], str]] = {
     "": str,
     "pipe": pipe_name,
     "stall": stall_name,
-    "stall-state": stall_state_name,
     "unit": pipe_name,
 }
 

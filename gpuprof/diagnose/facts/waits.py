@@ -6,14 +6,30 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
+from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
-from gpuprof.diagnose.thresholds import COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
+from gpuprof.diagnose.thresholds import BARRIERS, BUSY, COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.session import Evidence
+from gpuprof.model.stalls import NOT_STALLED
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
-"""Stall reasons of waits for global memory; see `KernelFacts.memory_stalls`."""
+"""Stall reasons of waits for global memory; see `memory_stalls`."""
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
+WAITS: Mapping[str, tuple[str, ...]] = {
+    "memory": MEMORY_STALLS,
+    "shared": SHARED_STALLS,
+    "barrier": ("barrier", "membar"),
+    "dependency": ("wait", "gmma"),
+    "fetch": ("no_instruction", "branch_resolving", "imc_miss"),
+    "dispatch": ("dispatch_stall", "math_pipe_throttle"),
+    "other": ("sleeping", "misc"),
+    "issued": NOT_STALLED,
+}
+"""States of warps by cause. Only "issued" is no wait."""
+_OF_SLOWEST = ("memory", "shared", "dependency", "fetch", "dispatch")
+"""Causes for which a warp can be the last one at a barrier."""
+_NOT_ARITHMETIC = (SM, LAUNCH, WORK, "lsu", "tex", "tensor")
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
 """Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
 _ROUNDING = 0.01
@@ -24,9 +40,7 @@ _LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
 _BULK_LOADS = ("UBLKCP", "UTMALDG")
 
 
-_OTHER_REASONS = (
-    "short_scoreboard", "mio_throttle", "dispatch_stall", "sleeping", "membar", "branch_resolving", "gmma", "misc",
-)  # fmt: skip
+_OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
 """Stall reasons that no other rule reports."""
 
 
@@ -42,13 +56,60 @@ class WaitFacts(UnitFacts):
         """Return the share of these reasons together."""
         return sum(self.stalls.get(reason, 0.0) for reason in reasons)
 
-    def stall_at_most(self, *reasons: str) -> float:
-        """Return the share of these reasons plus that of reasons that were not collected."""
-        share = self.stall(*reasons)
+    @cached_property
+    def waits(self) -> Mapping[str, float]:
+        """Shares of the warps' states by cause (`WAITS`); "unknown" is the share that was not collected.
+
+        Tex Throttle is a wait for dispatch if no textures can cause it.
+        """
+        shares = {cause: self.stall(*reasons) for cause, reasons in WAITS.items()}
+        if "tex_throttle" not in self.memory_stalls:
+            shares["memory"] -= self.stall("tex_throttle")
+            shares["dispatch"] += self.stall("tex_throttle")
         unknown = 1.0 - sum(self.stalls.values())
-        if unknown > _ROUNDING:
-            share += unknown
+        shares["unknown"] = unknown if unknown > _ROUNDING else 0.0
+        return shares
+
+    def stall_at_most(self, *reasons: str) -> float:
+        """Return the share of these reasons; all of the unknown share is theirs if one was not collected."""
+        share = self.stall(*reasons)
+        if any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons):
+            share += self.waits["unknown"]
         return min(1.0, share)
+
+    def waits_behind(self, *reasons: str) -> float:
+        """Return the share of these reasons and of the waits at barriers that result from them.
+
+        A block waits at a barrier for its slowest warp. That one waits for these reasons as often as
+        other warps do, so barriers count by the reasons' part of all waits that can delay a warp. Return 1
+        without stalls.
+        """
+        counted = [reason for reason in reasons if reason not in MEMORY_STALLS or reason in self.memory_stalls]
+        own = self.stall_at_most(*counted)
+        delays = own - self.stall(*counted) + sum(self.waits[cause] for cause in _OF_SLOWEST)
+        if not delays:
+            return own
+        return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / delays))
+
+    @cached_property
+    def time_of_instructions(self) -> float | None:
+        """The fraction of the elapsed time that issue slots and arithmetic pipes need, else the SM."""
+        needs = [need for unit, need in self.needs.items() if unit not in (*MEMORY, *_NOT_ARITHMETIC)]
+        return max(needs, default=self.needs.get(SM))
+
+    @property
+    def waits_beside_instructions(self) -> bool:
+        """Whether fewer instructions leave most of the time as it is.
+
+        Issue slots and pipes are not busy, and warps mostly wait for memory or at barriers, or a memory
+        level is busy, or barriers are as frequent as in reductions and scans, or warp slots are empty
+        between short blocks.
+        """
+        if BUSY.is_reached(self.time_of_instructions):
+            return False
+        waits = self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
+        steps = BARRIERS.is_reached(self.share_of_opcodes("BAR"))
+        return COVERED.is_reached(waits) or BUSY.is_reached(self.memory_busy) or steps or self.is_between_blocks
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
@@ -63,7 +124,7 @@ class WaitFacts(UnitFacts):
         were collected, they are the cause if the FP64 pipe is the busiest.
         """
         if self.opcodes():
-            return any(count > 0 and name.startswith(_TEXTURE_OPCODES) for name, count in self.opcodes().items())
+            return self.executed(*_TEXTURE_OPCODES) > 0
         fp64, textures = self.pipe("fp64"), self.pipe("tex")
         if textures is not None:
             return textures > 0
@@ -86,7 +147,7 @@ class WaitFacts(UnitFacts):
 
     @property
     def others_cover(self) -> bool:
-        """Whether other warps can hide most stalls; without stalls, if units' use is known."""
+        """Whether other warps can hide most stalls; without stalls, if the use of units is known."""
         if self.stalls:
             return COVERED.is_reached(self.stall(*LATENCIES))
         return "sm" in self.utilisation and self.memory_utilisation is not None

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of
+from gpuprof.diagnose.facts.waits import WAITS
+from gpuprof.diagnose.rule import Findings, Rule, TreePlace
 from gpuprof.diagnose.thresholds import NOTABLE, percent
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, SHOWN, waiting
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 
 ALONE = percent("one-block-barrier", 5.0)
 
 
 def _barrier(facts: KernelFacts) -> Findings:
-    reasons, why, advice, threshold = ["barrier"], ["main"], ["main"], NOTABLE
-    if facts.threads_per_block is not None:
-        why.append("threads")
+    """Report the waits; as a guess if warps with different roles wait for each other by design."""
+    changes, threshold = [], NOTABLE
+    confidence: Confidence = "measured"
+    reasons = tuple(reason for reason in WAITS["barrier"] if facts.stall(reason) >= SHOWN)
+    if "barrier" in reasons:
+        changes.append("main")
+    if "membar" in reasons:
+        changes.append("fences")
+    why = list(changes)
     if _one_block_fits(facts):
-        why.append("one-block")
         threshold = ALONE
-    if facts.stall("membar") >= SHOWN:
-        reasons.append("membar")
-        why.append("fences")
-        advice.append("fences")
-    cases = Cases(why=tuple(why), advice=tuple(advice))
-    if "membar" in reasons and facts.stall("barrier") < SHOWN:
-        fences = ("fences",)
-        cases = Cases(why=fences, action=fences, advice=fences)
-    amounts = amounts_of("thread", threads=facts.threads_per_block)
-    yield from waiting(facts, tuple(reasons), threshold, cases, amounts=amounts, confidence="measured")
+        why.append("one-block")
+    if _have_roles(facts):
+        confidence = "guess"
+        why.append("roles")
+    cases = Cases(why=tuple(why), action=tuple(changes[:1]), advice=tuple(changes))
+    yield from waiting(facts, reasons, threshold, cases, confidence=confidence)
+
+
+def _have_roles(facts: KernelFacts) -> bool:
+    """Return whether some warps copy tiles for others: bulk copies by one thread, or a busy tensor
+    pipe on a GPU that has them if the opcodes are not known."""
+    if facts.opcodes():
+        return facts.executed("UBLKCP", "UTMALDG") > 0
+    return facts.has_bulk_copies and facts.is_busiest("tensor")
 
 
 def _one_block_fits(facts: KernelFacts) -> bool:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.bounds import bound_beside
+from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, bound_beside
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.units import NOT_OF_LANES
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_named, finding
 from gpuprof.diagnose.thresholds import LOW, Threshold
-from gpuprof.model.session import Evidence
+from gpuprof.model.field_types import Confidence
 from gpuprof.units import WARP_THREADS
 
 THREADS = Threshold("active-threads", 24.0, "thread")
@@ -23,96 +23,51 @@ _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 
-_NOT_RELIEVED = ("dram", "l2", "l1", "lsu", "tex", "tensor", "launch")
-"""Units that predicates do not relieve: memory, and matrix instructions of whole warps."""
+_NOT_OF_PREDICATES = (*NOT_OF_LANES, "l1", "lsu", "tex")
+"""Units that predicates do not relieve: lanes that are off access nothing."""
 
 _TCGEN05 = "UTC"
 """Prefix of tcgen05 instructions; one thread issues them (NVIDIA's Compute Triage Guide)."""
 
 
-def _divergence(facts: KernelFacts, *, by_one_thread: bool = False) -> Findings:
-    """Report that branches leave few threads active; as a fact if one thread issues for the SM."""
-    threads, lanes = facts.number(*LANES), facts.lanes_of_block
-    if not threads:
+def _idle_lanes(facts: KernelFacts) -> Findings:
+    """Report lanes that branches leave idle; else those that predicates switch off; else the cost
+    of a few idle lanes if issue slots are the busiest unit."""
+    if is_issued_by_one_thread(facts):
         return
-    active = threads / lanes
-    if WARP_THREADS * active >= THREADS.value:
+    lanes, active, on = facts.lanes_of_block, facts.number(*LANES), facts.number(_SWITCHED_ON)
+    fewest = min(filter(None, (active, on)), default=lanes)
+    confidence: Confidence = "inferred"
+    issued = facts.need(ISSUE)
+    cost = (1.0 - fewest / lanes) * issued
+    if active and _are_few(active, lanes):
+        fewest = active
+        confidence = "measured"
+        cases = cases_named("branches")
+        saving = _by_instructions(facts, active / lanes, NOT_OF_LANES, "same-bytes-through-l2-and-dram")
+    elif active and on and _are_few(on, lanes):
+        cases = cases_named("predicates")
+        saving = _by_instructions(facts, on / lanes, _NOT_OF_PREDICATES, "same-accesses")
+    elif facts.is_busiest(ISSUE) and cost >= LOW:
+        cases = cases_named("issue-slots")
+        if active and (1.0 - active / lanes) * issued < LOW:
+            # Branches leave nearly all lanes active, so uniform ones would gain nothing.
+            cases = replace(cases_named("predicates"), headline=cases.headline, why=("issue-slots-predicates",))
+        saving = bound_beside(facts, _NOT_OF_PREDICATES, fewest / lanes).if_held(cost, "same-time-without-issue")
+    else:
         return
-    cases = cases_named("branches")
-    if by_one_thread:
-        cases = replace(cases, why=("one-thread-issues",))
-    yield finding(
-        facts,
-        cases,
-        amounts=amounts_of("thread", threads=threads, lanes=lanes),
-        confidence="measured",
-        # Threads that no longer diverge can also share sectors.
-        saving=bound_beside(facts, NOT_OF_LANES, active)
-        .if_held(facts.working_share * (1.0 - active), "same-time-per-instruction")
-        .only_if("same-bytes-through-l2-and-dram"),
-        is_fact=by_one_thread,
-        evidence=(
-            *_active_threads(facts, THREADS.value * lanes / WARP_THREADS),
-            *facts.metric(_UNIFORM, "uniform-branches", "%"),
-        ),
-        place=facts.place_of("smsp__branch_targets_threads_divergent"),
-    )
-
-
-def _active_threads(facts: KernelFacts, threshold: float | None = None) -> tuple[Evidence, ...]:
-    """Return the threads that branches leave active, as evidence."""
-    return facts.metric(facts.first_of(LANES), "active-threads", "thread", threshold)
-
-
-def _predicated(facts: KernelFacts) -> Findings:
-    """Report lanes that are predicated off, if branches alone leave enough threads active."""
-    on, active, lanes = facts.number(_SWITCHED_ON), facts.number(*LANES), facts.lanes_of_block
-    if not on or active is None:
-        return
-    part = on / lanes
-    if active / lanes * WARP_THREADS < THREADS.value or part * WARP_THREADS >= THREADS.value:
-        return
-    yield finding(
-        facts,
-        cases_named("predicates"),
-        amounts=amounts_of("thread", threads=on, lanes=lanes),
-        confidence="inferred",
-        saving=bound_beside(facts, _NOT_RELIEVED, part)
-        .if_held(facts.working_share * (1.0 - part), "same-time-per-instruction")
-        .only_if("same-accesses"),
-        # Other instructions feed a busy tensor pipe, many of them from one thread.
-        is_fact=facts.moves_bytes_well or facts.is_busiest("tensor"),
-        evidence=(
-            *facts.metric(_SWITCHED_ON, "predicated-on-threads", "thread", THREADS.value * lanes / WARP_THREADS),
-            *_active_threads(facts),
-        ),
-    )
-
-
-def _busy_issue_slots(facts: KernelFacts) -> Findings:
-    """Report the cost of idle lanes if the issue slots are busiest, even if most lanes work."""
-    active = facts.number(*LANES)
-    counted = list(filter(None, (facts.number(_SWITCHED_ON), active)))
-    if not counted or not facts.is_busiest(ISSUE):
-        return
-    issue, lanes, fewest = facts.needs[ISSUE], facts.lanes_of_block, min(counted)
-    part = min(1.0, fewest / lanes)
-    if WARP_THREADS * part < THREADS.value or (1.0 - part) * issue < LOW:
-        return
-    cases = cases_named("issue-slots")
-    if active is not None and (1.0 - active / lanes) * issue < LOW:
-        # Branches leave nearly all lanes active, so uniform ones would gain nothing.
-        cases = replace(cases_named("predicates"), headline=cases.headline, why=("issue-slots-predicates",))
+    threshold = THREADS.value * lanes / WARP_THREADS
     yield finding(
         facts,
         cases,
         amounts=amounts_of("thread", threads=fewest, lanes=lanes),
-        confidence="inferred",
-        saving=bound_beside(facts, _NOT_RELIEVED, part).if_held((1.0 - part) * issue, "same-time-without-issue"),
-        is_fact=facts.moves_bytes_well,
+        confidence="guess" if facts.waits_beside_instructions else confidence,
+        saving=saving,
+        # Other instructions feed a busy tensor pipe, many of them from one thread.
+        is_fact=facts.moves_bytes_well or facts.is_busiest("tensor"),
         evidence=(
-            *facts.metric(_SWITCHED_ON, "predicated-on-threads", "thread"),
-            *_active_threads(facts),
+            *facts.metric(facts.first_of(LANES), "active-threads", "thread", threshold),
+            *facts.metric(_SWITCHED_ON, "predicated-on-threads", "thread", threshold),
             *facts.metric(_UNIFORM, "uniform-branches", "%"),
             *facts.issue_evidence(),
         ),
@@ -120,26 +75,30 @@ def _busy_issue_slots(facts: KernelFacts) -> Findings:
     )
 
 
+def _are_few(threads: float, lanes: float) -> bool:
+    return WARP_THREADS * threads / lanes < THREADS.value
+
+
+def _by_instructions(facts: KernelFacts, part: float, kept: tuple[str, ...], condition: str) -> Saving:
+    """Return the saving if this part of the instructions stays: of all of the time, or of that of
+    the instructions alone if warps wait for something else."""
+    bound, time = bound_beside(facts, kept, part), facts.time_of_instructions
+    if facts.waits_beside_instructions and time is not None:
+        saving = bound.if_held(time * (1.0 - part), OTHER_WAITS)
+    else:
+        saving = bound.if_held(facts.working_share * (1.0 - part), "same-time-per-instruction")
+    return saving.only_if(condition)
+
+
 def is_issued_by_one_thread(facts: KernelFacts) -> bool:
     """Return whether one thread issues the matrix instructions: few threads are then no waste.
 
     If the opcodes are not known, judge by a busy tensor pipe on a GPU that has such instructions.
     """
-    opcodes = facts.opcodes()
-    if opcodes:
-        return any(count > 0 and name.startswith(_TCGEN05) for name, count in opcodes.items())
+    if facts.opcodes():
+        return facts.executed(_TCGEN05) > 0
     has_them = any(key.instruction == "tcgen05" for key in facts.arch.compute)
     return has_them and bool(facts.pipe("tensor"))
-
-
-def _idle_lanes(facts: KernelFacts) -> Findings:
-    """Report lanes that wait for another branch; otherwise lanes that are predicated off."""
-    if is_issued_by_one_thread(facts):
-        yield from _divergence(facts, by_one_thread=True)
-        return
-    yield from _busy_issue_slots(facts)
-    yield from _divergence(facts)
-    yield from _predicated(facts)
 
 
 RULE = Rule(

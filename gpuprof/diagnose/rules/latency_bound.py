@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.launch import FULL_OF
 from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
-from gpuprof.diagnose.thresholds import DOMINANT, OCCUPANCY_GAP, SHORT_BLOCK, SLOWER_THAN_LOADS, Threshold
+from gpuprof.diagnose.thresholds import DOMINANT, OCCUPANCY_GAP, SHORT_BLOCK, SLOWER_THAN_LOADS, Threshold, context
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, LATENCY_BOUND, stall_case
 from gpuprof.model.findings import Amount
 
@@ -16,7 +17,7 @@ _FULL_OF_WARPS = 0.9
 
 
 def _latency_bound(facts: KernelFacts) -> Findings:
-    """Report that nothing is busy, with the main stall or short blocks if they are seen.
+    """Report that nothing is busy, with the main stall that no other rule reports.
 
     A unit that was not collected may be busy, unless a roofline has the work and the bytes.
     """
@@ -24,72 +25,75 @@ def _latency_bound(facts: KernelFacts) -> Findings:
     if facts.busiest is None or not (is_known or facts.kernel.roofline):
         return
     busiest = max(facts.busiest, facts.busiest_need or 0.0)
-    if LATENCY_BOUND.is_reached(busiest) or facts.far_memory is not None:
-        # `host-memory-traffic` reports the reason.
+    if LATENCY_BOUND.is_reached(busiest) or facts.far_memory is not None or _is_between_blocks(facts):
+        # `host-memory-traffic` or `short-blocks` reports the reason.
         return
     reason = facts.other_reason
-    named: tuple[str, ...] = ()
-    if facts.issues_rarely and DOMINANT.is_reached(facts.stall(reason)):
-        named = (reason,)
-    short = facts.is_between_blocks
-    # The grid fills the GPU many times, and still nothing works: more in flight would not help.
-    in_line = not (short or named or SLOWER_THAN_LOADS.is_reached(busiest)) and _least_waves(facts) >= MANY_WAVES.value
+    is_named = facts.issues_rarely and DOMINANT.is_reached(facts.stall(reason))
+    named = (reason,) if is_named else ()
+    in_line = not is_named and _wait_in_line(facts, busiest)
     headline = ["main" if is_known else "collected"]
     slots, amounts = _warp_slots(facts)
-    change, limit = "main", LATENCY_BOUND
-    if short:
-        change = "short-blocks"
-    elif named:
+    if is_named:
         headline += ["waiting", stall_case(reason)]
     elif in_line:
-        # Warps wait for each other: more warps, or more work of each, make that worse.
-        change = slots = "in-line"
-        headline.append(change)
-        limit = SLOWER_THAN_LOADS
+        slots = "in-line"
         amounts = ()
-    elif facts.is_busiest(ISSUE) and (facts.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
-        # Instructions take most of the time, and no more warps fit to hide latencies.
-        change = "issue-slots"
+        headline.append(slots)
     yield finding(
         facts,
-        cases_of(change, tuple(headline), (slots,) if facts.stalls else (slots, "stalls-unknown")),
+        cases_of(
+            "in-line" if in_line else _change(facts),
+            tuple(headline),
+            (slots,) if facts.stalls else (slots, "stalls-unknown"),
+        ),
         amounts=(*amounts_of(busiest=busiest, share=facts.stall(*named) or None), *amounts),
         labels=labels_of(reasons=named),
         confidence="inferred" if facts.stalls and not in_line else "guess",
-        saving=bound_of_wait(facts, facts.stall(reason)) if named else _same_work(facts),
+        saving=bound_of_wait(facts, facts.stall(reason)) if is_named else _same_work(facts),
         evidence=(
-            *facts.busiest_evidence(LATENCY_BOUND.name, limit.value),
+            *facts.busiest_evidence(LATENCY_BOUND.name, (SLOWER_THAN_LOADS if in_line else LATENCY_BOUND).value),
             *facts.stall_evidence(*named, threshold=DOMINANT.value),
-            *((MANY_WAVES.evidence(_least_waves(facts), "least-waves"),) if in_line else ()),
+            *context("waves", facts.waves if in_line else None, "wave"),
             *facts.issue_evidence(ISSUES_OFTEN.value),
         ),
         place=facts.place_of_stall(*named),
-        is_fact=short,
     )
 
 
-def _least_waves(facts: KernelFacts) -> float:
-    """Return the waves, else those on the most SMs of the architecture; 0 if unknown."""
-    if facts.waves is not None:
-        return facts.waves
-    room = (facts.most_sms or 0.0) * (facts.warps_per_sm or 0.0)
-    if not room:
-        return 0.0
-    return (facts.warps or 0) / room
+def _wait_in_line(facts: KernelFacts, busiest: float) -> bool:
+    """Return whether the grid fills the GPU many times, and still hardly anything works.
+
+    Warps then wait for each other, and more in flight, or more work of each, makes that worse.
+    """
+    return not SLOWER_THAN_LOADS.is_reached(busiest) and (facts.waves or 0.0) >= MANY_WAVES.value
+
+
+def _change(facts: KernelFacts) -> str:
+    """Return the case of the change that hides latencies on this launch."""
+    if facts.is_busiest(ISSUE) and (facts.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
+        # Instructions take most of the time, and no more warps fit.
+        return "issue-slots"
+    all_fit = facts.is_under_a_wave or (facts.occupancy.theoretical or 1.0) >= FULL_OF
+    if "registers" in facts.occupancy.limiters and not all_fit:
+        # More work per thread takes registers, and so leaves room for fewer warps.
+        return "registers"
+    return "main"
+
+
+def _is_between_blocks(facts: KernelFacts) -> bool:
+    """Return whether `short-blocks` reports that warp slots are empty between blocks."""
+    return facts.is_between_blocks and facts.occupancy_gap is not None and facts.ends_together
 
 
 def _warp_slots(facts: KernelFacts) -> tuple[str, tuple[Amount, ...]]:
     """Return the case of the wording on missing warps, if that is known, and its amounts."""
-    if facts.is_between_blocks:
-        return "short-blocks", amounts_of("cycle", lifetime=facts.block_cycles)
     achieved, theoretical = facts.occupancy.achieved, facts.occupancy.theoretical
     if achieved is None:
         return "main", ()
-    if achieved >= _FULL_OF_WARPS:
-        return "slots-taken", ()
-    if theoretical is not None and achieved >= _FULL_OF_WARPS * theoretical:
+    if theoretical is not None and _FULL_OF_WARPS * theoretical <= achieved < _FULL_OF_WARPS:
         return "launch-allows", amounts_of(theoretical=theoretical)
-    return "slots-empty", amounts_of(achieved=achieved)
+    return "slots", amounts_of(achieved=achieved)
 
 
 def _same_work(facts: KernelFacts) -> Saving:

@@ -20,7 +20,7 @@ from gpuprof.diagnose.facts.counters import opcode_of
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import Rule, TreePlace, amounts_of, finding
-from gpuprof.diagnose.thresholds import NOTABLE, Threshold, context, percent
+from gpuprof.diagnose.thresholds import BARRIERS, NOTABLE, Threshold, context, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
@@ -29,8 +29,6 @@ from gpuprof.model.session import Finding
 ADDING = percent("adding", 33.0)
 
 STEPS = Threshold("steps", 3.0, "barrier")
-
-BARRIERS = percent("barriers", 2.0)
 
 
 _THREADS = "thread_inst_executed_true"
@@ -46,9 +44,6 @@ _ACCESSES = (
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
 )
 """Accesses of shared memory by warps, and their passes, which are as many if none conflict."""
-
-_AS_PRINTED = 0.005
-"""Relative error of a count that was printed as a rate, with three digits or more."""
 
 _LEAST_WARPS = 8
 """In smaller blocks a tree has as many stores as kernels whose warps all store 3, 4 or 6 times."""
@@ -67,15 +62,13 @@ def _reduction(facts: KernelFacts) -> Iterator[Finding]:
     evidence = [ADDING.evidence(100 * tree.adding, metric=tree.metric)]
     if tree.steps is not None:
         evidence.append(STEPS.evidence(tree.steps))
-    for reason in ("barrier", *SHARED_STALLS):
-        if facts.stall(reason) > 0:
-            evidence += facts.stall_evidence(reason)
+    felt = [reason for reason in ("barrier", *SHARED_STALLS) if facts.stall(reason) > 0]
     yield finding(
         facts,
         amounts=amounts_of(adding=tree.adding),
         confidence=tree.confidence,
         saving=bound_of_wait(facts, share),
-        evidence=evidence,
+        evidence=(*evidence, *facts.stall_evidence(*felt)),
         place=facts.place(lambda instruction: tree.samples.get(instruction.pc, 0.0)),
     )
 
@@ -86,7 +79,7 @@ def _tree_without_waits(facts: KernelFacts) -> Iterator[Finding]:
     if facts.busiest_need is not None or not warps or not blocks:
         return
     for name in _ACCESSES:
-        loads, stores = (_count(facts, name.format(kind)) / blocks for kind in ("ld", "st"))
+        loads, stores = ((facts.number(name.format(kind)) or 0.0) / blocks for kind in ("ld", "st"))
         if not _accesses_as_a_tree(loads, stores, warps):
             continue
         steps = round(math.log2(facts.threads_per_block or 1))
@@ -98,15 +91,6 @@ def _tree_without_waits(facts: KernelFacts) -> Iterator[Finding]:
             evidence=context("stores-per-block", stores, "inst") + context("loads-per-block", loads, "inst"),
         )
         return
-
-
-def _count(facts: KernelFacts, name: str) -> float:
-    """Return a sum, or its rate times the duration if only the rate was collected.
-
-    0 if neither was.
-    """
-    rate = facts.number(f"{name}.per_second") or 0.0
-    return facts.number(name) or rate * (facts.kernel.duration_s or 0.0)
 
 
 def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
@@ -121,16 +105,10 @@ def _accesses_as_a_tree(loads: float, stores: float, warps: int) -> bool:
     if warps < _LEAST_WARPS or warps & (warps - 1):
         return False
     for steps in (warps - 1 + 5, 5 * warps + warps - 1):
-        if not _is_about(stores, warps + steps):
-            continue
-        for last in (0, 1, warps):
-            if _is_about(loads, steps + last) or _is_about(loads, 2 * steps + last):
-                return True
+        last = (0, 1, warps)
+        if stores == warps + steps and (loads - steps in last or loads - 2 * steps in last):
+            return True
     return False
-
-
-def _is_about(counted: float, expected: int) -> bool:
-    return abs(counted - expected) <= _AS_PRINTED * expected
 
 
 class _Tree(NamedTuple):
@@ -152,30 +130,25 @@ class _Tree(NamedTuple):
 def _tree_in_code(facts: KernelFacts) -> _Tree | None:
     """Return the tree in the code, if few of the threads at its barriers have anything to add."""
     steps = steps_of(facts.sass)
-    if not steps:
-        return None
-    metric = _THREADS
-    adding = _adding(facts, steps)
-    if adding is None:
+    metric, adding = _THREADS, _adding(facts, steps)
+    if steps and adding is None:
         metric = THREAD_OPCODES
         adding = _adding_by_opcodes(facts)
     if adding is None or 100 * adding > ADDING.value:
         return None
-    barriers: dict[int, float] = {}
-    for instruction in facts.code:
-        if opcode_of(instruction.sass).startswith("BAR"):
-            barriers[instruction.pc] = instruction.counts.get(EXECUTED, 0.0)
-    own = {}
-    for step in steps:
-        pc = facts.code[step.barrier].pc
-        own[pc] = barriers[pc]
-    executed = sum(own.values())
+    barriers = {
+        instruction.pc: instruction.counts.get(EXECUTED, 0.0)
+        for instruction in facts.code
+        if opcode_of(instruction.sass).startswith("BAR")
+    }
+    places = {facts.code[step.barrier].pc for step in steps}
+    own = {pc: barriers[pc] for pc in places}
+    executed, total = sum(own.values()), sum(barriers.values())
     passed = None
     if executed and facts.warps:
         passed = executed / facts.warps
         if passed < STEPS.value:
             return None
-    total = sum(barriers.values())
     return _Tree(
         metric=metric,
         adding=adding,
@@ -192,9 +165,7 @@ def _adding(facts: KernelFacts, steps: Sequence[TreeStep]) -> float | None:
 
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
-    threads = facts.metrics.instances(_THREADS)
-    if not threads:
-        return None
+    threads = facts.metrics.instances(_THREADS) or {}
     count = [threads.get(instruction.pc, 0.0) for instruction in facts.code]
     arrived = took_part = 0.0
     for step in steps:
