@@ -34,7 +34,7 @@ def _short(facts: KernelFacts) -> Findings:
 RULE = Rule(
     SHORT_KERNEL,
     kind="limit",
-    thresholds=(SHORT, NOTHING),
+    thresholds=(SHORT,),
     check=_short,
     by_times=True,
     place=AT_KERNEL,

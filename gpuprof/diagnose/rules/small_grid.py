@@ -78,6 +78,9 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
         filled *= theoretical
         assumption = "same-speed-per-warp-in-smaller-tiles"
         headline.append("slots")
+    is_exposed = facts.has_room
+    if facts.busiest is None and facts.stalls:
+        is_exposed = facts.others_cover
     saving = bound_of_wait(facts, 1.0 - filled).no_more_than(_at_work(facts) * (1.0 - filled))
     return finding(
         facts,
@@ -87,7 +90,7 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
             *amounts_of("SM", sms=facts.sms),
             *amounts_of(waves=waves, least=_LEAST_WAVES, filled=filled),
         ),
-        confidence="inferred" if facts.has_room else "guess",
+        confidence="inferred" if is_exposed else "guess",
         saving=replace(saving, assumes=(assumption,)),
         evidence=(
             _blocks_evidence(blocks, facts.sms),
