@@ -56,7 +56,6 @@ AVERAGE_ALONE = made({AVERAGE_SM: 700.0, ELAPSED: 1000.0}, lasting(1e-4), busy(s
 """SMs idle for 30 % of 100 µs, of which a launch can take 3."""
 FEW_ACTIVE = of_grid(54, lasting(1e-4), {WAVES: 0.1, AVERAGE_SM: 100.0, ELAPSED: 1000.0})
 """54 blocks on 108 SMs; an average SM works 10 % of the time, so one with a block 20 %."""
-UNEVEN = made(of_sms(1000.0, 750.0), grid=(162, 1, 1))
 ONE_WORKS = of_grid(324, {WAVES: 0.375}, of_sms(1e5, 4e3, 1e5), lasting(1e-4), busy(sm=1, memory=1), issued(3))
 """Three blocks on each of 108 SMs; one SM works all the time, and an average one for 4 % of it."""
 BLOCKS_OF_HALF_AN_SM = {
@@ -147,8 +146,6 @@ TRIANGLE = made(
         says("busy slices", made(busy(dram=1, l2=40), SLICES), IMBALANCE, 0.2, confidence="inferred"),
         # The busiest slice of L2 can be full while the average is not.
         says("a full slice", made(busy(l2=20), {BUSIEST_SLICE: 1000.0, AVERAGE_SLICE: 250.0}), IMBALANCE, 0.75),
-        # 162 blocks on 108 SMs: half of the SMs have two, the others one. 54 have no work for the others.
-        silent("as blocks divide", UNEVEN, IMBALANCE),
 
         # Nothing busy is no finding of a short kernel.
         silent("4 µs", made(busy(sm=2, memory=10), lasting(4e-6)), WAITING),

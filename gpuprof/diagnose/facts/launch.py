@@ -181,6 +181,29 @@ class LaunchFacts(Counters):
         return max(0.0, 1.0 - average / busiest)
 
     @cached_property
+    def tail(self) -> float | None:
+        """The empty part of a partial last round of blocks, of the time of all rounds; None if it
+        takes less than a fifth of the time."""
+        waves = self.waves
+        if waves is None or waves <= 1.0:
+            return None
+        rounds = math.ceil(waves - 1e-6)
+        if rounds - waves < 1e-6 or not TAIL_SHARE.is_reached(1 / rounds):
+            return None
+        return 1.0 - waves / rounds
+
+    @property
+    def is_tail_measured(self) -> bool:
+        """Whether the average SM idles for the empty part of the last round.
+
+        It can also idle for less if an SM runs several blocks, but then a long block would look the
+        same.
+        """
+        if self.tail is None or self.idle_sms is None:
+            return False
+        return 100 * abs(self.idle_sms - self.tail) <= TAIL_SLACK.value
+
+    @cached_property
     def filled_share(self) -> float | None:
         """The filled share of the warp slots over the kernel, or of the SMs if occupancy is not
         known.
@@ -243,11 +266,6 @@ class LaunchFacts(Counters):
         """Whether no warp of a block can be full, so that only a few lanes access memory."""
         threads = self.threads_per_block
         return threads is not None and threads < WARP_THREADS
-
-    @property
-    def has_few_warps(self) -> bool:
-        """Whether an SM full of such blocks still has free warp slots or empty lanes."""
-        return self.has_few_lanes or self.is_held_by_blocks
 
     @property
     def filled_lanes(self) -> float:
@@ -318,15 +336,11 @@ class LaunchFacts(Counters):
         """The empty share of the warp slots that blocks could fill while an SM has work, beyond
         those of a partial last wave; None if it is small, or if a small grid or a tail explains it.
         """
-        waves, idle = self.waves, self.idle_sms
-        achieved, expected = self.occupancy.achieved, self.occupancy.theoretical
-        if waves is None or self.is_under_a_wave or not expected or achieved is None:
+        achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
+        if self.waves is None or self.is_under_a_wave or not theoretical or achieved is None or self.is_tail_measured:
             # Without waves a small grid looks the same.
             return None
-        if idle is not None and is_tail(waves, idle):
-            return None
-        if has_tail(waves):
-            expected *= 1.0 - tail_share(waves)
+        expected = theoretical * (1.0 - (self.tail or 0.0))
         if not OCCUPANCY_GAP.is_reached(expected - achieved):
             return None
         return 1.0 - achieved / expected
@@ -355,23 +369,3 @@ class LaunchFacts(Counters):
             return ()
         metric = "sm__maximum_warps_per_active_cycle_pct"
         return (Evidence(metric, 100 * theoretical, "%", threshold, role="theoretical-occupancy"),)
-
-
-def has_tail(waves: float) -> bool:
-    """Return whether the last round of blocks is partial and takes a fifth of the time or more."""
-    rounds = math.ceil(waves - 1e-6)
-    return waves > 1 and rounds - waves >= 1e-6 and TAIL_SHARE.is_reached(1 / rounds)
-
-
-def tail_share(waves: float) -> float:
-    """Return the empty part of the last round as a fraction of all rounds."""
-    return 1.0 - waves / math.ceil(waves - 1e-6)
-
-
-def is_tail(waves: float, idle: float) -> bool:
-    """Return whether the partial last round explains SMs that are idle for this share.
-
-    The idle share can also be smaller if an SM runs several blocks, but then a long block would
-    look the same.
-    """
-    return has_tail(waves) and 100 * abs(idle - tail_share(waves)) <= TAIL_SLACK.value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from gpuprof.diagnose.bounds import PER_WARP, bound_beside
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES
@@ -13,11 +11,9 @@ from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import COVERED, EMPTY_LANES, FULL, STARVED_ISSUE, TAKEN, context
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
-from gpuprof.model.occupancy import launch_resources, theoretical_occupancy
 from gpuprof.units import WARP_THREADS
 
-_MOST_WARPS = 32
-"""The warps of the largest block: 1024 threads."""
+_OTHER_LIMITS = tuple(f"launch__occupancy_limit_{name}" for name in ("registers", "shared_mem", "warps"))
 
 
 def _block_size(facts: KernelFacts) -> Findings:
@@ -69,18 +65,16 @@ def _would_larger_blocks_help(facts: KernelFacts) -> bool:
 
 
 def _with_more_warps(facts: KernelFacts) -> float:
-    """Return the saving of blocks with more warps of the same resources each, up to 1024 threads."""
-    resources, own = launch_resources(facts.metrics, facts.kernel.block, facts.arch), facts.warps_per_block
-    theoretical, most = facts.occupancy.theoretical or 0.0, 1.0
-    if resources is not None and own:
-        reached = [theoretical]
-        for warps in range(own, _MOST_WARPS + 1):
-            shared = -(-resources.shared_bytes_per_block * warps // own)
-            block = replace(resources, threads_per_block=WARP_THREADS * warps, shared_bytes_per_block=shared)
-            occupancy = theoretical_occupancy(block, facts.arch)
-            reached.append(occupancy.fraction if occupancy is not None else 0.0)
-        most = max(reached)
-    return min(1.0 - (facts.issue_active or 0.0), 1.0 - theoretical / most, facts.stall_at_most(*LATENCIES))
+    """Return the saving of blocks with more warps of the same resources each.
+
+    Their warps are as many as the other limits allow, if the report has these.
+    """
+    theoretical, limit = facts.occupancy.theoretical or 0.0, facts.number("launch__occupancy_limit_blocks")
+    others = [count for name in _OTHER_LIMITS if (count := facts.number(name)) is not None]
+    missing = 1.0 - theoretical
+    if limit and others:
+        missing = max(0.0, 1.0 - limit / min(others))
+    return min(1.0 - (facts.issue_active or 0.0), missing, facts.stall_at_most(*LATENCIES))
 
 
 RULE = Rule(

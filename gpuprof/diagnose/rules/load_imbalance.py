@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import PER_WARP, bound_of_wait, speedup_bound, without_idle
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import AVERAGE_SM, BUSIEST_SM, has_tail, is_tail, tail_share
+from gpuprof.diagnose.facts.launch import AVERAGE_SM, BUSIEST_SM
 from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, cases_named, finding
 from gpuprof.diagnose.thresholds import (
@@ -64,7 +64,7 @@ def _uneven_blocks(facts: KernelFacts) -> Findings:
         yield from _uneven_few_blocks(facts)
     elif facts.busiest_share is None and _is_idle_late(facts):
         yield _idle_on_average(facts)
-    elif idle is not None and not _is_expected(facts, idle):
+    elif idle is not None and not facts.is_tail_measured and not _is_expected(facts, idle):
         yield finding(
             facts,
             Cases(headline=("busiest-sm",)),
@@ -108,10 +108,10 @@ def _uneven_few_blocks(facts: KernelFacts) -> Findings:
 def _is_idle_late(facts: KernelFacts) -> bool:
     """Return whether an average SM idles longer than the launch and a partial last wave take, with
     blocks for all SMs."""
-    late, waves = facts.late_share, facts.waves
+    late = facts.late_share
     if facts.kernel.duration_s is None or facts.with_block != 1.0 or _is_expected(facts, late):
         return False
-    return waves is None or not has_tail(waves) or late > tail_share(waves)
+    return 100 * (late - (facts.tail or 0.0)) > TAIL_SLACK.value
 
 
 def _idle_on_average(facts: KernelFacts) -> Finding:
@@ -127,16 +127,10 @@ def _idle_on_average(facts: KernelFacts) -> Finding:
 
 
 def _is_expected(facts: KernelFacts, idle: float) -> bool:
-    """Return whether SMs idle this long with equal blocks: shortly, between short blocks, or in a
-    partial last round of blocks."""
-    duration, rounds = facts.kernel.duration_s, facts.waves
+    """Return whether SMs idle this long with equal blocks: shortly, or between short blocks."""
     if not IMBALANCE.is_reached(idle) or facts.idles_between_blocks:
         return True
-    if duration is not None and idle * duration < RAMP.value:
-        return True
-    if rounds is None and facts.blocks and facts.sms:
-        rounds = facts.blocks / facts.sms
-    return rounds is not None and is_tail(rounds, idle)
+    return facts.kernel.duration_s is not None and idle * facts.kernel.duration_s < RAMP.value
 
 
 def _occupancy_gap(facts: KernelFacts) -> Findings:

@@ -6,17 +6,17 @@ import math
 
 from gpuprof.diagnose.bounds import without_idle
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import WAVES, has_tail, is_tail, tail_share
+from gpuprof.diagnose.facts.launch import WAVES
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import TAIL_SHARE, TAIL_SLACK
 
 
 def _tail(facts: KernelFacts) -> Findings:
-    waves = facts.waves
-    if waves is None or not has_tail(waves):
+    waves, tail = facts.waves, facts.tail
+    if waves is None or tail is None:
         return
     rounds = math.ceil(waves)
-    empty, idle = facts.working_share * tail_share(waves), facts.idle_sms
+    empty = facts.working_share * tail
     if facts.filled_share is not None:
         # The idle time of an average SM can be the tail itself: only the busiest SM shows the
         # launch's part.
@@ -25,7 +25,7 @@ def _tail(facts: KernelFacts) -> Findings:
     yield finding(
         facts,
         amounts=(*amounts_of("", rounds=rounds), *amounts_of(partial=waves - (rounds - 1))),
-        confidence="measured" if idle is not None and is_tail(waves, idle) else "inferred",
+        confidence="measured" if facts.is_tail_measured else "inferred",
         saving=without_idle(facts, empty),
         evidence=(
             *facts.metric(WAVES, "waves", "wave"),
