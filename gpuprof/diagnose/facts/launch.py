@@ -68,15 +68,12 @@ class LaunchFacts(Counters):
     @property
     def blocks(self) -> int | None:
         """The blocks of the grid."""
-        if self.kernel.grid is not None:
-            return math.prod(self.kernel.grid)
-        linear = self.number("launch__grid_size")
-        return round(linear) if linear is not None else None
+        return math.prod(self.kernel.grid) if self.kernel.grid is not None else self.kernel.grid_size
 
     @property
     def threads_per_block(self) -> int | None:
         """The threads of a block."""
-        return math.prod(self.kernel.block) if self.kernel.block is not None else None
+        return math.prod(self.kernel.block) if self.kernel.block is not None else self.kernel.block_size
 
     @property
     def warps_per_block(self) -> int | None:
@@ -87,10 +84,9 @@ class LaunchFacts(Counters):
     @property
     def warps(self) -> int | None:
         """The warps of the launch; None if its grid or block is not known."""
-        blocks, of_block = self.blocks, self.warps_per_block
-        if blocks is None or of_block is None:
+        if self.blocks is None or self.warps_per_block is None:
             return None
-        return blocks * of_block
+        return self.blocks * self.warps_per_block
 
     @property
     def schedulers(self) -> int:
@@ -131,11 +127,9 @@ class LaunchFacts(Counters):
         blocks, sms, waves = self.blocks, self.sms_or_implied, self.waves
         if waves is not None and waves >= 1.0:
             return 1.0
-        if blocks and sms:
-            return min(1.0, blocks / sms)
-        if blocks and self.most_sms and blocks >= self.most_sms:
-            return 1.0
-        return None
+        if not blocks or not sms:
+            return None
+        return min(1.0, blocks / sms)
 
     @cached_property
     def active_with_block(self) -> float | None:

@@ -21,7 +21,6 @@ from gpuprof.diagnose.thresholds import (
     percent,
 )
 from gpuprof.model.findings import Cases
-from gpuprof.model.session import Finding
 
 RAMP = Threshold("idle-time", LAUNCH_S, "s")
 
@@ -63,7 +62,15 @@ def _uneven_blocks(facts: KernelFacts) -> Findings:
     if facts.is_under_a_wave:
         yield from _uneven_few_blocks(facts)
     elif facts.busiest_share is None and _is_idle_late(facts):
-        yield _idle_on_average(facts)
+        # Only the busiest SM would show the cause.
+        yield finding(
+            facts,
+            cases_named("average-sm"),
+            amounts=amounts_of(idle=1.0 - (facts.active_share or 0.0)),
+            confidence="inferred",
+            saving=without_idle(facts, facts.late_share),
+            evidence=(*facts.active_evidence(), IMBALANCE.evidence(100 * facts.late_share, "idle-beyond-launch")),
+        )
     elif idle is not None and not facts.is_tail_measured and not _is_expected(facts, idle):
         yield finding(
             facts,
@@ -112,18 +119,6 @@ def _is_idle_late(facts: KernelFacts) -> bool:
     if facts.kernel.duration_s is None or facts.with_block != 1.0 or _is_expected(facts, late):
         return False
     return 100 * (late - (facts.tail or 0.0)) > TAIL_SLACK.value
-
-
-def _idle_on_average(facts: KernelFacts) -> Finding:
-    """Return a finding on SMs without work if the busiest SM was not collected."""
-    return finding(
-        facts,
-        cases_named("average-sm"),
-        amounts=amounts_of(idle=1.0 - (facts.active_share or 0.0)),
-        confidence="inferred",
-        saving=without_idle(facts, facts.late_share),
-        evidence=(*facts.active_evidence(), IMBALANCE.evidence(100 * facts.late_share, "idle-beyond-launch")),
-    )
 
 
 def _is_expected(facts: KernelFacts, idle: float) -> bool:
