@@ -160,7 +160,11 @@ _CLAIMS: tuple[tuple[str, Callable[[str], bool], Callable[[str], Claim]], ...] =
     ("ThreadDivergence", lambda t: "active" in t, _always(Claim("divergence", ("branch-divergence", "block-size")))),
     ("FPInstructions", lambda t: "non-fused" in t, _always(Claim("non-fused FP", ("non-fused-fp",)))),
     ("CPIStall", lambda t: "On average" in t, _stall),
-    ("WorkloadImbalance", lambda t: "L2 Slices" in t, _always(Claim("uneven L2 slices", ("load-imbalance",)))),
+    (
+        "WorkloadImbalance",
+        lambda t: "L2 Slices" in t,
+        _always(Claim("uneven L2 slices", (), "NVIDIA's rule names them however rarely L2 works")),
+    ),
     ("SOLBottleneck", lambda t: "indicate latency issues" in t, _always(Claim("latency issue", ("*",)))),
 )
 

@@ -153,11 +153,14 @@ def significant(value: float, digits: int = 3, *, strip: bool = False) -> str:
 
 
 def format_waves(waves: float) -> str:
-    """Write how often a grid fills the GPU: 1.333 → "1.33 waves", 1 → "1 wave", 0 → "under 0.01 waves".
+    """Write how often a grid fills the GPU: 1.333 → "1.33 waves", 1.0039 → "1.004 waves", 1 → "1 wave", 0 → "under
+    0.01 waves".
 
     Text exports round it to two decimals, so that a small grid reads 0.
     """
     text = significant(waves, strip=True) if waves else "under 0.01"
+    if text.isdecimal() and waves < 10 and not float(waves).is_integer():
+        text = f"{waves:.3f}"
     return f"{text} wave" if text == "1" else f"{text} waves"
 
 

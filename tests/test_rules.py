@@ -37,6 +37,8 @@ from gpuprof.diagnose.rules import (
     old_architecture,
     reduction_tree,
     shared_bank_conflict,
+    short_blocks,
+    small_grid,
     stores_nothing,
     tensor_cores_idle,
     uncoalesced_global,
@@ -105,8 +107,6 @@ from tests.rule_examples import (
     WAVEFRONTS,
     Example,
     Judged,
-    OfUnknownGpu,
-    active_for,
     half_full,
     of_rule,
     said,
@@ -188,7 +188,7 @@ def busy_metric(unit: str) -> str:
         ("fp32-compute-bound", "near its ceiling", pipe_metric("fma"), 85, "%", t.PIPE_BUSY),
         ("tensor-cores-idle", "a product by name", "", 1600, "%", tensor_cores_idle.FASTER),
         ("non-fused-fp", "FP32", "", 20, "%", non_fused_fp.NON_FUSED),
-        ("small-grid", "by waves", WAVES, 0.4, "wave", t.FULL_WAVE),
+        ("small-grid", "by waves", WAVES, 0.4, "wave", small_grid.NEARLY_FULL),
         ("tail-effect", "2.2 waves", "", 100 / 3, "%", t.TAIL_SHARE),
         ("block-size", "of 40 threads", "", 37.5, "%", t.EMPTY_LANES),
         ("block-size", "of one warp", REPORTED_OCCUPANCY, 50, "%", t.FULL),
@@ -275,10 +275,6 @@ def why(text: str) -> Told:
 
 
 SETTLED, GUESS, INFERRED = having(severity="info"), having(confidence="guess"), having(confidence="inferred")
-
-
-def any_inferred(findings: list[Finding]) -> bool:
-    return any(item.confidence == "inferred" for item in findings)
 
 
 def shows_the_wait(findings: list[Finding]) -> bool:
@@ -482,8 +478,11 @@ EDGES = (
     # Half of what stands alone could go.
     Edge("non-fused-fp", non_fused_fp.NON_FUSED, lambda value: fused(2 * value / 100)),
     Edge("non-fused-fp", non_fused_fp.NEVER_FUSED, lambda value: fused(1 - value / 100), GUESS),
-    Edge("small-grid", t.FULL_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), above=False),
-    Edge("small-grid", t.HALF_WAVE, lambda value: made({WAVES: value}, grid=(200, 1, 1)), GUESS),
+    Edge("small-grid", small_grid.NEARLY_FULL, lambda value: made({WAVES: value}, grid=(200, 1, 1)), above=False),
+    # One block for each of 90 % of 1000 SMs.
+    Edge("small-grid", small_grid.NEARLY_FULL, lambda value: replace(
+         made({WAVES: 0.95}, grid=(round(1000 * value), 1, 1)), device=structs.replace(builders.A100, sm_count=1000)),
+         above=False),
     Edge("small-grid", t.STARVED_ISSUE,
          lambda value: made({WAVES: 0.7}, issued(value), busy(sm=30), grid=(200, 1, 1)), GUESS),
     Edge("small-grid", t.STARVED_ISSUE,
@@ -491,11 +490,6 @@ EDGES = (
     Edge("small-grid", t.FEW_WARPS, lambda value: made(
          {WAVES: 0.4, REPORTED_OCCUPANCY: value}, REPORTED_LIMITS, busy(sm=5), grid=(200, 1, 1)), counts_all_warps,
          above=False),
-    # 3 of 1000 µs can be the launch's; 108 SMs, and 5 % more.
-    Edge("small-grid", t.TAIL_SHARE, lambda value: OfUnknownGpu(made(
-         lasting(), active_for(99.7 - value), grid=(round(1.08 * (99.7 - value)), 1, 1))), any_inferred),
-    Edge("small-grid", t.TAIL_SLACK, lambda value: OfUnknownGpu(made(
-         lasting(), active_for(100 * 64 / (108 * (1 + value / 100))), grid=(64, 1, 1))), any_inferred, above=False),
     # What takes as long as a kernel that does nothing has no use for a larger grid.
     Edge("small-grid", t.NOTHING, lambda value: made({WAVES: 0.2}, lasting(value), grid=(20, 1, 1)),
          SETTLED, above=False),
@@ -520,6 +514,9 @@ EDGES = (
     Edge("short-blocks", t.SHORT_BLOCK, lambda value: SHORT_BLOCKS.plus({"sm__cycles_active.avg": 16 * value}),
          above=False),
     Edge("short-blocks", t.OCCUPANCY_GAP, lambda value: SHORT_BLOCKS.plus({ACTIVE: 100 - value})),
+    # 6912 blocks of 8 warps, each with an access or none.
+    Edge("short-blocks", short_blocks.EXITS, lambda value: replace(SHORT_BLOCKS, histograms={
+         WARP_OPCODES: {"LDG.E": 55296 * (1 - value / 100), "EXIT": 55296.0}}), action("have work")),
     Edge("short-blocks", t.STARVED_ISSUE, lambda value: SHORT_BLOCKS.plus(issued(value)), GUESS),
     # A block on each of half of the SMs: one with a block is idle for 1 − active ÷ half of the time.
     Edge("shared-bank-conflict", shared_bank_conflict.CONFLICTS_A_WARP, lambda value: made(
@@ -533,9 +530,9 @@ EDGES = (
          {WAVES: 1.5, "sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75 - value - 1e-9})),
     Edge("load-imbalance", t.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value, WAVES: 8.0})),
     Edge("load-imbalance", load_imbalance.SLICES,
-         lambda value: made({"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
+         lambda value: made(busy(l2=60), {"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
     Edge("load-imbalance", load_imbalance.SLICE_BUSY, lambda value: made(
-         busy(l2=value / 1.25), {"lts__cycles_active.max": 125.0, "lts__cycles_active.avg": 100.0}), INFERRED),
+         busy(l2=value / 1.25), {"lts__cycles_active.max": 125.0, "lts__cycles_active.avg": 100.0})),
     Edge("low-occupancy", t.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
     Edge("low-occupancy", t.QUEUED, half_full, SETTLED),
     Edge("low-occupancy", t.IDLE, lambda value: half_full(1600, dram=value), SETTLED),

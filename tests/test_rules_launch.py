@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
-from tests.kernels import REGISTERS, WAVES, Made, Values, busy, issued, lasting, made, pipes, stalls
+from tests.kernels import REGISTERS, WAVES, Made, Values, busy, coded, issued, lasting, made, pipes, stalls
 from tests.rule_examples import (
     ACTIVE,
     EXCESS,
     HALF_OCCUPANCY,
     PER_SECTOR_LOAD,
+    REQUESTS,
     THREADS,
     TOTAL,
     Judged,
     OfUnknownGpu,
-    active_for,
     check_row,
     half_full,
     said,
@@ -54,7 +56,14 @@ AVERAGE_ALONE = made({AVERAGE_SM: 700.0, ELAPSED: 1000.0}, lasting(1e-4), busy(s
 """SMs idle for 30 % of 100 µs, of which a launch can take 3."""
 FEW_ACTIVE = of_grid(54, lasting(1e-4), {WAVES: 0.1, AVERAGE_SM: 100.0, ELAPSED: 1000.0})
 """54 blocks on 108 SMs; an average SM works 10 % of the time, so one with a block 20 %."""
-UNEVEN = made(of_sms(1000.0, 750.0), grid=(162, 1, 1))
+ONE_WORKS = of_grid(324, {WAVES: 0.375}, of_sms(1e5, 4e3, 1e5), lasting(1e-4), busy(sm=1, memory=1), issued(3))
+"""Three blocks on each of 108 SMs; one SM works all the time, and an average one for 4 % of it."""
+BLOCKS_OF_HALF_AN_SM = {
+    f"launch__occupancy_limit_{name}": value
+    for name, value in (("registers", 2.0), ("shared_mem", 32.0), ("warps", 8.0), ("blocks", 32.0))
+}
+FILL = of_grid(6912, {REGISTERS: 32.0, ACTIVE: 30.0, WAVES: 8.0}, of_sms(2e4, 1.5e4, 2.1e4), lasting(2e-5), busy(sm=5))
+"""Blocks of 1 500 × 3 ÷ 8 = 563 cycles; SMs idle for a quarter of the time of the busiest, less than a third full."""
 
 
 def executed(**counts: float) -> dict[str, dict[str | int, float]]:
@@ -77,9 +86,9 @@ TRIANGLE = made(
         # 14 of 56 SMs have a block; a part of a GPU, or one that has no spec, may have fewer. The launch takes 1 µs.
         says("fewer than any GPU", OfUnknownGpu(of_grid(14, lasting())), GRID, 0.75 * 0.999, "56 SMs",
              confidence="guess"),
-        # 64 of an A100's 108 SMs are 59 %; blocks that end early make it 57 %.
-        *(says("SMs without work", OfUnknownGpu(of_grid(64, lasting(), active_for(share), busy(dram=26, sm=4))), GRID,
-               44 / 108 * 0.999, "108 SMs", confidence="inferred") for share in (59.2, 57.3)),
+        # 64 blocks of 2 an SM are a third of a wave on 96 SMs.
+        says("SMs by waves", OfUnknownGpu(of_grid(64, BLOCKS_OF_HALF_AN_SM, {WAVES: 1 / 3})), GRID, 1 / 3,
+             "about 96 SMs", confidence="inferred"),
         # More blocks do not shorten the launch. 27 of 108 SMs have a block; of 4 µs the busiest SM works for 3.
         says("the launch stays", of_grid(27, {WAVES: 0.25, BUSIEST_SM: 6e3, ELAPSED: 8e3}, lasting(4e-6)), GRID,
              0.75 * 0.75),
@@ -102,6 +111,23 @@ TRIANGLE = made(
         # Up to 3 of the 100 µs can be the launch's.
         says("a block an SM that idles", FEW_ACTIVE, IMBALANCE, 0.77, "20 %"),
         silent("under one wave", made(of_sms(1000.0, 300.0), {WAVES: 0.5}), IMBALANCE),
+        # Of 97 to 100 % of the time the average SM with a block works for 4 %: one block has nearly all the work.
+        says("one block has the work", ONE_WORKS, IMBALANCE, 0.95, "4.0 %", confidence="inferred", severity="high"),
+        says("one block has the work", ONE_WORKS, GRID, 0.625 * 0.04, severity="info"),
+        # All SMs have a block: without the busiest one the launch can be the reason.
+        silent("the launch may be why", ONE_WORKS.without(BUSIEST_SM), IMBALANCE),
+        # 96 of 108 SMs have a block, which is a tenth of the GPU. One warp a scheduler is another matter.
+        *(says("SMs and warp slots", of_grid(96, {WAVES: 0.889}, more), GRID, gain, text, confidence=sure)
+          for more, gain, text, sure in (
+              ({}, 1 / 9, "96 blocks for 108 SMs", "measured"), (busy(sm=95), 0.05, "96 blocks for", "measured"))),
+        says("a busy unit", of_grid(256, {WAVES: 0.5}, busy(sm=30, l1=70)), GRID, 0.3, severity="info"),
+        silent("nearly a wave", of_grid(256, {WAVES: 0.97}), GRID),
+        silent("nearly all SMs", of_grid(105, {WAVES: 0.95}), GRID),
+        silent("starts of blocks", FILL, IMBALANCE),
+        says("starts of blocks", FILL, SHORT_BLOCKS, 0.7 * 1.5 / 2.1, "562 cycles"),
+        # A busiest slice at 0.8 % of its time limits nothing.
+        silent("idle slices", made(busy(l2=0.7), SLICES), IMBALANCE),
+        silent("slices of unknown use", made(SLICES), IMBALANCE),
         # 864 blocks of 8 warps are 6912 warps.
         silent("every warp does the same", made(of_sms(1000.0, 700.0), histograms=executed(FFMA=3 * 6912, EXIT=6912)),
                IMBALANCE),
@@ -121,8 +147,6 @@ TRIANGLE = made(
         says("busy slices", made(busy(dram=1, l2=40), SLICES), IMBALANCE, 0.2, confidence="inferred"),
         # The busiest slice of L2 can be full while the average is not.
         says("a full slice", made(busy(l2=20), {BUSIEST_SLICE: 1000.0, AVERAGE_SLICE: 250.0}), IMBALANCE, 0.75),
-        # 162 blocks on 108 SMs: half of the SMs have two, the others one. 54 have no work for the others.
-        silent("as blocks divide", UNEVEN, IMBALANCE),
 
         # Nothing busy is no finding of a short kernel.
         silent("4 µs", made(busy(sm=2, memory=10), lasting(4e-6)), WAITING),
@@ -255,6 +279,8 @@ def test_blocks_of_few_warps_and_short_ones(launch: Judged, rule: str, expected:
 
 # Occupancy.
 
+DEFAULT_SET = of_grid(4096, {REGISTERS: 255.0, WAVES: 37.9, ACTIVE: 12.4}, busy(sm=10, memory=6, dram=6))
+"""8 warps of 255 registers are all that fit, and ncu's default set has no warp states."""
 STARVED = made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wait=60), {ELIGIBLE: 0.5})
 
 
@@ -268,6 +294,8 @@ STARVED = made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wai
         says("shared memory", made({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0,
              "launch__shared_mem_per_block_dynamic": 0.0}), OCCUPANCY, 0.625, "shared memory"),
         says("starved", STARVED, OCCUPANCY, 0.5, confidence="inferred"),
+        # 1 − 0.125; nothing shows why warps wait.
+        says("no unit busy", DEFAULT_SET, OCCUPANCY, 0.875, confidence="guess", severity="low"),
         # More warps are not recommended if DRAM queues their loads; an idle DRAM has no queue.
         says("loads of 400 cycles", half_full(400), OCCUPANCY, 0.5, severity="high"),
         says("a queue", half_full(1600), OCCUPANCY, 0.0, severity="info"),
@@ -279,6 +307,82 @@ def test_occupancy(launch: Judged, rule: str, expected: dict[str, Any] | None) -
     check_row(launch, rule, expected)
 
 
+@each_row(
+    ("registers", "shared", "threads", "advice"),
+    [
+        # Registers limit: nothing that needs more of them.
+        (255.0, 0.0, 256, ("registers",)),
+        # 48 KiB and 1 KiB reserved: 3 blocks in 164 KiB.
+        (32.0, 49152.0, 256, ("shared-memory", "in-flight")),
+        # 2 blocks of 24 warps by their size and by their registers: the size costs nothing to change.
+        (32.0, 0.0, 768, ("block-size", "registers", "all")),
+    ],
+)
+def test_the_cheapest_change_that_raises_occupancy_comes_first(
+    registers: float, shared: float, threads: int, advice: tuple[str, ...]
+) -> None:
+    of_shared = {"launch__shared_mem_per_block_static": shared, "launch__shared_mem_per_block_dynamic": 0.0}
+    launch = of_block(threads, {REGISTERS: registers, WAVES: 8.0}, of_shared, IDLE, stalls(wait=60))
+    cases = said(launch, OCCUPANCY).cases
+    assert (cases.action, cases.advice) == (("main", advice[0]), advice)
+
+
+def test_shared_memory_is_shown_as_it_is_allocated() -> None:
+    static = {"launch__shared_mem_per_block_static": 49152.0, "launch__shared_mem_per_block_dynamic": 0.0}
+    evidence = said(made({REGISTERS: 32.0}, static), OCCUPANCY).evidence
+    assert [item.value for item in evidence if item.role == "shared-memory"] == [50176.0]
+
+
+def test_registers_that_leave_eight_warps_are_the_first_guess_without_warp_states() -> None:
+    assert [item.rule for item in DEFAULT_SET.profile().findings] == [OCCUPANCY, WAITING]
+
+
+def test_empty_warp_slots_of_working_sms_are_a_finding_of_their_own() -> None:
+    # A block of 8 warps on 96 of 108 SMs: 1 − 0.889 × 8 ÷ 64, of which the busiest unit leaves 78 %.
+    tiles = of_grid(96, {WAVES: 96 / 108, REGISTERS: 255.0}, issued(17), busy(sm=22, memory=20))
+    slots, sms = tiles.findings(GRID)
+    assert (slots.confidence, sms.confidence) == ("inferred", "measured")
+    assert [slots.gain_kernel, sms.gain_kernel] == pytest.approx([0.78, 1 / 9])
+    # If the busiest unit takes 70 % of the time, warps that are not there hardly cost any.
+    assert [item.confidence for item in tiles.plus(busy(sm=70)).findings(GRID)] == ["measured"]
+    # If two thirds of the SMs have no block, that explains most.
+    assert [item.confidence for item in replace(tiles, grid=(36, 1, 1)).findings(GRID)] == ["measured"]
+
+
+def test_the_gain_of_a_short_kernel_ends_where_it_is_no_longer_short() -> None:
+    gains = [said(made(lasting(seconds)), SHORT_KERNEL).gain_kernel for seconds in (2e-6, 3e-6, 4e-6, 4.96e-6)]
+    # Of 1 µs, all up to 3 µs, then half, then 0.04 of 2 µs.
+    assert gains == pytest.approx([1 / 2, 1 / 3, 1 / 8, 0.02 / 4.96])
+
+
+def test_one_block_more_than_a_wave_is_no_wave() -> None:
+    assert said(made({WAVES: 257 / 256}), TAIL).headline == "Tail effect: the last of 2 waves fills 0.39 % of the GPU"
+
+
+# Blocks without work: 55 296 warps of which 1 in 20 goes on.
+
+GUARDED = (("ISETP.GE.AND P0, PT, R0, R2, PT", 55296.0), ("@P0 EXIT", 55296.0), ("LDG.E R4, [R2]", 2765.0),
+           ("STG.E [R2], R4", 2765.0), ("EXIT", 2765.0))  # fmt: skip
+
+
+@each_row(
+    ("launch", "share"),
+    [
+        (replace(SHORT, histograms=executed(**{"ISETP": 55296.0, "LDG.E": 2765.0, "STG.E": 2765.0})), 1 - 5530 / 55296),
+        (replace(coded(*GUARDED), grid=SHORT.grid, values=SHORT.values), 0.95),
+        # 0.1 % of a request per cycle of 108 SMs in 12 000 cycles.
+        (SHORT.plus({REQUESTS: 0.1, "sm__cycles_elapsed.avg": 1.2e4}), 1 - 0.001 * 1.2e4 * 108 / 55296),
+        (replace(SHORT, histograms=executed(**{"LDG.E": 55296.0, "STG.E": 55296.0})), None),
+        (SHORT, None),
+    ],
+)  # fmt: skip
+def test_blocks_that_exit_at_once_are_named(launch: Made, share: float | None) -> None:
+    finding = said(launch, SHORT_BLOCKS)
+    assert finding.cases.action == (("main",) if share is None else ("exits",))
+    exits = [amount.value for amount in finding.amounts if amount.name == "exits"]
+    assert share is None or exits == [pytest.approx(share, rel=1e-3)]
+
+
 # What is known of the reason.
 
 
@@ -286,14 +390,12 @@ def test_occupancy(launch: Judged, rule: str, expected: dict[str, Any] | None) -
     ("launch", "rule", "why"),
     [
         # The A100 has 108 SMs; a GPU without a name any number of them.
-        (of_grid(107, {WAVES: 0.5}), GRID, "no-block"),
-        (of_grid(108, {WAVES: 0.5}), GRID, "every-sm"),
-        (OfUnknownGpu(of_grid(108, {WAVES: 0.5})), GRID, "main"),
-        (OfUnknownGpu(of_grid(64, lasting(), active_for(59.2), busy(dram=26))), GRID, "perhaps-no-block"),
+        (of_grid(54, {WAVES: 0.5}), GRID, "no-block"),
+        (of_grid(108, {WAVES: 0.5}), GRID, "slots"),
         (OfUnknownGpu(of_grid(14, lasting())), GRID, "perhaps-no-block"),
-        (OfUnknownGpu(of_grid(3, lasting())), GRID, "no-block"),
         (STARVED, OCCUPANCY, "latencies"),
         (STARVED.without(*stalls(wait=60)).plus(busy(sm=40, memory=40)), OCCUPANCY, "few-eligible"),
+        (DEFAULT_SET, OCCUPANCY, "no-unit-busy"),
         (made(HALF_OCCUPANCY, busy(sm=70)), OCCUPANCY, "not-shown"),
         (made(HALF_OCCUPANCY, busy(sm=85)), OCCUPANCY, "unit-full"),
         (made(of_sms(1000.0, 700.0)), IMBALANCE, "main"),

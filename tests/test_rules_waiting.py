@@ -203,13 +203,13 @@ def test_more_loads_are_not_the_advice_if_they_would_only_queue(launch: Made, wh
 @each_row(
     ("launch", "action", "advice"),
     [
-        (half_full(1000), ("main", "registers"), ("registers", "in-flight")),
+        (half_full(1000), ("main", "registers"), ("registers",)),
         # A lower cap would spill more.
-        (half_full(1000).plus({LOCAL_LOADS: 50.0}), ("main", "registers-spilled"), ("registers-spilled", "in-flight")),
+        (half_full(1000).plus({LOCAL_LOADS: 50.0}), ("main", "registers-spilled"), ("registers-spilled",)),
         # More warps do not help, so nothing says how to get them.
         (half_full(1600), ("queue",), ("queue",)),
         (made(HALF_OCCUPANCY, HALF_WAVE), ("few-blocks",), ("few-blocks",)),
-        (EIGHT_WAVES.plus(busy(dram=79)), ("main", "registers"), ("registers", "in-flight")),
+        (EIGHT_WAVES.plus(busy(dram=79)), ("main", "registers"), ("registers",)),
         (EIGHT_WAVES.plus(busy(dram=80)), ("unit-full",), ("unit-full",)),
     ],
 )  # fmt: skip

@@ -83,7 +83,14 @@ def test_amounts_are_written_with_their_prefix() -> None:
     assert (format_binary(41943040), format_binary(132644864, digits=4)) == ("40 MiB", "126.5 MiB")
     parts = {0.612: "61 %", 0.00001: "<0.01 %", 0.9949: "99 %", 0.999: "99.9 %", 0.99999: ">99.9 %", 1.2: "120 %"}
     assert {part: format_percent(part) for part in parts} == parts
-    waves = {1.3333: "1.33 waves", 1.0: "1 wave", 0.07: "0.07 waves", 0.0: "under 0.01 waves"}
+    waves = {
+        1.3333: "1.33 waves",
+        1.0039: "1.004 waves",
+        1.0: "1 wave",
+        333.3: "333 waves",
+        0.07: "0.07 waves",
+        0.0: "under 0.01 waves",
+    }
     assert {count: format_waves(count) for count in waves} == waves
 
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import tail_share
 from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
@@ -102,11 +101,10 @@ def _last_round_is_shorter(unit: str) -> Callable[[KernelFacts], bool]:
     """
 
     def is_shorter(facts: KernelFacts) -> bool:
-        waves = facts.waves
         need = facts.need(unit)
         if unit not in MEMORY:
             need = max(need, facts.need(SM), facts.need(ISSUE))
-        return waves is not None and need > 1.0 - tail_share(waves)
+        return facts.tail is not None and need > 1.0 - facts.tail
 
     return is_shorter
 
@@ -142,7 +140,7 @@ _FEW_WARPS = (
     Cause("low-occupancy"),
     Cause("small-grid"),
     Cause("short-kernel"),
-    Cause("block-size", lambda facts: facts.has_few_warps),
+    Cause("block-size", lambda facts: facts.has_few_lanes or facts.is_held_by_blocks),
 )
 _NEW_BLOCKS = (Cause("short-blocks"),)
 """Every block reads its parameters, fetches its code and drains its stores."""

@@ -43,7 +43,6 @@ def context(role: str, value: float | None, unit: str, *of: str, metric: str = "
 
 
 FULL_WAVE = Threshold("full-wave", 1.0, "wave")
-HALF_WAVE = Threshold("half-wave", 0.5, "wave")
 STARVED_ISSUE = percent("starved-issue", 60.0)
 COVERED = percent("latency-stalls", 50.0)
 TAKEN = percent("slots-taken", 80.0)

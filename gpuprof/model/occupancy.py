@@ -98,6 +98,15 @@ def _bytes(metrics: MetricTable, name: str, arch: ArchSpec) -> int | None:
     return whole if abs(whole - number) <= kept else round(number)
 
 
+def allocated_shared(metrics: MetricTable, arch: ArchSpec) -> int | None:
+    """Return the bytes of shared memory that a block takes of its SM, with what the driver reserves, in whole units."""
+    recorded = _bytes(metrics, "launch__shared_mem_per_block_allocated", arch)
+    shared = shared_of_block(metrics, arch)
+    if recorded is not None or shared is None or "shared_allocation_unit" not in arch.limits:
+        return recorded
+    return _round_up(shared + _reserved_shared(metrics, arch), arch.limit("shared_allocation_unit"))
+
+
 def blocks_at_once(metrics: MetricTable, block: Dim3 | None, arch: ArchSpec) -> int | None:
     """Return the blocks that an SM holds: the lowest of the report's own limits, else as computed."""
     limits = [metrics.number(metric) for metric in _REPORTED_LIMITS.values()]

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 
-from msgspec import Struct
-
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters
 from gpuprof.diagnose.facts.needs import launch_share
 from gpuprof.diagnose.thresholds import (
@@ -29,25 +27,12 @@ BUSIEST_SM, AVERAGE_SM = "sm__cycles_active.max", "sm__cycles_active.avg"
 WAVES = "launch__waves_per_multiprocessor"
 FULL_OF = 0.9999
 """A larger fraction differs from 1 only by rounding."""
-_LEAST_WAVES = 0.05
-"""Text exports round waves to two digits; for fewer waves the error is more than a tenth."""
+_LEAST_WAVES = 0.1
+"""Text exports round waves to two digits; for fewer waves the error is more than a twentieth."""
 _RAMP = 0.1
 """Less idle time of SMs is the ramp at the start and the end of a kernel."""
 LANES = ("smsp__thread_inst_executed_per_inst_executed.ratio", "derived__avg_thread_executed")
 """Active threads of an executed warp instruction."""
-
-
-class OccupancyGap(Struct, frozen=True):
-    """Warp slots that are empty despite enough blocks, beyond those of a partial last wave."""
-
-    achieved: float
-    theoretical: float
-    expected: float
-
-    @property
-    def empty(self) -> float:
-        """The empty share of the warp slots that blocks could fill while an SM has work."""
-        return 1.0 - self.achieved / self.expected
 
 
 class LaunchFacts(Counters):
@@ -83,15 +68,12 @@ class LaunchFacts(Counters):
     @property
     def blocks(self) -> int | None:
         """The blocks of the grid."""
-        if self.kernel.grid is not None:
-            return math.prod(self.kernel.grid)
-        linear = self.number("launch__grid_size")
-        return round(linear) if linear is not None else None
+        return math.prod(self.kernel.grid) if self.kernel.grid is not None else self.kernel.grid_size
 
     @property
     def threads_per_block(self) -> int | None:
         """The threads of a block."""
-        return math.prod(self.kernel.block) if self.kernel.block is not None else None
+        return math.prod(self.kernel.block) if self.kernel.block is not None else self.kernel.block_size
 
     @property
     def warps_per_block(self) -> int | None:
@@ -102,10 +84,9 @@ class LaunchFacts(Counters):
     @property
     def warps(self) -> int | None:
         """The warps of the launch; None if its grid or block is not known."""
-        blocks, of_block = self.blocks, self.warps_per_block
-        if blocks is None or of_block is None:
+        if self.blocks is None or self.warps_per_block is None:
             return None
-        return blocks * of_block
+        return self.blocks * self.warps_per_block
 
     @property
     def schedulers(self) -> int:
@@ -136,55 +117,85 @@ class LaunchFacts(Counters):
         duration, working = self.kernel.duration_s, self.busiest_share
         if not duration:
             return 1.0
-        with_block = self._with_block
-        if working is None and self.active_share is not None and with_block:
-            working = min(1.0, self.active_share / with_block)
+        if working is None:
+            working = self.active_with_block
         return 1.0 - launch_share(duration, working)
 
-    @property
-    def _with_block(self) -> float | None:
+    @cached_property
+    def with_block(self) -> float | None:
         """The share of the SMs that have a block; None if that is not known."""
-        blocks, sms, waves = self.blocks, self.sms, self.waves
+        blocks, sms, waves = self.blocks, self.sms_or_implied, self.waves
         if waves is not None and waves >= 1.0:
             return 1.0
-        if blocks and sms:
-            return min(1.0, blocks / sms)
-        if blocks and self.most_sms and blocks >= self.most_sms:
-            return 1.0
-        per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        if waves is None or waves < _LEAST_WAVES or not per_sm:
+        if not blocks or not sms:
             return None
-        return min(1.0, waves * per_sm)
+        return min(1.0, blocks / sms)
+
+    @cached_property
+    def active_with_block(self) -> float | None:
+        """The share of the elapsed cycles in which an average SM with a block had work."""
+        if self.active_share is None or not self.with_block:
+            return None
+        return min(1.0, self.active_share / self.with_block)
+
+    @cached_property
+    def idle_with_block(self) -> float | None:
+        """The idle share of an average SM with a block while the busiest works, or in the whole
+        time if the busiest is not known."""
+        if self.active_with_block is None:
+            return None
+        return max(0.0, 1.0 - self.active_with_block / (self.busiest_share or 1.0))
 
     @cached_property
     def block_cycles(self) -> float | None:
-        """The average lifetime of a block: active cycles of an SM × its resident blocks ÷ the
-        blocks that it runs.
+        """The average lifetime of a block in active cycles of its SM: cycles × resident blocks ÷
+        blocks that an SM runs.
 
-        If the number of SMs is not known, waves are the blocks that an SM runs over the blocks that
-        fit in it.
+        Waves are the blocks that an SM runs over those that fit. Without achieved occupancy assume
+        that all that fit are resident: no block lives longer on average.
         """
-        kernel, occupancy, sms = self.kernel, self.occupancy, self.sms
-        blocks, warps, room = self.blocks, self.warps_per_block, self.warps_per_sm
-        cycles = self.number("sm__cycles_active.avg")
+        kernel, theoretical, achieved = self.kernel, self.occupancy.theoretical, self.occupancy.achieved
+        cycles = self.number(AVERAGE_SM)
         if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:
             cycles = kernel.duration_s * kernel.sm_clock_hz
-        if cycles is None or occupancy.achieved is None:
+        if cycles is None or not self.waves or not theoretical:
             return None
-        if sms is None and kernel.waves and occupancy.theoretical:
-            return cycles * min(1.0, occupancy.achieved / occupancy.theoretical) / kernel.waves
-        if not blocks or not warps or not sms or room is None:
-            return None
-        return cycles * min(1.0, occupancy.achieved) * room / warps / (blocks / sms)
+        resident = 1.0 if achieved is None else min(1.0, achieved / theoretical)
+        return cycles * resident / self.waves
 
     @cached_property
     def idle_sms(self) -> float | None:
-        """The idle share of an average SM while the busiest works; None if not plausible."""
+        """The idle share of an average SM while the busiest works.
+
+        In two passes the average can exceed the busiest: then none is idle.
+        """
         busiest, average = self.number(BUSIEST_SM), self.number(AVERAGE_SM)
         if not busiest or not average:
             return None
-        idle = 1.0 - average / busiest
-        return idle if idle < 1.0 else None
+        return max(0.0, 1.0 - average / busiest)
+
+    @cached_property
+    def tail(self) -> float | None:
+        """The empty part of a partial last round of blocks, of the time of all rounds; None if it
+        takes less than a fifth of the time."""
+        waves = self.waves
+        if waves is None or waves <= 1.0:
+            return None
+        rounds = math.ceil(waves - 1e-6)
+        if rounds - waves < 1e-6 or not TAIL_SHARE.is_reached(1 / rounds):
+            return None
+        return 1.0 - waves / rounds
+
+    @property
+    def is_tail_measured(self) -> bool:
+        """Whether the average SM idles for the empty part of the last round.
+
+        It can also idle for less if an SM runs several blocks, but then a long block would look the
+        same.
+        """
+        if self.tail is None or self.idle_sms is None:
+            return False
+        return 100 * abs(self.idle_sms - self.tail) <= TAIL_SLACK.value
 
     @cached_property
     def filled_share(self) -> float | None:
@@ -204,12 +215,8 @@ class LaunchFacts(Counters):
         """The share of the time from the end of an average SM with a block to the last."""
         if self.active_share is None:
             return 0.0
-        blocks, sms = self.blocks, self.sms_or_implied
-        with_block = min(1.0, blocks / sms) if blocks and sms else 1.0
-        late = self.working_share - min(1.0, self.active_share / with_block)
-        if late < _RAMP:
-            return 0.0
-        return late
+        late = self.working_share - (self.active_with_block or self.active_share)
+        return late if late >= _RAMP else 0.0
 
     @property
     def is_under_a_wave(self) -> bool:
@@ -255,11 +262,6 @@ class LaunchFacts(Counters):
         return threads is not None and threads < WARP_THREADS
 
     @property
-    def has_few_warps(self) -> bool:
-        """Whether an SM full of such blocks still has free warp slots or empty lanes."""
-        return self.has_few_lanes or self.is_held_by_blocks
-
-    @property
     def filled_lanes(self) -> float:
         """The share of lanes with a thread, over the executed instructions; 1 if unknown.
 
@@ -287,52 +289,66 @@ class LaunchFacts(Counters):
         return OCCUPANCY_GAP.is_reached(theoretical - achieved)
 
     @cached_property
-    def sms_or_implied(self) -> float | None:
-        """The number of SMs; for an unknown GPU, from a count and its percentage of peak."""
+    def sms_by_waves(self) -> float | None:
+        """The number of SMs; for an unknown GPU, blocks ÷ waves ÷ blocks that fit in an SM."""
         if self.sms is not None:
             return self.sms
+        per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
+        if not self.blocks or not per_sm or self.waves is None or self.waves < _LEAST_WAVES:
+            return None
+        return self.blocks / self.waves / per_sm
+
+    @cached_property
+    def sms_or_implied(self) -> float | None:
+        """The number of SMs; for an unknown GPU, by waves or from a count and its percentage of peak."""
+        if self.sms_by_waves is not None:
+            return self.sms_by_waves
         passes, percent, cycles = self.number(SHARED_PASSES), self.number(SHARED_BUSY), self.number(*ELAPSED)
         if not passes or not percent or not cycles:
             return None
         return passes / (percent / 100 * cycles)
 
     @property
-    def ends_together(self) -> bool:
-        """Whether no SM works longer than the average one by more than a short block and the
-        start of the next.
+    def idles_between_blocks(self) -> bool:
+        """Whether SMs without work wait for the next short block, not for a long one of another SM.
 
-        If one does, a few blocks are long, however short the average block is.
+        Then no SM works longer than the average one by more than a short block and the start of the
+        next. Or blocks end about as fast as they start: an SM with work is not half full, and SMs
+        have work for most of the time.
         """
+        if not self.has_short_blocks:
+            return False
         busiest, average = self.number(BUSIEST_SM), self.number(AVERAGE_SM)
-        return busiest is None or average is None or busiest - average <= 2 * SHORT_BLOCK.value
+        if busiest is None or average is None or busiest - average <= 2 * SHORT_BLOCK.value:
+            return True
+        achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
+        is_half_full = achieved is None or theoretical is None or achieved >= theoretical / 2
+        return not is_half_full and average > busiest / 2
 
     @cached_property
-    def occupancy_gap(self) -> OccupancyGap | None:
-        """The gap of occupancy; None if it is small, or a small grid or a tail explains it."""
-        waves, idle = self.waves, self.idle_sms
+    def occupancy_gap(self) -> float | None:
+        """The empty share of the warp slots that blocks could fill while an SM has work, beyond
+        those of a partial last wave; None if it is small, or if a small grid or a tail explains it.
+        """
         achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
-        if waves is None or self.is_under_a_wave or not theoretical or achieved is None:
+        if self.waves is None or self.is_under_a_wave or not theoretical or achieved is None or self.is_tail_measured:
             # Without waves a small grid looks the same.
             return None
-        if idle is not None and is_tail(waves, idle):
-            return None
-        expected = theoretical
-        if has_tail(waves):
-            expected *= 1.0 - tail_share(waves)
+        expected = theoretical * (1.0 - (self.tail or 0.0))
         if not OCCUPANCY_GAP.is_reached(expected - achieved):
             return None
-        return OccupancyGap(achieved, theoretical, expected)
+        return 1.0 - achieved / expected
 
-    def gap_evidence(self, gap: OccupancyGap) -> Iterator[Evidence]:
+    def gap_evidence(self) -> Iterator[Evidence]:
         """Yield the lifetime of a block and the gap of occupancy as evidence."""
         if self.block_cycles is not None:
             yield SHORT_BLOCK.evidence(self.block_cycles, "block-lifetime")
-        yield from context(
-            "achieved-occupancy", 100 * gap.achieved, "%", metric="sm__warps_active.avg.pct_of_peak_sustained_active"
-        )
-        yield from self.theoretical_evidence()
-        role = "occupancy-below-beyond-tail" if gap.expected != gap.theoretical else "occupancy-below"
-        yield OCCUPANCY_GAP.evidence(100 * (gap.expected - gap.achieved), role)
+        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
+        if theoretical is not None and achieved is not None:
+            metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
+            yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
+            yield from self.theoretical_evidence()
+            yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
 
     def active_evidence(self) -> tuple[Evidence, ...]:
         """Return as evidence the share of the time in which an average SM had work."""
@@ -347,23 +363,3 @@ class LaunchFacts(Counters):
             return ()
         metric = "sm__maximum_warps_per_active_cycle_pct"
         return (Evidence(metric, 100 * theoretical, "%", threshold, role="theoretical-occupancy"),)
-
-
-def has_tail(waves: float) -> bool:
-    """Return whether the last round of blocks is partial and takes a fifth of the time or more."""
-    rounds = math.ceil(waves - 1e-6)
-    return waves > 1 and rounds - waves >= 1e-6 and TAIL_SHARE.is_reached(1 / rounds)
-
-
-def tail_share(waves: float) -> float:
-    """Return the empty part of the last round as a fraction of all rounds."""
-    return 1.0 - waves / math.ceil(waves - 1e-6)
-
-
-def is_tail(waves: float, idle: float) -> bool:
-    """Return whether the partial last round explains SMs that are idle for this share.
-
-    The idle share can also be smaller if an SM runs several blocks, but then a long block would
-    look the same.
-    """
-    return has_tail(waves) and 100 * abs(idle - tail_share(waves)) <= TAIL_SLACK.value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from gpuprof.diagnose.bounds import PER_WARP, bound_beside
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES
@@ -13,53 +11,40 @@ from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import COVERED, EMPTY_LANES, FULL, STARVED_ISSUE, TAKEN, context
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
-from gpuprof.model.occupancy import blocks_at_once, launch_resources, theoretical_occupancy
 from gpuprof.units import WARP_THREADS
 
-_MOST_WARPS = 32
-"""The warps of the largest block: 1024 threads."""
+_OTHER_LIMITS = tuple(f"launch__occupancy_limit_{name}" for name in ("registers", "shared_mem", "warps"))
 
 
 def _block_size(facts: KernelFacts) -> Findings:
     threads, warps = facts.threads_per_block, facts.warps_per_block
-    if not threads or not warps:
-        return
-    filled = facts.filled_lanes
-    empties = facts.leaves_lanes_empty
     capped = _would_larger_blocks_help(facts)
-    if not empties and not capped:
+    if not threads or not warps or not (facts.leaves_lanes_empty or capped):
         return
-    blocks_per_sm = blocks_at_once(facts.metrics, facts.kernel.block, facts.arch)
-    headline: list[str] = []
-    why: list[str] = []
-    evidence = [*context("threads", threads, "thread", metric="launch__block_size")]
-    missing = 0.0
+    filled, missing = 1.0, 0.0
+    parts: list[str] = []
     confidence: Confidence = "guess" if facts.busiest_need is None else "measured"
-    slots = "all-slots" if blocks_per_sm is None else "slots"
-    if empties:
-        headline.append("lanes")
-        why.append("lanes")
-        slots = f"and-{slots}"
+    evidence = [*context("threads", threads, "thread", metric="launch__block_size")]
+    if facts.leaves_lanes_empty:
+        parts.append("lanes")
+        filled = facts.filled_lanes
         evidence += facts.metric(facts.first_of(LANES), "active-threads", "thread")
         evidence.append(EMPTY_LANES.evidence(100 * (1.0 - filled)))
     if capped:
-        headline.append(slots)
-        why.append("slots")
+        parts.append("slots")
         confidence = "inferred"
         missing = _with_more_warps(facts)
         evidence += facts.theoretical_evidence(FULL.value)
         evidence += facts.issue_evidence(STARVED_ISSUE.value)
         evidence += facts.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
     change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
-    saving = bound_beside(facts, NOT_OF_LANES, filled if empties else 1.0).only_if("same-bytes-through-l2-and-dram")
+    saving = bound_beside(facts, NOT_OF_LANES, filled).only_if("same-bytes-through-l2-and-dram")
     yield finding(
         facts,
-        Cases(headline=tuple(headline), why=tuple(why), action=change[:1], advice=change),
+        Cases(headline=("main", *parts), why=tuple(parts), action=change[:1], advice=change),
         amounts=(
             *amounts_of("thread", threads=threads),
             *amounts_of("lane", lanes=threads / warps),
-            *amounts_of("warp", warps=warps),
-            *amounts_of("block", blocks=blocks_per_sm),
             *amounts_of(occupancy=facts.occupancy.theoretical),
         ),
         confidence=confidence,
@@ -80,30 +65,16 @@ def _would_larger_blocks_help(facts: KernelFacts) -> bool:
 
 
 def _with_more_warps(facts: KernelFacts) -> float:
-    """Return the saving of larger blocks that fill the available warp slots."""
-    most = _most_by_larger_blocks(facts)
-    if not most:
-        return 0.0
-    missing = max(0.0, 1.0 - (facts.occupancy.theoretical or 0.0) / most)
+    """Return the saving of blocks with more warps of the same resources each.
+
+    Their warps are as many as the other limits allow, if the report has these.
+    """
+    theoretical, limit = facts.occupancy.theoretical or 0.0, facts.number("launch__occupancy_limit_blocks")
+    others = [count for name in _OTHER_LIMITS if (count := facts.number(name)) is not None]
+    missing = 1.0 - theoretical
+    if limit and others:
+        missing = max(0.0, 1.0 - limit / min(others))
     return min(1.0 - (facts.issue_active or 0.0), missing, facts.stall_at_most(*LATENCIES))
-
-
-def _most_by_larger_blocks(facts: KernelFacts) -> float:
-    """Return the best occupancy of blocks with more warps of the same resources each."""
-    arch = facts.arch
-    resources = launch_resources(facts.metrics, facts.kernel.block, arch)
-    own = facts.warps_per_block
-    if resources is None or not own:
-        return 1.0
-    alone = resources.shared_bytes_per_block - resources.reserved_shared_bytes
-    reached: list[float] = []
-    for warps in range(own, _MOST_WARPS + 1):
-        shared = resources.reserved_shared_bytes + -(-alone * warps // own)
-        block = replace(resources, threads_per_block=WARP_THREADS * warps, shared_bytes_per_block=shared)
-        occupancy = theoretical_occupancy(block, arch)
-        if occupancy is not None:
-            reached.append(occupancy.fraction)
-    return max(reached, default=1.0)
 
 
 RULE = Rule(

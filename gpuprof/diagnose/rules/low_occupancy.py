@@ -12,66 +12,71 @@ from gpuprof.diagnose.facts.waits import LATENCIES
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import COVERED, FULL, IDLE, QUEUED, STARVED_ISSUE, TAKEN, WELL_USED, context
 from gpuprof.model.findings import Cases
+from gpuprof.model.occupancy import allocated_shared
+
+_CHEAPEST_FIRST = ("carve-out", "block-size", "blocks", "shared-memory", "registers")
+"""Changes of the launch come before changes of the code."""
+_NO_CHANGE = ("few-blocks", "queue", "unit-full")
+"""Reasons for which more warps hardly help."""
+_HELPS = ("latencies", "few-eligible", "no-unit-busy")
+"""Reasons for which more warps help, or probably do."""
 
 
 def _occupancy(facts: KernelFacts) -> Findings:
-    kernel, theoretical, limiters = facts.kernel, facts.occupancy.theoretical, facts.occupancy.limiters
+    theoretical, limiters = facts.occupancy.theoretical, facts.occupancy.limiters
     if theoretical is None or theoretical >= FULL_OF or not limiters:
         return
-    helps = _more_warps_help(facts)
-    waits = facts.stall_at_most(*LATENCIES)
-    why, busiest = "not-shown", None
-    if facts.is_under_a_wave:
-        why, waits = "few-blocks", 0.0
-    elif facts.queues_at_dram:
-        why, waits = "queue", 0.0
-    elif helps:
-        why = "latencies" if facts.stalls else "few-eligible"
-    elif (facts.busiest or 0.0) >= WELL_USED:
-        why, busiest = "unit-full", facts.busiest
-    missing = bound_of_wait(facts, min(1.0 - theoretical, waits))
-    cases = _changes(facts, limiters, why)
-    if why in _NO_CHANGE:
-        cases = Cases(why=(why,), action=(why,), advice=(why,))
+    why = _why(facts)
+    waits = 0.0 if why in ("few-blocks", "queue") else facts.stall_at_most(*LATENCIES)
+    saving = bound_of_wait(facts, min(1.0 - theoretical, waits))
+    shared = None
+    if facts.kernel.shared_memory_per_block:
+        shared = allocated_shared(facts.metrics, facts.arch)
     yield finding(
         facts,
-        cases,
-        amounts=amounts_of(theoretical=theoretical, busiest=busiest),
+        _changes(facts, limiters, why),
+        amounts=amounts_of(theoretical=theoretical, busiest=facts.busiest),
         labels=labels_of(limiters=limiters),
-        confidence="inferred" if helps else "guess",
-        saving=replace(missing, assumes=(PER_WARP,)),
-        is_fact=not helps,
+        confidence="inferred" if why in ("latencies", "few-eligible") else "guess",
+        saving=replace(saving, assumes=(PER_WARP,)),
+        is_fact=why not in _HELPS,
         evidence=(
             *facts.theoretical_evidence(FULL.value),
-            *context("registers", kernel.registers_per_thread, "register", metric="launch__registers_per_thread"),
-            *context(
-                "shared-memory", kernel.shared_memory_per_block or None, "B", metric="launch__shared_mem_per_block"
-            ),
+            *facts.metric("launch__registers_per_thread", "registers", "register"),
+            *context("shared-memory", shared, "B"),
             *facts.issue_evidence(),
         ),
     )
 
 
-_NO_CHANGE = ("few-blocks", "queue", "unit-full")
-"""Reasons for which more warps hardly help."""
+def _why(facts: KernelFacts) -> str:
+    """Return the reason for which more warps help or do not."""
+    if facts.is_under_a_wave:
+        return "few-blocks"
+    if facts.queues_at_dram:
+        return "queue"
+    if facts.has_room and facts.is_taken and facts.others_cover:
+        if facts.stalls:
+            return "latencies"
+        return "few-eligible" if facts.eligible_warps is not None else "no-unit-busy"
+    return "unit-full" if (facts.busiest or 0.0) >= WELL_USED else "not-shown"
 
 
 def _changes(facts: KernelFacts, limiters: tuple[str, ...], why: str) -> Cases:
-    """Return the cases of what raises occupancy; no cap on registers if values are spilled."""
-    changes = [limiter.replace(" ", "-") for limiter in limiters]
-    if "registers" in changes and any(map(facts.number, LOCAL_SECTORS)):
-        changes[changes.index("registers")] = "registers-spilled"
-    action = ("main", changes[0])
-    if len(changes) > 1:
-        changes.append("all")
-    return Cases(why=(why,), action=action, advice=(*changes, "in-flight"))
-
-
-def _more_warps_help(facts: KernelFacts) -> bool:
-    """Return whether more warps would hide latencies, and all warps that fit are there."""
-    if facts.is_under_a_wave or not facts.has_room or facts.queues_at_dram:
-        return False
-    return facts.is_taken and facts.others_cover and (bool(facts.stalls) or facts.eligible_warps is not None)
+    """Return the cases of what raises occupancy: nothing that needs more registers if these limit,
+    and no cap on them if values are spilled."""
+    if why in _NO_CHANGE:
+        return Cases(why=(why,), action=(why,), advice=(why,))
+    names = [limiter.replace(" ", "-") for limiter in limiters]
+    advice = [name for name in _CHEAPEST_FIRST if name in names]
+    if "registers" not in names:
+        advice.append("in-flight")
+    elif any(map(facts.number, LOCAL_SECTORS)):
+        advice[-1] = "registers-spilled"
+    action = ("main", advice[0])
+    if len(names) > 1:
+        advice.insert(len(names), "all")
+    return Cases(why=(why,), action=action, advice=tuple(advice))
 
 
 RULE = Rule(

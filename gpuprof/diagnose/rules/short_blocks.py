@@ -5,38 +5,90 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import PER_WARP, bound_of_wait
+from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.diagnose.facts.counters import ELAPSED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import AVERAGE_SM
-from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding
-from gpuprof.diagnose.thresholds import OCCUPANCY_GAP, SHORT_BLOCK, STARVED_ISSUE, WELL_USED
-from gpuprof.model.findings import MAIN, Cases
+from gpuprof.diagnose.facts.units import REQUESTS
+from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, cases_named, finding
+from gpuprof.diagnose.thresholds import OCCUPANCY_GAP, SHORT_BLOCK, STARVED_ISSUE, WELL_USED, percent
+from gpuprof.model.findings import Cases
+
+EXITS = percent("warps-that-exit", 50.0)
+
+_ACCESSES = ("LDG", "LDS", "LDL", "LD.", "ST", "ATOM", "RED", "UTMA", "UBLK", "TEX", "TLD", "SU")
+"""Opcodes that access memory, except constants."""
 
 
 def _short_blocks(facts: KernelFacts) -> Findings:
-    gap, cycles = facts.occupancy_gap, facts.block_cycles
-    if gap is None or cycles is None or not facts.has_short_blocks or not facts.ends_together:
+    empty, cycles = facts.occupancy_gap, facts.block_cycles
+    if empty is None or cycles is None or not facts.idles_between_blocks:
         return
-    saving = bound_of_wait(facts, gap.empty)
+    saving = bound_of_wait(facts, empty)
     if facts.active_share is not None:
-        saving = saving.no_more_than(gap.empty * facts.active_share)
+        saving = saving.no_more_than(empty * facts.active_share)
     is_well_used = max(facts.busiest or 0.0, facts.busiest_need or 0.0) >= WELL_USED
+    exits = _share_that_exits(facts)
+    cases = Cases()
+    evidence = [*facts.gap_evidence(), *facts.active_evidence()]
+    if exits is not None and EXITS.is_reached(exits):
+        cases = cases_named("exits")
+        evidence.append(EXITS.evidence(100 * exits))
+    if is_well_used:
+        cases = replace(cases, why=(*cases.why, "well-used"))
     yield finding(
         facts,
-        Cases(why=("main", "well-used") if is_well_used else MAIN),
+        cases,
         amounts=(
             *amounts_of("cycle", cycles=cycles),
-            *amounts_of(achieved=gap.achieved, theoretical=gap.theoretical),
+            *amounts_of(achieved=facts.occupancy.achieved, theoretical=facts.occupancy.theoretical, exits=exits),
         ),
         confidence="inferred" if facts.has_room else "guess",
         saving=replace(saving, assumes=(PER_WARP,)),
         is_fact=is_well_used,
-        evidence=(*facts.gap_evidence(gap), *facts.active_evidence()),
+        evidence=evidence,
     )
+
+
+def _share_that_exits(facts: KernelFacts) -> float | None:
+    """Return the least share of warps that exit without work; None if unknown.
+
+    No more warps can access memory than there are accesses, and no more can go on after a
+    conditional exit than execute the next instruction.
+    """
+    warps = facts.warps
+    if not warps:
+        return None
+    going_on = _going_on(facts)
+    accesses = _accesses(facts)
+    if accesses is not None:
+        going_on.append(accesses)
+    return 1.0 - min(1.0, min(going_on) / warps) if going_on else None
+
+
+def _going_on(facts: KernelFacts) -> list[float]:
+    """Return how many warps execute the instruction after each exit that only some threads take."""
+    return [
+        after.counts.get(EXECUTED, 0.0)
+        for before, after in zip(facts.code, facts.code[1:], strict=False)
+        if before.sass.startswith("@") and " EXIT" in before.sass
+        if 2 * before.counts.get(EXECUTED, 0.0) >= (facts.warps or 0)
+    ]
+
+
+def _accesses(facts: KernelFacts) -> float | None:
+    """Return the instructions that access memory, by opcodes or as the most that L1 can take."""
+    if facts.opcodes():
+        return facts.executed(*_ACCESSES)
+    percent_of_peak, cycles = facts.number(REQUESTS), facts.number(*ELAPSED)
+    if percent_of_peak is None or cycles is None or not facts.sms:
+        return None
+    return percent_of_peak / 100 * cycles * facts.sms
 
 
 RULE = Rule(
     "short-blocks",
-    thresholds=(SHORT_BLOCK, OCCUPANCY_GAP, STARVED_ISSUE),
+    thresholds=(SHORT_BLOCK, OCCUPANCY_GAP, STARVED_ISSUE, EXITS),
     check=_short_blocks,
     metrics=(AVERAGE_SM,),
     place=AT_WARPS,

@@ -6,21 +6,24 @@ from gpuprof.diagnose.bounds import in_another_launch
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import BUSIEST_SM
 from gpuprof.diagnose.facts.needs import LAUNCH_S
-from gpuprof.diagnose.rule import AT_KERNEL, SHORT_KERNEL, Findings, Rule, finding
-from gpuprof.diagnose.thresholds import SHORT
-from gpuprof.model.findings import Amount, Cases
+from gpuprof.diagnose.rule import AT_KERNEL, SHORT_KERNEL, Findings, Rule, amounts_of, finding
+from gpuprof.diagnose.thresholds import NOTHING, SHORT
+from gpuprof.model.findings import Cases
 
 
 def _short(facts: KernelFacts) -> Findings:
     duration = facts.kernel.duration_s
     if duration is None or duration >= SHORT.value:
         return
+    # A kernel that is not much longer than an empty one is mostly launch; from here on to a kernel
+    # that is not short, its launch is less and less of a reason to fuse it.
+    part = (SHORT.value - duration) / (SHORT.value - NOTHING.value)
     yield finding(
         facts,
         Cases(headline=("main", "less-than-launch" if duration < LAUNCH_S else "as-long-as-launch")),
-        amounts=(Amount("duration", duration, "s"),),
+        amounts=amounts_of("s", duration=duration),
         confidence="measured",
-        saving=in_another_launch(facts),
+        saving=in_another_launch(facts).no_more_than(part * (1.0 - facts.working_share)),
         evidence=(
             SHORT.evidence(duration, metric="gpu__time_duration.sum"),
             *facts.metrics_as({BUSIEST_SM: "busiest-sm", "sm__cycles_elapsed.max": "elapsed-cycles"}, "cycle"),

@@ -6,32 +6,26 @@ import math
 
 from gpuprof.diagnose.bounds import without_idle
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import WAVES, has_tail, is_tail, tail_share
+from gpuprof.diagnose.facts.launch import WAVES
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import TAIL_SHARE, TAIL_SLACK
-from gpuprof.model.findings import Amount
 
 
 def _tail(facts: KernelFacts) -> Findings:
-    waves = facts.waves
-    if waves is None or not has_tail(waves):
+    waves, tail = facts.waves, facts.tail
+    if waves is None or tail is None:
         return
-    rounds = math.ceil(waves - 1e-6)
-    filled, seen = facts.filled_share, facts.idle_sms
-    # The idle time of an average SM can be the tail itself: only the busiest SM shows the launch's
-    # part.
-    working = 1.0 if facts.busiest_share is None else facts.working_share
-    empty = facts.working_share * tail_share(waves)
-    if filled is not None:
-        empty = min(empty, working - filled)
+    rounds = math.ceil(waves)
+    empty = facts.working_share * tail
+    if facts.filled_share is not None:
+        # The idle time of an average SM can be the tail itself: only the busiest SM shows the
+        # launch's part.
+        working = 1.0 if facts.busiest_share is None else facts.working_share
+        empty = min(empty, working - facts.filled_share)
     yield finding(
         facts,
-        amounts=(
-            Amount("waves", waves, "wave"),
-            Amount("rounds", rounds),
-            *amounts_of(partial=waves - (rounds - 1)),
-        ),
-        confidence="measured" if seen is not None and is_tail(waves, seen) else "inferred",
+        amounts=(*amounts_of("", rounds=rounds), *amounts_of(partial=waves - (rounds - 1))),
+        confidence="measured" if facts.is_tail_measured else "inferred",
         saving=without_idle(facts, empty),
         evidence=(
             *facts.metric(WAVES, "waves", "wave"),
