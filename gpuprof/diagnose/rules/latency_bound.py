@@ -25,7 +25,8 @@ def _latency_bound(facts: KernelFacts) -> Findings:
     if facts.busiest is None or not (is_known or facts.kernel.roofline):
         return
     busiest = max(facts.busiest, facts.busiest_need or 0.0)
-    if LATENCY_BOUND.is_reached(busiest) or facts.far_memory is not None or _is_between_blocks(facts):
+    is_between_blocks = facts.occupancy_gap is not None and facts.idles_between_blocks
+    if LATENCY_BOUND.is_reached(busiest) or facts.far_memory is not None or is_between_blocks:
         # `host-memory-traffic` or `short-blocks` reports the reason.
         return
     reason = facts.other_reason
@@ -79,11 +80,6 @@ def _change(facts: KernelFacts) -> str:
         # More work per thread takes registers, and so leaves room for fewer warps.
         return "registers"
     return "main"
-
-
-def _is_between_blocks(facts: KernelFacts) -> bool:
-    """Return whether `short-blocks` reports that warp slots are empty between blocks."""
-    return facts.is_between_blocks and facts.occupancy_gap is not None and facts.ends_together
 
 
 def _warp_slots(facts: KernelFacts) -> tuple[str, tuple[Amount, ...]]:
