@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from gpuprof.diagnose.facts.units import UnitFacts
-from gpuprof.diagnose.thresholds import COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
+from gpuprof.diagnose.thresholds import COVERED, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED, USED_DRAM
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.session import Evidence
 
@@ -108,9 +108,28 @@ class WaitFacts(UnitFacts):
 
     @property
     def queues_at_dram(self) -> bool:
-        """Whether loads queue at DRAM: they take longer, and DRAM is not idle."""
-        waited = self.cycles_per_load
-        return waited is not None and waited >= QUEUED.value and IDLE.is_reached(self.needs.get("dram"))
+        """Whether loads queue at DRAM: they take longer, and DRAM is well used while SMs work.
+
+        Loads of a short kernel can take as long at an idle DRAM, such as first accesses to pages.
+        """
+        waited, works = self.cycles_per_load, self.working_share
+        if waited is None or not works:
+            return False
+        return waited >= QUEUED.value and USED_DRAM.is_reached(self.need("dram") / self.dram_reached / works)
+
+    @cached_property
+    def waits_for_memory(self) -> float | None:
+        """The share of memory in the warps' states other than barriers and fences, 0 to 1.
+
+        A warp at a barrier waits for one that waits for memory as often as others do. None without
+        stalls, or if the TMA engine loads: warps wait for its bytes in other states.
+
+        Source: stall reasons, and opcodes if they were collected.
+        """
+        others = 1.0 - self.stall("barrier", "membar")
+        if not self.stalls or others <= 0.0 or self.executed(*_BULK_LOADS):
+            return None
+        return min(1.0, self.stall(*self.memory_stalls) / others)
 
     def is_pipe_limit(self, fraction: float) -> bool:
         """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""
