@@ -122,12 +122,12 @@ class WaitFacts(UnitFacts):
         """The share of memory in the warps' states other than barriers and fences, 0 to 1.
 
         A warp at a barrier waits for one that waits for memory as often as others do. None without
-        stalls, or if the TMA engine loads: warps wait for its bytes in other states.
+        the stalls on loads, or if the TMA engine loads: warps wait for its bytes in other states.
 
         Source: stall reasons, and opcodes if they were collected.
         """
         others = 1.0 - self.stall("barrier", "membar")
-        if not self.stalls or others <= 0.0 or self.executed(*_BULK_LOADS):
+        if "long_scoreboard" not in self.stalls or others <= 0.0 or self.executed(*_BULK_LOADS):
             return None
         return min(1.0, self.stall(*self.memory_stalls) / others)
 

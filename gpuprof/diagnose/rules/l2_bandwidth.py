@@ -48,8 +48,9 @@ def _l2(facts: KernelFacts) -> Findings:
         yield _finding(facts, _FABRIC, fabric.value / 100, (fabric,))
         return
     fraction = facts.needs.get("l2")
-    is_busiest = BUSY.is_reached(fraction) and is_busiest_level(facts, "l2") is not False
-    if fraction is not None and is_busiest and not is_sm_ahead(facts, fraction):
+    if fraction is None or not BUSY.is_reached(fraction) or is_sm_ahead(facts, fraction):
+        return
+    if is_busiest_level(facts, "l2") is not False:
         yield _finding(facts, _busiest_part(facts, fraction), fraction, level_evidence(facts, "l2"))
 
 
@@ -77,24 +78,19 @@ def _busiest_part(facts: KernelFacts, fraction: float) -> str | None:
 
 
 def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
-    rate, subject, headline = None, "l2", "main"
-    if part is None or part in _CARRY_ALL_BYTES:
-        # Only these parts carry all bytes: for the others a rate means nothing.
-        rate = facts.bytes_per_s_of("l2") if part else None
-        headline = "counted" if rate is not None else "main"
-    else:
-        subject, headline = f"l2-{part}", part
+    rate = facts.bytes_per_s_of("l2") if part in _CARRY_ALL_BYTES else None
+    subject, headline = "l2", "main" if rate is None else "counted"
+    why: tuple[str, ...] = MAIN
+    if part is not None:
+        why = ("part", part)
+    if part not in (None, *_CARRY_ALL_BYTES):
+        subject, headline = f"l2-{part}", str(part)
     change = _change(facts, part)
     # Bytes without reuse also come from DRAM.
     levels = () if change == "once" else ("dram",)
     return finding(
         facts,
-        Cases(
-            headline=(headline,),
-            why=MAIN if part is None else ("part", part),
-            action=(change,),
-            advice=_ADVICE[change],
-        ),
+        Cases(headline=(headline,), why=why, action=(change,), advice=_ADVICE[change]),
         amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
         subject=subject,
         confidence=confidence_of_level(facts, "l2"),
@@ -105,21 +101,18 @@ def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tu
 
 
 _ADVICE = {
-    "main": ("main", "on-chip"),
+    "main": ("main",),
     "once": ("once", "dram-bandwidth/fewer-bytes"),
-    "unknown": ("if-read-again", "on-chip", "unknown"),
     "requests": ("requests",),
 }
 
 
 def _change(facts: KernelFacts, part: str | None) -> str:
-    """Return the change that helps: fewer requests, else by whether L2 reuses most bytes."""
+    """Return the change that helps: fewer requests, or if L2 reuses few bytes, fewer of all."""
     if part not in (None, _FABRIC, *_CARRY_ALL_BYTES):
         return "requests"
     l2, dram = facts.bytes_of("l2"), facts.bytes_of("dram")
-    if l2 is None or dram is None:
-        return "unknown"
-    return "main" if l2 > 2 * dram else "once"
+    return "once" if l2 is not None and dram is not None and l2 <= 2 * dram else "main"
 
 
 RULE = Rule(

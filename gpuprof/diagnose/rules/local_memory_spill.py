@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, at_work, speedup_bound
+from gpuprof.diagnose.facts.code import SAMPLES
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
+from gpuprof.diagnose.facts.waits import stall_metric
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import LOW, percent
 from gpuprof.model.findings import Cases
@@ -30,18 +32,17 @@ _STACK_OF_CALL = 64
 
 
 def _spill(facts: KernelFacts) -> Findings:
-    counted, metrics = "sectors", LOCAL_SECTORS
-    share = _share(facts, LOCAL_SECTORS, _GLOBAL)
+    counted, metrics, share = "sectors", LOCAL_SECTORS, _share(facts, LOCAL_SECTORS, _GLOBAL)
     if share is None:
-        counted, metrics = "instructions", _LOCAL_INSTRUCTIONS
-        share = _share_of_instructions(facts)
-    of_all = _share_of_all(facts)
+        counted, metrics, share = "instructions", _LOCAL_INSTRUCTIONS, _share_of_instructions(facts)
+    executed, local = facts.number("smsp__inst_executed.sum"), facts.total(_LOCAL_INSTRUCTIONS, of_all=True)
+    of_all = min(1.0, local / executed) if executed and local is not None else None
     if share is None or not SPILL.is_reached(share) or (of_all is not None and not RARE.is_reached(of_all)):
         return
     registers, most_registers = facts.kernel.registers_per_thread, _most_registers(facts)
     yield finding(
         facts,
-        _cases(facts, counted, registers is not None and registers >= most_registers, most_registers),
+        _cases(facts, counted, most_registers),
         amounts=(
             *amounts_of(share=share),
             *amounts_of("", registers=registers, most_registers=most_registers, threads=facts.threads_per_block),
@@ -49,7 +50,7 @@ def _spill(facts: KernelFacts) -> Findings:
         subject="local",
         # Without busy units or stalls, a share of accesses does not show a cost.
         confidence="guess" if facts.busiest_need is None and not facts.stalls else "measured",
-        saving=_without_local(facts, share, of_all),
+        saving=_without_local(facts, share, of_all or 0.0),
         evidence=(
             *facts.metrics_as(dict(zip(metrics, ("local-loads", "local-stores"), strict=True)), counted[:-1]),
             SPILL.evidence(100 * share, f"share-of-{counted}"),
@@ -57,33 +58,6 @@ def _spill(facts: KernelFacts) -> Findings:
         ),
         place=facts.place_of("memory_l2_theoretical_sectors_local") or facts.place_of_opcode("LDL", "STL"),
     )
-
-
-def _cases(facts: KernelFacts, counted: str, are_all_used: bool, most_registers: float) -> Cases:
-    reason = "all-registers"
-    # No instruction can address more than 255 registers: then there is no cap to raise.
-    action = "lower-pressure"
-    advice: tuple[str, ...] = ("shorter-ranges",)
-    if _is_stack_of_calls(facts):
-        reason = action = "stack"
-        advice = ("stack",)
-    elif not are_all_used:
-        reason = "local-arrays"
-        action = "keep-arrays"
-        advice = ("raise-cap", *advice)
-    elif most_registers < _ALL_REGISTERS:
-        action = "smaller-blocks"
-        advice = (action, *advice)
-    return Cases(headline=(counted,), why=(reason, "through-l1"), action=(action,), advice=advice)
-
-
-def _is_stack_of_calls(facts: KernelFacts) -> bool:
-    """Return whether calls to other functions, such as printf, explain all local accesses.
-
-    Divisions and roots call without a stack, by an address relative to the program counter.
-    """
-    calls, accesses = facts.executed("CALL.ABS"), facts.executed("LDL", "STL")
-    return 0 < accesses <= _STACK_OF_CALL * calls
 
 
 def _share(facts: KernelFacts, of_local: tuple[str, ...], of_global: tuple[str, ...]) -> float | None:
@@ -98,61 +72,7 @@ def _share(facts: KernelFacts, of_local: tuple[str, ...], of_global: tuple[str, 
 
 
 def _share_of_instructions(facts: KernelFacts) -> float | None:
-    share = _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS)
-    accesses = facts.executed("LDL", "STL", "LDG", "STG", "LD.", "ST.")
-    if share is None and accesses:
-        share = facts.executed("LDL", "STL") / accesses
-    return share
-
-
-def _share_of_all(facts: KernelFacts) -> float | None:
-    """Return the share of all instructions that access local memory; None if they were not counted."""
-    executed, local = facts.number("smsp__inst_executed.sum"), facts.total(_LOCAL_INSTRUCTIONS, of_all=True)
-    if executed and local is not None:
-        return min(1.0, local / executed)
-    return facts.share_of_opcodes("LDL", "STL") if facts.opcodes() else None
-
-
-def _without_local(facts: KernelFacts, share: float, of_all: float | None) -> Saving:
-    """Bound the gain without local memory, which may be all of the traffic of L2 and DRAM.
-
-    Of each level at most its own bytes go. Its instructions go too, and with them the work of the
-    load/store unit and L1. Warps wait for its accesses as long as code and samples show, else for
-    its share of the accesses: queues fill by sectors, and latency is that of instructions.
-    """
-    shares = {"l1": share, ISSUE: of_all or 0.0}
-    keeps = {"l1": 0.0, "lsu": 0.0, ISSUE: 1.0 - shares[ISSUE]}
-    for level in ("l2", "dram"):
-        known = facts.local_share_of(level)
-        shares[level] = share if known is None else known
-        keeps[level] = 0.0 if known is None else 1.0 - known
-    bound = speedup_bound(facts, keeps)
-    if bound.fraction < LOW:
-        return bound
-    condition = OTHER_WAITS
-    waits = _sampled_waits(facts)
-    if waits is None:
-        condition = "same-time-per-access"
-        waits = max(share, _share_of_instructions(facts) or 0.0) * facts.stall_at_most(
-            *facts.memory_stalls, "barrier", "membar"
-        )
-    unknown = facts.memory_utilisation or 0.0
-    busy = max(part * facts.needs.get(unit, unknown) for unit, part in shares.items())
-    return bound.if_held(facts.working_share * at_work(facts, busy, waits, share), condition)
-
-
-def _sampled_waits(facts: KernelFacts) -> float | None:
-    """Return the share of the time in which warps wait for local memory, by code and samples.
-
-    All other warps of a block may wait at a barrier for one that waits.
-    """
-    # It follows the code, which takes time.
-    from gpuprof.diagnose.local_waits import local_waits
-
-    waits = local_waits(facts)
-    if waits is None:
-        return None
-    return waits + min(facts.stall_at_most("barrier", "membar"), waits * ((facts.warps_per_block or _MOST_WARPS) - 1))
+    return _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS)
 
 
 def _most_registers(facts: KernelFacts) -> float:
@@ -160,8 +80,70 @@ def _most_registers(facts: KernelFacts) -> float:
     registers = facts.arch.limits.get("registers_per_sm")
     if not facts.threads_per_block or registers is None:
         return _ALL_REGISTERS
-    share = registers.value / facts.threads_per_block // 8 * 8
-    return min(_ALL_REGISTERS, share) if share >= 16 else _ALL_REGISTERS
+    return min(_ALL_REGISTERS, registers.value / facts.threads_per_block // 8 * 8)
+
+
+def _cases(facts: KernelFacts, counted: str, most_registers: float) -> Cases:
+    # No instruction can address more than 255 registers: then there is no cap to raise.
+    reason, action, more = "all-registers", "lower-pressure", ""
+    if 0 < facts.executed("LDL", "STL") <= _STACK_OF_CALL * facts.executed("CALL.ABS"):
+        # Divisions and roots call by a relative address, and without a stack.
+        return Cases(headline=(counted,), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
+    if (facts.kernel.registers_per_thread or 0) < most_registers:
+        reason, action, more = "local-arrays", "keep-arrays", "raise-cap"
+    elif most_registers < _ALL_REGISTERS:
+        action = more = "smaller-blocks"
+    advice = tuple(filter(None, (more, "shorter-ranges")))
+    return Cases(headline=(counted,), why=(reason, "through-l1"), action=(action,), advice=advice)
+
+
+def _without_local(facts: KernelFacts, share: float, of_all: float) -> Saving:
+    """Bound the gain without local memory, which may be all of the traffic of L2 and DRAM.
+
+    Of each level at most its own bytes go. Its instructions go too, and with them the work of the
+    load/store unit and L1. Warps wait for its accesses as code and samples show, else for its share
+    of the accesses: queues fill by sectors, and latency is that of instructions.
+    """
+    parts = {"l1": share, ISSUE: of_all}
+    keeps = {"l1": 0.0, "lsu": 0.0, ISSUE: 1.0 - of_all}
+    for level in ("l2", "dram"):
+        known = facts.local_share_of(level)
+        parts[level] = share if known is None else known
+        keeps[level] = 0.0 if known is None else 1.0 - known
+    bound = speedup_bound(facts, keeps)
+    if bound.fraction < LOW:
+        return bound
+    condition, waits = OTHER_WAITS, _sampled_waits(facts)
+    if waits is None:
+        condition = "same-time-per-access"
+        accesses = max(share, _share_of_instructions(facts) or 0.0)
+        waits = accesses * facts.stall_at_most(*facts.memory_stalls, "barrier", "membar")
+    unknown = facts.memory_utilisation or 0.0
+    busy = max(part * facts.needs.get(unit, unknown) for unit, part in parts.items())
+    return bound.if_held(facts.working_share * at_work(facts, busy, waits, share), condition)
+
+
+def _sampled_waits(facts: KernelFacts) -> float | None:
+    """Return the share of samples of warps at an access of local memory, or waiting for its result.
+
+    All other warps of a block may wait at a barrier for one that waits. None if the code or the
+    samples are not known, or other instructions may access local memory.
+    """
+    # It takes time to follow the code.
+    from gpuprof.code.patterns.local_accesses import local_accesses
+
+    total = sum(item.counts.get(SAMPLES, 0.0) for item in facts.code)
+    waiting = local_accesses(facts.sass, tuple(item.pc for item in facts.code)) if all(facts.sass) else None
+    if not total or waiting is None:
+        return None
+    waits = 0.0
+    for place, is_access in waiting.items():
+        counts = facts.code[place].counts
+        # A reason with next to no samples is not read by instruction: then count all samples.
+        reason = SAMPLES if is_access else stall_metric("long_scoreboard", "sampled")
+        waits += counts.get(reason, counts.get(SAMPLES, 0.0)) / total
+    behind = waits * ((facts.warps_per_block or _MOST_WARPS) - 1)
+    return min(1.0, waits) + min(facts.stall_at_most("barrier", "membar"), behind)
 
 
 RULE = Rule(
