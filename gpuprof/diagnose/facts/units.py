@@ -8,6 +8,7 @@ from functools import cached_property
 from gpuprof.diagnose.facts.launch import LaunchFacts
 from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_of
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, STARVED_ISSUE, WELL_USED
+from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import Evidence, Pipe
@@ -140,10 +141,10 @@ class UnitFacts(LaunchFacts):
         A miss reads a sector of 32 bytes; writes to DRAM come on top. None on GPUs with two halves of
         L2: a miss in one of them can be a hit in the other.
 
-        Source: lts__t_sectors…_lookup_miss.sum × 32 ÷ (duration × peak at the clock of the kernel).
+        Source: lts__t_sectors…_lookup_miss.sum × 32 ÷ (duration × peak, at the kernel's clock if that is known).
         """
         misses, duration = self.number(*_MISSES), self.kernel.duration_s
-        peak = self.recorded.at_clock.get("dram")
+        peak = self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)
         if misses is None or not duration or peak is None or "fabric.l2" in self.arch.counters:
             return None
         return min(1.0, misses * SECTOR_BYTES / (duration * peak.value))

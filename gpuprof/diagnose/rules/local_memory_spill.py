@@ -88,29 +88,32 @@ def _cases(facts: KernelFacts, counted: str, most_registers: float) -> Cases:
     reason, action, more = "all-registers", "lower-pressure", ""
     if 0 < facts.executed("LDL", "STL") <= _STACK_OF_CALL * facts.executed("CALL.ABS"):
         # Divisions and roots call by a relative address, and without a stack.
-        return Cases(headline=(counted,), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
+        return Cases(headline=(counted, "stack"), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
     if (facts.kernel.registers_per_thread or 0) < most_registers:
         reason, action, more = "local-arrays", "keep-arrays", "raise-cap"
     elif most_registers < _ALL_REGISTERS:
         action = more = "smaller-blocks"
     advice = tuple(filter(None, (more, "shorter-ranges")))
-    return Cases(headline=(counted,), why=(reason, "through-l1"), action=(action,), advice=advice)
+    return Cases(headline=(counted, "spills"), why=(reason, "through-l1"), action=(action,), advice=advice)
 
 
 def _without_local(facts: KernelFacts, share: float, of_all: float) -> Saving:
     """Bound the gain without local memory, which may be all of the traffic of L2 and DRAM.
 
-    Of each level at most its own bytes go. Its instructions go too, and with them the work of the
-    load/store unit and L1. Warps wait for its accesses as code and samples show, else for its share
-    of the accesses: queues fill by sectors, and latency is that of instructions.
+    Of each level at most its own bytes go; if they were not counted, its share of the accesses. Its
+    instructions go too, and with them the work of the load/store unit and L1. Warps wait for its
+    accesses as code and samples show, else for its share of the accesses: queues fill by sectors,
+    and latency is that of instructions.
     """
     parts = {"l1": share, ISSUE: of_all}
     keeps = {"l1": 0.0, "lsu": 0.0, ISSUE: 1.0 - of_all}
-    for level in ("l2", "dram"):
-        known = facts.local_share_of(level)
-        parts[level] = share if known is None else known
-        keeps[level] = 0.0 if known is None else 1.0 - known
+    known = {level: facts.local_share_of(level) for level in ("l2", "dram")}
+    for level, part in known.items():
+        parts[level] = share if part is None else part
+        keeps[level] = 1.0 - parts[level]
     bound = speedup_bound(facts, keeps)
+    if None in known.values():
+        bound = bound.only_if("same-time-per-access")
     if bound.fraction < LOW:
         return bound
     condition, waits = OTHER_WAITS, _sampled_waits(facts)
