@@ -169,7 +169,7 @@ def test_loads_queue_at_a_half_used_dram(percent: float, seconds: float, *, queu
 
 # Host memory.
 
-ATOMIC, WRITES = ("lts__t_sectors_srcunit_tex_aperture_sysmem_op_{}.sum".format, "dram__bytes_write.sum")
+ATOMIC = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_{}.sum".format
 
 
 @each_row(
@@ -181,6 +181,9 @@ ATOMIC, WRITES = ("lts__t_sectors_srcunit_tex_aperture_sysmem_op_{}.sum".format,
         # 400 of 400 + 600 sectors, whatever was written to the host.
         says("misses against DRAM", made(busy(dram=40), lasting(), {HOST: 400.0, DEVICE: 100.0,
              "dram__bytes.sum": 32 * 600.0}), HOST_TRAFFIC, 0.6, "40 % of traffic", confidence="measured"),
+        # Four accesses, 5 µs each, of 1 ms.
+        says("a flag in host memory", made(busy(dram=1), lasting(), {HOST: 4.0, DEVICE: 10.0,
+             "dram__bytes.sum": 320.0}), HOST_TRAFFIC, 0.02, severity="info"),
         says("misses alone", made(busy(dram=40), {HOST: 400.0, DEVICE: 600.0}), HOST_TRAFFIC, 0.6, "40 % of L2 misses",
              confidence="inferred"),
     ],
@@ -195,6 +198,9 @@ def test_atomics_on_host_memory_are_named() -> None:
     # 300 atomics beside 100 sectors of DRAM.
     assert finding.amount("share") == pytest.approx(0.75)
     assert finding.cases.why == finding.cases.action == ("atomics",)
+    # The full set has the misses of atomics alone.
+    missing = {HOST: 300.0, ATOMIC("red_lookup_miss"): 290.0, DEVICE: 0.0, "dram__bytes.sum": 32 * 100.0}
+    assert said(made(busy(dram=1), lasting(), missing), HOST_TRAFFIC).cases.why == ("atomics",)
     some = said(made(busy(dram=1), lasting(), {**traffic, HOST: 900.0}), HOST_TRAFFIC)
     assert some.cases.why == ("main",)
 

@@ -37,8 +37,8 @@ def _excess_at(level: str) -> Callable[[KernelFacts], bool]:
     return lambda facts: facts.excess_reaches(level)
 
 
-_FELT, _MOST = 0.1, 0.5
-"""Less than a tenth of a level's bytes does not make it the limit; half of them are what fills it."""
+_FELT = 0.1
+"""Less than a tenth of a level's bytes does not make it the limit."""
 
 
 def _local_at(level: str) -> Callable[[KernelFacts], bool]:
@@ -51,22 +51,9 @@ def _local_at(level: str) -> Callable[[KernelFacts], bool]:
     return can_be_felt
 
 
-def _local_fills(*levels: str) -> Callable[[KernelFacts], bool]:
-    """Return a check whether local memory is most of the bytes of the busiest of these levels."""
-    return lambda facts: (facts.local_share_of(max(levels, key=facts.need)) or 0.0) >= _MOST
-
-
-def _is_notable(found: Finding) -> bool:
-    return found.severity != "info"
-
-
-def _past_l1(level: str) -> tuple[Cause, ...]:
+def _past_l1(level: str) -> tuple[Cause, Cause]:
     """Return causes of a full level that let more bytes pass L1, if the level can carry them."""
-    return (
-        Cause("uncoalesced-global", when=_excess_at(level)),
-        Cause("local-memory-spill", when=_local_at(level)),
-        Cause("local-memory-spill", when=_local_fills(level), most=_is_notable),
-    )
+    return Cause("uncoalesced-global", when=_excess_at(level)), Cause("local-memory-spill", when=_local_at(level))
 
 
 _MOST_PASSES = 50.0
@@ -195,12 +182,7 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "tail-effect": tuple(Cause(rule, _last_round_is_shorter(unit)) for rule, unit in _LIMITS.items()),
     "low-occupancy": (Cause("block-size", lambda facts: facts.is_held_by_blocks),),
     "branch-divergence": (Cause("reduction-tree"),),
-    "memory-latency": (
-        *map(Cause, _OF_MEMORY),
-        Cause("local-memory-spill", when=_local_fills("dram", "l2"), most=_is_notable),
-        *_FEW_WARPS,
-        Cause("short-blocks", _drains),
-    ),
+    "memory-latency": (*map(Cause, _OF_MEMORY), *_FEW_WARPS, Cause("short-blocks", _drains)),
     "dependency-latency": _FEW_WARPS,
     "barrier-wait": (
         *(Cause(rule, _behind_loads) for rule in ("memory-latency", *_OF_MEMORY)),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.counters import ELAPSED
 from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
-from gpuprof.diagnose.facts.waits import WaitFacts
+from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
 from gpuprof.diagnose.thresholds import DOMINANT, FAR, IDLE, TAKES_IN
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import Evidence, Traffic
@@ -214,6 +214,21 @@ class TrafficFacts(WaitFacts):
         """Whether one thread can copy a whole tile; true if the architecture is unknown."""
         capability = self.arch.compute_capability
         return not capability or float(capability) >= _HOPPER
+
+    @cached_property
+    def waits_for_memory(self) -> float | None:
+        """The share of memory in the warps' states other than barriers and fences, 0 to 1.
+
+        A warp at a barrier waits for one that waits for memory as often as others do. None without
+        the stalls on loads, or if the TMA engine may load: warps wait for its bytes in other states.
+
+        Source: stall reasons, and opcodes if they were collected.
+        """
+        others = 1.0 - self.stall("barrier", "membar")
+        bulk = self.executed(*BULK_LOADS) > 0 if self.opcodes() else self.has_bulk_copies
+        if "long_scoreboard" not in self.stalls or others <= 0.0 or bulk:
+            return None
+        return min(1.0, self.stall(*self.memory_stalls) / others)
 
     @property
     def copies_ahead_case(self) -> str:

@@ -21,7 +21,7 @@ _ROUNDING = 0.01
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 _LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
-_BULK_LOADS = ("UBLKCP", "UTMALDG")
+BULK_LOADS = ("UBLKCP", "UTMALDG")
 
 
 _OTHER_REASONS = (
@@ -102,7 +102,7 @@ class WaitFacts(UnitFacts):
         waited, opcodes = stalls.get("long_scoreboard"), self.opcodes()
         issued = self.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
         loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
-        if waited is None or not issued or not loads or any(name.startswith(_BULK_LOADS) for name in opcodes):
+        if waited is None or not issued or not loads or any(name.startswith(BULK_LOADS) for name in opcodes):
             return None
         return waited * issued / loads
 
@@ -116,20 +116,6 @@ class WaitFacts(UnitFacts):
         if waited is None or not works:
             return False
         return waited >= QUEUED.value and USED_DRAM.is_reached(self.need("dram") / self.dram_reached / works)
-
-    @cached_property
-    def waits_for_memory(self) -> float | None:
-        """The share of memory in the warps' states other than barriers and fences, 0 to 1.
-
-        A warp at a barrier waits for one that waits for memory as often as others do. None without
-        the stalls on loads, or if the TMA engine loads: warps wait for its bytes in other states.
-
-        Source: stall reasons, and opcodes if they were collected.
-        """
-        others = 1.0 - self.stall("barrier", "membar")
-        if "long_scoreboard" not in self.stalls or others <= 0.0 or self.executed(*_BULK_LOADS):
-            return None
-        return min(1.0, self.stall(*self.memory_stalls) / others)
 
     def is_pipe_limit(self, fraction: float) -> bool:
         """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""

@@ -17,17 +17,25 @@ HOST_FILL = percent("host-fills", 0.1)
 
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 
-_HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
+_TO_HOST = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_{}.sum".format
 
-_HOST_ATOMICS = tuple(f"lts__t_sectors_srcunit_tex_aperture_sysmem_op_{kind}.sum" for kind in ("atom", "red"))
+_HOST_WRITES = _TO_HOST("write")
+
+_HOST_ATOMICS = tuple(map(_TO_HOST, ("atom", "red")))
+
+_MISSING_ATOMICS = tuple(map(_TO_HOST, ("atom_dot_alu_lookup_miss", "atom_dot_cas_lookup_miss", "red_lookup_miss")))
+"""Those of ncu's full set."""
 
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """Fills of L2; every set of metrics has them. Both peaks are one sector a cycle and slice."""
 
+_ROUND_TRIP_S = 5e-6
+"""An access over the host link takes hardly longer. A few of them cost at most so much each."""
+
 _ROLES = {
     HOST_MISSES: "misses-to-host",
     _HOST_WRITES: "writes-to-host",
-    **dict.fromkeys(_HOST_ATOMICS, "atomics-to-host"),
+    **dict.fromkeys(_HOST_ATOMICS + _MISSING_ATOMICS, "atomics-to-host"),
     _DEVICE_MISSES: "misses-to-dram",
 }
 
@@ -41,13 +49,16 @@ def _host(facts: KernelFacts) -> Findings:
     share = host / ((host + device) or 1.0)
     if not HOST_SHARE.is_reached(share):
         return
-    kind = "atomics" if 2 * (facts.total(_HOST_ATOMICS) or 0.0) >= host else "main"
+    saving = speedup_bound(facts, {}).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS)
+    if counted != "fills" and facts.kernel.duration_s:
+        saving = saving.no_more_than(host * _ROUND_TRIP_S / facts.kernel.duration_s)
+    kind = "atomics" if 2 * _atomics(facts) >= host else "main"
     yield finding(
         facts,
         cases_of(kind, (counted,), (kind,)),
         amounts=amounts_of(share=share),
         confidence="measured" if counted == "traffic" else "inferred",
-        saving=speedup_bound(facts, {}).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS),
+        saving=saving,
         evidence=(
             *facts.metrics_as(_ROLES, "sector"),
             *facts.metric(HOST_FILLS, "fills-from-host", "%", HOST_FILL.value),
@@ -69,7 +80,7 @@ def _below_l2(facts: KernelFacts) -> tuple[str, float, float] | None:
     host = misses
     if misses is not None and of_dram is not None:
         # An atomic can count as a miss, too.
-        host = max(misses, facts.total(_HOST_ATOMICS) or 0.0) + (facts.number(_HOST_WRITES) or 0.0)
+        host = max(misses, _atomics(facts)) + (facts.number(_HOST_WRITES) or 0.0)
         device = of_dram / SECTOR_BYTES
     elif misses is not None and device is not None:
         counted = "misses"
@@ -78,6 +89,10 @@ def _below_l2(facts: KernelFacts) -> tuple[str, float, float] | None:
     if host is None or device is None or (counted == "fills" and host < HOST_FILL.value):
         return None
     return counted, host, device
+
+
+def _atomics(facts: KernelFacts) -> float:
+    return facts.total(_HOST_ATOMICS) or facts.total(_MISSING_ATOMICS) or 0.0
 
 
 def _host_by_waits(facts: KernelFacts) -> Findings:

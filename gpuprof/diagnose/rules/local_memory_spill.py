@@ -136,8 +136,10 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
     from gpuprof.code.patterns.local_accesses import local_accesses
 
     total = sum(item.counts.get(SAMPLES, 0.0) for item in facts.code)
-    waiting = local_accesses(facts.sass, tuple(item.pc for item in facts.code)) if all(facts.sass) else None
-    if not total or waiting is None:
+    if not total or not all(facts.sass):
+        return None
+    waiting = local_accesses(facts.sass, tuple(item.pc for item in facts.code))
+    if waiting is None:
         return None
     waits = 0.0
     for place, is_access in waiting.items():
