@@ -20,16 +20,18 @@ _NEAR_ROOF = 1.5
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort a kernel's findings, most important first.
 
-    Those that another finding explains come last. A roof that the kernel is near comes before all
-    that gain no more than the rest to it.
+    Those that another finding explains come last. A roof that the kernel is near comes before the
+    first that gains no more than the rest to it.
     """
     ranked = sorted(findings, key=_importance)
     roof = next((finding for finding in ranked if _is_roof(finding)), None)
     if roof is None:
         return tuple(ranked)
-    before = [finding for finding in ranked if _precedes(finding, roof)]
-    after = [finding for finding in ranked if finding is not roof and not _precedes(finding, roof)]
-    return (*before, roof, *after)
+    ranked.remove(roof)
+    place = 0
+    while place < len(ranked) and _precedes(ranked[place], roof):
+        place += 1
+    return (*ranked[:place], roof, *ranked[place:])
 
 
 def _is_roof(finding: Finding) -> bool:
