@@ -100,8 +100,8 @@ class Example:
 
 
 BANDWIDTH = (
-    # 70 % busy: 30 % of the time is left until DRAM is full.
-    Example("dram-bandwidth", "busy", made(busy(dram=70, l2=40, l1=30, sm=20)), 0.30, "high", "measured", "70 %",
+    # 70 % busy: 30 % of the time is left until DRAM is full. That warps wait for it is not known.
+    Example("dram-bandwidth", "busy", made(busy(dram=70, l2=40, l1=30, sm=20)), 0.30, "high", "inferred", "70 %",
             (*busy(dram=0),)),
     # 1.35 GB in 1 ms.
     Example("dram-bandwidth", "near its ceiling", made(busy(dram=90, l2=40), lasting(), {"dram__bytes.sum": 1.35e9}),
@@ -122,9 +122,9 @@ BANDWIDTH = (
     # L2 needs 20 %; the other 30 % of the time are not those of shared memory.
     Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.70, "high", "inferred",
             "70 %", (SHARED_BUSY,)),
-    # 300 of 1000 misses; DRAM stays 50 % busy.
+    # 300 of 1000 misses; DRAM stays 50 % busy. It may get more writes than the host.
     Example("host-memory-traffic", "a third of the misses", made(busy(dram=50), {HOST: 300.0, DEVICE: 700.0}),
-            0.5, "high", "measured", "30 %", (HOST, DEVICE)),
+            0.5, "high", "inferred", "30 %", (HOST, DEVICE)),
     # 0.6 of 0.8 parts come from the host; 25 % of L1's requests stay.
     Example("host-memory-traffic", "by what L2 is filled with (basic set)",
             made(busy(dram=1, l2=2), {REQUESTS: 25.0, HOST_FILLS: 0.6, DEVICE_FILLS: 0.2}), 0.75, "high", "inferred",
@@ -158,10 +158,10 @@ ACCESS = (
             made(busy(l1=40), {CONFLICTS: 300.0, SHARED_PASSES: 1000.0}, stalls(short_scoreboard=30, mio_throttle=20)),
             0.3 * of_time(0.4), "medium", "inferred", "30 %",
             (CONFLICTS, SHARED_PASSES)),
-    # 200 of 1000 sectors.
+    # 200 of 1000 sectors, and as much of the waits, which are not known.
     Example("local-memory-spill", "by sectors",
             made(busy(dram=60), {LOCAL_LOADS: 100.0, LOCAL_STORES: 100.0, LOAD_SECTORS: 500.0, STORE_SECTORS: 300.0}),
-            0.2, "high", "measured", "20 %"),
+            of_time(0.2), "high", "measured", "20 %"),
     # 50 % of the accesses × 15 of 16 bytes' worth of them and 10 % × 14 of 16, × 40 % of the warps throttled.
     Example("narrow-access", "of a byte", made(busy(l1=20), stalls(lg_throttle=40), histograms={
             WARP_OPCODES: {"LDG.E.U8": 50.0, "STG.E.U16": 10.0, "LDG.E.128.CONSTANT": 40.0, "FFMA": 99.0}}),

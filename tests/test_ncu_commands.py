@@ -46,7 +46,7 @@ def test_nothing_is_asked_for_that_takes_many_passes_and_is_told_by_others() -> 
 ARCHS = tuple(_arch(path.stem) for path in SpecLibrary().arch_files() if path.stem.startswith("sm_"))
 BY_PARTS = {"throughput.sm"}
 """It is the largest of issue slots and pipes."""
-NOT_COLLECTED = {"sm_87": {"throughput.memory", "dram__sectors_write.sum"}}
+NOT_COLLECTED = {"sm_87": {"throughput.memory"}}
 """What no set has of an architecture. The memory of GA10B is the host's: there are no counters of DRAM."""
 
 

@@ -32,7 +32,7 @@ UNKNOWN = {
         "sm__ops_path_tensor_op_utcqmma_src_fp8_dst_fp32.sum",
     },
     "sm_103": NOT_ON_BLACKWELL,
-    "sm_120": {*NOT_ON_BLACKWELL, "dram__sectors_write.sum"},
+    "sm_120": NOT_ON_BLACKWELL,
 }
 
 

@@ -90,7 +90,9 @@ from tests.rule_examples import (
     L2_ATOMICS,
     LOAD_SECTORS,
     LOCAL_LOADS,
+    LOCAL_LOADS_RUN,
     LOCAL_STORES,
+    LOCAL_STORES_RUN,
     NO_SHARED,
     OF_SEVERAL,
     REPORTED_LIMITS,
@@ -396,6 +398,8 @@ EDGES = (
     Edge("dram-bandwidth", t.BUSY, lambda value: made(busy(dram=value, l2=10))),
     Edge("dram-bandwidth", t.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), SETTLED),
     Edge("integer-bound", integer_bound.BIT_WORK, with_bit_work, action("hash")),
+    Edge("dram-bandwidth", t.DOMINANT, lambda value: made(busy(dram=70, l2=10, l1=9), stalls(long_scoreboard=value)),
+         lambda findings: findings[0].confidence == "measured"),
     Edge("dram-bandwidth", t.QUEUED, waiting_for_loads, action("fewer bytes")),
     Edge("dram-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
     Edge("l2-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
@@ -446,6 +450,9 @@ EDGES = (
          lambda value: made({SHARED_WAVES: 100.0, SHARED_EXCESS: value})),
     Edge("local-memory-spill", local_memory_spill.SPILL, lambda value: made(
          {LOCAL_LOADS: value, LOCAL_STORES: 0, LOAD_SECTORS: 100 - value, STORE_SECTORS: 0})),
+    Edge("local-memory-spill", local_memory_spill.RARE, lambda value: made(
+         {LOCAL_LOADS: 50.0, LOCAL_STORES: 0, LOAD_SECTORS: 50.0, STORE_SECTORS: 0},
+         {LOCAL_LOADS_RUN: value, LOCAL_STORES_RUN: 0.0, "smsp__inst_executed.sum": 100.0})),
     Edge("narrow-access", narrow_access.NARROW, lambda value: made(
          histograms={WARP_OPCODES: {"LDG.E.U8": value, "LDG.E.128": 100 - value}})),
     Edge("narrow-access", narrow_access.NARROW_PRESSURE, lambda value: made(
@@ -535,7 +542,7 @@ EDGES = (
          busy(l2=value / 1.25), {"lts__cycles_active.max": 125.0, "lts__cycles_active.avg": 100.0})),
     Edge("low-occupancy", t.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
     Edge("low-occupancy", t.QUEUED, half_full, SETTLED),
-    Edge("low-occupancy", t.IDLE, lambda value: half_full(1600, dram=value), SETTLED),
+    Edge("low-occupancy", t.USED_DRAM, lambda value: half_full(1600, dram=value), SETTLED),
     Edge("low-occupancy", t.STARVED_ISSUE,
          lambda value: made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(value), busy(sm=30), stalls(wait=60)), SETTLED),
     Edge("low-occupancy", t.COVERED, lambda value: made(

@@ -36,8 +36,18 @@ def _excess_at(level: str) -> Callable[[KernelFacts], bool]:
     return lambda facts: facts.excess_reaches(level)
 
 
+_FELT = 0.1
+"""Less than a tenth of a level's bytes does not make it the limit."""
+
+
 def _local_at(level: str) -> Callable[[KernelFacts], bool]:
-    return lambda facts: facts.local_reaches(level)
+    """Return a check whether local memory can be felt in a level's bytes; true if unknown."""
+
+    def can_be_felt(facts: KernelFacts) -> bool:
+        share = facts.local_share_of(level)
+        return share is None or share >= _FELT
+
+    return can_be_felt
 
 
 def _past_l1(level: str) -> tuple[Cause, Cause]:

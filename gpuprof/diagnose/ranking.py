@@ -12,6 +12,7 @@ from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding
 
+_ROUNDING = 1e-9
 _NEAR_ROOF = 1.5
 """Rank of a limit of severity "info" (near the roof): between medium and small findings."""
 
@@ -19,9 +20,31 @@ _NEAR_ROOF = 1.5
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort a kernel's findings, most important first.
 
-    Those that another finding explains come last.
+    Those that another finding explains come last. A roof that the kernel is near comes before the
+    first that gains no more than the rest to it.
     """
-    return tuple(sorted(findings, key=_importance))
+    ranked = sorted(findings, key=_importance)
+    roof = next((finding for finding in ranked if _is_roof(finding)), None)
+    if roof is None:
+        return tuple(ranked)
+    ranked.remove(roof)
+    place = 0
+    while place < len(ranked) and _precedes(ranked[place], roof):
+        place += 1
+    return (*ranked[:place], roof, *ranked[place:])
+
+
+def _is_roof(finding: Finding) -> bool:
+    return finding.severity == "info" and finding.cause is None and about(finding) == "limit"
+
+
+def _precedes(finding: Finding, roof: Finding) -> bool:
+    """Return whether a finding is more important than a roof that the kernel is near."""
+    if _importance(finding) >= _importance(roof):
+        return False
+    rule, gain = rule_named(finding.rule), finding.gain_kernel
+    is_void = rule is not None and rule.invalidates != ""
+    return is_void or gain is None or gain > (roof.gain_kernel or 0.0) + _ROUNDING
 
 
 def numbered(findings: Sequence[Finding], kernel: int) -> list[Finding]:

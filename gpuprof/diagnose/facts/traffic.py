@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.counters import ELAPSED
 from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
-from gpuprof.diagnose.facts.waits import WaitFacts
+from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
 from gpuprof.diagnose.thresholds import DOMINANT, FAR, IDLE, TAKES_IN
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import Evidence, Traffic
@@ -36,8 +36,6 @@ _ONE_WAY = "only"
 """Word in the definition of traffic that covers only one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
-_FELT = 0.1
-"""Less than a tenth of a level's bytes does not make it the limit."""
 _NOTICED = 1.01
 """A larger ratio to the ideal bytes is more than rounding and the kernel's own parameters."""
 HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
@@ -119,19 +117,17 @@ class TrafficFacts(WaitFacts):
         ideal, moved = self.ideal_bytes, self.bytes_of(level)
         return ideal is None or moved is None or moved > _NOTICED * ideal
 
-    @cached_property
-    def local_bytes_past_l1(self) -> float | None:
-        """The maximum bytes of local memory that L1 passes on: missing loads, and stores."""
+    def local_share_of(self, level: str) -> float | None:
+        """Return the most that local memory can be of a level's bytes, 0 to 1; None if not counted.
+
+        It is all that L1 passes on: loads that miss L1, and stores, which L2 writes back.
+        """
         loads, stores = LOCAL_SECTORS
         passed = self.total((self.first_of((_LOCAL_MISSES, loads)), stores), of_all=True)
-        if passed is None or self.number(loads) is None:
+        moved = self.bytes_of(level)
+        if passed is None or self.number(loads) is None or not moved:
             return None
-        return SECTOR_BYTES * passed
-
-    def local_reaches(self, level: str) -> bool:
-        """Return whether local memory can be a tenth of a level's bytes; true if unknown."""
-        passed, moved = self.local_bytes_past_l1, self.bytes_of(level)
-        return passed is None or moved is None or passed >= _FELT * moved
+        return min(1.0, SECTOR_BYTES * passed / moved)
 
     def cycles_of_passes(self, passes: float) -> float | None:
         """Return the maximum share of the elapsed cycles that passes through L1 take, if known.
@@ -219,6 +215,21 @@ class TrafficFacts(WaitFacts):
         capability = self.arch.compute_capability
         return not capability or float(capability) >= _HOPPER
 
+    @cached_property
+    def waits_for_memory(self) -> float | None:
+        """The share of memory in the warps' states other than barriers and fences, 0 to 1.
+
+        A warp at a barrier waits for one that waits for memory as often as others do. None without
+        the stalls on loads, or if the TMA engine may load: warps wait for its bytes in other states.
+
+        Source: stall reasons, and opcodes if they were collected.
+        """
+        others = 1.0 - self.stall("barrier", "membar")
+        bulk = self.executed(*BULK_LOADS) > 0 if self.opcodes() else self.has_bulk_copies
+        if "long_scoreboard" not in self.stalls or others <= 0.0 or bulk:
+            return None
+        return min(1.0, self.stall(*self.memory_stalls) / others)
+
     @property
     def copies_ahead_case(self) -> str:
         """The self of the shared wording on how this GPU fetches the next tile."""
@@ -250,7 +261,7 @@ class TrafficFacts(WaitFacts):
             return None
         achieved, room = self.occupancy.achieved, self.warps_per_sm
         issued = self.needs.get(ISSUE, self.needs.get(SM))
-        dram, l2, l1 = map(self.needs.get, ("dram", "l2", "l1"))
+        dram, l2, l1 = self.utilisation.get("dram"), self.needs.get("l2"), self.needs.get("l1")
         if dram is None or l2 is None or l1 is None or not issued or achieved is None or room is None:
             return None
         cycles = min(1.0, achieved) * room / (self.schedulers * issued)

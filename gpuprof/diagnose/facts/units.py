@@ -8,15 +8,18 @@ from functools import cached_property
 from gpuprof.diagnose.facts.launch import LaunchFacts
 from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_of
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, STARVED_ISSUE, WELL_USED
+from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import Evidence, Pipe
+from gpuprof.units import SECTOR_BYTES
 
 AT_LEAST_OF_RATED = 0.9
 """A margin for clocks above the one that a peak is rated at. A kernel needs at least this part of
 its fraction of a rated peak."""
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+_MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
 _MOST_BUSY = 110.0
 """Maximum utilization in percent that is plausible: cycles of two passes differ."""
 
@@ -40,6 +43,9 @@ class UnitFacts(LaunchFacts):
 
     def at_most(self, unit: str) -> float | None:
         """Return the most that a unit needs; None if that is not known."""
+        if unit == "dram":
+            # By L2's misses it is a lower bound.
+            return self._bounded.get(unit)
         return self.needs.get(unit, self._bounded.get(unit))
 
     @cached_property
@@ -61,7 +67,7 @@ class UnitFacts(LaunchFacts):
                 return name
         if unit == SM:
             return self._busiest_part()
-        return ""
+        return self.first_of(_MISSES) if unit == "dram" else ""
 
     def _busiest_part(self) -> str:
         """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
@@ -91,6 +97,8 @@ class UnitFacts(LaunchFacts):
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
+        if "dram" not in needs and self.dram_busy_by_misses is not None:
+            needs["dram"] = self.dram_busy_by_misses
         if self.timed_only and self.asked_work:
             # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
@@ -125,6 +133,21 @@ class UnitFacts(LaunchFacts):
     def dram_reached(self) -> float:
         """The fraction of DRAM's peak that kernels reach."""
         return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
+
+    @cached_property
+    def dram_busy_by_misses(self) -> float | None:
+        """The least fraction of DRAM's peak that L2's misses need, 0 to 1.
+
+        A miss reads a sector of 32 bytes; writes to DRAM come on top. None on GPUs with two halves of
+        L2: a miss in one of them can be a hit in the other.
+
+        Source: lts__t_sectors…_lookup_miss.sum × 32 ÷ (duration × peak, at the kernel's clock if that is known).
+        """
+        misses, duration = self.number(*_MISSES), self.kernel.duration_s
+        peak = self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)
+        if misses is None or not duration or peak is None or "fabric.l2" in self.arch.counters:
+            return None
+        return min(1.0, misses * SECTOR_BYTES / (duration * peak.value))
 
     @property
     def l1_busy(self) -> float | None:
@@ -225,7 +248,7 @@ class UnitFacts(LaunchFacts):
     def memory_busy(self) -> float | None:
         """The need of the busiest memory level; None if that may not be collected."""
         overall = self.utilisation.get("memory")
-        levels = (self.needs.get("dram"), self.needs.get("l2"), self.l1_speed)
+        levels = (self.utilisation.get("dram"), self.needs.get("l2"), self.l1_speed)
         if overall is None and None in levels:
             return None
         return max(level or 0.0 for level in (*levels, overall))

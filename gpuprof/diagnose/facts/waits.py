@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
-from gpuprof.diagnose.thresholds import BARRIERS, BUSY, COVERED, IDLE, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED
+from gpuprof.diagnose.thresholds import BARRIERS, BUSY, COVERED, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED, USED_DRAM
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import NOT_STALLED
@@ -37,7 +37,7 @@ _ROUNDING = 0.01
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 _LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
-_BULK_LOADS = ("UBLKCP", "UTMALDG")
+BULK_LOADS = ("UBLKCP", "UTMALDG")
 
 
 _OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
@@ -163,15 +163,20 @@ class WaitFacts(UnitFacts):
         waited, opcodes = stalls.get("long_scoreboard"), self.opcodes()
         issued = self.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
         loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
-        if waited is None or not issued or not loads or any(name.startswith(_BULK_LOADS) for name in opcodes):
+        if waited is None or not issued or not loads or any(name.startswith(BULK_LOADS) for name in opcodes):
             return None
         return waited * issued / loads
 
     @property
     def queues_at_dram(self) -> bool:
-        """Whether loads queue at DRAM: they take longer, and DRAM is not idle."""
-        waited = self.cycles_per_load
-        return waited is not None and waited >= QUEUED.value and IDLE.is_reached(self.needs.get("dram"))
+        """Whether loads queue at DRAM: they take longer, and DRAM is well used while SMs work.
+
+        Loads of a short kernel can take as long at an idle DRAM, such as first accesses to pages.
+        """
+        waited, works = self.cycles_per_load, self.working_share
+        if waited is None or not works:
+            return False
+        return waited >= QUEUED.value and USED_DRAM.is_reached(self.need("dram") / self.dram_reached / works)
 
     def is_pipe_limit(self, fraction: float) -> bool:
         """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""

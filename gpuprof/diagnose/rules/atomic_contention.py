@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import LAUNCH
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
-from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.findings import Cases
-from gpuprof.model.session import Finding
 
 ATOMICS = percent("atomic-units-busy", 30.0)
 
@@ -21,8 +18,12 @@ _L2_ATOMICS = (
 )
 """One hot address keeps one slice of L2 busy, which only the maximum over the slices shows."""
 
+_QUEUES = ("lg_throttle", "mio_throttle", "drain")
 
-def _atomics(facts: KernelFacts) -> Iterator[Finding]:
+_RESULTS = ("long_scoreboard", "short_scoreboard")
+
+
+def _atomics(facts: KernelFacts) -> Findings:
     for unit, names, opcodes in (
         ("l2", _L2_ATOMICS, ("ATOMG", "RED.", "REDG", "ATOM.")),
         ("shared", (SHARED_ATOMICS,), ("ATOMS",)),
@@ -31,39 +32,40 @@ def _atomics(facts: KernelFacts) -> Iterator[Finding]:
         if busy is None or busy < ATOMICS.value:
             continue
         fraction = min(1.0, busy / 100)
-        evidence = ATOMICS.evidence(busy, f"{unit}-busy", metric=facts.first_of(names))
         yield finding(
             facts,
             Cases(headline=(unit,)),
             amounts=amounts_of(busy=fraction),
             subject=unit,
-            confidence="measured",
+            # DRAM that is busier delays the other accesses, whatever atomics do.
+            confidence="guess" if facts.need("dram") > fraction else "measured",
             saving=_without_atomics(facts, fraction),
-            evidence=(evidence, *facts.stall_evidence(*_ATOMIC_STALLS)),
+            evidence=(
+                ATOMICS.evidence(busy, f"{unit}-busy", metric=facts.first_of(names)),
+                *facts.stall_evidence(*_QUEUES, *_RESULTS),
+            ),
             place=facts.place_of_opcode(*opcodes),
         )
-
-
-_ATOMIC_STALLS = ("long_scoreboard", "lg_throttle", "short_scoreboard", "mio_throttle", "drain")
 
 
 def _without_atomics(facts: KernelFacts, busy: float) -> Saving:
     """Bound the gain without atomics: their part of L1 and L2, and all waits for them.
 
-    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. If
-    waits were not collected, only the busy time of the unit is known to go.
+    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. Warps
+    wait for results only of atomics that return them. If waits were not collected, only the busy
+    time of the unit is known to go.
     """
     opcodes = facts.opcodes()
-    loops = not opcodes or any(".CAS" in opcode for opcode in opcodes)
     gone = {"l2", "l1", "lsu"}
     condition = OTHER_WAITS
-    if loops:
+    if not opcodes or any(".CAS" in opcode for opcode in opcodes):
         gone = facts.needs.keys() - {"dram", LAUNCH}
         condition = "same-retries-per-atomic"
     bound = speedup_bound(facts, dict.fromkeys(gone, 0.0))
     if not facts.stalls:
         return bound.if_held(busy, "all-other-stalls-unchanged")
-    return bound.if_held(explained(facts, busy, _ATOMIC_STALLS), condition)
+    returns = not opcodes or facts.executed("ATOM") > 0
+    return bound.if_held(explained(facts, busy, _QUEUES + _RESULTS * returns), condition)
 
 
 RULE = Rule(

@@ -7,9 +7,9 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import HOST_FILLS, HOST_MISSES
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.level_limits import unit_busy
-from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_named, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_named, cases_of, finding
 from gpuprof.diagnose.thresholds import FAR, IDLE, TAKES_IN, percent
-from gpuprof.model.findings import Cases
+from gpuprof.units import SECTOR_BYTES
 
 HOST_SHARE = percent("host-share", 10.0)
 
@@ -17,36 +17,27 @@ HOST_FILL = percent("host-fills", 0.1)
 
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 
-_HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
+_TO_HOST = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_{}.sum".format
 
-_DRAM_WRITES = "dram__sectors_write.sum"
-"""L2 counts every write as a hit. The GPU's own memory gets the writes that DRAM counts, the
-host gets all of its."""
+_HOST_WRITES = _TO_HOST("write")
+
+_HOST_ATOMICS = tuple(map(_TO_HOST, ("atom", "red")))
+
+_MISSING_ATOMICS = tuple(map(_TO_HOST, ("atom_dot_alu_lookup_miss", "atom_dot_cas_lookup_miss", "red_lookup_miss")))
+"""Those of ncu's full set."""
 
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """Fills of L2; every set of metrics has them. Both peaks are one sector a cycle and slice."""
 
-_BELOW_L2 = (
-    ("traffic", (HOST_MISSES, _HOST_WRITES), (_DEVICE_MISSES, _DRAM_WRITES)),
-    ("traffic", (HOST_MISSES,), (_DEVICE_MISSES,)),
-    ("fills", (HOST_FILLS,), (_DEVICE_FILLS,)),
-)
+_ROUND_TRIP_S = 5e-6
+"""An access over the host link takes hardly longer. A few of them cost at most so much each."""
 
-_HOST_ROLES = {
+_ROLES = {
     HOST_MISSES: "misses-to-host",
     _HOST_WRITES: "writes-to-host",
+    **dict.fromkeys(_HOST_ATOMICS + _MISSING_ATOMICS, "atomics-to-host"),
     _DEVICE_MISSES: "misses-to-dram",
-    _DRAM_WRITES: "writes-to-dram",
 }
-
-
-def _below_l2(facts: KernelFacts) -> tuple[str, float, float] | None:
-    """Return the sectors that L2 passes on to the host and to DRAM, else the fills from either."""
-    for kind, of_host, of_device in _BELOW_L2:
-        host, device = facts.total(of_host, of_all=True), facts.total(of_device, of_all=True)
-        if host is not None and device is not None:
-            return kind, host, device
-    return None
 
 
 def _host(facts: KernelFacts) -> Findings:
@@ -54,24 +45,54 @@ def _host(facts: KernelFacts) -> Findings:
     passed = _below_l2(facts)
     if passed is None or facts.shares_memory:
         return
-    kind, host, device = passed
+    counted, host, device = passed
     share = host / ((host + device) or 1.0)
-    if not HOST_SHARE.is_reached(share) or (kind == "fills" and host < HOST_FILL.value):
+    if not HOST_SHARE.is_reached(share):
         return
+    saving = speedup_bound(facts, {}).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS)
+    if counted != "fills" and facts.kernel.duration_s:
+        saving = saving.no_more_than(host * _ROUND_TRIP_S / facts.kernel.duration_s)
+    kind = "atomics" if 2 * _atomics(facts) >= host else "main"
     yield finding(
         facts,
-        Cases(headline=(kind,)),
+        cases_of(kind, (counted,), (kind,)),
         amounts=amounts_of(share=share),
-        confidence="measured" if kind == "traffic" else "inferred",
-        saving=speedup_bound(facts, {}).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS),
+        confidence="measured" if counted == "traffic" else "inferred",
+        saving=saving,
         evidence=(
-            *facts.metrics_as(_HOST_ROLES, "sector"),
+            *facts.metrics_as(_ROLES, "sector"),
             *facts.metric(HOST_FILLS, "fills-from-host", "%", HOST_FILL.value),
             *facts.metric(_DEVICE_FILLS, "fills-from-dram", "%"),
-            HOST_SHARE.evidence(100 * share, f"host-share-of-{kind}"),
+            HOST_SHARE.evidence(100 * share, f"host-share-of-{counted}"),
         ),
         place=facts.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
+
+
+def _below_l2(facts: KernelFacts) -> tuple[str, float, float] | None:
+    """Return the sectors that L2 passes on to the host and those of DRAM, else the misses or fills
+    of both.
+
+    Misses alone are no share of the traffic: most of it can be writes, which L2 counts as hits.
+    """
+    misses, of_dram = facts.number(HOST_MISSES), facts.bytes_of("dram")
+    counted, device = "traffic", facts.number(_DEVICE_MISSES)
+    host = misses
+    if misses is not None and of_dram is not None:
+        # An atomic can count as a miss, too.
+        host = max(misses, _atomics(facts)) + (facts.number(_HOST_WRITES) or 0.0)
+        device = of_dram / SECTOR_BYTES
+    elif misses is not None and device is not None:
+        counted = "misses"
+    else:
+        counted, host, device = "fills", facts.number(HOST_FILLS), facts.number(_DEVICE_FILLS)
+    if host is None or device is None or (counted == "fills" and host < HOST_FILL.value):
+        return None
+    return counted, host, device
+
+
+def _atomics(facts: KernelFacts) -> float:
+    return facts.total(_HOST_ATOMICS) or facts.total(_MISSING_ATOMICS) or 0.0
 
 
 def _host_by_waits(facts: KernelFacts) -> Findings:
@@ -103,7 +124,7 @@ RULE = Rule(
     kind="defect",
     thresholds=(HOST_SHARE, HOST_FILL, FAR, IDLE, TAKES_IN),
     check=_host,
-    metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES, _DRAM_WRITES),
+    metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES),
     survives_code_change=lambda _: True,
     place=AT_MEMORY,
 )

@@ -20,21 +20,7 @@ from gpuprof.model.session import Evidence, Finding
 
 FABRIC_FULL = percent("full-fabric", 80.0)
 
-
-def _l2(facts: KernelFacts) -> Findings:
-    """Report the part of L2 that limits; the headline has bytes only for parts that carry them."""
-    fabric, fraction = _full_fabric(facts), facts.needs.get("l2")
-    if fabric is not None:
-        metric, full = fabric
-        yield _l2_finding(facts, "fabric", full, (FABRIC_FULL.evidence(100 * full, "fabric-busy", metric=metric),))
-        return
-    if fraction is None or not BUSY.is_reached(fraction):
-        return
-    if is_busiest_level(facts, "l2") is not False and not is_sm_ahead(facts, fraction):
-        yield _l2_finding(facts, _busiest_part(facts, fraction), fraction, level_evidence(facts, "l2"))
-
-
-_ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+_FABRIC = "fabric"
 
 _PARTS = {
     "lts__t_sectors": "data",
@@ -54,49 +40,57 @@ crossbar to the SMs carries one sector per cycle and slice, on A100 and H100 two
 
 _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 
-_RELIEVED_BY_BYTES = (None, "fabric", *_CARRY_ALL_BYTES)
+
+def _l2(facts: KernelFacts) -> Findings:
+    """Report the part of L2 that limits, or the fabric between its halves."""
+    fabric = _fabric(facts)
+    if fabric is not None and _is_limit(facts, fabric.value / 100):
+        yield _finding(facts, _FABRIC, fabric.value / 100, (fabric,))
+        return
+    fraction = facts.needs.get("l2")
+    if fraction is None or not BUSY.is_reached(fraction) or is_sm_ahead(facts, fraction):
+        return
+    if is_busiest_level(facts, "l2") is not False:
+        yield _finding(facts, _busiest_part(facts, fraction), fraction, level_evidence(facts, "l2"))
+
+
+def _fabric(facts: KernelFacts) -> Evidence | None:
+    """Return the utilization of the fabric between the halves of L2; None if not collected."""
+    for link in facts.arch.counters.get("fabric.l2", ()):
+        for name, factor in link.terms:
+            busy = facts.number(name)
+            if busy is not None:
+                return FABRIC_FULL.evidence(100 * factor * busy, "fabric-busy", metric=name)
+    return None
+
+
+def _is_limit(facts: KernelFacts, fabric: float) -> bool:
+    """Return whether the fabric is well used, and no level of memory is as busy."""
+    is_busiest = max(map(facts.need, MEMORY)) < AS_BUSY * fabric
+    return is_busiest and FABRIC_FULL.is_reached(fabric) and not is_sm_ahead(facts, fabric)
 
 
 def _busiest_part(facts: KernelFacts, fraction: float) -> str | None:
     """Return the busiest part of L2; None if no collected part is as busy as L2."""
-    known = {name: facts.number(f"{name}{_ELAPSED}") or 0.0 for name in _PARTS}
+    known = {name: facts.number(f"{name}.avg.pct_of_peak_sustained_elapsed") or 0.0 for name in _PARTS}
     name = max(known, key=lambda part: known[part])
     return _PARTS[name] if known[name] >= AS_BUSY * 100 * fraction else None
 
 
-def _full_fabric(facts: KernelFacts) -> tuple[str, float] | None:
-    """Return the metric and utilization of the fabric between the halves of L2.
-
-    None if it is not well used, or another part of memory is as busy.
-    """
-    for link in facts.arch.counters.get("fabric.l2", ()):
-        for name, factor in link.terms:
-            busy = facts.number(name)
-            if busy is None:
-                continue
-            fabric = factor * busy
-            is_busiest = all(facts.need(level) < AS_BUSY * fabric for level in MEMORY)
-            is_limit = is_busiest and FABRIC_FULL.is_reached(fabric) and not is_sm_ahead(facts, fabric)
-            return (name, fabric) if is_limit else None
-    return None
-
-
-def _l2_finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
-    rate, subject, headline = None, "l2", "main"
+def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
+    rate = facts.bytes_per_s_of("l2") if part in _CARRY_ALL_BYTES else None
+    subject, headline = "l2", "main" if rate is None else "counted"
     why: tuple[str, ...] = MAIN
     if part is not None:
         why = ("part", part)
-    if part in _CARRY_ALL_BYTES:
-        rate = facts.bytes_per_s_of("l2")
-        headline = "main" if rate is None else "counted"
-    elif part is not None:
-        subject, headline = f"l2-{part}", part
-    change = _change_of_l2(facts, part)
+    if part not in (None, *_CARRY_ALL_BYTES):
+        subject, headline = f"l2-{part}", str(part)
+    change = _change(facts, part)
     # Bytes without reuse also come from DRAM.
     levels = () if change == "once" else ("dram",)
     return finding(
         facts,
-        Cases(headline=(headline,), why=why, action=(change,), advice=_L2_ADVICE[change]),
+        Cases(headline=(headline,), why=why, action=(change,), advice=_ADVICE[change]),
         amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
         subject=subject,
         confidence=confidence_of_level(facts, "l2"),
@@ -106,22 +100,19 @@ def _l2_finding(facts: KernelFacts, part: str | None, fraction: float, evidence:
     )
 
 
-_L2_ADVICE = {
-    "main": ("main", "on-chip"),
+_ADVICE = {
+    "main": ("main",),
     "once": ("once", "dram-bandwidth/fewer-bytes"),
-    "unknown": ("if-read-again", "on-chip", "unknown"),
     "requests": ("requests",),
 }
 
 
-def _change_of_l2(facts: KernelFacts, part: str | None) -> str:
-    """Return the change that helps: fewer requests, else by whether L2 reuses most bytes."""
-    if part not in _RELIEVED_BY_BYTES:
+def _change(facts: KernelFacts, part: str | None) -> str:
+    """Return the change that helps: fewer requests, or if L2 reuses few bytes, fewer of all."""
+    if part not in (None, _FABRIC, *_CARRY_ALL_BYTES):
         return "requests"
     l2, dram = facts.bytes_of("l2"), facts.bytes_of("dram")
-    if l2 is None or dram is None:
-        return "unknown"
-    return "main" if l2 > 2 * dram else "once"
+    return "once" if l2 is not None and dram is not None and l2 <= 2 * dram else "main"
 
 
 RULE = Rule(

@@ -10,7 +10,7 @@ from gpuprof.diagnose.facts.launch import FULL_OF
 from gpuprof.diagnose.facts.traffic import LOCAL_SECTORS
 from gpuprof.diagnose.facts.waits import LATENCIES
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding, labels_of
-from gpuprof.diagnose.thresholds import COVERED, FULL, IDLE, QUEUED, STARVED_ISSUE, TAKEN, WELL_USED, context
+from gpuprof.diagnose.thresholds import COVERED, FULL, QUEUED, STARVED_ISSUE, TAKEN, USED_DRAM, WELL_USED, context
 from gpuprof.model.findings import Cases
 from gpuprof.model.occupancy import allocated_shared
 
@@ -81,7 +81,7 @@ def _changes(facts: KernelFacts, limiters: tuple[str, ...], why: str) -> Cases:
 
 RULE = Rule(
     "low-occupancy",
-    thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN, QUEUED, IDLE),
+    thresholds=(FULL, STARVED_ISSUE, COVERED, TAKEN, QUEUED, USED_DRAM),
     check=_occupancy,
     place=AT_WARPS,
 )
