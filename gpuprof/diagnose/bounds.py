@@ -39,6 +39,12 @@ class Saving(Struct, frozen=True):
             return replace(least, assumes=assumes)
         return self
 
+    def or_less(self, other: Saving, *assumes: str) -> Saving:
+        """Return the other saving, with its own remaining needs, if it is smaller and valid on assumptions."""
+        if other.fraction < self.fraction:
+            return replace(other, assumes=assumes)
+        return self
+
     def only_if(self, *assumes: str) -> Saving:
         """Return the saving with these assumptions if it has none yet."""
         if self.assumes:

@@ -118,8 +118,10 @@ def change_of_shared(facts: KernelFacts, passes: float = 0.0) -> str:
     arithmetic is known.
 
     A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no
-    such arithmetic.
+    such arithmetic. Matrix fragments come from a tile already.
     """
+    if facts.uses_fragments:
+        return "shared-bandwidth/fragments"
     feeds = facts.arithmetic_fraction or SM in needs_beside_accesses(facts)
     if feeds or passes >= WIDE_PASSES.value or not facts.waits_for_shared_queue:
         return "shared-bandwidth/larger-tile"
