@@ -150,44 +150,6 @@ def test_the_shape_of_an_access_decides_the_advice() -> None:
     assert by_code(columns)[0].value == 2 and columns.action == TOO_MANY_ADDRESSES
 
 
-EXCESS, MORE = moved("st", 1000, 32e3, 4e3), moved("st", 10e3, 320e3, 40e3)
-
-LOAD_CODE, STORE_CODE, OTHER = 0x7981, 0x7986, 0x7918
-
-
-def encoded(*code: int | tuple[int, float], called: int = 0, weight: str = EXECUTED) -> Made:
-    """A launch of this machine code without text, each instruction on a line of its own, from 1 on.
-
-    The last ones, `called` of them, are of a function elsewhere, whose machine code is not known.
-    """
-    runs = [each if isinstance(each, tuple) else (each, 1000.0) for each in code]
-    own = len(runs) - called
-    items = tuple(
-        ProfiledInstruction(16 * at + (4096 if at >= own else 0), "", "k.cu", at + 1, {weight: count})
-        for at, (_, count) in enumerate(runs)
-    )
-    machine = b"".join(word.to_bytes(16, "little") for word, _ in runs[:own])
-    executed: dict[str | int, float] = {item.pc: item.counts[weight] for item in items}
-    return made(busy(dram=90), histograms={weight: executed}, details=Program(items, machine=machine))
-
-
-def test_without_text_the_only_access_of_the_wasteful_kind_is_named() -> None:
-    launch = encoded(LOAD_CODE, STORE_CODE, LOAD_CODE, OTHER)
-    assert line(launch.plus(moved("ld", 2000, 8e3, 8e3), EXCESS)) == 2
-    assert line(launch.plus(moved("ld", 2000, 64e3, 8e3), moved("st", 1000, 4e3, 4e3))) is None
-    assert by_code(finding(launch.plus(EXCESS))) == []
-    # The execution count decides between the two lines.
-    assert line(encoded((STORE_CODE, 1000.0), (STORE_CODE, 9000.0)).plus(MORE)) == 2
-    assert line(encoded((STORE_CODE, 5000.0), (STORE_CODE, 5000.0)).plus(MORE)) is None
-    assert line(encoded((STORE_CODE, 0.0), (STORE_CODE, 10e3)).plus(MORE)) == 2
-    # Without executions the only access is named.
-    assert line(encoded(LOAD_CODE, STORE_CODE, weight=SAMPLES).plus(EXCESS)) == 2
-    assert line(encoded(STORE_CODE, STORE_CODE, weight=SAMPLES).plus(EXCESS)) is None
-    # A called function may be the cause.
-    assert line(encoded(STORE_CODE, OTHER, OTHER).plus(EXCESS)) == 1
-    assert line(encoded(STORE_CODE, OTHER, OTHER, called=1).plus(EXCESS)) is None
-
-
 @each_row("broken", ["BRX R2 -0x10", "HFMA2", "BRA 0xffff", "IMAD R4,,", "LDG.E [", "S2R"])
 def test_code_that_cannot_be_followed_does_not_stop_the_rule(broken: str) -> None:
     assert finding(ran(broken, COLUMN).plus(moved("ld", 1000, 32e3, 4e3))).gain_kernel is not None

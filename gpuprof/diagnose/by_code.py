@@ -28,8 +28,6 @@ from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location
 
 _SHARED = "shared"
-_GLOBAL_OPCODES = {"LD": "load", "LDG": "load", "ST": "store", "STG": "store"}
-_SHARED_OPCODES = dict.fromkeys(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST", "ATOM"), _SHARED)
 _BANK_BYTES = 4
 
 
@@ -139,42 +137,15 @@ def shape_by_code(facts: KernelFacts, excess: Mapping[str, float | None]) -> Fou
     return FoundShape(worst.shape.name, evidence, _place(facts, line))
 
 
-def only_line(facts: KernelFacts, excess: Mapping[str, float | None]) -> Location | None:
-    """Return the only line that can cause most of the excess, by opcodes and executions alone."""
-    suspects = _suspects(facts, _named_requests(facts, _GLOBAL_OPCODES), excess)
-    return _place(facts, suspects.only_line(suspects.every))
-
-
 def conflicts_by_code(facts: KernelFacts, conflicts: float) -> tuple[Location | None, tuple[Evidence, ...]]:
     """Return the only line that can cause most of these conflicts, if any, with evidence."""
-    if facts.has_sass:
-        requests = followed(_shared_requests, _whole_code(facts))
-    else:
-        requests = _named_requests(facts, _SHARED_OPCODES)
-    suspects = _suspects(facts, requests, {_SHARED: conflicts})
+    suspects = _suspects(facts, followed(_shared_requests, _whole_code(facts)), {_SHARED: conflicts})
     line = suspects.only_line(suspects.every)
     place = _place(facts, line)
     share = suspects.share_of(line)
     if place is None or share is None:
         return None, ()
     return place, (MOST.evidence(100 * share, "of-one-line"),)
-
-
-def _named_requests(facts: KernelFacts, kinds: Mapping[str, str]) -> Mapping[int, WarpRequest]:
-    """Return accesses known by their opcodes alone. Each may access one address per lane.
-
-    Return nothing if some instructions are outside the kernel's own machine code, since they could
-    be accesses too.
-    """
-    code = facts.code
-    if not code or code[-1].pc - code[0].pc >= len(facts.machine_code):
-        return {}
-    requests = {}
-    for item, opcode in zip(code, facts.opcode_names, strict=True):
-        kind = kinds.get(opcode.partition(".")[0])
-        if kind is not None:
-            requests[item.pc] = WarpRequest(kind, None, LANES)
-    return requests
 
 
 @lru_cache(maxsize=32)

@@ -17,7 +17,7 @@ from gpuprof.diagnose.level_limits import (
     needs_beside_accesses,
 )
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_of, finding
-from gpuprof.diagnose.thresholds import BUSY, DOMINANT, MANY_WAVEFRONTS, NEAR_ROOF, Threshold, percent
+from gpuprof.diagnose.thresholds import BUSY, MANY_WAVEFRONTS, NEAR_ROOF, Threshold, percent
 from gpuprof.model.findings import MAIN
 from gpuprof.model.headline import TWO_PASSES
 
@@ -58,9 +58,6 @@ def _l1(facts: KernelFacts) -> Findings:
     else:
         kind, why = _change_of_global(facts, passes)
     headline = ["with-shared" if shares else "main"]
-    evidence = [*facts.l1_evidence()]
-    if shares and facts.waits_for_shared_queue:
-        evidence += facts.stall_evidence("mio_throttle", threshold=DOMINANT.value)
     time, while_working = fraction, None
     if not BUSY.is_reached(fraction):
         while_working = facts.while_active(fraction)
@@ -87,7 +84,7 @@ def _l1(facts: KernelFacts) -> Findings:
         subject="l1",
         confidence=confidence_of_level(facts, "l1"),
         saving=_fewer_passes(facts) if many else bound_of_reuse(facts, time, "l2", "dram"),
-        evidence=evidence,
+        evidence=facts.l1_evidence() + facts.stall_evidence("mio_throttle", "lg_throttle"),
         place=facts.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
@@ -121,7 +118,7 @@ def _fewer_passes(facts: KernelFacts) -> Saving:
 RULE = Rule(
     "l1-bandwidth",
     kind="limit",
-    thresholds=(BUSY, NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, DOMINANT, FROM_L2),
+    thresholds=(BUSY, NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, FROM_L2),
     check=_l1,
     metrics=(WAVEFRONTS, REQUESTS),
     place=AT_MEMORY,

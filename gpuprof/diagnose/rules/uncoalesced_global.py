@@ -34,7 +34,7 @@ from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, counts_case, find
 from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, NEAR_ROOF, WELL_USED, percent
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.findings import Amount, CaseName, Cases
-from gpuprof.model.session import Evidence, Finding, Location
+from gpuprof.model.session import Evidence, Finding
 from gpuprof.units import SECTOR_BYTES
 
 EXCESS = percent("excess", 1.0)
@@ -96,7 +96,6 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
     evidence = _worst_request(facts)
     if saving.fraction >= LOW and not facts.excess_is_of_atomics:
         shape = _shape(facts)
-        place = place or _place_without_text(facts)
     cases = _ATOMICS if facts.excess_is_of_atomics else _cases(facts, shape, excess)
     confidence = excess.confidence
     if shape is not None:
@@ -129,7 +128,7 @@ def _excess(facts: KernelFacts) -> _Excess | None:
     counts = facts.counted_sectors
     if counts is not None:
         return _counted_excess(counts)
-    return _unused_bytes(facts) or _sectors_per_request(facts) or _many_wavefronts(facts)
+    return _uncounted_excess(facts) or _many_wavefronts(facts)
 
 
 def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
@@ -175,40 +174,12 @@ def _shape(facts: KernelFacts) -> FoundShape | None:
 
     if any(name in item.counts for item in facts.code for name in (EXCESS_SECTORS, ALL_SECTORS)):
         return shape_of_excess(facts)
-    unused = _unused_sectors(facts)
+    unused = {}
+    for what, share in _unused_shares(facts).items():
+        if EXCESS.is_reached(share):
+            sectors = facts.number(GLOBAL_SECTORS.format(what))
+            unused[_KINDS[what]] = share * sectors if sectors else None
     return shape_by_code(facts, unused) if unused else None
-
-
-def _place_without_text(facts: KernelFacts) -> Location | None:
-    """Return the only line that can cause most of the excess if the report has no SASS text."""
-    if not facts.code or facts.has_sass:
-        return None
-    from gpuprof.diagnose.by_code import only_line
-
-    return only_line(facts, _unused_sectors(facts))
-
-
-def _unused_sectors(facts: KernelFacts) -> dict[str, float | None]:
-    """Return the excess sectors of loads and stores, if they have any.
-
-    None if only their share is known.
-    """
-    unused: dict[str, float | None] = {}
-    for what, kind in _KINDS.items():
-        sectors = facts.number(GLOBAL_SECTORS.format(what))
-        requests = facts.number(GLOBAL_REQUESTS.format(what))
-        used = _used_bytes(facts, what)
-        ratio = facts.request_sectors(what)
-        fraction = 0.0
-        if used is not None:
-            fraction = 1.0 - used / SECTOR_BYTES
-            if sectors and requests:
-                fraction = min(fraction, 1.0 - requests / sectors)
-        elif ratio is not None and ratio >= _MANY_SECTORS:
-            fraction = 1.0 - _FEW_SECTORS / ratio
-        if EXCESS.is_reached(fraction):
-            unused[kind] = fraction * sectors if sectors else None
-    return unused
 
 
 def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cases:
@@ -347,66 +318,59 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
     )
 
 
-def _unused_bytes(facts: KernelFacts) -> _Excess | None:
-    """Return the excess by the bytes of each 32-byte sector that threads use.
-
-    A request needs at least one sector, so a sector of which all threads read the same word is no
-    excess.
-    """
-    used = {what: value for what in _KINDS if (value := _used_bytes(facts, what)) is not None}
-    if not used:
+def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
+    """Return the excess by the unused shares of the sectors of loads and stores."""
+    shares = _unused_shares(facts)
+    if not shares:
         return None
-    counted = {what: count for what in used if (count := facts.number(GLOBAL_SECTORS.format(what)))}
-    sectors = counted or dict.fromkeys(used, 1.0)
-    unused = {what: count * (1.0 - used[what] / SECTOR_BYTES) for what, count in sectors.items()}
-    every = sum(sectors.values())
-    fraction = sum(unused.values()) / every
-    per_request = {what: ratio for what in sectors if (ratio := facts.request_sectors(what))}
-    if per_request.keys() == sectors.keys():
-        fraction = min(fraction, 1.0 - sum(sectors[what] / ratio for what, ratio in per_request.items()) / every)
+    counted = {what: count for what in shares if (count := facts.number(GLOBAL_SECTORS.format(what)))}
+    sectors = counted or dict.fromkeys(shares, 1.0)
+    unused = {what: shares[what] * count for what, count in sectors.items()}
+    fraction = sum(unused.values()) / sum(sectors.values())
     if not EXCESS.is_reached(fraction):
         return None
-    may_be_single_words = any(unused[what] > 0 for what in sectors.keys() - per_request.keys())
+    worst = max(unused, key=lambda what: unused[what])
+    kind = _KINDS[worst]
+    used, ratio = _used_bytes(facts, worst), facts.request_sectors(worst)
+    counters = facts.metric(GLOBAL_SECTORS.format(worst), f"{kind}-sectors", "sector")
+    counters += facts.metric(_PER_SECTOR.format(worst), f"bytes-used-by-{kind}s", "B/sector", SECTOR_BYTES)
+    if used is None:
+        metric = SECTORS_PER_REQUEST.format(worst) if facts.counted_request_sectors(worst) is None else ""
+        role = f"sectors-per-{kind}-request"
+        counters += (Evidence(metric, ratio or 0.0, "sector/request", _MANY_SECTORS, role=role),)
+        amounts = amounts_of("sector", per_request=ratio)
+        return _Excess(fraction, (role,), amounts, "inferred", counters, in_l1_alone=True)
     confidence: Confidence = "measured"
-    if may_be_single_words:
+    if ratio is None:
         # Without counts of requests, single words look the same, but hardly keep L2 or DRAM busy.
         is_busy = any(BUSY.is_reached(facts.needs.get(level)) for level in _LEVELS)
         confidence = "inferred" if is_busy else "guess"
-    worst = max(unused, key=lambda what: unused[what])
-    roles = {_PER_SECTOR.format(what): f"bytes-used-by-{_KINDS[what]}s" for what in used}
-    evidence = tuple(
-        item for name, role in roles.items() for item in facts.metric(name, role, "B/sector", SECTOR_BYTES)
-    )
-    amounts = amounts_of("B", used=used[worst])
-    return _Excess(fraction, (f"bytes-of-{_KINDS[worst]}s",), amounts, confidence, evidence, may_be_single_words)
+    amounts = amounts_of("B", used=used)
+    return _Excess(fraction, (f"bytes-of-{kind}s",), amounts, confidence, counters, may_be_single_words=ratio is None)
+
+
+def _unused_shares(facts: KernelFacts) -> dict[str, float]:
+    """Return the unused share of the sectors of loads and stores, as far as known.
+
+    It is that of the bytes of a sector, but a request needs at least one sector, even if all threads
+    read the same word. Without these bytes it is known of more sectors per request than any
+    coalesced access has.
+    """
+    shares = {}
+    for what in _KINDS:
+        used, ratio = _used_bytes(facts, what), facts.request_sectors(what)
+        if used is not None:
+            most = 1.0 - 1.0 / ratio if ratio else 1.0
+            shares[what] = min(most, 1.0 - used / SECTOR_BYTES)
+        elif ratio is not None and ratio >= _MANY_SECTORS:
+            shares[what] = 1.0 - _FEW_SECTORS / ratio
+    return shares
 
 
 def _used_bytes(facts: KernelFacts, what: str) -> float | None:
     """Return the bytes of a sector that loads or stores use; None if there are none or unknown."""
     value = facts.number(_PER_SECTOR.format(what))
     return min(value, SECTOR_BYTES) if value else None
-
-
-def _sectors_per_request(facts: KernelFacts) -> _Excess | None:
-    """Return the excess by a number of sectors per request that no coalesced access has."""
-    if facts.number(ALL_SECTORS) is not None:
-        return None
-    for what, kind in _KINDS.items():
-        ratio = facts.request_sectors(what)
-        if ratio is None or ratio < _MANY_SECTORS:
-            continue
-        metric = SECTORS_PER_REQUEST.format(what) if facts.counted_request_sectors(what) is None else ""
-        role = f"sectors-per-{kind}-request"
-        sectors = facts.metric(GLOBAL_SECTORS.format(what), f"{kind}-sectors", "sector")
-        return _Excess(
-            1.0 - _FEW_SECTORS / ratio,
-            (role,),
-            amounts_of("sector", per_request=ratio),
-            "inferred",
-            evidence=(*sectors, Evidence(metric, ratio, "sector/request", _MANY_SECTORS, role=role)),
-            in_l1_alone=True,
-        )
-    return None
 
 
 def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
