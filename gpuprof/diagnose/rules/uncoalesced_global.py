@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ from gpuprof.diagnose.facts.traffic import (
 )
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, counts_case, finding
-from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, NEAR_ROOF, WELL_USED, percent
+from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, NEAR_ROOF, percent
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.findings import Amount, CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
@@ -148,16 +148,12 @@ def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
 
 
 def _time_of(facts: KernelFacts, excess: _Excess) -> float:
-    """Return the time that the excess takes of the level that it keeps busiest, if next to nothing; else 1.
+    """Return the time that the excess takes of the busiest memory level, if next to nothing; else 1.
 
     Waits for memory are then latencies, which requests with fewer sectors hardly shorten.
     """
-    if not facts.needs.keys() >= set(MEMORY):
-        return 1.0
-    keeps = _keeps(facts, excess, same_data=False)
-    times = {level: (1.0 - keeps[level]) * facts.needs[level] for level in MEMORY}
-    times["l1"] = facts.while_active(times["l1"]) or times["l1"]
-    most = max(times.values())
+    busy = [facts.needs.get(level) for level in _LEVELS] + [facts.while_active(facts.l1_speed)]
+    most = excess.fraction * max((1.0 if need is None else need) for need in busy)
     return most if most < LOW else 1.0
 
 
@@ -258,37 +254,35 @@ def _coalesced(facts: KernelFacts, excess: _Excess) -> Saving:
 
 
 def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Saving:
-    """Return the saving if other accesses use the rest of the data that an access fetches."""
-    keeps = _keeps(facts, excess, same_data=True)
-    if _stays_in_l1(facts):
-        keeps = {"l1": keeps["l1"]}
-        l1 = max(facts.most_of_l1_by_global * facts.needs.get("l1", 1.0), facts.stall("lg_throttle"))
-        weight = min(weight, l1 / WELL_USED)
-    most = facts.working_share * _at_limit(facts, excess, keeps)
-    return capped(facts, speedup_bound(facts, keeps), excess.fraction, weight).no_more_than(most)
+    """Return the saving if other accesses use the rest of the data that an access fetches.
 
-
-def _at_limit(facts: KernelFacts, excess: _Excess, keeps: Mapping[str, float]) -> float:
-    """Return the maximum saving with the same data if L2 or DRAM is surely the limit; else 1.
-
-    Warps then wait for that level, which loses its own part of the bytes. The other levels save no
-    more than their part of their busy time, and L1 no more than its part of the waits for its
-    queue.
+    L1 saves no more than its part of its busy time and of the waits for its queue. If L2 or DRAM is
+    the limit, warps wait for that level, which loses its own part of the bytes; the other one saves
+    its part of its busy time.
     """
-    needs = facts.needs
-    if not needs.keys() >= set(MEMORY):
-        return 1.0
-    limit = max(MEMORY, key=lambda level: needs[level])
-    if limit == "l1" or not BUSY.is_reached(needs[limit]) or not facts.bytes_of(limit):
-        return 1.0
-    l1 = facts.most_of_l1_by_global * needs["l1"]
+    keeps = _keeps(facts, excess, same_data=True)
+    stays_in_l1, limit = _stays_in_l1(facts), _limit_below_l1(facts)
+    if stays_in_l1:
+        keeps = {"l1": keeps["l1"]}
+    saving = capped(facts, speedup_bound(facts, keeps), excess.fraction, weight)
+    if limit is None and not stays_in_l1:
+        return saving
+    l1 = facts.most_of_l1_by_global * facts.needs.get("l1", 1.0)
     most = excess.fraction * at_work(facts, l1, facts.stall_at_most("lg_throttle"))
     for level in _LEVELS:
-        waits = 0.0
-        if level == limit:
-            waits = facts.stall_at_most(*MEMORY_STALLS, "barrier", "membar")
-        most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, needs[level], waits))
-    return most
+        waits = facts.stall_at_most(*MEMORY_STALLS, "barrier", "membar") if level == limit else 0.0
+        most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, facts.need(level), waits))
+    return saving.no_more_than(facts.working_share * most)
+
+
+def _limit_below_l1(facts: KernelFacts) -> str | None:
+    """Return L2 or DRAM if it is surely the limit of the memory."""
+    needs = facts.needs
+    if not needs.keys() >= set(MEMORY):
+        return None
+    limit = max(MEMORY, key=lambda level: needs[level])
+    is_sure = limit != "l1" and BUSY.is_reached(needs[limit]) and facts.bytes_of(limit)
+    return limit if is_sure else None
 
 
 def _without_instructions(facts: KernelFacts, excess: _Excess) -> Saving:
