@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.level_limits import (
     WIDE_PASSES,
@@ -14,7 +13,6 @@ from gpuprof.diagnose.level_limits import (
     confidence_of_level,
     is_busiest_level,
     is_sm_ahead,
-    needs_beside_accesses,
 )
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import BUSY, MANY_WAVEFRONTS, NEAR_ROOF, Threshold, percent
@@ -68,17 +66,11 @@ def _l1(facts: KernelFacts) -> Findings:
         headline.append("while-working")
     if per_request is not None:
         headline.append("one-pass" if per_request < _ONE_PASS else "passes")
-    elif passes >= WIDE_PASSES.value and (many or not shares):
-        headline.append("passes-at-least")
-    sm = needs_beside_accesses(facts).get(SM)
-    if not many and NEAR_ROOF.is_reached(sm):
-        headline.append("full-sm")
-        why = (*why, "full-sm")
     yield finding(
         facts,
         cases_of(kind, tuple(headline), why),
         amounts=(
-            *amounts_of(busy=fraction, while_working=while_working, l2=facts.at_most("l2"), sm=sm),
+            *amounts_of(busy=fraction, while_working=while_working, l2=facts.at_most("l2")),
             *amounts_of("wavefront", passes=passes or None),
         ),
         subject="l1",

@@ -142,19 +142,9 @@ def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
     if passes is not None and passes >= MANY_WAVEFRONTS.value:
         most = excess._replace(fraction=max(excess.fraction, 1.0 - 1.0 / passes))
     saving = _coalesced(facts, most)
-    if facts.counted_sectors is None or facts.kernel.shared_memory_per_block != 0:
-        saving = saving.or_less(_coalesced(facts, excess), "same-l1-wavefronts-per-sector")
-    return saving.if_held(_time_of(facts, most), "same-latency-per-request")
-
-
-def _time_of(facts: KernelFacts, excess: _Excess) -> float:
-    """Return the time that the excess takes of the busiest memory level, if next to nothing; else 1.
-
-    Waits for memory are then latencies, which requests with fewer sectors hardly shorten.
-    """
-    busy = [facts.needs.get(level) for level in _LEVELS] + [facts.while_active(facts.l1_speed)]
-    most = excess.fraction * max((1.0 if need is None else need) for need in busy)
-    return most if most < LOW else 1.0
+    if facts.counted_sectors is not None and facts.kernel.shared_memory_per_block == 0:
+        return saving
+    return saving.or_less(_coalesced(facts, excess), "same-l1-wavefronts-per-sector")
 
 
 def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
@@ -173,8 +163,7 @@ def _shape(facts: KernelFacts) -> FoundShape | None:
     unused = {}
     for what, share in _unused_shares(facts).items():
         if EXCESS.is_reached(share):
-            sectors = facts.number(GLOBAL_SECTORS.format(what))
-            unused[_KINDS[what]] = share * sectors if sectors else None
+            unused[_KINDS[what]] = share * (facts.number(GLOBAL_SECTORS.format(what)) or 0.0)
     return shape_by_code(facts, unused) if unused else None
 
 
@@ -188,8 +177,6 @@ def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cas
     why = (excess.why, *_past_l1(facts))
     if _stays_in_l1(facts):
         return replace(_CAUGHT, why=why)
-    if facts.bytes_of("l2") is None and facts.hit_rates.get("l1", -1.0) >= excess.fraction:
-        return replace(_CAUGHT, why=(*why, "hits-in-l1"))
     cases = replace(_SCATTERED, why=why)
     if (facts.number(_L2_HITS) or 0.0) < IN_L2.value:
         return cases
@@ -257,32 +244,30 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     """Return the saving if other accesses use the rest of the data that an access fetches.
 
     L1 saves no more than its part of its busy time and of the waits for its queue. If L2 or DRAM is
-    the limit, warps wait for that level, which loses its own part of the bytes; the other one saves
-    its part of its busy time.
+    surely the limit, warps wait for that level, which loses its own part of the bytes; the other
+    one saves its part of its busy time. If the excess takes next to no time of any level, waits for
+    memory are latencies, which requests with fewer sectors hardly shorten.
     """
     keeps = _keeps(facts, excess, same_data=True)
-    stays_in_l1, limit = _stays_in_l1(facts), _limit_below_l1(facts)
+    stays_in_l1 = _stays_in_l1(facts)
     if stays_in_l1:
         keeps = {"l1": keeps["l1"]}
     saving = capped(facts, speedup_bound(facts, keeps), excess.fraction, weight)
-    if limit is None and not stays_in_l1:
-        return saving
-    l1 = facts.most_of_l1_by_global * facts.needs.get("l1", 1.0)
-    most = excess.fraction * at_work(facts, l1, facts.stall_at_most("lg_throttle"))
-    for level in _LEVELS:
-        waits = facts.stall_at_most(*MEMORY_STALLS, "barrier", "membar") if level == limit else 0.0
-        most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, facts.need(level), waits))
-    return saving.no_more_than(facts.working_share * most)
-
-
-def _limit_below_l1(facts: KernelFacts) -> str | None:
-    """Return L2 or DRAM if it is surely the limit of the memory."""
-    needs = facts.needs
-    if not needs.keys() >= set(MEMORY):
-        return None
+    needs = {level: facts.needs.get(level, 1.0) for level in MEMORY}
+    needs["l1"] *= facts.most_of_l1_by_global
     limit = max(MEMORY, key=lambda level: needs[level])
-    is_sure = limit != "l1" and BUSY.is_reached(needs[limit]) and facts.bytes_of(limit)
-    return limit if is_sure else None
+    is_below_l1 = limit in _LEVELS and limit in facts.needs and bool(facts.bytes_of(limit))
+    is_sure = is_below_l1 and BUSY.is_reached(needs[limit])
+    is_little = excess.fraction * (facts.while_active(needs[limit]) or needs[limit]) < LOW
+    if not (stays_in_l1 or is_sure or is_little):
+        return saving
+    most = excess.fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
+    for level in _LEVELS:
+        waits = 0.0
+        if is_sure and level == limit:
+            waits = facts.stall_at_most(*MEMORY_STALLS, "barrier", "membar")
+        most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, needs[level], waits))
+    return saving.no_more_than(facts.working_share * most)
 
 
 def _without_instructions(facts: KernelFacts, excess: _Excess) -> Saving:
