@@ -241,4 +241,4 @@ def test_an_excess_of_few_bytes_does_not_shorten_waits() -> None:
     launch = made(busy(dram=2, l2=2, l1=2), SCATTER, stalls(long_scoreboard=90))
     found = launch.finding("uncoalesced-global")
     assert found.gain_kernel == pytest.approx(0.75 * 0.02 / 0.8) and found.severity == "info"
-    assert launch.plus(busy(dram=5)).finding("uncoalesced-global").severity == "high"
+    assert launch.plus(busy(dram=20)).finding("uncoalesced-global").severity == "high"

@@ -31,7 +31,7 @@ from gpuprof.diagnose.facts.traffic import (
 )
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, counts_case, finding
-from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, NEAR_ROOF, percent
+from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, MEDIUM, NEAR_ROOF, percent
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.findings import Amount, CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
@@ -245,8 +245,8 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
 
     L1 saves no more than its part of its busy time and of the waits for its queue. If L2 or DRAM is
     surely the limit, warps wait for that level, which loses its own part of the bytes; the other
-    one saves its part of its busy time. If the excess takes next to no time of any level, waits for
-    memory are latencies, which requests with fewer sectors hardly shorten.
+    one saves its part of its busy time. If the excess takes little time of any level, waits for memory are
+    latencies, which requests with fewer sectors hardly shorten.
     """
     keeps = _keeps(facts, excess, same_data=True)
     stays_in_l1 = _stays_in_l1(facts)
@@ -258,7 +258,7 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     limit = max(MEMORY, key=lambda level: needs[level])
     is_below_l1 = limit in _LEVELS and limit in facts.needs and bool(facts.bytes_of(limit))
     is_sure = is_below_l1 and BUSY.is_reached(needs[limit])
-    is_little = excess.fraction * (facts.while_active(needs[limit]) or needs[limit]) < LOW
+    is_little = excess.fraction * (facts.while_active(needs[limit]) or needs[limit]) < MEDIUM
     if not (stays_in_l1 or is_sure or is_little):
         return saving
     most = excess.fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
