@@ -14,6 +14,8 @@ from tests.rule_examples import (
     L2_ATOMICS,
     LOAD_REQUESTS,
     LOAD_SECTORS,
+    LOCAL_LOADS,
+    LOCAL_STORES,
     NO_SHARED,
     REQUESTS,
     SHARED_4K,
@@ -40,7 +42,8 @@ def facts_of(launch: Made) -> KernelFacts:
 
 
 def running(opcodes: dict[str, float], *values: Values) -> Made:
-    return made(*values, histograms={WARP_OPCODES: dict(opcodes)})
+    histogram: dict[str | int, float] = {**opcodes}
+    return made(*values, histograms={WARP_OPCODES: histogram})
 
 
 @each_row(
@@ -82,6 +85,14 @@ FILLED = {WAVEFRONTS: 95.0, SHARED_BUSY: 88.0, REQUESTS: 40.0}
 )
 def test_the_share_of_l1_that_global_accesses_cause_at_most(launch: Made, share: float) -> None:
     assert facts_of(launch).most_of_l1_by_global == pytest.approx(share)
+
+
+def test_local_memory_takes_a_pass_for_four_sectors() -> None:
+    # 108 M sectors are 27 M of 108 M passes.
+    local = made(busy(l1=50), {LOCAL_LOADS: 100e6, LOCAL_STORES: 8e6, WAVEFRONTS: 50.0}, NO_SHARED, CYCLES)
+    assert facts_of(local).l1_beside_global == pytest.approx(0.25)
+    assert facts_of(local).most_of_l1_by_global == pytest.approx(0.5)
+    assert facts_of(made(busy(l1=50))).l1_beside_global == 0.0
 
 
 def test_the_share_of_the_load_store_unit_comes_from_opcodes() -> None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from gpuprof.diagnose.facts.code import CodeFacts
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES
-from gpuprof.diagnose.facts.traffic import EXCESS_SECTORS, GLOBAL_REQUESTS, GLOBAL_SECTORS
+from gpuprof.diagnose.facts.traffic import EXCESS_SECTORS, GLOBAL_REQUESTS, GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.kernel_code import total
 from gpuprof.diagnose.thresholds import MANY_WAVEFRONTS
@@ -14,9 +14,10 @@ from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.product_names import is_product_by_name
 from gpuprof.model.sass_opcodes import matrix_opcode
+from gpuprof.units import SECTOR_BYTES
 
-_PASS_BYTES = 128
-"""The most bytes that L1's data pipe moves in a pass, one a cycle."""
+_SECTORS_OF_PASS = 4
+"""L1's data pipe moves at most 128 bytes in a pass, one a cycle."""
 _ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
 _GLOBAL = frozenset({"LDG", "LD", "STG", "ST", "LDGSTS"}) | _ATOMICS
 _SHARED = ("LDS", "LDSM", "STS", "STSM", "ATOMS")
@@ -51,17 +52,27 @@ class L1Facts(CodeFacts):
             passes = sum(self.opcode_counts().get(name, 0.0) for name in _SHARED)
         return self._of_passes(passes)
 
+    @cached_property
+    def l1_beside_global(self) -> float:
+        """The least fraction of the elapsed time in which L1's data pipe works for shared and local
+        memory, as far as they were counted.
+
+        A pass moves at most four sectors of local memory.
+        """
+        sectors = self.total(LOCAL_SECTORS)
+        local = self._of_passes(sectors / _SECTORS_OF_PASS) if sectors is not None else None
+        return min(1.0, (self.l1_of_shared or 0.0) + (local or 0.0))
+
     @property
     def l1_keeps_bytes(self) -> float:
-        """The part of L1's need that shared memory and the bytes of contiguous global accesses take, at
-        least: bytes in passes of 128, as far as they were counted.
+        """The least part of L1's need for shared and local memory and the bytes of contiguous global
+        accesses, in passes of four sectors, as far as they were counted.
 
         Wider accesses do not remove these passes: only reuse does.
         """
-        passes = self.ideal_bytes / _PASS_BYTES if self.ideal_bytes is not None else None
-        stays = (self.l1_of_shared or 0.0) + (self._of_passes(passes) or 0.0)
-        l1 = self.need("l1")
-        return min(1.0, stays / l1) if l1 else 0.0
+        ideal, l1 = self.ideal_bytes, self.need("l1")
+        needed = self._of_passes(ideal / SECTOR_BYTES / _SECTORS_OF_PASS) if ideal is not None else None
+        return min(1.0, (self.l1_beside_global + (needed or 0.0)) / l1) if l1 else 0.0
 
     def _of_passes(self, passes: float | None) -> float | None:
         cycles, sms = self.number(*ELAPSED), self.sms_or_implied
@@ -85,18 +96,18 @@ class L1Facts(CodeFacts):
         """The largest share of L1's need that global accesses cause; 1 if unknown.
 
         Shared memory keeps only the data pipe and the requests busy. If neither they nor the load/store
-        unit are as busy as L1, another part of it is, which only global accesses use.
+        unit are as busy as L1, another part of it is, which shared memory does not use.
         """
-        l1, shared = self.l1_speed, self.l1_of_shared
-        if not l1 or shared is None:
+        l1, others = self.l1_speed, self.l1_beside_global
+        if not l1 or self.l1_of_shared is None:
             return 1.0
         passes = (self.number(WAVEFRONTS) or 0.0) / 100
-        if shared >= AS_BUSY * l1:
+        if others >= AS_BUSY * l1:
             passes = max(passes, l1)
         issued = max((self.number(REQUESTS) or 0.0) / 100, self.need("lsu"))
         if max(passes, issued) < AS_BUSY * l1:
             return 1.0
-        return min(1.0, max(passes - shared, issued * self.most_of_lsu_by_global) / l1)
+        return min(1.0, max(passes - others, issued * self.most_of_lsu_by_global) / l1)
 
     @property
     def busy_by_global(self) -> float | None:

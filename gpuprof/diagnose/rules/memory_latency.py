@@ -56,7 +56,7 @@ def _memory_latency(facts: KernelFacts) -> Findings:
                 *(name for name in facts.memory_stalls if facts.stall(name) >= SHOWN), threshold=DOMINANT.value
             ),
             *facts.issue_evidence(ISSUES_OFTEN.value),
-            *(item for item in facts.metrics_as(_HIT_RATES, "%") if item.value <= 100),
+            *(item for item in facts.metrics_as(_HIT_RATES, "%") if item.value < 100.5),
             *facts.busiest_evidence("busiest-memory-unit", None, "sm"),
         ),
         place=facts.place_of_stall(reason),
