@@ -42,7 +42,7 @@ def facts_of(launch: Made) -> KernelFacts:
 
 
 def running(opcodes: dict[str, float], *values: Values) -> Made:
-    histogram: dict[str | int, float] = {**opcodes}
+    histogram: dict[str | int, float] = {name: count for name, count in opcodes.items()}  # noqa: C416
     return made(*values, histograms={WARP_OPCODES: histogram})
 
 

@@ -64,9 +64,9 @@ def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
     is_known = work or others or stays.keys() - {*MEMORY, LAUNCH}
     arithmetic = "same-arithmetic" if is_known else "little-arithmetic"
     same_bytes = [f"same-bytes-through-{'-and-'.join(below)}"] if below else []
-    reuse = bound.if_held(1.0 - max((work, *stays.values())), arithmetic, *same_bytes)
-    beside = 1.0 - max(others.values(), default=0.0)
-    reuse = reuse.if_held(beside, "same-other-instructions", *same_bytes)
+    stays[WORK] = work
+    reuse = bound.or_less(saving(stays, {}), arithmetic, *same_bytes)
+    reuse = reuse.or_less(saving({**stays, **others}, {}), "same-other-instructions", *same_bytes)
     return reuse.if_held(fraction, "rest-of-its-time-unchanged")
 
 
