@@ -77,6 +77,8 @@ FILLED = {WAVEFRONTS: 95.0, SHARED_BUSY: 88.0, REQUESTS: 40.0}
         (made(busy(l1=95), FILLED), 40 / 95),
         # Shared memory alone is nearly as busy as L1.
         (made(busy(l1=90), {SHARED_BUSY: 88.0}), 2 / 90),
+        # Two passes of ncu can differ a little.
+        (made(busy(l1=90), {SHARED_BUSY: 91.0}), 0.0),
         # Neither passes nor requests are as busy as L1: tags are, which shared memory does not use.
         (made(busy(l1=95), {WAVEFRONTS: 50.0, SHARED_BUSY: 40.0, REQUESTS: 20.0}), 1.0),
         (made(busy(l1=95), {WAVEFRONTS: 95.0}), 1.0),

@@ -107,7 +107,7 @@ class L1Facts(CodeFacts):
         issued = max((self.number(REQUESTS) or 0.0) / 100, self.need("lsu"))
         if max(passes, issued) < AS_BUSY * l1:
             return 1.0
-        return min(1.0, max(passes - others, issued * self.most_of_lsu_by_global) / l1)
+        return min(1.0, max(0.0, passes - others, issued * self.most_of_lsu_by_global) / l1)
 
     @property
     def busy_by_global(self) -> float | None:
