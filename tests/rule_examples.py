@@ -40,7 +40,6 @@ TOTAL = "memory_l2_theoretical_sectors_global"
 EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"
 PER_SECTOR_LOAD = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
 PER_SECTOR_STORE = "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"
-PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"
 LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 STORE_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 LOAD_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
@@ -139,8 +138,8 @@ ACCESS = (
     Example("uncoalesced-global", "of a kernel full of arithmetic",
             made(busy(dram=2, l2=2), pipes(fp64=85), {TOTAL: 1000.0, EXCESS: 760.0}), 0.15, "medium", "measured",
             "76 %"),
-    Example("uncoalesced-global", "by the percentage of a sector", made(busy(dram=40), {PERCENT_PER_SECTOR: 25.0}),
-            0.75, "low", "guess", "8 of 32", (PERCENT_PER_SECTOR,)),
+    Example("uncoalesced-global", "by the bytes of a sector", made(busy(dram=40), {PER_SECTOR_LOAD: 8.0}),
+            0.75, "low", "guess", "8 of 32", (PER_SECTOR_LOAD,)),
     # 32 − 4 of 32 sectors.
     Example("uncoalesced-global", "by sectors per request",
             made(busy(dram=50), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}), 0.875, "high", "inferred",

@@ -412,12 +412,9 @@ EDGES = (
     Edge("l1-bandwidth", t.MANY_WAVEFRONTS,
          lambda value: made(busy(l1=80), SHARED_4K, {WAVEFRONTS: 10 * value, REQUESTS: 10.0}), why("bank conflicts")),
     Edge("l1-bandwidth", level_limits.WIDE_PASSES,
-         lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=5), NO_SHARED), action("coalescing")),
+         lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=40), NO_SHARED), action("coalescing")),
     Edge("l1-bandwidth", l1_bandwidth.WIDE_SECTORS,
          lambda value: made(busy(l1=90), NO_SHARED, {SECTORS_OF_LOADS: value}), action("coalescing")),
-    Edge("l1-bandwidth", t.DOMINANT,
-         lambda value: made(busy(l1=90), stalls(mio_throttle=value), issued(20)),
-         lambda findings: "shared" in findings[0].headline),
     Edge("l1-bandwidth", l1_bandwidth.FROM_L2, lambda value: made(
          busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}),
          why("L1 hits"), above=False),
@@ -454,7 +451,9 @@ EDGES = (
          {LOCAL_LOADS: 50.0, LOCAL_STORES: 0, LOAD_SECTORS: 50.0, STORE_SECTORS: 0},
          {LOCAL_LOADS_RUN: value, LOCAL_STORES_RUN: 0.0, "smsp__inst_executed.sum": 100.0})),
     Edge("narrow-access", narrow_access.NARROW, lambda value: made(
-         histograms={WARP_OPCODES: {"LDG.E.U8": value, "LDG.E.128": 100 - value}})),
+         stalls(lg_throttle=40), histograms={WARP_OPCODES: {"LDG.E.U8": value, "LDG.E.128": 100 - value}})),
+    Edge("narrow-access", t.BUSY, lambda value: made(
+         {REQUESTS: value}, histograms={WARP_OPCODES: {"LDG.E.U8": 10.0}})),
     Edge("narrow-access", narrow_access.NARROW_PRESSURE, lambda value: made(
          stalls(lg_throttle=value), histograms={WARP_OPCODES: {"LDG.E": 10.0}})),
     Edge("atomic-contention", atomic_contention.ATOMICS, lambda value: made({L2_ATOMICS: value})),

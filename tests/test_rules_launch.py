@@ -182,7 +182,7 @@ EXCESS_SECTORS = {**SIX_OF_EIGHT, WAVES: 1.0, TOTAL: 1000.0, EXCESS: 600.0}
         says("sectors", made(EXCESS_SECTORS), UNCOALESCED, 0.6 * 0.75, kind="bound"),
         # Warps wait for them in half of those.
         says("sectors that half of the time waits for", made(EXCESS_SECTORS, stalls(long_scoreboard=40, wait=60),
-             busy(dram=1, l2=1, l1=1, memory=1)), UNCOALESCED, 0.6 * 0.75 * 0.5, kind="conditional"),
+             busy(dram=20, l2=20, l1=20, memory=20)), UNCOALESCED, 0.6 * 0.75 * 0.5, kind="conditional"),
         says("waits", made(SIX_OF_EIGHT, stalls(long_scoreboard=40), issued(30)), MEMORY, 0.4 * 0.75),
     ],
 )  # fmt: skip

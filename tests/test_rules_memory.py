@@ -318,7 +318,7 @@ def test_levels_of_memory_and_the_host(launch: Judged, rule: str, expected: dict
 
 
 BUSY_L1 = made(busy(l1=90, sm=76, memory=90, dram=7, l2=9), issued(30))
-NARROW_LOADS = made(busy(l1=98, sm=60, memory=98, dram=1, l2=5), NO_SHARED)
+NARROW_LOADS = made(busy(l1=98, sm=60, memory=98, dram=1, l2=40), NO_SHARED)
 SEARCH = made(busy(dram=20, l2=20, l1=90, sm=90), stalls(mio_throttle=60), issued(30), SHARED_4K, lasting())
 MOVED_4_GB = made(BUSY_L2, {"lts__t_bytes.sum": 4e9})
 QUEUE = stalls(mio_throttle=50)

@@ -34,14 +34,14 @@ class FoundShape(Struct, frozen=True):
     location: Location | None
 
 
-def lane_evidence(lanes: LaneShape, how: str = "") -> tuple[Evidence, ...]:
-    """Return the known parts of a lane shape as evidence; the roles end with `how`."""
+def lane_evidence(lanes: LaneShape) -> tuple[Evidence, ...]:
+    """Return the known parts of a lane shape as evidence."""
     words = lanes.beside if lanes.beside > 1 else None
     return (
-        context(f"access-bytes{how}", lanes.width_bytes, "B")
-        + context(f"lane-stride{how}", lanes.apart, "B")
-        + context(f"adjacent-words{how}", words, "word")
-        + context(f"loop-step{how}", lanes.step, "B")
+        context("access-bytes", lanes.width_bytes, "B")
+        + context("lane-stride", lanes.apart, "B")
+        + context("adjacent-words", words, "word")
+        + context("loop-step", lanes.step, "B")
     )
 
 

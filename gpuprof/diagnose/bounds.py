@@ -19,6 +19,8 @@ from gpuprof.model.session import Remaining
 
 _SHOWN = 8
 """Number of remaining needs that a finding keeps."""
+_ROUNDING = 1e-9
+"""Savings that differ by less are the same, worked out in two ways."""
 
 
 class Saving(Struct, frozen=True):
@@ -37,6 +39,12 @@ class Saving(Struct, frozen=True):
         least = self.no_more_than(fraction)
         if least.fraction < self.fraction:
             return replace(least, assumes=assumes)
+        return self
+
+    def or_less(self, other: Saving, *assumes: str) -> Saving:
+        """Return the other saving, with its own remaining needs, if it is smaller and valid on assumptions."""
+        if other.fraction < self.fraction - _ROUNDING:
+            return replace(other, assumes=assumes)
         return self
 
     def only_if(self, *assumes: str) -> Saving:

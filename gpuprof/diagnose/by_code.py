@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gpuprof.code.lanes.access import Access, accesses, merges, needed, wavefronts
 from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
-from gpuprof.code.patterns.lane_shapes import EDGE, MOST_ROUNDS, LaunchedCode, ShapeName, WarpRequest, global_requests
+from gpuprof.code.patterns.lane_shapes import MOST_ROUNDS, LaunchedCode, ShapeName, WarpRequest, global_requests
 from gpuprof.diagnose.access_shape import MOST, FoundShape, lane_evidence
 from gpuprof.diagnose.excess_shape import followed, launched_code
 from gpuprof.diagnose.facts.code import EXECUTED
@@ -28,8 +28,6 @@ from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location
 
 _SHARED = "shared"
-_GLOBAL_OPCODES = {"LD": "load", "LDG": "load", "ST": "store", "STG": "store"}
-_SHARED_OPCODES = dict.fromkeys(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST", "ATOM"), _SHARED)
 _BANK_BYTES = 4
 
 
@@ -42,35 +40,20 @@ class _Suspect(NamedTuple):
 
 
 class _Suspects(NamedTuple):
-    """All accesses that can cause an excess, and the excess by kind (None if not counted)."""
+    """All accesses that can cause an excess, and the counted excess by kind."""
 
     every: Sequence[_Suspect]
-    excess: Mapping[str, float | None]
+    excess: Mapping[str, float]
 
-    def share_of(self, group: Sequence[_Suspect]) -> float | None:
-        """Return the least share of the excess that these cause, if others cause all they can.
-
-        None if the excess was not counted.
-        """
+    def share_of(self, group: Sequence[_Suspect]) -> float:
+        """Return the least share of the excess that these cause, if others cause all they can."""
         total = surely = 0.0
         for kind, number in self.excess.items():
-            if number is None:
-                return None
             own = _most_of(group, kind)
             others = _most_of(self.every, kind) - own
             surely += max(0.0, min(own, number - others))
             total += number
         return min(1.0, surely / total) if total > 0 else 0.0
-
-    def is_most_of(self, group: Sequence[_Suspect]) -> bool:
-        """Return whether these cause most of the excess.
-
-        Without counts, whether others waste at edges only.
-        """
-        share = self.share_of(group)
-        if share is not None:
-            return MOST.is_reached(share)
-        return _wasteful(group) == _wasteful(self.every) > 0
 
     def only_line(self, among: Sequence[_Suspect]) -> Sequence[_Suspect]:
         """Return the accesses of the only line that alone causes most of the excess.
@@ -80,7 +63,7 @@ class _Suspects(NamedTuple):
         by_line: defaultdict[tuple[object, ...], list[_Suspect]] = defaultdict(list)
         for each in among:
             by_line[line_of(each.item)].append(each)
-        lines = [line for line in by_line.values() if self.is_most_of(line)]
+        lines = [line for line in by_line.values() if MOST.is_reached(self.share_of(line))]
         return lines[0] if len(lines) == 1 else ()
 
 
@@ -88,31 +71,22 @@ def _most_of(group: Sequence[_Suspect], kind: str) -> float:
     return sum(each.most for each in group if each.request.kind == kind)
 
 
-def _wasteful(group: Sequence[_Suspect]) -> int:
-    return sum(each.request.most > EDGE for each in group)
-
-
-def _suspects(facts: KernelFacts, requests: Mapping[int, WarpRequest], excess: Mapping[str, float | None]) -> _Suspects:
-    """Return the accesses of these kinds that run; without counts of executions, each runs once."""
-    default = 0.0
-    if not facts.metrics.instances(EXECUTED):
-        default = 1.0
-        excess = dict.fromkeys(excess)
+def _suspects(facts: KernelFacts, requests: Mapping[int, WarpRequest], excess: Mapping[str, float]) -> _Suspects:
+    """Return the accesses of these kinds that run; none if executions were not counted."""
     every = []
     for item in facts.code:
         request = requests.get(item.pc)
-        runs = item.counts.get(EXECUTED, default)
+        runs = item.counts.get(EXECUTED)
         if request is not None and request.kind in excess and runs:
             every.append(_Suspect(item, request, runs * request.most))
     return _Suspects(every, excess)
 
 
-def shape_by_code(facts: KernelFacts, excess: Mapping[str, float | None]) -> FoundShape | None:
+def shape_by_code(facts: KernelFacts, excess: Mapping[str, float]) -> FoundShape | None:
     """Return the shape of accesses that must cause most of the excess, by the code.
 
-    `excess` maps loads and stores, if they have an excess, to their excess sectors; None if those
-    were not counted. The location is the line whose accesses alone can cause most of it, if there
-    is one.
+    `excess` maps loads and stores, if they have an excess, to their excess sectors. The location is
+    the line whose accesses alone can cause most of it, if there is one.
     """
     suspects = _suspects(facts, followed(global_requests, _whole_code(facts)), excess)
     groups: defaultdict[ShapeName, list[_Suspect]] = defaultdict(list)
@@ -120,7 +94,7 @@ def shape_by_code(facts: KernelFacts, excess: Mapping[str, float | None]) -> Fou
         shape = each.request.shape
         if shape is not None and shape.name != "misaligned":
             groups[shape.name].append(each)
-    causes = [group for group in groups.values() if suspects.is_most_of(group)]
+    causes = [group for group in groups.values() if MOST.is_reached(suspects.share_of(group))]
     if len(causes) != 1:
         return None
     cause = causes[0]
@@ -128,53 +102,19 @@ def shape_by_code(facts: KernelFacts, excess: Mapping[str, float | None]) -> Fou
     worst = max(line or cause, key=lambda each: each.most).request
     if worst.shape is None:
         return None
-    accesses = "accesses"
-    if all(each.request.kind == worst.kind for each in cause):
-        accesses = f"{worst.kind}s"
-    evidence = context(f"{accesses}-of-pattern", len(cause), "instruction")
-    evidence += lane_evidence(worst.shape, "-by-code")
-    share = suspects.share_of(cause)
-    if share is not None:
-        evidence += (MOST.evidence(100 * share, "share-of-pattern-by-code"),)
-    return FoundShape(worst.shape.name, evidence, _place(facts, line))
-
-
-def only_line(facts: KernelFacts, excess: Mapping[str, float | None]) -> Location | None:
-    """Return the only line that can cause most of the excess, by opcodes and executions alone."""
-    suspects = _suspects(facts, _named_requests(facts, _GLOBAL_OPCODES), excess)
-    return _place(facts, suspects.only_line(suspects.every))
+    evidence = context("accesses-of-pattern", len(cause), "instruction") + lane_evidence(worst.shape)
+    share = MOST.evidence(100 * suspects.share_of(cause), "share-of-pattern-by-code")
+    return FoundShape(worst.shape.name, (*evidence, share), _place(facts, line))
 
 
 def conflicts_by_code(facts: KernelFacts, conflicts: float) -> tuple[Location | None, tuple[Evidence, ...]]:
     """Return the only line that can cause most of these conflicts, if any, with evidence."""
-    if facts.has_sass:
-        requests = followed(_shared_requests, _whole_code(facts))
-    else:
-        requests = _named_requests(facts, _SHARED_OPCODES)
-    suspects = _suspects(facts, requests, {_SHARED: conflicts})
+    suspects = _suspects(facts, followed(_shared_requests, _whole_code(facts)), {_SHARED: conflicts})
     line = suspects.only_line(suspects.every)
     place = _place(facts, line)
-    share = suspects.share_of(line)
-    if place is None or share is None:
+    if place is None:
         return None, ()
-    return place, (MOST.evidence(100 * share, "of-one-line"),)
-
-
-def _named_requests(facts: KernelFacts, kinds: Mapping[str, str]) -> Mapping[int, WarpRequest]:
-    """Return accesses known by their opcodes alone. Each may access one address per lane.
-
-    Return nothing if some instructions are outside the kernel's own machine code, since they could
-    be accesses too.
-    """
-    code = facts.code
-    if not code or code[-1].pc - code[0].pc >= len(facts.machine_code):
-        return {}
-    requests = {}
-    for item, opcode in zip(code, facts.opcode_names, strict=True):
-        kind = kinds.get(opcode.partition(".")[0])
-        if kind is not None:
-            requests[item.pc] = WarpRequest(kind, None, LANES)
-    return requests
+    return place, (MOST.evidence(100 * suspects.share_of(line), "of-one-line"),)
 
 
 @lru_cache(maxsize=32)

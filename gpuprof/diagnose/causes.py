@@ -166,7 +166,10 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "l2-bandwidth": (*_past_l1("l2"), _ATOMIC),
     "l1-bandwidth": (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
     "shared-bandwidth": (_CONFLICT, Cause("atomic-contention", when=_shared_atomics), Cause("reduction-tree")),
-    "uncoalesced-global": (Cause("block-size", _are_few_lanes_side_by_side),),
+    "uncoalesced-global": (
+        Cause("block-size", _are_few_lanes_side_by_side),
+        Cause("atomic-contention", lambda facts: facts.excess_is_of_atomics),
+    ),
     "shared-bank-conflict": (Cause("reduction-tree"),),
     "narrow-access": (Cause("uncoalesced-global", what=_asks_for_wide_accesses),),
     "fp64-bound": (Cause("tensor-cores-idle"),),

@@ -64,9 +64,9 @@ def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
     is_known = work or others or stays.keys() - {*MEMORY, LAUNCH}
     arithmetic = "same-arithmetic" if is_known else "little-arithmetic"
     same_bytes = [f"same-bytes-through-{'-and-'.join(below)}"] if below else []
-    reuse = bound.if_held(1.0 - max((work, *stays.values())), arithmetic, *same_bytes)
-    beside = 1.0 - max(others.values(), default=0.0)
-    reuse = reuse.if_held(beside, "same-other-instructions", *same_bytes)
+    stays[WORK] = work
+    reuse = bound.or_less(saving(stays, {}), arithmetic, *same_bytes)
+    reuse = reuse.or_less(saving({**stays, **others}, {}), "same-other-instructions", *same_bytes)
     return reuse.if_held(fraction, "rest-of-its-time-unchanged")
 
 
@@ -118,8 +118,10 @@ def change_of_shared(facts: KernelFacts, passes: float = 0.0) -> str:
     arithmetic is known.
 
     A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no
-    such arithmetic.
+    such arithmetic. Matrix fragments come from a tile already.
     """
+    if facts.uses_fragments:
+        return "shared-bandwidth/fragments"
     feeds = facts.arithmetic_fraction or SM in needs_beside_accesses(facts)
     if feeds or passes >= WIDE_PASSES.value or not facts.waits_for_shared_queue:
         return "shared-bandwidth/larger-tile"

@@ -367,7 +367,8 @@ class _LaunchAnalysis(Struct):
                     amount.per_second,
                     definition=amount.definition,
                     basis=amount.basis,
-                    hit_rate=hits.value if hits is not None else None,
+                    # Hits and lookups are counted in different passes, so that a rate can be above 1.
+                    hit_rate=min(1.0, hits.value) if hits is not None else None,
                     certificate=amount.certificate,
                 )
 

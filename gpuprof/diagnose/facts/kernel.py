@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from gpuprof.diagnose.facts.code import CodeFacts
+from gpuprof.diagnose.facts.l1 import L1Facts
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Wait
 
@@ -64,7 +64,7 @@ class Faster(Struct, frozen=True):
 
 
 @dataclass
-class KernelFacts(CodeFacts):
+class KernelFacts(L1Facts):
     """All that is known of one kernel. Fractions are of 1; a fact that is missing is None.
 
     `pauses` and `exposed` are those of the timeline, if this kernel reports them. `faster` is a

@@ -22,11 +22,9 @@ GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-SHARED_CONFLICTS_BY_KIND = {
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "load-conflict-wavefronts",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "store-conflict-wavefronts",
-}
-"""Counters of conflicts, and the roles of their evidence."""
+SHARED_CONFLICTS_BY_KIND = tuple(
+    f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st")
+)
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _AMPERE, _HOPPER = 8.0, 9.0

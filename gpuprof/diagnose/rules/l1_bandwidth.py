@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.level_limits import (
     WIDE_PASSES,
@@ -14,10 +13,9 @@ from gpuprof.diagnose.level_limits import (
     confidence_of_level,
     is_busiest_level,
     is_sm_ahead,
-    needs_beside_accesses,
 )
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_of, finding
-from gpuprof.diagnose.thresholds import BUSY, DOMINANT, MANY_WAVEFRONTS, NEAR_ROOF, Threshold, percent
+from gpuprof.diagnose.thresholds import BUSY, MANY_WAVEFRONTS, NEAR_ROOF, Threshold, percent
 from gpuprof.model.findings import MAIN
 from gpuprof.model.headline import TWO_PASSES
 
@@ -28,33 +26,36 @@ FROM_L2 = percent("l2-relative-to-l1", 10.0)
 _AHEAD = 100 * TWO_PASSES
 """Difference of one counter between two passes of ncu, in percent."""
 
+_ONE_PASS = 1.5
+
 
 def _l1(facts: KernelFacts) -> Findings:
     fraction = facts.l1_busy
     if fraction is None or not facts.is_l1_full or is_busiest_level(facts, "l1") is False:
         return
+    shared = facts.number(SHARED_BUSY)
     # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
-    if is_sm_ahead(facts, fraction, _AHEAD) or (facts.number(SHARED_BUSY) or 0.0) >= BUSY.value:
+    if is_sm_ahead(facts, fraction, _AHEAD) or (shared or 0.0) >= BUSY.value:
         return
-    shares, per_request = facts.uses_shared, facts.wavefronts_per_request
-    at_least = per_request if per_request is not None else facts.least_passes or 0.0
-    is_scattered = at_least >= MANY_WAVEFRONTS.value
+    per_request, least = facts.wavefronts_per_request, facts.least_passes
+    passes = per_request if per_request is not None else least or 0.0
+    is_scattered = passes >= MANY_WAVEFRONTS.value
     if is_scattered and facts.kernel.shared_memory_per_block == 0:
         # `uncoalesced-global` reports the same, with its cause.
         return
+    shares = facts.uses_shared
+    if shared is not None and 2 * shared < 100 * fraction:
+        # Global accesses are most of the load.
+        shares = False
     # Without a count, a bound shows scattered accesses, unless the kernel may use shared memory.
     many = is_scattered and (per_request is not None or shares is None)
-    headline, evidence = ["main"], [*facts.l1_evidence()]
-    kind = _kind_of_global(facts, at_least)
-    if shares:
-        headline = ["with-shared"]
-        kind = change_of_shared(facts, at_least)
-        if facts.waits_for_shared_queue:
-            evidence += facts.stall_evidence("mio_throttle", threshold=DOMINANT.value)
-    why = _why_l1(facts, kind, per_request)
     if many:
         kind, why = "passes", _why_many_passes(facts, shares)
-    sm = needs_beside_accesses(facts).get(SM)
+    elif shares:
+        kind, why = change_of_shared(facts, passes), MAIN
+    else:
+        kind, why = _change_of_global(facts, passes)
+    headline = ["with-shared" if shares else "main"]
     time, while_working = fraction, None
     if not BUSY.is_reached(fraction):
         while_working = facts.while_active(fraction)
@@ -65,69 +66,51 @@ def _l1(facts: KernelFacts) -> Findings:
         headline.append("while-working")
     if per_request is not None:
         headline.append("one-pass" if per_request < _ONE_PASS else "passes")
-    elif at_least >= WIDE_PASSES.value and (many or not shares):
-        headline.append("passes-at-least")
-    if not many and NEAR_ROOF.is_reached(sm):
-        headline.append("full-sm")
-        why = (*why, "full-sm")
     yield finding(
         facts,
         cases_of(kind, tuple(headline), why),
         amounts=(
-            *amounts_of(busy=fraction, while_working=while_working, l2=facts.at_most("l2"), sm=sm),
-            *amounts_of("wavefront", passes=at_least or None),
-            *amounts_of("sector", sectors=facts.request_sectors("ld")),
+            *amounts_of(busy=fraction, while_working=while_working, l2=facts.at_most("l2")),
+            *amounts_of("wavefront", passes=passes or None),
         ),
         subject="l1",
         confidence=confidence_of_level(facts, "l1"),
         saving=_fewer_passes(facts) if many else bound_of_reuse(facts, time, "l2", "dram"),
-        evidence=evidence,
+        evidence=facts.l1_evidence() + facts.stall_evidence("mio_throttle", "lg_throttle"),
         place=facts.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 
-_ONE_PASS = 1.5
-
-
-def _kind_of_global(facts: KernelFacts, passes: float) -> str:
-    """Return the change for accesses of global memory: wider ones help only if these are narrow."""
+def _change_of_global(facts: KernelFacts, passes: float) -> tuple[str, tuple[str, ...]]:
+    """Return the change for accesses of global memory and its reason: wider ones help if these are
+    narrow and read new bytes."""
+    if facts.mostly_rereads:
+        return "reuse", ("main", "reuse")
     sectors = facts.request_sectors("ld") or 0.0
-    return "kept" if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value else "main"
+    if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value:
+        return "kept", ("main", "kept")
+    return "main", MAIN
 
 
-def _why_l1(facts: KernelFacts, kind: str, per_request: float | None) -> tuple[str, ...]:
-    if kind == "kept":
-        if facts.request_sectors("ld") is None:
-            return ("main", "kept")
-        return ("main", "load-sectors", "kept")
-    if per_request is not None and per_request < _ONE_PASS:
-        return ("many-accesses",)
-    if facts.waits_for_shared_queue and facts.uses_shared:
-        return ("full-queue",)
-    return MAIN
+def _why_many_passes(facts: KernelFacts, shares: bool | None) -> tuple[str, ...]:
+    """Return the cause of many passes: if L2 is idle, no scattered accesses miss L1."""
+    l2 = facts.at_most("l2")
+    if shares and l2 is not None and 100 * l2 < FROM_L2.value * facts.needs["l1"]:
+        return ("many-passes", "idle-l2")
+    return ("many-passes", "either")
 
 
 def _fewer_passes(facts: KernelFacts) -> Saving:
     """Bound the gain of fewer passes, with fewer unused sectors from L2 and DRAM."""
     stays = {"l1": facts.l1_keeps()}
     bound = speedup_bound(facts, {**stays, "l2": 0.0, "dram": 0.0})
-    return bound.if_held(speedup_bound(facts, stays).fraction, "same-bytes-through-l2-and-dram")
-
-
-def _why_many_passes(facts: KernelFacts, shares: bool | None) -> tuple[str, ...]:
-    """Return the cause of many passes: if L2 is idle, no scattered accesses miss L1."""
-    if not shares:
-        return ("many-passes", "either")
-    l2 = facts.at_most("l2")
-    if l2 is not None and 100 * l2 < FROM_L2.value * facts.needs["l1"]:
-        return ("many-passes", "idle-l2")
-    return ("many-passes", "either-unknown")
+    return bound.or_less(speedup_bound(facts, stays), "same-bytes-through-l2-and-dram")
 
 
 RULE = Rule(
     "l1-bandwidth",
     kind="limit",
-    thresholds=(BUSY, NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, DOMINANT, FROM_L2),
+    thresholds=(BUSY, NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, FROM_L2),
     check=_l1,
     metrics=(WAVEFRONTS, REQUESTS),
     place=AT_MEMORY,

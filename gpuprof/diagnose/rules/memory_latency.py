@@ -48,7 +48,7 @@ def _memory_latency(facts: KernelFacts) -> Findings:
         ),
         is_fact=is_full,
         evidence=(
-            *facts.metrics_as(_HIT_RATES, "%"),
+            *(item for item in facts.metrics_as(_HIT_RATES, "%") if item.value < 100.5),
             *facts.busiest_evidence("busiest-memory-unit", None, "sm"),
         ),
     )

@@ -9,10 +9,12 @@ from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.counters import summed
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
+from gpuprof.diagnose.facts.units import REQUESTS
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, finding
-from gpuprof.diagnose.thresholds import percent
+from gpuprof.diagnose.thresholds import BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.field_types import Severity
 from gpuprof.model.session import Finding
 
 NARROW = percent("narrow-share", 50.0)
@@ -22,6 +24,43 @@ NARROW_PRESSURE = percent("queue-pressure", 10.0)
 _WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16, ".256": 32}
 
 _GLOBAL_ACCESS = ("LDG.", "STG.", "LDGSTS.", "LD.", "ST.")
+
+_WIDEST = 16
+"""The most bytes that a thread accesses at once on most GPUs."""
+
+
+def _narrow(facts: KernelFacts) -> Iterator[Finding]:
+    widths = global_widths(facts.opcodes())
+    total = sum(widths.values())
+    if not total or not _is_under_pressure(facts):
+        return
+    for size in (2, 4):
+        narrow = {width: count for width, count in widths.items() if width <= size}
+        share = sum(narrow.values()) / total
+        if NARROW.is_reached(share):
+            break
+    else:
+        return
+    spared = sum(count * (1 - width / _WIDEST) for width, count in narrow.items()) / total
+    # Wider accesses of a matrix product without tiles read the same bytes as often.
+    severity: Severity | None = "info" if facts.mostly_rereads and facts.multiplies else None
+    yield finding(
+        facts,
+        amounts=amounts_of(share=share) + amounts_of("B", size=size),
+        subject="global",
+        confidence="inferred",
+        saving=_widened(facts, spared),
+        severity=severity,
+        evidence=(
+            NARROW.evidence(100 * share, f"at-most-{size}-bytes", metric=WARP_OPCODES),
+            *facts.stall_evidence("lg_throttle", threshold=NARROW_PRESSURE.value),
+            *facts.pipe_evidence("lsu", BUSY.value),
+        ),
+        place=facts.place(
+            lambda instruction: instruction.counts.get(EXECUTED, 0.0),
+            [place for place, opcode in enumerate(facts.opcode_names) if 0 < width_of(opcode) <= size],
+        ),
+    )
 
 
 def global_widths(opcodes: Mapping[str, float]) -> dict[int, float]:
@@ -39,61 +78,38 @@ def width_of(opcode: str) -> int:
     return next((size for mark, size in _WIDTHS.items() if mark in name), 4)
 
 
-def _narrow(facts: KernelFacts) -> Iterator[Finding]:
-    widths = global_widths(facts.opcodes())
-    total = sum(widths.values())
-    if not total:
-        return
-    for size in (2, 4):
-        narrow = {width: count for width, count in widths.items() if width <= size}
-        share = sum(narrow.values()) / total
-        if NARROW.is_reached(share):
-            break
-    else:
-        return
-    if size == 4 and not NARROW_PRESSURE.is_reached(facts.stall("lg_throttle")):
-        return
-    saving = None
-    if facts.stalls or facts.pipe("lsu") is not None:
-        # Accesses of 16 bytes per thread replace most of the narrow ones.
-        spared = sum(count * (1 - width / 16) for width, count in narrow.items()) / total
-        saving = _widened(facts, spared)
-    yield finding(
-        facts,
-        amounts=amounts_of(share=share) + amounts_of("B", size=size),
-        subject="global",
-        confidence="inferred",
-        saving=saving,
-        evidence=(
-            NARROW.evidence(100 * share, f"at-most-{size}-bytes", metric=WARP_OPCODES),
-            *facts.stall_evidence("lg_throttle", threshold=NARROW_PRESSURE.value),
-            *facts.pipe_evidence("lsu"),
-        ),
-        place=facts.place(
-            lambda instruction: instruction.counts.get(EXECUTED, 0.0),
-            [place for place, opcode in enumerate(facts.opcode_names) if 0 < width_of(opcode) <= size],
-        ),
-    )
+def _is_under_pressure(facts: KernelFacts) -> bool:
+    """Return whether warps wait for the queue of global accesses, or these keep the unit busy that issues them."""
+    issued = max(facts.need("lsu"), (facts.number(REQUESTS) or 0.0) / 100)
+    waits = facts.stall("lg_throttle")
+    return NARROW_PRESSURE.is_reached(waits) or BUSY.is_reached(issued * facts.most_of_lsu_by_global)
 
 
 def _widened(facts: KernelFacts, gone: float) -> Saving:
-    """Bound the gain of wide accesses, which replace the share `gone` of the accesses.
+    """Bound the gain of wide accesses, which replace the share `gone` of the global accesses.
 
-    Their address arithmetic goes too, but its share of the integer pipes and the issue slots is
-    unknown. If it stays, only the accesses are saved.
+    L1 still moves the bytes that they need and serves shared memory. The address arithmetic goes
+    too, but its share of the integer pipes and the issue slots is unknown. If it stays, only the
+    accesses are saved.
     """
-    keeps = {"l1": 1.0 - gone, "lsu": 1.0 - gone}
+    of_l1 = facts.most_of_l1_by_global
+    keeps = {
+        "l1": max(1.0 - gone * of_l1, facts.l1_keeps_bytes),
+        "lsu": 1.0 - gone * facts.most_of_lsu_by_global,
+    }
     bound = speedup_bound(facts, keeps | dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0))
-    accesses = speedup_bound(facts, keeps | {ISSUE: 0.0}).fraction
-    most = gone * explained(facts, facts.l1_speed, MEMORY_STALLS)
-    return bound.if_held(min(accesses, most), "same-address-arithmetic")
+    l1 = facts.l1_speed
+    busy = of_l1 * l1 if l1 is not None else None
+    most = gone * explained(facts, busy, MEMORY_STALLS)
+    accesses = speedup_bound(facts, keeps | {ISSUE: 0.0}).no_more_than(most)
+    return bound.or_less(accesses, "same-address-arithmetic")
 
 
 RULE = Rule(
     "narrow-access",
     kind="defect",
-    thresholds=(NARROW, NARROW_PRESSURE),
+    thresholds=(NARROW, NARROW_PRESSURE, BUSY),
     check=_narrow,
-    metrics=(WARP_OPCODES,),
+    metrics=(WARP_OPCODES, REQUESTS),
     place=AT_MEMORY,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuprof.diagnose.bounds import Saving, speedup_bound
@@ -27,104 +27,53 @@ _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 
 _WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
 
-_PASSES_OF_KINDS = {
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "load-wavefronts",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "store-wavefronts",
-}
+_PASSES_OF_KINDS = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 
-_SASS_CONFLICTS = "{}__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{}.sum"
+_SASS_KINDS = tuple(f"_op_{kind}" for kind in ("ld", "ldsm", "ldgsts", "st", "stsm", "atom", "red"))
 
-_SASS_PASSES = "{}__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum"
-
-_SASS_KINDS = ("ld", "ldsm", "ldgsts", "st", "stsm", "atom", "red")
-
-_COUNTED_BY: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...] = (
-    ({SHARED_CONFLICTS: "conflict-wavefronts-by-hardware"}, {SHARED_PASSES: "wavefronts"}),
+_COUNTED_BY: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    ((SHARED_CONFLICTS,), (SHARED_PASSES,)),
     (SHARED_CONFLICTS_BY_KIND, _PASSES_OF_KINDS),
     *(
-        (roles, {_SASS_PASSES.format(unit): "wavefronts"})
-        for unit in ("sm", "smsp")
-        for roles in (
-            {_SASS_CONFLICTS.format(unit, ""): "conflict-wavefronts"},
-            {_SASS_CONFLICTS.format(unit, f"_op_{kind}"): f"conflict-wavefronts-{kind}" for kind in _SASS_KINDS},
+        (
+            tuple(f"{unit}__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{kind}.sum" for kind in kinds),
+            (f"{unit}__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared.sum",),
         )
+        for unit in ("sm", "smsp")
+        for kinds in (("",), _SASS_KINDS)
     ),
 )
-"""Counters of conflicts and of all passes with their roles, in order of preference."""
+"""Counters of conflicts and of all passes, in order of preference."""
 
 
 class _Conflicts(NamedTuple):
-    """Wavefronts caused by conflicts, all wavefronts (None if not counted), and the evidence.
-
-    `kind` is the case of the headline.
-    """
+    """Wavefronts caused by conflicts, all wavefronts (None if not counted), and the evidence."""
 
     excess: float
     total: float | None
     evidence: tuple[Evidence, ...]
     confidence: Confidence = "inferred"
-    kind: CaseName = "wavefronts"
-
-
-def _counted_conflicts(facts: KernelFacts) -> _Conflicts | None:
-    """Return the counts of instrumentation, else of the hardware, which include other conflicts."""
-    total = facts.number(_WAVES)
-    excess = facts.number(_WAVES_EXCESS)
-    ideal = facts.number(_WAVES_IDEAL)
-    if total is not None:
-        if excess is None and ideal is not None:
-            excess = total - ideal
-        if excess is not None:
-            roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
-            return _Conflicts(excess, total, facts.metrics_as(roles, "wavefront"), "measured")
-    for conflicts, passes in _COUNTED_BY:
-        excess = facts.total(conflicts)
-        if not excess:
-            # Some counters leave out accesses that others count, such as matrix loads.
-            continue
-        # The conflicts are of all accesses, so the passes of loads alone are no total for them.
-        total = facts.total(passes, of_all=True) or facts.number(SHARED_PASSES)
-        found = _Conflicts(excess, total, facts.metrics_as({**conflicts, **passes}, "wavefront"))
-        if total is None and conflicts is SHARED_CONFLICTS_BY_KIND:
-            return _conflicts_one_way(facts) or found
-        return found
-    return None
-
-
-def _conflicts_one_way(facts: KernelFacts) -> _Conflicts | None:
-    """Return the conflicts of loads or of stores if both conflicts and wavefronts were counted."""
-    for (conflicts, role), (passes, kind) in zip(
-        SHARED_CONFLICTS_BY_KIND.items(), _PASSES_OF_KINDS.items(), strict=True
-    ):
-        excess, total = facts.number(conflicts), facts.number(passes)
-        if excess and total and excess <= total:
-            return _Conflicts(excess, total, facts.metrics_as({conflicts: role, passes: kind}, "wavefront"), kind=kind)
-    return None
 
 
 def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
     conflicts = _counted_conflicts(facts)
     if conflicts is None:
         return
-    excess = conflicts.excess
-    total = conflicts.total
+    excess, total = conflicts.excess, conflicts.total
     why = MAIN
     saving = None
-    if total is None:
-        if not facts.warps or excess / facts.warps < CONFLICTS_A_WARP.value:
+    if not total:
+        per_warp = excess / facts.warps if facts.warps else 0.0
+        if per_warp < CONFLICTS_A_WARP.value:
             return
-        headline: tuple[CaseName, ...] = ("per-warp", "no-total")
-        amounts = amounts_of("", per_warp=excess / facts.warps)
-        loads, stores = map(facts.number, SHARED_CONFLICTS_BY_KIND)
-        if loads and stores and loads + stores == excess:
-            headline = ("per-warp", "by-kind", "no-total")
-            amounts += amounts_of("", loads=loads / facts.warps, stores=stores / facts.warps)
-        evidence = CONFLICTS_A_WARP.evidence(excess / facts.warps)
+        headline: tuple[CaseName, ...] = ("per-warp",)
+        amounts = amounts_of("", per_warp=per_warp)
+        evidence = CONFLICTS_A_WARP.evidence(per_warp)
     else:
-        if not total or not CONFLICTS.is_reached(excess / total):
-            return
         fraction = min(1.0, excess / total)
-        headline = (conflicts.kind, counts_case(total))
+        if not CONFLICTS.is_reached(fraction):
+            return
+        headline = ("wavefronts", counts_case(total))
         amounts = amounts_of(share=fraction) + amounts_of("", excess=excess, total=total)
         if total > excess:
             why = ("times",)
@@ -148,6 +97,25 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
         evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS), *by_code),
         place=place,
     )
+
+
+def _counted_conflicts(facts: KernelFacts) -> _Conflicts | None:
+    """Return the counts of instrumentation, else of the hardware, which include other conflicts."""
+    total, excess, ideal = map(facts.number, (_WAVES, _WAVES_EXCESS, _WAVES_IDEAL))
+    if total is not None and excess is None and ideal is not None:
+        excess = total - ideal
+    if total is not None and excess is not None:
+        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
+        return _Conflicts(excess, total, facts.metrics_as(roles, "wavefront"), "measured")
+    for conflicts, passes in _COUNTED_BY:
+        excess = facts.total(conflicts)
+        # Some counters leave out accesses that others count, such as matrix loads.
+        if excess:
+            # The conflicts are of all accesses, so the passes of loads alone are no total for them.
+            total = facts.total(passes, of_all=True) or facts.number(SHARED_PASSES)
+            roles = dict.fromkeys(conflicts, "conflict-wavefronts") | dict.fromkeys(passes, "wavefronts")
+            return _Conflicts(excess, total, facts.metrics_as(roles, "wavefront"))
+    return None
 
 
 def _without_conflicts(facts: KernelFacts, conflicts: float, excess: float) -> Saving:

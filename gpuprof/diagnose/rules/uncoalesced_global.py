@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from gpuprof.diagnose.access_shape import (
 )
 from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
 from gpuprof.diagnose.facts.code import EXECUTED
-from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, MEMORY
 from gpuprof.diagnose.facts.traffic import (
@@ -32,10 +31,10 @@ from gpuprof.diagnose.facts.traffic import (
 )
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, counts_case, finding
-from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, WELL_USED, percent
-from gpuprof.model.field_types import Confidence
+from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, MEDIUM, NEAR_ROOF, percent
+from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.findings import Amount, CaseName, Cases
-from gpuprof.model.session import Evidence, Finding, Location
+from gpuprof.model.session import Evidence, Finding
 from gpuprof.units import SECTOR_BYTES
 
 EXCESS = percent("excess", 1.0)
@@ -44,16 +43,11 @@ IN_L2 = percent("in-l2", 90.0)
 
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 
-_PERCENT_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
-
 _MANY_SECTORS = 16.5
 """Sectors of a coalesced request of 16 bytes per thread, with a margin for edges."""
 
 _FEW_SECTORS = 4.0
 """Sectors of a coalesced request of 4 bytes per thread."""
-
-_LANE_BYTES = 16
-"""The most bytes that a thread accesses at once."""
 
 _LEVELS = ("l2", "dram")
 
@@ -61,18 +55,16 @@ _L2_HITS = "lts__t_sector_hit_rate.pct"
 
 _KINDS = {"ld": "load", "st": "store"}
 
-_SAME_DATA = "same-data-through-l2-and-dram"
-
-_SAME_INSTRUCTIONS = "same-instructions"
-
 _SMALL_EXCESS = Cases(why=("small-excess",), action=("align",), advice=("align", "single-lines", "consecutive"))
 
 _CAUGHT = Cases(action=("wide",), advice=("wide", "otherwise", "consecutive"))
 
 _SCATTERED = Cases(action=("consecutive",), advice=("consecutive", "wide"))
 
-_MAY_BE_WIDER = frozenset({"wide", "neighbours", "structure"})
-"""Actions that may be wider accesses, which also remove instructions."""
+_ATOMICS = Cases(why=("atomics",), action=("atomics",), advice=("atomics",))
+
+_MORE_THAN_SECTORS = frozenset({"wide", "neighbours", "structure", "atomics"})
+"""Actions that also remove instructions: wider accesses, or sums on the chip instead of atomics."""
 
 
 class _Excess(NamedTuple):
@@ -95,52 +87,64 @@ class _Excess(NamedTuple):
 
 
 def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
-    counts = facts.counted_sectors
-    if counts is None:
-        excess = _unused_bytes(facts) or _sectors_per_request(facts) or _many_wavefronts(facts)
-    else:
-        excess = _counted_excess(counts)
+    excess = _excess(facts)
     if excess is None:
         return
-    most = excess
-    passes = facts.wavefronts_per_request
-    if passes is not None and passes >= MANY_WAVEFRONTS.value:
-        # Passes beyond one per request, including those of shared memory.
-        most = excess._replace(fraction=max(excess.fraction, 1.0 - 1.0 / passes))
-    if counts is not None and facts.kernel.shared_memory_per_block == 0:
-        # Scattered words cost a pass each but share 32-byte sectors: the larger waste counts.
-        excess = most
-    saving = _coalesced(facts, most)
-    saving = saving.if_held(_coalesced(facts, excess).fraction, "same-l1-wavefronts-per-sector")
+    saving = _saving(facts, excess)
     shape = None
     place = facts.place_of(EXCESS_SECTORS, ALL_SECTORS)
-    if saving.fraction >= LOW:
+    evidence = _worst_request(facts)
+    if saving.fraction >= LOW and not facts.excess_is_of_atomics:
         shape = _shape(facts)
-        place = place or _place_without_text(facts)
-    cases = replace(_cases(facts, shape, excess), headline=excess.headline)
-    if not _MAY_BE_WIDER.isdisjoint(cases.action):
-        assumes = saving.assumes or (_SAME_INSTRUCTIONS,)
-        saving = _widened(facts, excess).if_held(saving.fraction, *assumes)
+    cases = _ATOMICS if facts.excess_is_of_atomics else _cases(facts, shape, excess)
     confidence = excess.confidence
     if shape is not None:
         evidence = shape.evidence
         place = shape.location or place
         if excess.may_be_single_words:
             confidence = "inferred"
-    else:
-        evidence = _worst_request(facts)
-        if excess.may_be_single_words:
-            cases = replace(cases, why=(*cases.why, "or-single-words"))
+    elif excess.may_be_single_words:
+        cases = replace(cases, why=(*cases.why, "or-single-words"))
+    if not _MORE_THAN_SECTORS.isdisjoint(cases.action):
+        saving = _without_instructions(facts, excess).or_less(saving, *(saving.assumes or ("same-instructions",)))
+    severity: Severity | None = None
+    if not facts.excess_reaches("dram") and NEAR_ROOF.is_reached(facts.needs.get("dram")):
+        # All that is left is the rest to DRAM's roof, which does not see the excess.
+        severity = "info"
     yield finding(
         facts,
-        cases,
+        replace(cases, headline=excess.headline),
         amounts=excess.amounts,
         subject="global",
         confidence=confidence,
         saving=saving,
+        severity=severity,
         evidence=excess.evidence + evidence,
         place=place,
     )
+
+
+def _excess(facts: KernelFacts) -> _Excess | None:
+    counts = facts.counted_sectors
+    if counts is not None:
+        return _counted_excess(counts)
+    return _uncounted_excess(facts) or _many_wavefronts(facts)
+
+
+def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
+    """Bound the gain of coalescing.
+
+    Scattered words take a pass through L1 each but share 32-byte sectors: the larger waste counts,
+    unless the passes may be those of shared memory.
+    """
+    passes = facts.wavefronts_per_request
+    most = excess
+    if passes is not None and passes >= MANY_WAVEFRONTS.value:
+        most = excess._replace(fraction=max(excess.fraction, 1.0 - 1.0 / passes))
+    saving = _coalesced(facts, most)
+    if facts.counted_sectors is not None and facts.kernel.shared_memory_per_block == 0:
+        return saving
+    return saving.or_less(_coalesced(facts, excess), "same-l1-wavefronts-per-sector")
 
 
 def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
@@ -156,40 +160,11 @@ def _shape(facts: KernelFacts) -> FoundShape | None:
 
     if any(name in item.counts for item in facts.code for name in (EXCESS_SECTORS, ALL_SECTORS)):
         return shape_of_excess(facts)
-    unused = _unused_sectors(facts)
+    unused = {}
+    for what, share in _unused_shares(facts).items():
+        if EXCESS.is_reached(share):
+            unused[_KINDS[what]] = share * (facts.number(GLOBAL_SECTORS.format(what)) or 0.0)
     return shape_by_code(facts, unused) if unused else None
-
-
-def _place_without_text(facts: KernelFacts) -> Location | None:
-    """Return the only line that can cause most of the excess if the report has no SASS text."""
-    if not facts.code or facts.has_sass:
-        return None
-    from gpuprof.diagnose.by_code import only_line
-
-    return only_line(facts, _unused_sectors(facts))
-
-
-def _unused_sectors(facts: KernelFacts) -> dict[str, float | None]:
-    """Return the excess sectors of loads and stores, if they have any.
-
-    None if only their share is known.
-    """
-    unused: dict[str, float | None] = {}
-    for what, kind in _KINDS.items():
-        sectors = facts.number(GLOBAL_SECTORS.format(what))
-        requests = facts.number(GLOBAL_REQUESTS.format(what))
-        used = _used_bytes(facts, what)
-        ratio = facts.request_sectors(what)
-        fraction = 0.0
-        if used is not None:
-            fraction = 1.0 - used.value / SECTOR_BYTES
-            if sectors and requests:
-                fraction = min(fraction, 1.0 - requests / sectors)
-        elif ratio is not None and ratio >= _MANY_SECTORS:
-            fraction = 1.0 - _FEW_SECTORS / ratio
-        if EXCESS.is_reached(fraction):
-            unused[kind] = fraction * sectors if sectors else None
-    return unused
 
 
 def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cases:
@@ -202,8 +177,6 @@ def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cas
     why = (excess.why, *_past_l1(facts))
     if _stays_in_l1(facts):
         return replace(_CAUGHT, why=why)
-    if facts.bytes_of("l2") is None and facts.hit_rates.get("l1", -1.0) >= excess.fraction:
-        return replace(_CAUGHT, why=(*why, "hits-in-l1"))
     cases = replace(_SCATTERED, why=why)
     if (facts.number(_L2_HITS) or 0.0) < IN_L2.value:
         return cases
@@ -228,86 +201,86 @@ def _stays_in_l1(facts: KernelFacts) -> bool:
     return facts.bytes_of("l2") is not None and not facts.excess_reaches("l2")
 
 
-class _Levels(NamedTuple):
-    """The part of each memory level's need that stays, and the largest share that goes.
-
-    `keeps_of_same_data` is the part that stays if other accesses use the rest of the fetched data.
-    """
-
-    keeps: Mapping[str, float]
-    keeps_of_same_data: Mapping[str, float]
-    share: float
-
-
-def _levels(facts: KernelFacts, excess: _Excess) -> _Levels:
+def _keeps(facts: KernelFacts, excess: _Excess, *, same_data: bool) -> dict[str, float]:
     """Return the part of each memory level's need that stays after coalescing.
 
-    An access may use the same part of its fetched data as of its sectors. Less goes if other
-    accesses use the rest: then a level only loses what none of them needs. If the excess was seen
-    in L1 alone and a level was not measured, nothing is assumed to stay there, because its need may
-    stay whole or go with the excess.
+    Shared memory and the needed bytes stay in L1. An access may use the same part of its fetched
+    data as of its sectors. Less goes if other accesses use the rest (`same_data`): then a level
+    only loses what none of them needs. If the excess was seen in L1 alone and a level was not
+    measured, its need may stay whole or go with the excess.
     """
-    share = excess.fraction
-    keeps = {"l1": facts.l1_keeps(facts.number(SHARED_BUSY)), **dict.fromkeys(_LEVELS, 1.0 - share)}
-    keeps_of_same_data = dict(keeps)
-    counts = facts.counted_sectors
-    ideal = facts.ideal_bytes
+    keeps = {"l1": max(facts.l1_keeps(), facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)}
+    counts, ideal = facts.counted_sectors, facts.ideal_bytes
     for level in _LEVELS:
         moved = facts.bytes_of(level)
+        keeps[level] = 1.0 - excess.fraction
         if excess.in_l1_alone and moved is None:
-            keeps[level] = keeps_of_same_data[level] = 0.0
+            keeps[level] = 0.0
         if counts is None or ideal is None or not moved:
             continue
         fetched = SECTOR_BYTES * max(0.0, counts.excess)
-        keeps[level] = 1.0 - min(excess.fraction, fetched / moved)
-        keeps_of_same_data[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
-        if moved > SECTOR_BYTES * counts.total:
+        if same_data:
+            keeps[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
+        elif moved > SECTOR_BYTES * counts.total:
             # Lines are fetched again, or around the requested sectors: that can go as well.
             keeps[level] = ideal / moved
-            share = max(share, 1.0 - ideal / moved)
-    return _Levels(keeps, keeps_of_same_data, share)
+        else:
+            keeps[level] = 1.0 - min(excess.fraction, fetched / moved)
+    return keeps
 
 
 def _coalesced(facts: KernelFacts, excess: _Excess) -> Saving:
     """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
-    keeps, keeps_of_same_data, share = _levels(facts, excess)
-    weight = explained(facts, facts.memory_busy, MEMORY_STALLS)
-    same_data = capped(facts, speedup_bound(facts, keeps_of_same_data), excess.fraction, weight)
-    if _stays_in_l1(facts):
-        l1 = max(facts.needs.get("l1", 1.0), facts.stall("lg_throttle"))
-        same_data = capped(
-            facts, speedup_bound(facts, {"l1": keeps["l1"]}), excess.fraction, min(weight, l1 / WELL_USED)
-        )
-    most = min(same_data.fraction, facts.working_share * _at_limit(facts, excess, keeps_of_same_data))
-    return capped(facts, speedup_bound(facts, keeps), share, weight).if_held(most, _SAME_DATA)
+    weight = explained(facts, facts.busy_by_global, MEMORY_STALLS)
+    keeps = _keeps(facts, excess, same_data=False)
+    share = excess.fraction
+    if not excess.in_l1_alone:
+        share = max(share, *(1.0 - keeps[level] for level in _LEVELS))
+    bound = capped(facts, speedup_bound(facts, keeps), share, weight)
+    return bound.or_less(_with_same_data(facts, excess, weight), "same-data-through-l2-and-dram")
 
 
-def _at_limit(facts: KernelFacts, excess: _Excess, keeps: Mapping[str, float]) -> float:
-    """Return the maximum saving with the same data if L2 or DRAM is surely the limit; else 1.
+def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Saving:
+    """Return the saving if other accesses use the rest of the data that an access fetches.
 
-    Warps then wait for that level, which loses its own part of the bytes. The other levels save no
-    more than their part of their busy time, and L1 no more than its part of the waits for its
-    queue.
+    L1 saves no more than its part of its busy time and of the waits for its queue. If L2 or DRAM is
+    surely the limit, warps wait for that level, which loses its own part of the bytes; the other
+    one saves its part of its busy time. If the excess takes little time of any level, waits for memory are
+    latencies, which requests with fewer sectors hardly shorten.
     """
-    needs = facts.needs
-    if not needs.keys() >= set(MEMORY):
-        return 1.0
+    keeps = _keeps(facts, excess, same_data=True)
+    stays_in_l1 = _stays_in_l1(facts)
+    if stays_in_l1:
+        keeps = {"l1": keeps["l1"]}
+    saving = capped(facts, speedup_bound(facts, keeps), excess.fraction, weight)
+    needs = {level: facts.needs.get(level, 1.0) for level in MEMORY}
+    needs["l1"] *= facts.most_of_l1_by_global
     limit = max(MEMORY, key=lambda level: needs[level])
-    if limit == "l1" or not BUSY.is_reached(needs[limit]) or not facts.bytes_of(limit):
-        return 1.0
+    is_below_l1 = limit in _LEVELS and limit in facts.needs and bool(facts.bytes_of(limit))
+    is_sure = is_below_l1 and BUSY.is_reached(needs[limit])
+    is_little = excess.fraction * (facts.while_active(needs[limit]) or needs[limit]) < MEDIUM
+    if not (stays_in_l1 or is_sure or is_little):
+        return saving
     most = excess.fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
     for level in _LEVELS:
         waits = 0.0
-        if level == limit:
+        if is_sure and level == limit:
             waits = facts.stall_at_most(*MEMORY_STALLS, "barrier", "membar")
-        most = max(most, (1.0 - keeps[level]) * at_work(facts, needs[level], waits))
-    return most
+        most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, needs[level], waits))
+    return saving.no_more_than(facts.working_share * most)
 
 
-def _widened(facts: KernelFacts, excess: _Excess) -> Saving:
-    """Bound the gain of wider accesses, which also remove instructions and address arithmetic."""
-    spared = dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)
-    return speedup_bound(facts, {**_levels(facts, excess).keeps, **spared})
+def _without_instructions(facts: KernelFacts, excess: _Excess) -> Saving:
+    """Bound the gain of wider accesses, or of sums on the chip, which also remove instructions.
+
+    Instructions of shared memory and its part of L1 stay, and with wider accesses the needed bytes.
+    """
+    keeps = dict.fromkeys(("lsu", *MEMORY), 0.0)
+    if not facts.excess_is_of_atomics:
+        keeps = _keeps(facts, excess, same_data=False)
+        keeps["l1"] = max(facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)
+        keeps["lsu"] = 1.0 - facts.most_of_lsu_by_global
+    return speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
 
 
 def _counted_excess(counts: CountedSectors) -> _Excess | None:
@@ -324,102 +297,59 @@ def _counted_excess(counts: CountedSectors) -> _Excess | None:
     )
 
 
-def _unused_bytes(facts: KernelFacts) -> _Excess | None:
-    """Return the excess by the bytes of each 32-byte sector that threads use.
-
-    A request needs at least one sector, so a sector of which all threads read the same word is no
-    excess.
-    """
-    known: dict[str, float] = {}
-    counted: dict[str, float] = {}
-    evidence: tuple[Evidence, ...] = ()
-    for what in _KINDS:
-        used = _used_bytes(facts, what)
-        if used is None:
-            continue
-        known[what] = used.value
-        evidence += used.evidence
-        count = facts.number(GLOBAL_SECTORS.format(what))
-        if count:
-            counted[what] = count
-    if not known:
+def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
+    """Return the excess by the unused shares of the sectors of loads and stores."""
+    shares = _unused_shares(facts)
+    if not shares:
         return None
-    weights = counted or dict.fromkeys(known, 1.0)
-    every = used_bytes = requests = 0.0
-    wasteful = []
-    has_requests = True
-    may_be_single_words = False
-    for what, weight in weights.items():
-        every += weight
-        used_bytes += known[what] * weight
-        per_request = facts.request_sectors(what)
-        if per_request:
-            requests += weight / per_request
-        else:
-            has_requests = False
-            may_be_single_words |= known[what] < SECTOR_BYTES
-        if EXCESS.is_reached(1.0 - known[what] / SECTOR_BYTES):
-            wasteful.append(what)
-    mean = used_bytes / every
-    fraction = 1.0 - mean / SECTOR_BYTES
-    if has_requests:
-        fraction = min(fraction, 1.0 - requests / every)
+    counted = {what: count for what in shares if (count := facts.number(GLOBAL_SECTORS.format(what)))}
+    sectors = counted or dict.fromkeys(shares, 1.0)
+    unused = {what: shares[what] * count for what, count in sectors.items()}
+    fraction = sum(unused.values()) / sum(sectors.values())
     if not EXCESS.is_reached(fraction):
         return None
-    headline = "bytes-per-sector"
-    if len(wasteful) == 1 and len(weights) > 1:
-        headline = f"bytes-of-{_KINDS[wasteful[0]]}s"
-        mean = known[wasteful[0]]
+    worst = max(unused, key=lambda what: unused[what])
+    kind = _KINDS[worst]
+    used, ratio = _used_bytes(facts, worst), facts.request_sectors(worst)
+    counters = facts.metric(GLOBAL_SECTORS.format(worst), f"{kind}-sectors", "sector")
+    counters += facts.metric(_PER_SECTOR.format(worst), f"bytes-used-by-{kind}s", "B/sector", SECTOR_BYTES)
+    if used is None:
+        metric = SECTORS_PER_REQUEST.format(worst) if facts.counted_request_sectors(worst) is None else ""
+        role = f"sectors-per-{kind}-request"
+        counters += (Evidence(metric, ratio or 0.0, "sector/request", _MANY_SECTORS, role=role),)
+        amounts = amounts_of("sector", per_request=ratio)
+        return _Excess(fraction, (role,), amounts, "inferred", counters, in_l1_alone=True)
     confidence: Confidence = "measured"
-    if may_be_single_words:
+    if ratio is None:
         # Without counts of requests, single words look the same, but hardly keep L2 or DRAM busy.
         is_busy = any(BUSY.is_reached(facts.needs.get(level)) for level in _LEVELS)
         confidence = "inferred" if is_busy else "guess"
-    return _Excess(fraction, (headline,), amounts_of("B", used=mean), confidence, evidence, may_be_single_words)
+    amounts = amounts_of("B", used=used)
+    return _Excess(fraction, (f"bytes-of-{kind}s",), amounts, confidence, counters, may_be_single_words=ratio is None)
 
 
-class _Used(NamedTuple):
-    """The used bytes of a sector, and their counter as evidence."""
+def _unused_shares(facts: KernelFacts) -> dict[str, float]:
+    """Return the unused share of the sectors of loads and stores, as far as known.
 
-    value: float
-    evidence: tuple[Evidence, ...]
-
-
-def _used_bytes(facts: KernelFacts, what: str) -> _Used | None:
-    """Return the bytes of a sector that loads or stores use.
-
-    None if there are none or they were not collected.
+    It is that of the bytes of a sector, but a request needs at least one sector, even if all threads
+    read the same word. Without these bytes it is known of more sectors per request than any
+    coalesced access has.
     """
-    name, percent_name = _PER_SECTOR.format(what), _PERCENT_PER_SECTOR.format(what)
-    role = f"bytes-used-by-{_KINDS[what]}s"
-    value, of_sector = facts.number(name), facts.number(percent_name)
-    if value:
-        return _Used(min(value, SECTOR_BYTES), facts.metric(name, role, "B/sector", SECTOR_BYTES))
-    if value is None and of_sector:
-        return _Used(min(of_sector / 100, 1.0) * SECTOR_BYTES, facts.metric(percent_name, role, "%", 100.0))
-    return None
+    shares = {}
+    for what in _KINDS:
+        used, ratio = _used_bytes(facts, what), facts.request_sectors(what)
+        if used is not None:
+            most = 1.0 - 1.0 / ratio if ratio else 1.0
+            shares[what] = min(most, 1.0 - used / SECTOR_BYTES)
+        elif ratio is not None and ratio >= _MANY_SECTORS:
+            shares[what] = 1.0 - _FEW_SECTORS / ratio
+    return shares
 
 
-def _sectors_per_request(facts: KernelFacts) -> _Excess | None:
-    """Return the excess by a number of sectors per request that no coalesced access has."""
-    if facts.number(ALL_SECTORS) is not None:
-        return None
-    for what, kind in _KINDS.items():
-        ratio = facts.request_sectors(what)
-        if ratio is None or ratio < _MANY_SECTORS:
-            continue
-        metric = SECTORS_PER_REQUEST.format(what) if facts.counted_request_sectors(what) is None else ""
-        role = f"sectors-per-{kind}-request"
-        sectors = facts.metric(GLOBAL_SECTORS.format(what), f"{kind}-sectors", "sector")
-        return _Excess(
-            1.0 - _FEW_SECTORS / ratio,
-            (role,),
-            amounts_of("sector", per_request=ratio),
-            "inferred",
-            evidence=(*sectors, Evidence(metric, ratio, "sector/request", _MANY_SECTORS, role=role)),
-            in_l1_alone=True,
-        )
-    return None
+def _used_bytes(facts: KernelFacts, what: str) -> float | None:
+    """Return the bytes of a sector that loads or stores use; None if there are none or unknown."""
+    value = facts.number(_PER_SECTOR.format(what))
+    return min(value, SECTOR_BYTES) if value else None
 
 
 def _many_wavefronts(facts: KernelFacts) -> _Excess | None:

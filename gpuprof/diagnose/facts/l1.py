@@ -1,0 +1,171 @@
+"""Facts of the load of L1: what global accesses, shared memory and matrix fragments cause of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from gpuprof.diagnose.facts.code import CodeFacts
+from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES
+from gpuprof.diagnose.facts.traffic import EXCESS_SECTORS, GLOBAL_REQUESTS, GLOBAL_SECTORS, LOCAL_SECTORS
+from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
+from gpuprof.diagnose.kernel_code import total
+from gpuprof.diagnose.thresholds import MANY_WAVEFRONTS
+from gpuprof.model.headline import AS_BUSY
+from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.product_names import is_product_by_name
+from gpuprof.model.sass_opcodes import matrix_opcode
+from gpuprof.units import SECTOR_BYTES
+
+_SECTORS_OF_PASS = 4
+"""L1's data pipe moves at most 128 bytes in a pass, one a cycle."""
+_ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
+_GLOBAL = frozenset({"LDG", "LD", "STG", "ST", "LDGSTS"}) | _ATOMICS
+_SHARED = ("LDS", "LDSM", "STS", "STSM", "ATOMS")
+_BESIDE_GLOBAL = (*_SHARED, "LDL", "STL", "SHFL")
+"""Opcodes of the load/store unit by memory. A generic access counts as global."""
+_REREAD = 4.0
+"""Global accesses that ask for this many times the bytes that L2 moves mostly read bytes that L1 has."""
+_LITTLE_OF_L2 = 0.1
+"""L2 gives an SM two sectors per cycle: with a tenth of L1's use it serves one load of five at most."""
+_MULTIPLY_ADDS = ("FFMA", "HFMA2", "DFMA")
+_LEAST_MULTIPLY_ADDS = 0.05
+"""A matrix product without tiles has two loads and a dozen other instructions for each multiply-add."""
+
+
+class L1Facts(CodeFacts):
+    """Facts from counters and code, and of the load of L1."""
+
+    @cached_property
+    def l1_of_shared(self) -> float | None:
+        """The least fraction of the elapsed time in which L1's data pipe works for shared memory.
+
+        Source: its wavefronts, one a cycle; else at least one for each instruction. 0 if blocks use no
+        shared memory: wavefronts counted as its own are of stores and shuffles then.
+        """
+        if self.kernel.shared_memory_per_block == 0:
+            return 0.0
+        busy = self.number(SHARED_BUSY)
+        if busy is not None:
+            return min(1.0, busy / 100)
+        passes = self.number(SHARED_PASSES)
+        if passes is None and self.opcodes():
+            passes = sum(self.opcode_counts().get(name, 0.0) for name in _SHARED)
+        return self._of_passes(passes)
+
+    @cached_property
+    def l1_beside_global(self) -> float:
+        """The least fraction of the elapsed time in which L1's data pipe works for shared and local
+        memory, as far as they were counted.
+
+        A pass moves at most four sectors of local memory.
+        """
+        sectors = self.total(LOCAL_SECTORS)
+        local = self._of_passes(sectors / _SECTORS_OF_PASS) if sectors is not None else None
+        return min(1.0, (self.l1_of_shared or 0.0) + (local or 0.0))
+
+    @property
+    def l1_keeps_bytes(self) -> float:
+        """The least part of L1's need for shared and local memory and the bytes of contiguous global
+        accesses, in passes of four sectors, as far as they were counted.
+
+        Wider accesses do not remove these passes: only reuse does.
+        """
+        ideal, l1 = self.ideal_bytes, self.need("l1")
+        needed = self._of_passes(ideal / SECTOR_BYTES / _SECTORS_OF_PASS) if ideal is not None else None
+        return min(1.0, (self.l1_beside_global + (needed or 0.0)) / l1) if l1 else 0.0
+
+    def _of_passes(self, passes: float | None) -> float | None:
+        cycles, sms = self.number(*ELAPSED), self.sms_or_implied
+        if passes is None or not cycles or not sms:
+            return None
+        return min(1.0, passes / (sms * cycles))
+
+    @cached_property
+    def most_of_lsu_by_global(self) -> float:
+        """The largest share of the load/store unit's instructions that are global accesses; 1 if unknown.
+
+        Source: the opcode histogram.
+        """
+        counts = self.opcode_counts()
+        accesses = sum(count for name, count in counts.items() if name in _GLOBAL)
+        others = sum(counts.get(name, 0.0) for name in _BESIDE_GLOBAL)
+        return accesses / (accesses + others) if accesses + others else 1.0
+
+    @cached_property
+    def most_of_l1_by_global(self) -> float:
+        """The largest share of L1's need that global accesses cause; 1 if unknown.
+
+        Shared memory keeps only the data pipe and the requests busy. If neither they nor the load/store
+        unit are as busy as L1, another part of it is, which shared memory does not use.
+        """
+        l1, others = self.l1_speed, self.l1_beside_global
+        if not l1 or self.l1_of_shared is None:
+            return 1.0
+        passes = (self.number(WAVEFRONTS) or 0.0) / 100
+        if others >= AS_BUSY * l1:
+            passes = max(passes, l1)
+        issued = max((self.number(REQUESTS) or 0.0) / 100, self.need("lsu"))
+        if max(passes, issued) < AS_BUSY * l1:
+            return 1.0
+        return min(1.0, max(0.0, passes - others, issued * self.most_of_lsu_by_global) / l1)
+
+    @property
+    def busy_by_global(self) -> float | None:
+        """The need of the busiest memory level, of L1 only what global accesses cause; None if unknown."""
+        if self.most_of_l1_by_global == 1.0 or not self.needs.keys() >= {"dram", "l2"}:
+            return self.memory_busy
+        return max(self.need("dram"), self.need("l2"), self.most_of_l1_by_global * self.need("l1"))
+
+    @cached_property
+    def mostly_rereads(self) -> bool:
+        """Whether global accesses mostly read bytes that L1 already has; false if unknown.
+
+        Source: the bytes that they need over those of L2. Without counts of sectors, if requests are not
+        scattered, L1's hit rate, or how little L2 does beside L1.
+        """
+        moved = self.bytes_of("l2")
+        if self.ideal_bytes is not None and moved:
+            return self.ideal_bytes >= _REREAD * moved
+        passes = self.wavefronts_per_request or self.least_passes
+        if passes is None or passes >= MANY_WAVEFRONTS.value:
+            return False
+        hits, l2 = self.hit_rates.get("l1"), self.at_most("l2")
+        if hits is not None:
+            return hits >= 1.0 - 1.0 / _REREAD
+        return l2 is not None and l2 < _LITTLE_OF_L2 * self.need("l1")
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether the kernel multiplies matrices by its name or kind, or many of its instructions are
+        multiply-adds; false if unknown."""
+        kind = kind_named(self.kernel.kind)
+        if kind is not None:
+            return kind.multiplies
+        by_name = is_product_by_name(self.kernel.demangled)
+        return by_name or self.share_of_opcodes(*_MULTIPLY_ADDS) >= _LEAST_MULTIPLY_ADDS
+
+    @cached_property
+    def uses_fragments(self) -> bool:
+        """Whether operands are matrix fragments, by opcodes or else the tensor pipe; false if unknown."""
+        if self.opcodes():
+            return any(map(matrix_opcode, self.opcodes()))
+        return bool(self.pipe("tensor"))
+
+    @cached_property
+    def excess_is_of_atomics(self) -> bool:
+        """Whether atomics and reductions cause most excess sectors; false if unknown.
+
+        Source: the sectors of each instruction; else those that loads and stores cannot cause.
+        """
+        every = total(self.code, EXCESS_SECTORS)
+        if every > 0:
+            named = zip(self.code, self.opcode_names, strict=True)
+            atomics = [item for item, opcode in named if opcode.partition(".")[0] in _ATOMICS]
+            return 2 * total(atomics, EXCESS_SECTORS) >= every
+        kinds = ("ld", "st")
+        sectors = self.total(map(GLOBAL_SECTORS.format, kinds), of_all=True)
+        requests = self.total(map(GLOBAL_REQUESTS.format, kinds), of_all=True)
+        counts = self.counted_sectors
+        if counts is None or counts.excess <= 0 or sectors is None or requests is None:
+            return False
+        return 2 * (sectors - requests) < counts.excess
