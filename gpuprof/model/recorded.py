@@ -45,8 +45,8 @@ class Metric(Struct, frozen=True):
 def printed_rounding(number: float, digits: int | None) -> float:
     """Return half a unit of the last digit that was kept, as a fraction of the value; zero if nothing was rounded.
 
-    Of "0.00" no digit was kept, so that it can be off by all of it. Units scale by powers of ten, which leave the digits
-    as they are.
+    Of "0.00" no digit was kept: all of it can be rounding. Units scale by powers of ten, which leave the digits as they
+    are.
     """
     if digits == 0:
         return 1.0

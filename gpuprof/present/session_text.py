@@ -163,8 +163,8 @@ def issue_text(kernel: KernelProfile) -> str:
         return ""
     slots = f" of {scheduler.warp_slots:.0f}" if scheduler.warp_slots is not None else ""
     active, eligible = scheduler.active_warps, scheduler.eligible_warps
-    warps = [f"{significant(active)} active{slots}"] if active is not None else []
-    warps += [f"{significant(eligible)} eligible"] if eligible is not None else []
+    warps = [f"{significant(active, strip=True)} active{slots}"] if active is not None else []
+    warps += [f"{significant(eligible, strip=True)} eligible"] if eligible is not None else []
     issue = scheduler.issue_active
     parts = [f"{format_percent(issue)} of issue slots used"] if issue is not None else []
     parts += [f"warps per scheduler: {', '.join(warps)}"] if warps else []
@@ -230,9 +230,14 @@ def registers_text(kernel: KernelProfile) -> str:
 
 
 def shared_text(kernel: KernelProfile) -> str:
-    """Write the shared memory of a block."""
+    """Write the shared memory of a block, and what the driver adds: "32 KiB + 1 KiB for the driver"."""
     shared = kernel.shared_memory_per_block
-    return format_binary(shared) if shared is not None else NOT_COLLECTED
+    if shared is None:
+        return NOT_COLLECTED
+    text = format_binary(shared)
+    if shared and kernel.shared_memory_of_driver:
+        text += f" + {format_binary(kernel.shared_memory_of_driver)} for the driver"
+    return text
 
 
 def dims_text(size: tuple[int, int, int] | None) -> str:

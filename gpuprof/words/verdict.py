@@ -327,6 +327,12 @@ def _by_dram(kernel: KernelProfile) -> str:
     return f"moves {format_si(rate, 'B/s')} through DRAM" if rate else ""
 
 
+def _no_cost(facts: _Facts) -> str:
+    """Write what a few counters answer, if the report has nothing that shows a cost."""
+    answers = [full_stop(answer.text) for answer in facts.kernel.answers]
+    return " ".join(["has no numbers in the report that show what it costs.", *answers])
+
+
 def _exchange(facts: _Facts) -> str:
     """Write that a kernel exchanges data, and how much of that no other kernel overlaps."""
     text = "exchanges data with other GPUs: the links and the other ranks set its time"
@@ -357,7 +363,7 @@ _SENTENCES: Mapping[str, Callable[[_Facts], str]] = {
     "busiest-launch": lambda facts: _busiest(facts, " in its longest launch", "that launch"),
     "time-only": _time_only,
     "no-times": lambda _: "has no times in the report",
-    "no-cost": lambda _: "has no numbers in the report that show what it costs",
+    "no-cost": _no_cost,
     "exchange": _exchange,
 }
 """By the case of a verdict: the words after the kernel's name."""
