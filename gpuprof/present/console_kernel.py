@@ -167,7 +167,7 @@ def _launch_text(kernel: KernelProfile) -> str:
     if kernel.registers_per_thread is not None:
         parts.append(f"{kernel.registers_per_thread} registers per thread")
     if kernel.shared_memory_per_block is not None:
-        parts.append(f"shared memory {shared_text(kernel)}")
+        parts.append(shared_text(kernel, " shared memory"))
     if kernel.waves is not None:
         parts.append(format_waves(kernel.waves))
     parts.append(duration_text(kernel.duration_s) if kernel.duration_s is not None else "duration not collected")

@@ -229,14 +229,14 @@ def registers_text(kernel: KernelProfile) -> str:
     return str(registers) if registers is not None else NOT_COLLECTED
 
 
-def shared_text(kernel: KernelProfile) -> str:
+def shared_text(kernel: KernelProfile, what: str = "") -> str:
     """Write the shared memory of a block, and what the driver adds: "32 KiB + 1 KiB for the driver"."""
-    shared = kernel.shared_memory_per_block
+    shared, of_driver = kernel.shared_memory_per_block, kernel.shared_memory_of_driver
     if shared is None:
         return NOT_COLLECTED
-    text = format_binary(shared)
-    if shared and kernel.shared_memory_of_driver:
-        text += f" + {format_binary(kernel.shared_memory_of_driver)} for the driver"
+    text = f"{format_binary(shared)}{what}"
+    if shared and of_driver:
+        text += f" + {format_binary(of_driver)} for the driver"
     return text
 
 
