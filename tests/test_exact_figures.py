@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +14,13 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.quantities import NO_CLOCKS, first_counted
 from gpuprof.model.recorded import DictMetrics, Metric, printed_rounding
 from gpuprof.model.session import Evidence, KernelProfile
+from gpuprof.model.stalls import stall_breakdown
 from gpuprof.present.session_text import issue_text, shared_text
 from gpuprof.read.ncu_text import read_ncu_text
 from gpuprof.recordings import Recording, recordings
 from tests import builders
-from tests.kernels import made, pipes
+from tests.cli import gpuprof
+from tests.kernels import made, pipes, stall_metric
 from tests.readings import report_of, unpacked
 from tests.table import each_row
 from tests.worded import diagnose
@@ -81,6 +84,28 @@ def test_another_definition_is_no_more_exact_value_of_a_quantity() -> None:
     chain = builders.a100().arch.counters["scheduler.issue-active"]
     counted = first_counted(chain, "scheduler.issue-active", DictMetrics(table), NO_CLOCKS)
     assert counted is not None and counted.metrics == (_ISSUED,)
+
+
+def test_the_whole_of_some_stall_reasons_is_of_the_most_exact_issue_slots() -> None:
+    # 4 warps ÷ 0.0296 issued per cycle: a warp takes 135 cycles per instruction, and 27 of them are a fifth.
+    table = {
+        stall_metric("long_scoreboard"): Metric(27.0, "inst"),
+        "smsp__warps_active.avg.per_cycle_active": Metric(4.0, "warp"),
+        _ISSUED: Metric(0.03, "", digits=1),
+        _ISSUED_PERCENT: Metric(2.96, "%", digits=3),
+    }
+    (stall,) = stall_breakdown(DictMetrics(table), builders.a100().arch).stalls
+    assert stall.share == pytest.approx(27 / (4 / 0.0296))
+
+
+@each_row(
+    ("suffix", "text"),
+    [("pct_of_peak_sustained_active", "FMA 40 % of active cycles"), ("pct_of_peak_sustained_elapsed", "FMA 40 %\n")],
+)
+def test_pipes_of_active_cycles_are_printed_as_such(suffix: str, text: str, tmp_path: Path) -> None:
+    columns = f'"ID","Kernel Name","sm__pipe_fma_cycles_active.avg.{suffix}"\n"","","%"\n"0","kernel","40"\n'
+    (tmp_path / "raw.csv").write_text(columns, encoding="utf-8")
+    assert f"pipes busy  {text}" in gpuprof("show", "--kernel", "#0", tmp_path / "raw.csv").stdout
 
 
 @each_row("active", [500.0, 1000.0])

@@ -21,6 +21,7 @@ from gpuprof.present.session_text import (
     block_text,
     clock_text,
     count_text,
+    cycles_of_pipes,
     dims_text,
     duration_text,
     grid_text,
@@ -110,8 +111,9 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         yield "of peak", ", ".join(map(throughput_text, kernel.throughput))
     busiest = sorted((pipe for pipe in kernel.pipes if pipe.fraction > 0), key=lambda pipe: -pipe.fraction)
     if busiest:
-        pipes = (f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
-        yield "pipes busy", ", ".join(pipes)
+        pipes = ", ".join(f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
+        cycles = cycles_of_pipes(kernel)
+        yield "pipes busy", f"{pipes} of active cycles" if cycles == "of active cycles" else pipes
     yield "occupancy", occupancy_text(kernel.occupancy)
     if issue := issue_text(kernel):
         yield "schedulers", issue

@@ -171,6 +171,14 @@ def issue_text(kernel: KernelProfile) -> str:
     return "; ".join(parts)
 
 
+def cycles_of_pipes(kernel: KernelProfile) -> str:
+    """Write what the fractions of the pipes refer to, by the names of their metrics; empty if they differ."""
+    elapsed = {pipe.metric.endswith("_elapsed") for pipe in kernel.pipes}
+    if len(elapsed) != 1:
+        return ""
+    return "of elapsed cycles" if True in elapsed else "of active cycles"
+
+
 def work_text(work: Work) -> str:
     """Write the work of a path as a total, or as a rate where only that is known."""
     mark = " (estimated)" if work.basis == "estimated" else ""

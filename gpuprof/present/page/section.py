@@ -25,6 +25,7 @@ from gpuprof.present.session_text import (
     block_text,
     clock_text,
     count_text,
+    cycles_of_pipes,
     duration_text,
     grid_text,
     intensity_text,
@@ -159,9 +160,8 @@ def _unit_name(unit: Throughput) -> str:
 
 
 def _pipes_of(kernel: KernelProfile) -> str:
-    """Say what the pipes' fractions are of, as the names of their metrics tell."""
-    elapsed = {pipe.metric.endswith("_elapsed") for pipe in kernel.pipes}
-    return "" if len(elapsed) > 1 else ", % of elapsed cycles" if True in elapsed else ", % of active cycles"
+    cycles = cycles_of_pipes(kernel)
+    return f", % {cycles}" if cycles else ""
 
 
 def _pipe_meters(kernel: KernelProfile) -> Iterator[Meter]:
