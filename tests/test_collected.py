@@ -62,6 +62,14 @@ def test_they_are_printed_with_their_units_and_are_on_the_page(tmp_path: Path) -
     assert "Other counters that were collected (6)" in render_html(session(made(WIDE_LOADS)))
 
 
+def test_the_verdict_on_a_timed_launch_has_the_answer_and_does_not_call_it_only_timed() -> None:
+    verdict = session(made(WIDE_LOADS, {"gpu__time_duration.sum": 1e-3})).verdict
+    assert verdict is not None
+    state, _, answer = verdict.sentence.partition(". ")
+    assert state.endswith("has no numbers in the report that show what limits it")
+    assert answer.startswith("Hardly any bank conflicts: 0.99 %")
+
+
 def test_what_another_part_of_the_profile_shows_is_not_repeated() -> None:
     known = {"gpu__time_duration.sum": 1e-3, "dram__bytes.sum": 1e6, "launch__registers_per_thread": 32.0}
     assert kernel(known, busy(sm=50.0)).collected == ()

@@ -14,7 +14,8 @@ MOST_COLLECTED = 100
 """More counters are of sections of ncu. What of those matters, the other parts of a profile have."""
 _COUNTER = re.compile(
     r"(?!device__|launch__|profiler__|numa__|nvlink__|c2clink__|group:|details:|smsp__pcsamp_|gpu__time_duration"
-    r"|smsp__maximum_warps_|sm__maximum_warps_|sm__warps_active\.avg\.)[\w.:]{1,200}"
+    r"|smsp__maximum_warps_|sm__maximum_warps_|sm__warps_active\.avg\.)[\w.:]{1,200}",
+    re.ASCII,
 )
 """No fact of the GPU, of the launch or of the profiler, and not its duration or occupancy."""
 _OF_STALLS = "issue_stalled_"

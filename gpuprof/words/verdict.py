@@ -97,7 +97,8 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     subject = kernel.label if name is None else name
     if about:
         subject += f" ({about})"
-    return joined_by(" ", _leading_sentence(session, verdict), full_stop(f"{subject} {state}"))
+    answers = (full_stop(answer.text) for answer in kernel.answers)
+    return joined_by(" ", _leading_sentence(session, verdict), full_stop(f"{subject} {state}"), *answers)
 
 
 class _Facts(NamedTuple):
@@ -303,7 +304,7 @@ def _time_only(facts: _Facts) -> str:
     speed = _by_shapes(kernel) or _by_dram(kernel)
     if speed:
         return f"{speed}; only counters show what limits it"
-    if kernel.traffic or kernel.work or kernel.stalls or kernel.pipes:
+    if kernel.traffic or kernel.work or kernel.stalls or kernel.pipes or kernel.collected:
         return "has no numbers in the report that show what limits it"
     return "was only timed: counters show what limits it"
 
@@ -325,12 +326,6 @@ def _by_dram(kernel: KernelProfile) -> str:
     """Write the rate of a kernel's DRAM traffic, if no ceiling of that is known."""
     rate = next((moved.bytes_per_s for moved in kernel.traffic if moved.level == "dram"), None)
     return f"moves {format_si(rate, 'B/s')} through DRAM" if rate else ""
-
-
-def _no_cost(facts: _Facts) -> str:
-    """Write what a few counters answer, if the report has nothing that shows a cost."""
-    answers = [full_stop(answer.text) for answer in facts.kernel.answers]
-    return " ".join(["has no numbers in the report that show what it costs.", *answers])
 
 
 def _exchange(facts: _Facts) -> str:
@@ -363,7 +358,7 @@ _SENTENCES: Mapping[str, Callable[[_Facts], str]] = {
     "busiest-launch": lambda facts: _busiest(facts, " in its longest launch", "that launch"),
     "time-only": _time_only,
     "no-times": lambda _: "has no times in the report",
-    "no-cost": _no_cost,
+    "no-cost": lambda _: "has no numbers in the report that show what it costs",
     "exchange": _exchange,
 }
 """By the case of a verdict: the words after the kernel's name."""
