@@ -9,26 +9,33 @@ from collections.abc import Container
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES
-from gpuprof.diagnose.facts.traffic import LOCAL_SECTORS, SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
+from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
 from gpuprof.diagnose.rule import amounts_of, labels_of
 from gpuprof.model.findings import Amount
 from gpuprof.model.quantities import NO_CLOCKS, first_counted
 from gpuprof.model.session import Answer
-from gpuprof.units import SECTOR_BYTES, WARP_THREADS
+from gpuprof.units import SECTOR_BYTES
 
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _ACCESSES = "smsp__inst_executed_op_shared_{}.sum"
 _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _BY_KIND = dict(zip(("ld", "st"), SHARED_CONFLICTS_BY_KIND, strict=True))
 _KINDS = {"ld": "load", "st": "store"}
-_LOCAL = (LOCAL_SECTORS, ("smsp__inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_st.sum"))
+_LOCAL = (
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_{}.sum", "l1tex__t_requests_pipe_lsu_mem_local_op_{}.sum",
+    "smsp__inst_executed_op_local_{}.sum", "smsp__sass_inst_executed_op_local_{}.sum",
+)  # fmt: skip
 _FEW = 0.05
 """A share of conflicts below the threshold of the rule, or of sectors' bytes that are not used."""
 _SAME = 0.02
 """The difference that a ratio of two passes can have."""
+_MANY_LANES = 0.75
+"""A share of active threads above the threshold of the rule."""
 _WIDE = (2, 4)
 """Wavefronts of a warp's access of 8 and 16 bytes per thread."""
 _WORD_BYTES = 4
+_SECTORS_OF_WORDS = 4
+"""Sectors of a warp's coalesced access of 4 bytes per thread."""
 
 
 def counted_answers(facts: KernelFacts, found: Container[str]) -> tuple[Answer, ...]:
@@ -72,7 +79,7 @@ def _conflicts(facts: KernelFacts) -> Answer | None:
 def _divergence(facts: KernelFacts) -> Answer | None:
     """Return that all threads of a warp are active, or most."""
     threads, lanes, uniform = facts.number(*LANES), facts.lanes_of_block, facts.number(_UNIFORM)
-    if threads is None:
+    if threads is None or threads < _MANY_LANES * lanes:
         return None
     is_full = threads >= (1.0 - _SAME) * lanes
     cases = ["no-divergence" if is_full else "little-divergence"]
@@ -93,7 +100,7 @@ def _coalescing(facts: KernelFacts, kind: str) -> Answer | None:
     sectors = facts.request_sectors(kind)
     if used is not None and used.value > (1.0 - _FEW) * SECTOR_BYTES:
         case, amounts = "coalesced", amounts_of("byte", used=used.value)
-    elif used is None and sectors and sectors <= (1.0 + _SAME) * WARP_THREADS * _WORD_BYTES / SECTOR_BYTES:
+    elif used is None and sectors and sectors <= (1.0 + _SAME) * _SECTORS_OF_WORDS:
         case, amounts = "few-sectors", amounts_of("sector", sectors=sectors)
     else:
         return None
@@ -104,5 +111,7 @@ def _coalescing(facts: KernelFacts, kind: str) -> Answer | None:
 
 def _spills(facts: KernelFacts) -> Answer | None:
     """Return that no thread accesses local memory."""
-    is_unused = any(all(facts.number(name) == 0 for name in names) for names in _LOCAL)
-    return Answer(rule="local-memory-spill", cases=("no-local-memory",)) if is_unused else None
+    for name in _LOCAL:
+        if all(facts.number(name.format(kind)) == 0 for kind in _KINDS):
+            return Answer(rule="local-memory-spill", cases=("no-local-memory",))
+    return None
