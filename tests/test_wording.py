@@ -42,7 +42,7 @@ from tests.worded import summarised
 FILES = sorted(FOLDER.glob("*.yaml"))
 SECTIONS = ("headline", "sentence", "why", "action", "advice", "evidence")
 CASES = ("headline", "why", "action", "advice")
-BESIDE_RULES = ("shared", "kinds")
+BESIDE_RULES = ("shared", "kinds", "answers")
 
 
 class UniqueKeys(yaml.SafeLoader):

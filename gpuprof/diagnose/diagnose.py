@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.configurations import faster_launches
+from gpuprof.diagnose.counted_answers import counted_answers
 from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.exposed import exposed_of
 from gpuprof.diagnose.facts.code import EXECUTED
@@ -104,7 +105,15 @@ def _diagnosed(facts: KernelFacts) -> KernelProfile:
         missing += tuple(facts.recorded.launch.details.code_gaps())
         if code and not any(excerpt.has_text for excerpt in code):
             missing += (_NO_SOURCE,)
-    return replace(facts.kernel, findings=findings, excerpts=code, missing=missing, lines=lines, lines_dropped=dropped)
+    return replace(
+        facts.kernel,
+        findings=findings,
+        answers=counted_answers(facts, {finding.rule for finding in findings}),
+        excerpts=code,
+        missing=missing,
+        lines=lines,
+        lines_dropped=dropped,
+    )
 
 
 def _uses_local(kernel: KernelProfile) -> bool:

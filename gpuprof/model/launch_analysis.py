@@ -22,6 +22,7 @@ from gpuprof.model.ceilings import (
     rated_bandwidth,
     rated_compute,
 )
+from gpuprof.model.collected import other_counters
 from gpuprof.model.counts import launch_counts
 from gpuprof.model.field_types import THROUGHPUT_UNITS, CeilingOrigin, ThroughputUnit
 from gpuprof.model.groups import Resources
@@ -149,6 +150,7 @@ class _LaunchAnalysis(Struct):
     rated: dict[str, Limit] = field(default_factory=dict)
     measured: dict[str, Limit] = field(default_factory=dict)
     above_ceiling: frozenset[str] = frozenset()
+    known: set[str] = field(default_factory=set)
 
     def result(self, source: int, device: int, rank: int | None) -> LaunchProfile:
         """Run the steps in the order in which they need each other, and in which `missing` lists what they lack."""
@@ -165,6 +167,13 @@ class _LaunchAnalysis(Struct):
         stalls = self._stalls()
         pipes = tuple(pipe for pipe in self._pipes() if self._can_be(f"pipe.{pipe.name}", pipe.fraction))
         duration_s = self.clocks.duration_s
+        counters = self.hardware.arch.counters
+        collected, collected_total = other_counters(
+            launch.metrics,
+            (counters[what] for what in self.known),
+            stalls=bool(stalls),
+            units=bool(throughput),
+        )
         profile = KernelProfile(
             id=0,
             source=source,
@@ -205,8 +214,16 @@ class _LaunchAnalysis(Struct):
             sm_cycles_per_s=self.clocks.sm_cycles_per_s,
             grid_size=integer(launch.metrics, "launch__grid_size") if launch.grid is None else None,
             block_size=integer(launch.metrics, "launch__block_size") if launch.block is None else None,
+            shared_memory_of_driver=self._shared_of_driver(),
+            collected=collected,
+            collected_total=collected_total,
         )
         return LaunchProfile(profile, self.at_clock, self.rated, measured=self.measured)
+
+    def _shared_of_driver(self) -> int | None:
+        """Return the shared memory that the driver reserves for a block; None if the block's own is not known."""
+        needs = launch_resources(self.launch.metrics, self.launch.block, self.hardware.arch)
+        return needs.reserved_shared_bytes if needs is not None else None
 
     def _read_clocks(self) -> Clocks:
         duration = self._quantity("duration", NO_CLOCKS)
@@ -247,11 +264,14 @@ class _LaunchAnalysis(Struct):
                 self.missing.append(no_value(chain, what, self.remedy))
             return None
         if quiet:
-            return first_counted(chain, what, self.launch.metrics, clocks)
-        counted = evaluate(chain, what, self.launch.metrics, clocks, self.remedy)
+            counted: Counted | Missing | None = first_counted(chain, what, self.launch.metrics, clocks)
+        else:
+            counted = evaluate(chain, what, self.launch.metrics, clocks, self.remedy)
         if isinstance(counted, Missing):
             self.missing.append(counted)
             return None
+        if counted is not None:
+            self.known.add(what)
         return counted
 
     def _read_split(self) -> Split | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES, Basis, Chain, ComputeKey, CounterLink, metrics_of
-from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing
+from gpuprof.model.recorded import LaunchDetails, MetricTable, Missing, printed_rounding
 from gpuprof.model.sass_opcodes import matrix_opcode
 
 _ZERO_REGISTER = 0xFF
@@ -49,6 +49,8 @@ class Clocks(Struct, frozen=True):
 
 NO_CLOCKS = Clocks()
 """For quantities that take none."""
+_FEW_DIGITS = 0.005
+"""Rounding of a printed value, as a fraction of it, from which on another metric of the same definition is better."""
 
 
 def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, remedy: str = COLLECT) -> Counted | Missing:
@@ -63,12 +65,33 @@ def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, reme
 
 
 def first_counted(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks) -> Counted | None:
-    """Return the first link's value whose metrics are all there; None where none is."""
-    for link in chain:
+    """Return the value of the first link whose metrics are all there; None if there is none.
+
+    If a text has it with few digits, such as 0.03 for 2.96 %, return the most exact value of the same definition.
+    """
+    for place, link in enumerate(chain):
         counted = _evaluate_link(link, what, metrics, clocks)
-        if counted is not None:
+        if counted is None:
+            continue
+        if _rounding(counted, metrics) <= _FEW_DIGITS:
             return counted
+        others = (_evaluate_link(other, what, metrics, clocks) for other in chain[place + 1 :] if _is_same(link, other))
+        known = [counted, *(other for other in others if other is not None)]
+        return min(known, key=lambda one: _rounding(one, metrics))
     return None
+
+
+def _is_same(link: CounterLink, other: CounterLink) -> bool:
+    """Return whether two links have the same definition, and one metric each."""
+    return (link.basis, link.definition, len(link.terms)) == (other.basis, other.definition, 1)
+
+
+def _rounding(counted: Counted, metrics: MetricTable) -> float:
+    """Return by how much the digits of a printed metric can be off, as a fraction of it; 0 for several metrics."""
+    if len(counted.metrics) != 1:
+        return 0.0
+    (name,) = counted.metrics
+    return printed_rounding(metrics.number(name) or 0.0, metrics.digits(name))
 
 
 def absent_quantities(counters: Mapping[str, Chain], names: frozenset[str]) -> frozenset[str]:

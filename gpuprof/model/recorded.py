@@ -43,14 +43,17 @@ class Metric(Struct, frozen=True):
 
 
 def printed_rounding(number: float, digits: int | None) -> float:
-    """Return half a unit of the last digit that was kept, as a fraction of the value; zero where nothing was rounded.
+    """Return half a unit of the last digit that was kept, as a fraction of the value; zero if nothing was rounded.
 
-    Units scale by powers of ten, which leave the digits as they are.
+    Of "0.00" no digit was kept: all of it can be rounding. Units scale by powers of ten, which leave the digits as they
+    are.
     """
+    if digits == 0:
+        return 1.0
     if digits is None or not number:
         return 0.0
     leading = number / math.pow(10.0, math.floor(math.log10(number)))
-    return 0.5 * 10.0 ** (1 - max(1, digits)) / leading
+    return 0.5 * 10.0 ** (1 - digits) / leading
 
 
 class Missing(Struct, frozen=True):

@@ -269,6 +269,27 @@ class LaunchCount(Struct, frozen=True, kw_only=True):
     high: Annotated[Number, about("maximum of the launches")]
 
 
+class CollectedCounter(Struct, frozen=True):
+    """A counter of a launch as recorded, in a base unit; percentages stay percent."""
+
+    name: Annotated[str, about("Nsight Compute's name of the metric")]
+    value: Annotated[Number, about("its value")]
+    unit: Annotated[str, about("its unit; empty for a plain number")]
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a few counters answer if a launch has no others: that it does not have a fault that they count.
+
+    If it has the fault, a finding says so.
+    """
+
+    rule: Annotated[Word, about("id of the rule that reports the fault")]
+    text: Annotated[str, about("the answer in a sentence")] = ""
+    cases: Annotated[tuple[CaseName, ...], about("cases of the wording that describe it", most=100)]
+    amounts: Annotated[tuple[Amount, ...], about("numbers in the sentence", most=100)] = ()
+    labels: Annotated[tuple[Label, ...], about("names in the sentence", most=100)] = ()
+
+
 class LineWork(Struct, frozen=True, kw_only=True):
     """Work of the instructions of a source line in a launch.
 
@@ -535,6 +556,17 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     lines_dropped: Annotated[Whole, about("lines of the kernel that are left out")] = 0
     grid_size: Annotated[Whole | None, about("blocks of the grid, if its shape is unknown")] = None
     block_size: Annotated[Whole | None, about("threads per block, if its shape is unknown")] = None
+    shared_memory_of_driver: Annotated[
+        ByteCount | None, about("shared memory per block that the driver reserves beside that; null: unknown")
+    ] = None
+    collected: Annotated[
+        tuple[CollectedCounter, ...],
+        about("counters that nothing else here shows; empty if there are more than 100", most=1_000),
+    ] = ()
+    collected_total: Annotated[Whole, about("how many such counters the report has")] = 0
+    answers: Annotated[
+        tuple[Answer, ...], about("answers of a few counters; empty if the report has more", most=100)
+    ] = ()
     operator_flop: Annotated[
         OperatorFlop | None,
         about("FLOP by the shapes of its operator's inputs; null: no shapes, or another operator"),

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.field_types import StallFamily
+from gpuprof.model.quantities import NO_CLOCKS, first_counted
 from gpuprof.model.recorded import MetricTable
 from gpuprof.model.session import Stall
 
@@ -24,6 +25,7 @@ NOT_STALLED = ("selected", "not_selected")
 
 PER_ISSUE = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 _WARPS = "smsp__warps_active.avg.per_cycle_active"
+_ISSUED = "scheduler.issue-active"
 _COUNTERS: dict[str, str | float] = {
     PER_ISSUE: "smsp__average_warp_latency_per_inst_issued.ratio",
     "smsp__warp_issue_stalled_{}_per_warp_active.pct": 100.0,
@@ -81,7 +83,7 @@ def _counted(metrics: MetricTable, arch: ArchSpec, names: frozenset[str] | None)
     that come with the state `selected` are those of ncu's section, which has all reasons.
     """
     patterns = [pattern for pattern in _COUNTERS if _metric_names(arch.stalls, pattern, names)]
-    tables = [(pattern, _values(metrics, arch, pattern, names), _whole(pattern, metrics)) for pattern in patterns]
+    tables = [(pattern, _values(metrics, arch, pattern, names), _whole(pattern, metrics, arch)) for pattern in patterns]
     usable = [table for table in tables if table[2] is not None or "selected" in table[1] or _are_most(table[1], arch)]
     if not usable:
         return ()
@@ -96,14 +98,18 @@ def _are_most(values: Mapping[str, float], arch: ArchSpec) -> bool:
     return 2 * len(values) > len(arch.stalls)
 
 
-def _whole(pattern: str, metrics: MetricTable) -> float | None:
-    """Return the sum over all reasons, from what tells it without them."""
+def _whole(pattern: str, metrics: MetricTable, arch: ArchSpec) -> float | None:
+    """Return the sum over all reasons, without the values of the reasons; None if it is not known."""
     whole = _COUNTERS[pattern]
-    told = metrics.number(whole) if isinstance(whole, str) else whole
-    if told is None and pattern == PER_ISSUE:
-        warps, issues = metrics.number(_WARPS), metrics.number("smsp__issue_active.avg.per_cycle_active")
-        return warps / issues if warps is not None and issues else None
-    return told
+    if not isinstance(whole, str):
+        return whole
+    known = metrics.number(whole)
+    if known is None and pattern == PER_ISSUE:
+        warps = metrics.number(_WARPS)
+        issued = first_counted(arch.counters.get(_ISSUED, ()), _ISSUED, metrics, NO_CLOCKS)
+        if warps is not None and issued is not None and issued.basis == "counted" and issued.value:
+            return warps / issued.value
+    return known
 
 
 def _values(metrics: MetricTable, arch: ArchSpec, pattern: str, names: frozenset[str] | None) -> dict[str, float]:

@@ -11,6 +11,7 @@ from gpuprof.model.path_names import path_name
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.model.stalls import stall_name
+from gpuprof.present.collected_text import counter_row, counters_left_out
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
 from gpuprof.present.file_names import file_name
@@ -20,6 +21,7 @@ from gpuprof.present.session_text import (
     block_text,
     clock_text,
     count_text,
+    cycles_of_pipes,
     dims_text,
     duration_text,
     grid_text,
@@ -27,11 +29,12 @@ from gpuprof.present.session_text import (
     occupancy_text,
     point_text,
     rate_text,
+    shared_text,
     throughput_text,
     work_text,
 )
 from gpuprof.present.text import printable
-from gpuprof.units import format_binary, format_percent, format_si, format_waves
+from gpuprof.units import format_percent, format_si, format_waves
 from gpuprof.words.unit_names import pipe_name
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 _STALLS_SHOWN = 5
 _PIPES_SHOWN = 4
+_COUNTERS_SHOWN = 30
 _NAME_SHOWN, _WHOLE_NAME_SHOWN = 150, 700
 _SHARE_WIDTH = 7
 
@@ -64,6 +68,9 @@ def kernel_lines(kernel: KernelProfile, sheet: Sheet, *, whole: bool, source: st
         yield Text("")
     for label, text in _facts(kernel):
         yield sheet.field(label, text)
+    if whole:
+        for label, text in _collected(kernel):
+            yield sheet.field(label, text)
     if kernel.missing:
         yield Text("")
     for text in _missing_texts(kernel):
@@ -104,13 +111,25 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
         yield "of peak", ", ".join(map(throughput_text, kernel.throughput))
     busiest = sorted((pipe for pipe in kernel.pipes if pipe.fraction > 0), key=lambda pipe: -pipe.fraction)
     if busiest:
-        pipes = (f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
-        yield "pipes busy", ", ".join(pipes)
+        pipes = ", ".join(f"{pipe_name(pipe.name)} {format_percent(pipe.fraction)}" for pipe in busiest[:_PIPES_SHOWN])
+        cycles = cycles_of_pipes(kernel)
+        yield "pipes busy", f"{pipes} of active cycles" if cycles == "of active cycles" else pipes
     yield "occupancy", occupancy_text(kernel.occupancy)
     if issue := issue_text(kernel):
         yield "schedulers", issue
     if states := _states_text(kernel):
         yield "warp states", states
+    for place, answer in enumerate(kernel.answers):
+        yield "" if place else "answers", answer.text
+
+
+def _collected(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
+    """Yield the counters that nothing else shows, and where those are that are left out."""
+    shown = kernel.collected[:_COUNTERS_SHOWN]
+    texts = [" ".join(counter_row(counter)).rstrip() for counter in shown]
+    texts += filter(None, [counters_left_out(kernel, len(shown))])
+    for place, text in enumerate(texts):
+        yield "" if place else "collected", text
 
 
 def _roofline_facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
@@ -150,7 +169,7 @@ def _launch_text(kernel: KernelProfile) -> str:
     if kernel.registers_per_thread is not None:
         parts.append(f"{kernel.registers_per_thread} registers per thread")
     if kernel.shared_memory_per_block is not None:
-        parts.append(f"{format_binary(kernel.shared_memory_per_block)} shared memory")
+        parts.append(shared_text(kernel, " shared memory"))
     if kernel.waves is not None:
         parts.append(format_waves(kernel.waves))
     parts.append(duration_text(kernel.duration_s) if kernel.duration_s is not None else "duration not collected")

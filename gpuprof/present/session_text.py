@@ -163,12 +163,20 @@ def issue_text(kernel: KernelProfile) -> str:
         return ""
     slots = f" of {scheduler.warp_slots:.0f}" if scheduler.warp_slots is not None else ""
     active, eligible = scheduler.active_warps, scheduler.eligible_warps
-    warps = [f"{significant(active)} active{slots}"] if active is not None else []
-    warps += [f"{significant(eligible)} eligible"] if eligible is not None else []
+    warps = [f"{significant(active, strip=True)} active{slots}"] if active is not None else []
+    warps += [f"{significant(eligible, strip=True)} eligible"] if eligible is not None else []
     issue = scheduler.issue_active
     parts = [f"{format_percent(issue)} of issue slots used"] if issue is not None else []
     parts += [f"warps per scheduler: {', '.join(warps)}"] if warps else []
     return "; ".join(parts)
+
+
+def cycles_of_pipes(kernel: KernelProfile) -> str:
+    """Write what the fractions of the pipes refer to, by the names of their metrics; empty if they differ."""
+    elapsed = {pipe.metric.endswith("_elapsed") for pipe in kernel.pipes}
+    if len(elapsed) != 1:
+        return ""
+    return "of elapsed cycles" if True in elapsed else "of active cycles"
 
 
 def work_text(work: Work) -> str:
@@ -229,10 +237,15 @@ def registers_text(kernel: KernelProfile) -> str:
     return str(registers) if registers is not None else NOT_COLLECTED
 
 
-def shared_text(kernel: KernelProfile) -> str:
-    """Write the shared memory of a block."""
-    shared = kernel.shared_memory_per_block
-    return format_binary(shared) if shared is not None else NOT_COLLECTED
+def shared_text(kernel: KernelProfile, what: str = "") -> str:
+    """Write the shared memory of a block, and what the driver adds: "32 KiB + 1 KiB for the driver"."""
+    shared, of_driver = kernel.shared_memory_per_block, kernel.shared_memory_of_driver
+    if shared is None:
+        return NOT_COLLECTED
+    text = f"{format_binary(shared)}{what}"
+    if shared and of_driver:
+        text += f" + {format_binary(of_driver)} for the driver"
+    return text
 
 
 def dims_text(size: tuple[int, int, int] | None) -> str:

@@ -20,9 +20,21 @@ _PLAIN = (
 
 
 def rows(session: Session) -> list[dict[str, Cell]]:
-    """Return a row for every kernel, in the session's order; all rows have the same keys, None means missing."""
-    paths = [path for path in PATHS if any(work.path == path for kernel in session.kernels for work in kernel.work)]
-    return [_row(kernel, paths) for kernel in session.kernels]
+    """Return a row for every kernel, in the session's order; all rows have the same keys, None means missing.
+
+    Behind the columns of every table come the answers of few counters, and counters that no column is made of.
+    """
+    kernels = session.kernels
+    paths = [path for path in PATHS if any(work.path == path for kernel in kernels for work in kernel.work)]
+    counters = sorted({counter.name for kernel in kernels for counter in kernel.collected})
+    table = []
+    for kernel in kernels:
+        row = _row(kernel, paths)
+        if any(other.answers for other in kernels):
+            row["answers"] = "; ".join(answer.text for answer in kernel.answers)
+        values: dict[str, Cell] = {counter.name: counter.value for counter in kernel.collected}
+        table.append(row | {name: values.get(name) for name in counters})
+    return table
 
 
 _BEHIND = (

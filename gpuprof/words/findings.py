@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.thresholds import Threshold
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.session import Answer, Evidence, Finding
 from gpuprof.words.sentences import capital, inside
 from gpuprof.words.wording import (
     SHARED,
@@ -39,6 +39,13 @@ def with_sentences(finding: Finding) -> Finding:
         action=filled(rule, "action", cases.action, values),
         advice=filled(rule, "advice", cases.advice, values),
     )
+
+
+def with_answer(answer: Answer) -> Answer:
+    """Return an answer with its sentence; one from a file, which has it already, unchanged."""
+    if answer.text:
+        return answer
+    return replace(answer, text=filled("answers", "headline", answer.cases, _values(answer)))
 
 
 def _with_meaning(evidence: Evidence, rule: str) -> Evidence:
@@ -161,6 +168,6 @@ def _is_known(finding: Finding) -> bool:
     return bool(text and cause_phrase(finding))
 
 
-def _values(finding: Finding) -> Values:
+def _values(finding: Finding | Answer) -> Values:
     values: dict[str, ValueText] = {amount.name: AmountText(amount) for amount in finding.amounts}
     return values | {label.name: NameText(label.texts) for label in finding.labels}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gpuprof.model.session import Finding, KernelProfile, Recommendation, Session
-from gpuprof.words.findings import assumption_text, common_headline, with_sentences
+from gpuprof.words.findings import assumption_text, common_headline, with_answer, with_sentences
 from gpuprof.words.notes import notes
 from gpuprof.words.verdict import ceiling_name, unknown_sentence, verdict_sentence
 
@@ -35,7 +35,8 @@ def worded(session: Session) -> Session:
 
 
 def _worded_kernel(kernel: KernelProfile) -> KernelProfile:
-    return replace(kernel, findings=tuple(map(with_sentences, kernel.findings)))
+    findings = tuple(map(with_sentences, kernel.findings))
+    return replace(kernel, findings=findings, answers=tuple(map(with_answer, kernel.answers)))
 
 
 def _worded_recommendation(item: Recommendation, findings: Mapping[str, Finding]) -> Recommendation:

@@ -97,7 +97,8 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     subject = kernel.label if name is None else name
     if about:
         subject += f" ({about})"
-    return joined_by(" ", _leading_sentence(session, verdict), full_stop(f"{subject} {state}"))
+    answers = (full_stop(answer.text) for answer in kernel.answers)
+    return joined_by(" ", _leading_sentence(session, verdict), full_stop(f"{subject} {state}"), *answers)
 
 
 class _Facts(NamedTuple):
@@ -303,7 +304,7 @@ def _time_only(facts: _Facts) -> str:
     speed = _by_shapes(kernel) or _by_dram(kernel)
     if speed:
         return f"{speed}; only counters show what limits it"
-    if kernel.traffic or kernel.work or kernel.stalls or kernel.pipes:
+    if kernel.traffic or kernel.work or kernel.stalls or kernel.pipes or kernel.collected:
         return "has no numbers in the report that show what limits it"
     return "was only timed: counters show what limits it"
 

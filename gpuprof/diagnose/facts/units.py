@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from gpuprof.diagnose.facts.launch import LaunchFacts
@@ -20,6 +21,7 @@ its fraction of a rated peak."""
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 _MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
+_NO_DIFFERENCE = 1e-12
 _MOST_BUSY = 110.0
 """Maximum utilization in percent that is plausible: cycles of two passes differ."""
 
@@ -56,27 +58,22 @@ class UnitFacts(LaunchFacts):
         }
 
     def light_metric(self, unit: str) -> str:
-        """Return the name of the metric behind a unit's speed of light; empty if it has none.
-
-        If the unit is known by its parts, return the metric of the busiest part.
-        """
-        for link in self.arch.counters.get(f"throughput.{unit}", ()):
-            known = [(value, name) for name, _ in link.terms if (value := self.number(name)) is not None]
-            if known and len(known) == len(link.terms):
-                _, name = max(known) if link.how == "largest" else known[0]
-                return name
+        """Return the metric whose value is a unit's speed of light; empty if it is computed from others."""
+        names = [*self.counters_of(f"throughput.{unit}")]
         if unit == SM:
-            return self._busiest_part()
-        return self.first_of(_MISSES) if unit == "dram" else ""
+            names += self.counters_of("scheduler.issue-slots")
+            names += [pipe.metric for pipe in self.kernel.pipes]
+        known = next((known for known in self.kernel.throughput if known.unit == unit), None)
+        return self._metric_with(names, known.fraction) if known is not None else ""
 
-    def _busiest_part(self) -> str:
-        """Return the metric of the busiest part of an SM: of its issue slots, or of a pipe."""
-        parts = [(pipe.fraction, pipe.metric) for pipe in self.kernel.pipes]
-        for name in self.counters_of("scheduler.issue-slots"):
+    def _metric_with(self, names: Iterable[str], fraction: float) -> str:
+        """Return the first of these metrics whose value is this fraction, maybe in percent; empty if none is."""
+        for name in names:
+            scale = 100.0 if ".pct_of_peak" in name else 1.0
             value = self.number(name)
-            if value is not None:
-                parts.append((value / 100, name))
-        return max(parts, default=(0.0, ""))[1]
+            if value is not None and math.isclose(value, scale * fraction, abs_tol=_NO_DIFFERENCE):
+                return name
+        return ""
 
     def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
@@ -156,8 +153,8 @@ class UnitFacts(LaunchFacts):
 
     @cached_property
     def busiest_of_l1(self) -> tuple[str, float] | None:
-        """The metric that shows L1 or its load/store unit busiest (empty if no single metric does),
-        and the fraction.
+        """The metric that shows L1 or its load/store unit busiest (empty if the fraction is computed
+        from others), and the fraction of all elapsed cycles.
 
         The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
         explains is L1's.
@@ -168,7 +165,7 @@ class UnitFacts(LaunchFacts):
             lsu = self.pipes["lsu"]
             need = need_of_pipe(lsu, self.active_share)
             if need is not None:
-                known.append((need, lsu.metric))
+                known.append((need, self._metric_with((lsu.metric,), need)))
         if known:
             busy, name = max(known, key=lambda item: item[0])
             return name, min(1.0, busy)
@@ -221,7 +218,7 @@ class UnitFacts(LaunchFacts):
         """Return the used issue slots as evidence."""
         if self.issue_active is None:
             return ()
-        name = self.first_of(self.counters_of("scheduler.issue-active"))
+        name = self._metric_with(self.counters_of("scheduler.issue-active"), self.issue_active)
         return (Evidence(name, 100 * self.issue_active, "%", threshold, role="issue-slots"),)
 
     @cached_property
@@ -292,7 +289,8 @@ class UnitFacts(LaunchFacts):
         if self.busiest_of_l1 is None:
             return self.metrics_as(roles, "%")
         name, fraction = self.busiest_of_l1
-        busiest = BUSY.evidence(100 * fraction, roles.pop(name, "unit-busy"), "l1", metric=name)
+        role = roles.pop(name, "unit-busy") if name else "unit-busy-of-elapsed"
+        busiest = BUSY.evidence(100 * fraction, role, "l1", metric=name)
         return (busiest, *self.metrics_as(roles, "%"))
 
     @cached_property

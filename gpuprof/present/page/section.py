@@ -9,6 +9,7 @@ from msgspec import Struct
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import KernelProfile, Pipe, Session, Throughput
+from gpuprof.present.collected_text import counter_row, counters_left_out
 from gpuprof.present.file_names import file_name
 from gpuprof.present.flop_text import operator_bytes_text, operator_flop_text
 from gpuprof.present.page.charts import kernel_chart
@@ -24,6 +25,7 @@ from gpuprof.present.session_text import (
     block_text,
     clock_text,
     count_text,
+    cycles_of_pipes,
     duration_text,
     grid_text,
     intensity_text,
@@ -74,6 +76,8 @@ class Section(Struct, frozen=True):
     issue: str
     findings: tuple[Card, ...]
     code: tuple[CodeTable, ...]
+    collected: tuple[tuple[str, ...], ...]
+    collected_elsewhere: str
     missing: tuple[tuple[str, ...], ...]
 
 
@@ -97,6 +101,8 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
         issue=full_stop(capital(issue_text(kernel))),
         findings=tuple(cards(kernel, code_places(kernel))),
         code=tuple(code_tables(kernel)),
+        collected=tuple(map(counter_row, kernel.collected)),
+        collected_elsewhere=full_stop(counters_left_out(kernel, len(kernel.collected))),
         missing=tuple((gap.what, gap.why, gap.how) for gap in kernel.missing),
     )
 
@@ -129,6 +135,8 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     clock = clock_text(kernel) if kernel.sm_clock_hz else NOT_COLLECTED
     yield LabelledText("SM clock", f"{clock}, throttled" if kernel.throttled else clock)
     yield LabelledText("Occupancy", occupancy_text(kernel.occupancy))
+    if kernel.answers:
+        yield LabelledText("Answers", " ".join(full_stop(answer.text) for answer in kernel.answers))
     if kernel.operator_flop is not None:
         yield LabelledText("Model FLOP", operator_flop_text(kernel.operator_flop))
     if kernel.operator_bytes is not None:
@@ -152,9 +160,8 @@ def _unit_name(unit: Throughput) -> str:
 
 
 def _pipes_of(kernel: KernelProfile) -> str:
-    """Say what the pipes' fractions are of, as the names of their metrics tell."""
-    elapsed = {pipe.metric.endswith("_elapsed") for pipe in kernel.pipes}
-    return "" if len(elapsed) > 1 else ", % of elapsed cycles" if True in elapsed else ", % of active cycles"
+    cycles = cycles_of_pipes(kernel)
+    return f", % {cycles}" if cycles else ""
 
 
 def _pipe_meters(kernel: KernelProfile) -> Iterator[Meter]:
