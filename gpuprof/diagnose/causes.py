@@ -13,6 +13,7 @@ from gpuprof.diagnose.facts.launch import tail_share
 from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
+from gpuprof.diagnose.ranking import ENOUGH
 from gpuprof.diagnose.rule import CONFLICT_SHARE, Rule
 from gpuprof.diagnose.thresholds import LAUNCH_ALONE, NOTHING
 from gpuprof.model.session import Finding
@@ -201,8 +202,6 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
 
 
 _Found = Sequence[tuple[Rule, Finding]]
-ENOUGH = 0.5
-"""A cause must gain at least half as much as its symptom: a small defect explains no long wait."""
 
 
 def with_causes(

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import together
-from gpuprof.diagnose.causes import ENOUGH
-from gpuprof.diagnose.ranking import about, unique
+from gpuprof.diagnose.calibration import expected_saving
+from gpuprof.diagnose.ranking import ENOUGH, about, unique
 from gpuprof.diagnose.registry import is_of_run, rule_named
 from gpuprof.diagnose.without_durations import is_of_launch_alone, small_and_untimed
 from gpuprof.model.field_types import SEVERITIES
