@@ -159,7 +159,7 @@ L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
          "limited", L1, 0.97, ("L1-bound (97 %): uncoalesced", "gather.cu:41"), ("busiest unit",)),
         # What leaves the busiest unit as busy is not why it is busy.
         ([finding("debug-build", remains=(Remaining("dram", 0.88),))], lights(memory=0.88, dram=0.88, l2=0.2, sm=0.3),
-         "limited", DRAM, 0.88, ("unoptimised build", "It already reaches 88 %"), ("DRAM-bound",)),
+         "limited", DRAM, 0.88, ("is an unoptimised build", "It already reaches 88 %"), ("DRAM-bound", "faster")),
         ([SLOW], lights(memory=0.45, l1=0.90, dram=0.02, l2=0.03, sm=0.05), "limited", L1, 0.9, ("90 %",), ("45 %",)),
         # The state follows from the first finding.
         ([finding("small-grid")], HALF_DRAM, "unfilled", DRAM, 0.4, ("40 %", "small grid"), ()),
@@ -171,8 +171,13 @@ L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
         ([WAIT], (), "waiting", None, None, ("instruction fetch",), ("%",)),
         ([finding("small-grid")], OF_ACTIVE, "unfilled", None, None, ("at most 37 %", "DRAM and L2"), ()),
         # A finding that explains little of a kernel that waits, or whose SMs are full of something, is no verdict.
-        ([replace(TAIL, gain_kernel=0.05), UNKNOWN_WAIT], LOW, "waiting", L1, 0.33, ("34 %",), ("tail",)),
-        ([SLOW, UNKNOWN_WORK], SMS, "open", SM, 0.7, ("70 %",), ("uncoalesced",)),
+        ([UNKNOWN_WAIT, replace(TAIL, gain_kernel=0.05)], LOW, "waiting", L1, 0.33, ("34 %",), ("tail",)),
+        ([UNKNOWN_WORK, SLOW], SMS, "open", SM, 0.7, ("70 %", "a guess: integer"), ("uncoalesced",)),
+        # What is proven to explain a good part of the time decides the state, even behind a guess.
+        ([UNKNOWN_WORK, replace(SLOW, gain_kernel=0.11)], SMS, "limited", SM, 0.7, ("uncoalesced",), ("guess",)),
+        # A limit that is no ceiling, and a finding behind it: what can be changed is named.
+        ([finding("integer-bound", severity="info"), replace(SLOW, gain_kernel=0.05)], SMS, "limited", SM, 0.7,
+         ("uncoalesced", "70 %"), ("nothing",)),
         # If the finding is a unit, its number is that unit's own, even if another unit is as busy.
         ([finding("l1-bandwidth", "L1 bandwidth: 99.8 % busy", subject="l1",
                   amounts=(Amount("busy", 0.998, "fraction"),))],

@@ -230,20 +230,17 @@ def with_causes(
 def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts) -> Iterator[Finding]:
     """Yield the findings that invalidate this one.
 
-    A finding that invalidates the code does not invalidate findings from the launch alone, nor a
-    roof that the kernel is at.
+    A finding that invalidates the code does not invalidate findings from the launch alone, nor
+    those on a unit that other code needs as much.
     """
-    if rule.of_run or rule.invalidates == "time":
+    if rule.of_run or rule.invalidates:
         return
-    stays = (
-        rule.by_times
-        or rule.survives_code_change(facts)
-        or rule.invalidates
-        or (rule.kind == "limit" and finding.severity == "info")
-    )
+    stays = rule.by_times or rule.survives_code_change(facts) or (rule.kind == "limit" and finding.severity == "info")
     for other_rule, other in findings:
-        is_of_time = other_rule.invalidates == "time" and other.severity != "info"
-        if is_of_time or (other_rule.invalidates == "code" and not stays and _is_enough(other_rule, other, finding)):
+        if not other_rule.invalidates or other.severity == "info" or other.confidence == "guess":
+            continue
+        is_needed = finding.subject in {item.unit for item in other.remains}
+        if other_rule.invalidates == "time" or not (stays or is_needed):
             yield other
 
 

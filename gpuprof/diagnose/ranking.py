@@ -69,12 +69,11 @@ def is_at_limit(finding: Finding) -> bool:
     return rule.by_times or (finding.severity == "info" and is_near)
 
 
-def _saving(finding: Finding) -> float:
-    """Return the part of the kernel's time, else of the run, that a fix is expected to save.
+def saving_of(finding: Finding, gain: float | None) -> float:
+    """Return what the fix of a finding is expected to save of a gain of this size.
 
     Limits and symptoms count by what a defect must save to be their cause.
     """
-    gain = finding.gain_kernel if finding.gain_kernel is not None else finding.gain_total
     saving = expected_saving(gain, finding.confidence)
     return saving if about(finding) == "defect" else ENOUGH * saving
 
@@ -86,7 +85,7 @@ _VOIDING, _WORTHWHILE, _AT_LIMIT, _BESIDE_LIMIT, _FACT = range(5)
 def _importance(finding: Finding, rest: float | None) -> tuple[bool, int, int, bool, int, float]:
     """Return the sort key; `rest` is what is left to the limit that the kernel is at."""
     group = _group(finding, rest)
-    saving = _saving(finding)
+    saving = saving_of(finding, _gain(finding))
     steps = round(saving / LOW)
     if group == _AT_LIMIT:
         saving = -_gain(finding)
@@ -100,6 +99,7 @@ def _importance(finding: Finding, rest: float | None) -> tuple[bool, int, int, b
 
 def _group(finding: Finding, rest: float | None) -> int:
     rule = rule_named(finding.rule)
+    gain = _gain(finding)
     is_sure = finding.confidence != "guess"
     if rest is not None and is_at_limit(finding):
         return _AT_LIMIT
@@ -107,11 +107,12 @@ def _group(finding: Finding, rest: float | None) -> int:
         return _FACT
     if rule is not None and rule.invalidates and is_sure:
         return _VOIDING
-    is_notable = is_sure and _saving(finding) >= _NOTABLE and _gain(finding) > (rest or 0.0) + _ROUNDING
+    is_notable = is_sure and saving_of(finding, gain) >= _NOTABLE and gain > (rest or 0.0) + _ROUNDING
     if rest is None or is_notable or is_of_run(finding):
         return _WORTHWHILE
     return _BESIDE_LIMIT
 
 
 def _gain(finding: Finding) -> float:
-    return finding.gain_kernel or 0.0
+    """Return the gain for the kernel, else for the run; 0 if it is not known."""
+    return finding.gain_kernel or finding.gain_total or 0.0

@@ -2,12 +2,13 @@
 
 Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the
 result needs. A busy integer pipe, full issue slots or wasted sectors are a limit, but never a
-ceiling. A guess never decides the state.
+ceiling. A guess decides the state only if nothing that is proven explains a notable part of the
+time; the verdict then names it as likely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
-from gpuprof.diagnose.rules.stores_nothing import STORES_NOTHING
+from gpuprof.diagnose.rule import SHORT_KERNEL
 from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
@@ -117,32 +118,41 @@ def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
 
 
 def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
-    finding = first_proven(kernel)
-    if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
+    proven = first_proven(kernel)
+    if proven is not None and proven.rule == SHORT_KERNEL and kernel.duration_s is not None:
         return _State("short", "short")
-    if finding is None or finding.severity == "info":
-        if only_times:
-            return _State("open", "time-only")
-        return _at_roof(finding, kernel) or _open_state(kernel, finding)
-    if only_times:
-        # The launch of a kernel that was only timed can still show that it does not fill the GPU.
-        return _State(_state_name(finding), _case(finding), finding=finding)
-    if finding.rule == STORES_NOTHING:
-        return _State("void", "void", finding=finding)
-    return _unanswered(kernel, finding) or _answered(kernel, finding)
+    at_roof = _at_roof(proven, kernel)
+    if at_roof is not None:
+        return at_roof
+    finding = first_proven(kernel, with_facts=False)
+    if only_times and finding is None:
+        return _State("open", "time-only")
+    return _likely(kernel, finding) or _proven(kernel, finding, only_times=only_times) or _open_state(kernel, proven)
 
 
-def first_proven(kernel: KernelProfile) -> Finding | None:
-    """Return the first finding on the kernel that the report proves and no other one explains."""
+def first_proven(kernel: KernelProfile, *, with_facts: bool = True) -> Finding | None:
+    """Return the first finding on the kernel that the report proves and no other one explains.
+
+    Without facts it is the first with something to fix.
+    """
+    return next((finding for finding in _leading(kernel, with_facts) if finding.confidence != "guess"), None)
+
+
+def _leading(kernel: KernelProfile, with_facts: bool) -> Iterator[Finding]:
     for finding in kernel.findings:
-        if finding.cause is None and finding.confidence != "guess" and not is_of_run(finding):
-            return finding
-    return None
+        if finding.cause is None and not is_of_run(finding) and (with_facts or finding.severity != "info"):
+            yield finding
+
+
+def likely_finding(kernel: KernelProfile) -> Finding | None:
+    """Return the first finding with something to fix if it is a guess."""
+    first = next(_leading(kernel, with_facts=False), None)
+    return first if first is not None and first.confidence == "guess" else None
 
 
 def _at_roof(finding: Finding | None, kernel: KernelProfile) -> _State | None:
     """Return the state "at-roof" if the first finding shows a kernel near a useful ceiling."""
-    if finding is None or about(finding) != "limit":
+    if finding is None or finding.severity != "info":
         return None
     reached = None
     if finding.rule == "dram-bandwidth":
@@ -158,33 +168,30 @@ def _at_roof(finding: Finding | None, kernel: KernelProfile) -> _State | None:
     return _State("at-roof", "at-roof", reached, finding)
 
 
-def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
-    """Return a kernel's state if its first finding explains little time and the rest is open."""
-    busy, gain = _busiest(kernel), finding.gain_kernel
-    if gain is None or gain >= SMALL_PART or about(finding) == "limit":
+def _likely(kernel: KernelProfile, proven: Finding | None) -> _State | None:
+    """Return a kernel's state if its first finding is a guess, and others explain little time."""
+    likely = likely_finding(kernel)
+    if likely is None or (proven is not None and (proven.gain_kernel or 0.0) >= SMALL_PART):
         return None
-    if _waits_for_unknown(kernel):
+    busy = _busiest(kernel)
+    if likely.rule == _NOTHING_BUSY and (likely.gain_kernel or 0.0) >= _MOST:
         return _State("waiting", "waits-unknown", busy)
-    if busy is not None and busy.subject == SM and _is_full_of_unknown(kernel, gain):
-        return _State("open", "busy-unknown", busy)
-    return None
+    return _State("open", "busiest", busy) if busy is not None else None
 
 
-def _waits_for_unknown(kernel: KernelProfile) -> bool:
-    """Return whether no unit is busy in a kernel, and the reason of its waits is not known."""
-    for other in kernel.findings:
-        if other.rule == _NOTHING_BUSY and other.cause is None:
-            return other.confidence == "guess" and (other.gain_kernel or 0.0) >= _MOST
-    return False
-
-
-def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
-    """Return whether SMs are busy with unknown instructions, and fewer of these would gain more."""
-    for other in kernel.findings:
-        is_guess = other.confidence == "guess" and other.cause is None
-        if is_guess and about(other) == "limit" and (other.gain_kernel or 0.0) > gain:
-            return True
-    return False
+def _proven(kernel: KernelProfile, finding: Finding | None, *, only_times: bool) -> _State | None:
+    """Return a kernel's state by the first proven finding with something to fix."""
+    if finding is None:
+        return None
+    rule = rule_named(finding.rule)
+    if only_times:
+        # The launch of a kernel that was only timed can still show that it does not fill the GPU.
+        return _State(_state_name(finding), _case(finding), finding=finding)
+    if rule is not None and rule.invalidates == "time":
+        return _State("void", "void", finding=finding)
+    if rule is not None and rule.invalidates:
+        return _State("limited", "unoptimised", _busiest(kernel), finding)
+    return _answered(kernel, finding)
 
 
 def _answered(kernel: KernelProfile, finding: Finding) -> _State:
