@@ -137,7 +137,7 @@ def _left_out_text(rest: int) -> str:
 def _legend(items: Sequence[Recommendation]) -> str:
     """Write the base of the gains, and the meaning of the signs that occur."""
     kinds = {item.gain_kind for item in items} - {None}
-    signs = ("≤ at most",) * ("bound" in kinds) + ("~ if the stated condition holds",) * ("conditional" in kinds)
+    signs = ("≤ at most",) * ("bound" in kinds) + ("~ usual if the stated condition holds",) * ("conditional" in kinds)
     if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
