@@ -1,4 +1,4 @@
-"""What fixes saved of the gain of their finding, and what certainty is worth: the numbers behind the order of findings."""
+"""What fixes saved of the gain of their finding, and what certainty is worth: why findings have their order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gpuprof.diagnose.calibration import NAMED_AS_CAUSE, OF_ALL, OF_CONDITIONAL, Gained, expected_saving
 from gpuprof.model.field_types import CONFIDENCES
 
-# The changes of `pairs` in tests/data/expected-causes.yaml whose rule had a finding: its gain, and what the change saved.
+# The `pairs` of tests/data/expected-causes.yaml whose rule had a finding: its gain, and what the change saved.
 # A change that several reports recorded counts once, with the mean of its parts.
 CONDITIONAL = {
     ("gmem_coalesce", "smem_blocking", "l1-bandwidth"): [(0.761, 0.28)],

@@ -332,19 +332,6 @@ def test_the_command_selects_the_launch_again(
 
 
 @each_row(
-    ("version", "starts", "names"),
-    [
-        ("2025.2.1.0", "ncu --set full --import-source yes ", "--kernel-name work"),
-        ("2020.3.1.0", "ncu --set full --kernel-regex", "--kernel-regex '^work$'"),
-        (None, "ncu --set full --import-source yes ", "--kernel-name work"),
-    ],
-)
-def test_options_are_those_of_the_release(version: str | None, starts: str, names: str) -> None:
-    line = command(tool_version=version, command=f"{NCU} ./a.out")
-    assert line.startswith(starts) and names in line
-
-
-@each_row(
     "recorded",
     [None, "", "python x.py", f"{NCU}", f"{NCU} --set full -o", f"{NCU} --new-option 3 ./a.out", f"{NCU} -z ./a.out",
      f"{NCU} ./a.out\nrm -rf /", f"{NCU} ./a.out \x1b[31m", f"{NCU} {'x ' * 3000}", "\x00"],

@@ -86,7 +86,7 @@ def _importance(finding: Finding, rest: float | None) -> tuple[bool, int, int, b
     """Return the sort key; `rest` is what is left to the limit that the kernel is at."""
     group = _group(finding, rest)
     saving = saving_of(finding, _gain(finding))
-    steps = round(saving / LOW)
+    steps = int(saving / LOW)
     if group == _AT_LIMIT:
         saving = -_gain(finding)
         steps = 0

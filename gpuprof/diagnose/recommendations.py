@@ -10,6 +10,7 @@ from gpuprof.diagnose.bounds import together
 from gpuprof.diagnose.calibration import expected_saving
 from gpuprof.diagnose.ranking import ENOUGH, about, is_at_limit, unique
 from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.thresholds import LOW
 from gpuprof.diagnose.without_durations import is_of_launch_alone, small_and_untimed
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Recommendation
@@ -116,11 +117,11 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
     )
 
 
-def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, bool, bool, float]:
+def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, bool, bool, int, bool, float]:
     """Return the sort key.
 
     A finding that invalidates others comes first, because it changes the program. A guess comes
-    last if its kernel is at a limit.
+    last if its kernel is at a limit, and after what is about as large.
     """
     kernel, finding = members[0]
     gain = item.gain_total if item.gain_total is not None else _gain(finding)
@@ -129,7 +130,8 @@ def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, 
     invalidates = rule is not None and rule.invalidates != "" and not is_guess
     is_beside_limit = is_guess and any(map(is_at_limit, kernel.findings))
     saving = expected_saving(gain, item.confidence)
-    return item.set_up, not invalidates, is_beside_limit, item.gain_total is None, -saving
+    steps = int(saving / LOW)
+    return item.set_up, not invalidates, is_beside_limit, item.gain_total is None, -steps, is_guess, -saving
 
 
 def _gain(finding: Finding) -> float:

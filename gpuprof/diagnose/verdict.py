@@ -29,7 +29,8 @@ from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import set_up_kernels
 
 _LEVELS_OF_RULES = {"dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1"}
-_PATHS_OF_RULES = {"fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor"}
+_PATHS_OF_RULES = {"dram-bandwidth": "dram", "fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor"}
+"""Rules on a useful ceiling."""
 BUSY = 0.6
 """A unit that is less busy is no limit, by NVIDIA's speed-of-light rule."""
 _MOST = 0.5
@@ -127,7 +128,7 @@ def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
     finding = first_proven(kernel, with_facts=False)
     if only_times and finding is None:
         return _State("open", "time-only")
-    return _likely(kernel, finding) or _proven(kernel, finding, only_times=only_times) or _open_state(kernel, proven)
+    return _likely(kernel, finding) or _proven(kernel, finding) or _open_state(kernel, proven)
 
 
 def first_proven(kernel: KernelProfile, *, with_facts: bool = True) -> Finding | None:
@@ -138,34 +139,31 @@ def first_proven(kernel: KernelProfile, *, with_facts: bool = True) -> Finding |
     return next((finding for finding in _leading(kernel, with_facts) if finding.confidence != "guess"), None)
 
 
-def _leading(kernel: KernelProfile, with_facts: bool) -> Iterator[Finding]:
-    for finding in kernel.findings:
-        if finding.cause is None and not is_of_run(finding) and (with_facts or finding.severity != "info"):
-            yield finding
-
-
 def likely_finding(kernel: KernelProfile) -> Finding | None:
     """Return the first finding with something to fix if it is a guess."""
     first = next(_leading(kernel, with_facts=False), None)
     return first if first is not None and first.confidence == "guess" else None
 
 
+def _leading(kernel: KernelProfile, with_facts: bool) -> Iterator[Finding]:
+    for finding in kernel.findings:
+        if finding.cause is None and not is_of_run(finding) and (with_facts or finding.severity != "info"):
+            yield finding
+
+
 def _at_roof(finding: Finding | None, kernel: KernelProfile) -> _State | None:
     """Return the state "at-roof" if the first finding shows a kernel near a useful ceiling."""
     if finding is None or finding.severity != "info":
         return None
-    reached = None
-    if finding.rule == "dram-bandwidth":
-        for unit in kernel.throughput:
-            if unit.unit == "dram":
-                reached = _Reached("dram", unit.fraction)
-    else:
-        path = _PATHS_OF_RULES.get(finding.rule)
-        fraction = finding.amount("of-ceiling")
-        if path is None or fraction is None:
-            return None
-        reached = _Reached(path, min(1.0, fraction))
-    return _State("at-roof", "at-roof", reached, finding)
+    path = _PATHS_OF_RULES.get(finding.rule)
+    if path == "dram":
+        fraction = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
+        reached = _Reached(path, fraction) if fraction is not None else None
+        return _State("at-roof", "at-roof", reached, finding)
+    fraction = finding.amount("of-ceiling")
+    if path is None or fraction is None:
+        return None
+    return _State("at-roof", "at-roof", _Reached(path, min(1.0, fraction)), finding)
 
 
 def _likely(kernel: KernelProfile, proven: Finding | None) -> _State | None:
@@ -179,33 +177,36 @@ def _likely(kernel: KernelProfile, proven: Finding | None) -> _State | None:
     return _State("open", "busiest", busy) if busy is not None else None
 
 
-def _proven(kernel: KernelProfile, finding: Finding | None, *, only_times: bool) -> _State | None:
+def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
     """Return a kernel's state by the first proven finding with something to fix."""
     if finding is None:
         return None
     rule = rule_named(finding.rule)
-    if only_times:
-        # The launch of a kernel that was only timed can still show that it does not fill the GPU.
-        return _State(_state_name(finding), _case(finding), finding=finding)
+    busy = _busiest(kernel)
     if rule is not None and rule.invalidates == "time":
         return _State("void", "void", finding=finding)
     if rule is not None and rule.invalidates:
-        return _State("limited", "unoptimised", _busiest(kernel), finding)
-    return _answered(kernel, finding)
-
-
-def _answered(kernel: KernelProfile, finding: Finding) -> _State:
-    name, busy = _state_name(finding), _busiest(kernel)
-    if name == "waiting":
+        return _State("limited", "unoptimised", busy, finding)
+    case = "unfilled" if finding.rule in _OF_THE_GRID else "slowed"
+    is_wait = about(finding) == "symptom"
+    if is_wait:
         in_part = units_not_collected(kernel) and (finding.gain_kernel or 0.0) < _MOST
-        return _State(name, "waits-in-part" if in_part else "waits", busy, finding)
-    if name == "limited" and busy is not None:
-        level = level_of(finding)
-        if level is not None:
-            return _limited_by(level, busy, finding)
-        if is_limit(busy.fraction, busy.bound) and _is_cause(finding, busy, kernel):
-            return _State(name, "caused", busy, finding, is_cause=True)
-    return _State(name, _case(finding), busy, finding)
+        case = "waits-in-part" if in_part else "waits"
+    if rule is not None and rule.place.otherwise == "warps" and finding.subject not in MEMORY:
+        return _State("unfilled", case, busy, finding)
+    if is_wait:
+        return _State("waiting", case, busy, finding)
+    return _limited(kernel, finding, busy) or _State("limited", case, busy, finding)
+
+
+def _limited(kernel: KernelProfile, finding: Finding, busy: _Reached | None) -> _State | None:
+    """Return the state of a kernel that a finding limits, or that is at the limit because of it."""
+    level = level_of(finding)
+    if busy is not None and level is not None:
+        return _limited_by(level, busy, finding)
+    if busy is not None and is_limit(busy.fraction, busy.bound) and _is_cause(finding, busy, kernel):
+        return _State("limited", "caused", busy, finding, is_cause=True)
+    return None
 
 
 def level_of(finding: Finding) -> str | None:
@@ -238,17 +239,15 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
 
     A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of
     each unit that remains: nothing remains of a known unit that is not in the list. Not known is
-    which unit keeps memory busy if none of its levels does, and what a build without optimization
-    costs each unit.
+    which unit keeps memory busy if none of its levels does.
     """
-    rule = rule_named(finding.rule)
-    if rule is None or rule.invalidates or busy.subject == "memory":
-        return False
     if finding.amount("sm") is None:
         for pipe in kernel.pipes:
             if pipe.name == finding.subject and pipe.fraction < busy.fraction - TWO_PASSES:
                 return False
-    if rule.kind == "limit":
+    if busy.subject == "memory":
+        return False
+    if about(finding) == "limit":
         return busy.subject not in MEMORY
     if busy.subject == SM:
         is_known = bool(kernel.pipes)
@@ -259,20 +258,6 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     if left:
         return max(left) <= (1.0 - HIGH) * busy.fraction
     return is_known and finding.remains != ()
-
-
-def _case(finding: Finding) -> str:
-    """Return the case of the sentence on what slows a kernel down, by itself."""
-    if about(finding) == "symptom":
-        return "waits"
-    return "unfilled" if finding.rule in _OF_THE_GRID else "slowed"
-
-
-def _state_name(finding: Finding) -> RunState:
-    rule = rule_named(finding.rule)
-    if rule is not None and rule.place.otherwise == "warps" and finding.subject not in MEMORY:
-        return "unfilled"
-    return "waiting" if about(finding) == "symptom" else "limited"
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:
