@@ -18,12 +18,13 @@ from gpuprof.diagnose.recommendations import is_recommendation, recommendations
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import finding as rule_finding
 from gpuprof.diagnose.summary import grouped
+from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import CONFIDENCES, SEVERITIES, Confidence
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import DurationSpread, Finding, KernelProfile, Recommendation, Remaining, Session
 from gpuprof.store.write import session_lines
 from tests import hand_made
-from tests.kernels import REGISTERS, WAVES, Made, busy, issued, made, session, stalls
+from tests.kernels import REGISTERS, WAVES, Made, busy, issued, lasting, made, session, stalls
 from tests.rule_examples import EXAMPLES, Example
 from tests.table import each_row
 from tests.worded import summarised
@@ -85,6 +86,32 @@ def test_a_full_dram_comes_first_of_a_diagnosed_kernel() -> None:
     first, *others = near_roof.profile().findings
     assert (first.rule, first.severity) == ("dram-bandwidth", "info")
     assert others and all((item.gain_kernel or 0) <= 0.0701 and item.severity in ("low", "info") for item in others)
+
+
+IDLE = busy(dram=10, memory=25, l2=20, l1=25, sm=25)
+UNEVEN = {"sm__cycles_elapsed.max": 1e6, "sm__cycles_active.max": 1e6}
+CONFLICTS = {"derived__memory_l1_wavefronts_shared_excessive": 1e8, "memory_l1_wavefronts_shared": 4e8}
+EXCESS = {"derived__memory_l2_theoretical_sectors_global_excessive": 3e8, "memory_l2_theoretical_sectors_global": 1e9}
+UNOPTIMISED = {WARP_OPCODES: {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}}
+
+
+@each_row(
+    ("launch", "rules"),
+    [
+        # No unit is more than a quarter busy, and what is certain saves a tenth of the time at most.
+        (made(IDLE, lasting(), CONFLICTS), ["latency-bound", "shared-bank-conflict"]),
+        (made(IDLE, lasting(), UNEVEN, {"sm__cycles_active.avg": 8.9e5}), ["latency-bound", "load-imbalance"]),
+        (made(IDLE, lasting(), UNEVEN, {"sm__cycles_active.avg": 6e5}), ["load-imbalance"]),
+        # DRAM is 88 % busy: equal work for all SMs saves the rest at most. Fewer sectors relieve DRAM.
+        (made(busy(dram=88, sm=20), lasting(), UNEVEN, {"sm__cycles_active.avg": 8e5}),
+         ["dram-bandwidth", "load-imbalance"]),
+        (made(busy(dram=88, sm=20), lasting(), EXCESS), ["uncoalesced-global", "dram-bandwidth"]),
+        # Unoptimised code leads, even if it is near a roof.
+        (made(busy(dram=88, sm=20), lasting(), histograms=UNOPTIMISED), ["debug-build", "dram-bandwidth"]),
+    ],
+)  # fmt: skip
+def test_the_first_findings_of_a_kernel(launch: Made, rules: list[str]) -> None:
+    assert [finding.rule for finding in launch.profile().findings] == rules
 
 
 # Over the run.

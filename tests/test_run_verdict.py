@@ -267,6 +267,13 @@ def test_a_memory_level_is_no_limit_if_the_sm_is_busier() -> None:
     assert "90 %" in busy_sm.sentence and "L1 80 %" in busy_sm.sentence
 
 
+def test_unoptimised_code_is_the_verdict_and_what_it_reaches_is_a_sentence_of_its_own() -> None:
+    moves = {WARP_OPCODES: {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}}
+    verdict = verdict_of(session(made(busy(dram=88, sm=20), lasting(), histograms=moves)))
+    assert (verdict.case, verdict.cause, verdict.fraction) == ("unoptimised", "0.debug-build", 0.88)
+    assert "is an unoptimised build" in verdict.sentence and "reaches 88 % of DRAM bandwidth." in verdict.sentence
+
+
 def test_a_full_fma_pipe_of_multiply_adds_is_a_roof_and_a_full_integer_pipe_is_none() -> None:
     # 2 · 5.184e9 FLOP in 1 ms of 13.824 TFLOP/s: three quarters of the peak.
     work = operations(ffma=5.184e9, fadd=0, fmul=0)
