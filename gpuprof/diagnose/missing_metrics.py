@@ -239,11 +239,5 @@ def _takes_text(program: Sequence[str]) -> bool:
 
     Without quotes the end of that text is not known.
     """
-    for place, name in enumerate(program):
-        if _INTERPRETER.fullmatch(name) is None:
-            continue
-        behind = program[place + 1 :]
-        options = [*itertools.takewhile(lambda option: option.startswith("-"), behind)]
-        if len(behind) - len(options) > 1 and any(map(_TEXT_OPTION.fullmatch, options)):
-            return True
-    return False
+    starts = [place for place, name in enumerate(program) if _INTERPRETER.fullmatch(name)]
+    return bool(starts) and any(map(_TEXT_OPTION.fullmatch, program[starts[0] :]))

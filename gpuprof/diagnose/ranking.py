@@ -86,13 +86,10 @@ def _importance(finding: Finding, rest: float | None) -> tuple[bool, int, int, b
     """Return the sort key; `rest` is what is left to the limit that the kernel is at."""
     group = _group(finding, rest)
     saving = saving_of(finding, _gain(finding))
-    steps = int(saving / LOW)
+    steps = int(saving / LOW) if group in (_WORTHWHILE, _BESIDE_LIMIT) else 0
     if group == _AT_LIMIT:
-        saving = -_gain(finding)
-        steps = 0
-    elif group == _FACT:
-        saving = _gain(finding)
-        steps = 0
+        # The nearest limit comes first.
+        saving = -saving
     is_guess = finding.confidence == "guess"
     return finding.cause is not None, group, -steps, is_guess, _KINDS.index(about(finding)), -saving
 
