@@ -27,10 +27,9 @@ _EVERYWHERE = "whole run"
 class RecommendationText(Struct, frozen=True):
     """A recommendation as every view shows it.
 
-    `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others. Bars
-    are in falling order, except that a finding that invalidates the others comes first. `kernel` and `finding` are the
-    ids of the first of each; `where` is a file and line, or an instruction. `doubt` is why it comes after others: it is
-    a guess, or its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2 launches". If
+    `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others.
+    `kernel` and `finding` are the ids of the first of each; `where` is a file and line, or an instruction. `doubt` says
+    that it is a guess, or that its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2 launches". If
     `everywhere`, it concerns the whole run, not a kernel.
     """
 
