@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -92,7 +93,7 @@ IDLE = busy(dram=10, memory=25, l2=20, l1=25, sm=25)
 UNEVEN = {"sm__cycles_elapsed.max": 1e6, "sm__cycles_active.max": 1e6}
 CONFLICTS = {"derived__memory_l1_wavefronts_shared_excessive": 1e8, "memory_l1_wavefronts_shared": 4e8}
 EXCESS = {"derived__memory_l2_theoretical_sectors_global_excessive": 3e8, "memory_l2_theoretical_sectors_global": 1e9}
-UNOPTIMISED = {WARP_OPCODES: {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}}
+UNOPTIMISED: Mapping[str | int, float] = {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}
 
 
 @each_row(
@@ -107,7 +108,8 @@ UNOPTIMISED = {WARP_OPCODES: {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}
          ["dram-bandwidth", "load-imbalance"]),
         (made(busy(dram=88, sm=20), lasting(), EXCESS), ["uncoalesced-global", "dram-bandwidth"]),
         # Unoptimised code leads, even if it is near a roof.
-        (made(busy(dram=88, sm=20), lasting(), histograms=UNOPTIMISED), ["debug-build", "dram-bandwidth"]),
+        (made(busy(dram=88, sm=20), lasting(), histograms={WARP_OPCODES: UNOPTIMISED}),
+         ["debug-build", "dram-bandwidth"]),
     ],
 )  # fmt: skip
 def test_the_first_findings_of_a_kernel(launch: Made, rules: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -268,8 +269,8 @@ def test_a_memory_level_is_no_limit_if_the_sm_is_busier() -> None:
 
 
 def test_unoptimised_code_is_the_verdict_and_what_it_reaches_is_a_sentence_of_its_own() -> None:
-    moves = {WARP_OPCODES: {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}}
-    verdict = verdict_of(session(made(busy(dram=88, sm=20), lasting(), histograms=moves)))
+    moves: Mapping[str | int, float] = {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}
+    verdict = verdict_of(session(made(busy(dram=88, sm=20), lasting(), histograms={WARP_OPCODES: moves})))
     assert (verdict.case, verdict.cause, verdict.fraction) == ("unoptimised", "0.debug-build", 0.88)
     assert "is an unoptimised build" in verdict.sentence and "reaches 88 % of DRAM bandwidth." in verdict.sentence
 

@@ -72,8 +72,8 @@ def run_verdict(session: Session) -> RunVerdict:
     state = _state(kernel, only_times=session.only_times)
     if state.case == "busiest" and sum(other.label == kernel.label for other in session.kernels) > 1:
         state = state._replace(case="busiest-launch")
-    if kernel.kind == COMMUNICATION and state.name == "open":
-        state = state._replace(case="exchange")
+    if kernel.kind == COMMUNICATION and (state.name == "open" or state.case == "waits-unknown"):
+        state = state._replace(name="open", case="exchange")
     verdict = RunVerdict(
         kernel=kernel.id,
         state=state.name if working else "set-up",

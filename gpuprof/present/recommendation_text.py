@@ -29,8 +29,8 @@ class RecommendationText(Struct, frozen=True):
 
     `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others.
     `kernel` and `finding` are the ids of the first of each; `where` is a file and line, or an instruction. `doubt` says
-    that it is a guess, or that its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2 launches". If
-    `everywhere`, it concerns the whole run, not a kernel.
+    that it is a guess, or that its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2
+    launches". If `everywhere`, it concerns the whole run, not a kernel.
     """
 
     gain: str
