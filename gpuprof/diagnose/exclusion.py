@@ -59,21 +59,25 @@ def _exclusion(
 ) -> Exclusion:
     """Return the exclusion of these kernels added to an earlier one of the session."""
     known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
-    times = [kernel.time_total_s for kernel in gone if kernel.time_total_s is not None]
-    shares = [kernel.time_share for kernel in gone if kernel.time_share is not None]
-    labels = {kernel.label for kernel in gone}
-    is_in_part = not labels.isdisjoint(kernel.label for kernel in left)
+    launches = known.launches
+    untimed = known.untimed
     time_s = known.time_s
     share = known.time_share
-    if times:
-        time_s = sum(times, start=time_s or 0.0)
-    if shares:
-        share = min(1.0, sum(shares, start=share or 0.0))
+    for kernel in gone:
+        launches += kernel.launches
+        if kernel.time_total_s is not None:
+            time_s = (time_s or 0.0) + kernel.time_total_s
+        if kernel.time_share is not None:
+            share = (share or 0.0) + kernel.time_share
+        else:
+            untimed += kernel.launches
+    labels = {kernel.label for kernel in gone}
+    is_in_part = not labels.isdisjoint(kernel.label for kernel in left)
     return Exclusion(
         patterns=tuple(dict.fromkeys((*known.patterns, *used))),
         kernels=known.kernels + len(gone if is_in_part else labels),
-        launches=known.launches + sum(kernel.launches for kernel in gone),
-        untimed=known.untimed + sum(kernel.launches for kernel in gone if kernel.time_share is None),
+        launches=launches,
+        untimed=untimed,
         time_s=time_s,
-        time_share=share,
+        time_share=min(1.0, share) if share is not None else None,
     )

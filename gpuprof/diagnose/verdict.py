@@ -103,7 +103,7 @@ def _command(session: Session, kernel: KernelProfile, state: _State, *, has_work
 
 def is_open(case: str | None, kernel: KernelProfile) -> bool:
     """Return whether more metrics could show more about a kernel with this case of a verdict."""
-    return case not in ("at-roof", "short", "void") and kernel.kind != COMMUNICATION
+    return case not in ("at-roof", "short", "unoptimised", "void") and kernel.kind != COMMUNICATION
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
