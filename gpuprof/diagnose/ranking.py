@@ -29,8 +29,7 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     what can save no more than the rest up to it.
     """
     known = tuple(findings)
-    rests = [_gain(finding) for finding in known if finding.cause is None and is_at_limit(finding)]
-    rest = max(rests, default=None)
+    rest = max((_gain(finding) for finding in known if is_at_limit(finding)), default=None)
     return tuple(sorted(known, key=lambda finding: _importance(finding, rest)))
 
 
@@ -61,9 +60,9 @@ def is_counted(finding: Finding) -> bool:
 
 
 def is_at_limit(finding: Finding) -> bool:
-    """Return whether a kernel is at this limit: near a roof, or as short as its launch."""
+    """Return whether a kernel is at this limit by itself: near a roof, or as short as its launch."""
     rule = rule_named(finding.rule)
-    if rule is None or rule.kind != "limit":
+    if rule is None or rule.kind != "limit" or finding.cause is not None:
         return False
     is_near = finding.gain_kernel is not None and finding.gain_kernel <= 1.0 - WELL_USED + _ROUNDING
     return rule.by_times or (finding.severity == "info" and is_near)
