@@ -6,6 +6,7 @@ drawn so: memory is as busy as the busiest of its levels, and excess is a part o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpuprof.diagnose.calibration import expected_saving
 from gpuprof.diagnose.causes import CAUSES
-from gpuprof.diagnose.ranking import about
+from gpuprof.diagnose.ranking import about, is_at_limit
 from gpuprof.diagnose.registry import RULES, rule_named
-from gpuprof.diagnose.thresholds import HIGH
+from gpuprof.diagnose.thresholds import LOW
 from gpuprof.hardware.specs import WARP_OPCODES
-from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, Session
 from tests.kernels import (
     CLOCK,
@@ -219,23 +220,30 @@ def check_causes(findings: Sequence[Finding]) -> None:
 
 
 def check_order(findings: Sequence[Finding]) -> None:
-    """What is explained comes last, and the rest by severity, by what voids all else, by kind and by gain."""
+    """Findings that others explain come last, facts but for reached limits before them, and what voids all else first.
+
+    Among those with something to fix a finding comes before one that is no more certain, of no earlier kind, and saves
+    less by more than a near tie. No guess comes before a limit that the kernel is at.
+    """
     explained = [finding.cause is not None for finding in findings]
     assert explained == sorted(explained)
-    kinds = ("defect", "limit", "symptom")
-    ranks = [
-        (
-            SEVERITIES.index(finding.severity),
-            finding.rule not in VOIDING,
-            finding.confidence == "guess",
-            finding.confidence == "guess" and (finding.gain_kernel or 0.0) < HIGH,
-            kinds.index(about(finding)),
-            -(finding.gain_kernel or 0.0),
-        )
-        for finding in findings
-        if finding.cause is None and not (finding.severity == "info" and about(finding) == "limit")
-    ]
-    assert ranks == sorted(ranks)
+    open_findings = [finding for finding in findings if finding.cause is None]
+    facts = [finding.severity == "info" for finding in open_findings if not is_at_limit(finding)]
+    assert facts == sorted(facts)
+    worth = [finding for finding in open_findings if finding.severity != "info"]
+    voiding = [finding.rule not in VOIDING or finding.confidence == "guess" for finding in worth]
+    assert voiding == sorted(voiding)
+    at_limit = [place for place, finding in enumerate(open_findings) if is_at_limit(finding)]
+    if at_limit:
+        assert all(finding.confidence != "guess" for finding in open_findings[: at_limit[0]])
+        return
+    for before, after in itertools.combinations(open_findings, 2):
+        if after.severity != "info" and before.rule not in VOIDING and about(before) == about(after):
+            assert _expected(before) >= _expected(after) - LOW - EXACT
+
+
+def _expected(finding: Finding) -> float:
+    return expected_saving(finding.gain_kernel, finding.confidence)
 
 
 VOIDING = ("stores-nothing", "debug-build")

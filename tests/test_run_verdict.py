@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -159,7 +160,7 @@ L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
          "limited", L1, 0.97, ("L1-bound (97 %): uncoalesced", "gather.cu:41"), ("busiest unit",)),
         # What leaves the busiest unit as busy is not why it is busy.
         ([finding("debug-build", remains=(Remaining("dram", 0.88),))], lights(memory=0.88, dram=0.88, l2=0.2, sm=0.3),
-         "limited", DRAM, 0.88, ("unoptimised build", "It already reaches 88 %"), ("DRAM-bound",)),
+         "limited", DRAM, 0.88, ("is an unoptimised build", "It already reaches 88 %"), ("DRAM-bound", "faster")),
         ([SLOW], lights(memory=0.45, l1=0.90, dram=0.02, l2=0.03, sm=0.05), "limited", L1, 0.9, ("90 %",), ("45 %",)),
         # The state follows from the first finding.
         ([finding("small-grid")], HALF_DRAM, "unfilled", DRAM, 0.4, ("40 %", "small grid"), ()),
@@ -171,8 +172,13 @@ L1, SM, DRAM = "L1 throughput", "SM throughput", "DRAM bandwidth"
         ([WAIT], (), "waiting", None, None, ("instruction fetch",), ("%",)),
         ([finding("small-grid")], OF_ACTIVE, "unfilled", None, None, ("at most 37 %", "DRAM and L2"), ()),
         # A finding that explains little of a kernel that waits, or whose SMs are full of something, is no verdict.
-        ([replace(TAIL, gain_kernel=0.05), UNKNOWN_WAIT], LOW, "waiting", L1, 0.33, ("34 %",), ("tail",)),
-        ([SLOW, UNKNOWN_WORK], SMS, "open", SM, 0.7, ("70 %",), ("uncoalesced",)),
+        ([UNKNOWN_WAIT, replace(TAIL, gain_kernel=0.05)], LOW, "waiting", L1, 0.33, ("34 %",), ("tail",)),
+        ([UNKNOWN_WORK, SLOW], SMS, "open", SM, 0.7, ("70 %", "a guess: integer"), ("uncoalesced",)),
+        # What is proven to explain a good part of the time decides the state, even behind a guess.
+        ([UNKNOWN_WORK, replace(SLOW, gain_kernel=0.11)], SMS, "limited", SM, 0.7, ("uncoalesced",), ("guess",)),
+        # A limit that is no ceiling, and a finding behind it: what can be changed is named.
+        ([finding("integer-bound", severity="info"), replace(SLOW, gain_kernel=0.05)], SMS, "limited", SM, 0.7,
+         ("uncoalesced", "70 %"), ("nothing",)),
         # If the finding is a unit, its number is that unit's own, even if another unit is as busy.
         ([finding("l1-bandwidth", "L1 bandwidth: 99.8 % busy", subject="l1",
                   amounts=(Amount("busy", 0.998, "fraction"),))],
@@ -262,6 +268,13 @@ def test_a_memory_level_is_no_limit_if_the_sm_is_busier() -> None:
     assert "90 %" in busy_sm.sentence and "L1 80 %" in busy_sm.sentence
 
 
+def test_unoptimised_code_is_the_verdict_and_what_it_reaches_is_a_sentence_of_its_own() -> None:
+    moves: Mapping[str | int, float] = {"MOV": 40.0, "LD": 30.0, "ST": 10.0, "FADD": 20.0}
+    verdict = verdict_of(session(made(busy(dram=88, sm=20), lasting(), histograms={WARP_OPCODES: moves})))
+    assert (verdict.case, verdict.cause, verdict.fraction) == ("unoptimised", "0.debug-build", 0.88)
+    assert "is an unoptimised build" in verdict.sentence and "reaches 88 % of DRAM bandwidth." in verdict.sentence
+
+
 def test_a_full_fma_pipe_of_multiply_adds_is_a_roof_and_a_full_integer_pipe_is_none() -> None:
     # 2 · 5.184e9 FLOP in 1 ms of 13.824 TFLOP/s: three quarters of the peak.
     work = operations(ffma=5.184e9, fadd=0, fmul=0)
@@ -324,19 +337,6 @@ def test_the_command_selects_the_launch_again(
     recorded: str, number: int, kernels: tuple[KernelProfile, ...], expected: str
 ) -> None:
     assert command(number, kernels, command=f"{NCU} {recorded}") == f"{FULL} {expected}"
-
-
-@each_row(
-    ("version", "starts", "names"),
-    [
-        ("2025.2.1.0", "ncu --set full --import-source yes ", "--kernel-name work"),
-        ("2020.3.1.0", "ncu --set full --kernel-regex", "--kernel-regex '^work$'"),
-        (None, "ncu --set full --import-source yes ", "--kernel-name work"),
-    ],
-)
-def test_options_are_those_of_the_release(version: str | None, starts: str, names: str) -> None:
-    line = command(tool_version=version, command=f"{NCU} ./a.out")
-    assert line.startswith(starts) and names in line
 
 
 @each_row(

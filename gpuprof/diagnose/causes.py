@@ -12,6 +12,7 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
+from gpuprof.diagnose.ranking import ENOUGH
 from gpuprof.diagnose.rule import CONFLICT_SHARE, Rule
 from gpuprof.diagnose.thresholds import LAUNCH_ALONE, NOTHING
 from gpuprof.model.session import Finding
@@ -212,8 +213,6 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
 
 
 _Found = Sequence[tuple[Rule, Finding]]
-ENOUGH = 0.5
-"""A cause must gain at least half as much as its symptom: a small defect explains no long wait."""
 
 
 def with_causes(
@@ -242,20 +241,17 @@ def with_causes(
 def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts) -> Iterator[Finding]:
     """Yield the findings that invalidate this one.
 
-    A finding that invalidates the code does not invalidate findings from the launch alone, nor a
-    roof that the kernel is at.
+    A finding that invalidates the code does not invalidate findings from the launch alone, nor
+    those on a unit that other code needs as much.
     """
-    if rule.of_run or rule.invalidates == "time":
+    if rule.of_run or rule.invalidates:
         return
-    stays = (
-        rule.by_times
-        or rule.survives_code_change(facts)
-        or rule.invalidates
-        or (rule.kind == "limit" and finding.severity == "info")
-    )
+    stays = rule.by_times or rule.survives_code_change(facts) or (rule.kind == "limit" and finding.severity == "info")
     for other_rule, other in findings:
-        is_of_time = other_rule.invalidates == "time" and other.severity != "info"
-        if is_of_time or (other_rule.invalidates == "code" and not stays and _is_enough(other_rule, other, finding)):
+        if not other_rule.invalidates or other.severity == "info" or other.confidence == "guess":
+            continue
+        is_needed = finding.subject in {item.unit for item in other.remains}
+        if other_rule.invalidates == "time" or not (stays or is_needed):
             yield other
 
 

@@ -18,7 +18,7 @@ from gpuprof.diagnose.kernel_code import SeenCode
 from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
 from gpuprof.diagnose.line_work import line_work
 from gpuprof.diagnose.pauses import pauses_of
-from gpuprof.diagnose.ranking import in_order, numbered
+from gpuprof.diagnose.ranking import about, in_order, numbered, saving_of
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import SHORT_KERNEL, Rule, as_guess
 from gpuprof.diagnose.summary import summarised
@@ -125,18 +125,22 @@ def _uses_local(kernel: KernelProfile) -> bool:
 def _findings(facts: KernelFacts) -> Iterable[Finding]:
     """Return the findings of every rule.
 
-    The fallback that nothing is busy is only kept if no other explains it.
+    The fallback that nothing is busy is only kept if no other one explains it.
     """
     rules = {rule.id: rule for rule in _applying(facts)}
-    found = []
-    is_explained = facts.is_short
-    for rule in rules.values():
-        for finding in rule.check(facts):
-            found.append(_found(rule, finding, facts))
-            is_explained |= rule.id != FALLBACK and found[-1].severity in ("high", "medium")
-    if is_explained:
-        found = [finding for finding in found if finding.rule != FALLBACK]
+    found = [_found(rule, finding, facts) for rule in rules.values() for finding in rule.check(facts)]
+    fallback = next((finding for finding in found if finding.rule == FALLBACK), None)
+    if fallback is not None and (facts.is_short or any(_explains(finding, fallback) for finding in found)):
+        found.remove(fallback)
     return with_causes([(rules[finding.rule], finding) for finding in numbered(found, facts.kernel.id)], facts)
+
+
+def _explains(finding: Finding, fallback: Finding) -> bool:
+    """Return whether a finding names the reason of waits, or a defect that costs as much as they do."""
+    if finding.rule == FALLBACK or finding.severity not in ("high", "medium"):
+        return False
+    enough = saving_of(fallback, fallback.gain_kernel)
+    return about(finding) != "defect" or saving_of(finding, finding.gain_kernel) >= enough
 
 
 def _found(rule: Rule, found: Finding, facts: KernelFacts) -> Finding:

@@ -22,12 +22,6 @@ from gpuprof.privacy.texts import clean_text
 PROGRAM = "PROGRAM"
 """Placeholder for a command line that the report does not keep."""
 
-_WITH_SOURCES = (2022, 2)
-"""The oldest release that was seen to take --import-source."""
-_WITH_NAMES = (2021, 1)
-"""Releases before it called --kernel-name --kernel-regex."""
-_UNDER_ITS_NAME = (2020, 1)
-"""Releases before it called ncu nv-nsight-cu-cli."""
 _LONGEST = 4000
 _LONGEST_NAME = 40
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc)?sh|python[\d.]*)")
@@ -89,7 +83,7 @@ def command_for_more(session: Session, kernel: KernelProfile) -> str:
     if _is_timed_alone(source):
         return _gpuprof_line(session, kernel, source)
     line = _read(source.command)
-    return _shell(source, line, _selecting(session, kernel, source, line), f"{_file_name(kernel)}-full")
+    return _shell(line, _selecting(session, kernel, line), f"{_file_name(kernel)}-full")
 
 
 def command_for_rest(session: Session, kernel: KernelProfile) -> str:
@@ -101,7 +95,7 @@ def command_for_rest(session: Session, kernel: KernelProfile) -> str:
     count = sum(other.launches for other in session.kernels if other.source == kernel.source)
     filters = _options_in(line, FILTERS)
     filters += [("launch-skip", str(_skipped(line) + count)), ("launch-count", str(max(10, count)))]
-    return _shell(source, line, filters, "rest-full")
+    return _shell(line, filters, "rest-full")
 
 
 def _options_in(line: _NcuLine, names: Container[str]) -> list[_Option]:
@@ -141,7 +135,7 @@ def _can_be_named(file: str) -> bool:
     return file.isprintable() and file != "" and not file.startswith("-") and not is_pipe
 
 
-def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _NcuLine) -> list[_Option]:
+def _selecting(session: Session, kernel: KernelProfile, line: _NcuLine) -> list[_Option]:
     """Return the options that select a launch by name, or by its index among selected ones."""
     beside = [other for other in session.kernels if other.source == kernel.source]
     # If a kernel's launches are not all here, its index among them is not known.
@@ -155,7 +149,7 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
     # Without that index, filters that matched several kernels would select the first of them.
     if not (filters or skip) or not (countable or alike):
         skip = 0
-        filters = _naming(kernel, beside, source, countable=countable)
+        filters = _naming(kernel, beside, countable=countable)
         before = [other for other in before if other.name == kernel.name or not filters]
     if countable:
         skip += len(before)
@@ -164,31 +158,22 @@ def _selecting(session: Session, kernel: KernelProfile, source: Source, line: _N
     return [*filters, ("launch-count", "1")]
 
 
-def _naming(
-    kernel: KernelProfile, beside: Sequence[KernelProfile], source: Source, *, countable: bool
-) -> list[_Option]:
+def _naming(kernel: KernelProfile, beside: Sequence[KernelProfile], *, countable: bool) -> list[_Option]:
     """Return the options that select a kernel by its name, or by parameters if it is shared."""
     name = kernel.name
     if not name.isprintable() or not 0 < len(name) <= _LONGEST:
         return []
-    has_names = _version(source) >= _WITH_NAMES
-    option = "kernel-name" if has_names else "kernel-regex"
-    expression = f"^{escaped(name)}$"
-    filters: list[_Option] = []
     if not countable and any(other.name == name and other.demangled != kernel.demangled for other in beside):
         expression = unique_expression(name, kernel.demangled, [other.demangled for other in beside])
-        filters = [(f"{option}-base", "demangled")]
-    elif has_names and _IDENTIFIER.fullmatch(name):
-        return [(option, name)]
-    return [*filters, (option, f"regex:{expression}" if has_names else expression)]
+        return [("kernel-name-base", "demangled"), ("kernel-name", f"regex:{expression}")]
+    if _IDENTIFIER.fullmatch(name):
+        return [("kernel-name", name)]
+    return [("kernel-name", f"regex:^{escaped(name)}$")]
 
 
-def _shell(source: Source, line: _NcuLine, chosen: Sequence[_Option], output: str) -> str:
+def _shell(line: _NcuLine, chosen: Sequence[_Option], output: str) -> str:
     """Return the shell command that collects metrics of the selected launches of the program."""
-    version = _version(source)
-    arguments = ["ncu" if version >= _UNDER_ITS_NAME else "nv-nsight-cu-cli", "--set", "full"]
-    if version >= _WITH_SOURCES:
-        arguments += ["--import-source", "yes"]
+    arguments = ["ncu", "--set", "full", "--import-source", "yes"]
     for name, value in (*_options_in(line, KEPT), *chosen):
         arguments.append(f"--{name}")
         if value is not None:
@@ -205,12 +190,6 @@ def _file_name(kernel: KernelProfile) -> str:
     """
     name = re.sub(r"[^A-Za-z0-9_.]+", "-", clean_text(kernel.name)).strip("-.")[:_LONGEST_NAME]
     return name or f"kernel-{kernel.id}"
-
-
-def _version(source: Source) -> tuple[int, int]:
-    """Return the release of ncu; a very new one if it is not known."""
-    match = re.match(r"(\d{4})\.(\d{1,3})(?!\d)", source.tool_version or "")
-    return (int(match[1]), int(match[2])) if match is not None else (9999, 0)
 
 
 def _skipped(line: _NcuLine) -> int:
@@ -260,11 +239,5 @@ def _takes_text(program: Sequence[str]) -> bool:
 
     Without quotes the end of that text is not known.
     """
-    for place, name in enumerate(program):
-        if _INTERPRETER.fullmatch(name) is None:
-            continue
-        behind = program[place + 1 :]
-        options = [*itertools.takewhile(lambda option: option.startswith("-"), behind)]
-        if len(behind) - len(options) > 1 and any(map(_TEXT_OPTION.fullmatch, options)):
-            return True
-    return False
+    starts = [place for place, name in enumerate(program) if _INTERPRETER.fullmatch(name)]
+    return bool(starts) and any(map(_TEXT_OPTION.fullmatch, program[starts[0] :]))

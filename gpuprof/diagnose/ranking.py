@@ -1,4 +1,4 @@
-"""The order of a kernel's findings: defects by their gain, then limits, then symptoms."""
+"""The order of a kernel's findings: by what their fix is expected to save."""
 
 from __future__ import annotations
 
@@ -7,44 +7,30 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.registry import rule_named
-from gpuprof.diagnose.thresholds import HIGH
-from gpuprof.model.field_types import SEVERITIES
+from gpuprof.diagnose.calibration import expected_saving
+from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.rule import Kind
+from gpuprof.diagnose.thresholds import LOW, MEDIUM, WELL_USED
 from gpuprof.model.session import Finding
 
+ENOUGH = 0.5
+"""A defect with half the gain of a limit or symptom can be its cause, which a smaller one is not."""
+_NOTABLE = expected_saving(MEDIUM, "measured")
 _ROUNDING = 1e-9
-_NEAR_ROOF = 1.5
-"""Rank of a limit of severity "info" (near the roof): between medium and small findings."""
+_KINDS = ("defect", "limit", "symptom")
+"""Problems to fix, limits that the kernel reaches anyway, and the resulting waits of its warps."""
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort a kernel's findings, most important first.
 
-    Those that another finding explains come last. A roof that the kernel is near comes before the
-    first that gains no more than the rest to it.
+    First those that invalidate the others; then by expected saving; then those with nothing to fix,
+    and explained ones last. A limit that the kernel is at comes before guesses, small savings, and
+    what can save no more than the rest up to it.
     """
-    ranked = sorted(findings, key=_importance)
-    roof = next((finding for finding in ranked if _is_roof(finding)), None)
-    if roof is None:
-        return tuple(ranked)
-    ranked.remove(roof)
-    place = 0
-    while place < len(ranked) and _precedes(ranked[place], roof):
-        place += 1
-    return (*ranked[:place], roof, *ranked[place:])
-
-
-def _is_roof(finding: Finding) -> bool:
-    return finding.severity == "info" and finding.cause is None and about(finding) == "limit"
-
-
-def _precedes(finding: Finding, roof: Finding) -> bool:
-    """Return whether a finding is more important than a roof that the kernel is near."""
-    if _importance(finding) >= _importance(roof):
-        return False
-    rule, gain = rule_named(finding.rule), finding.gain_kernel
-    is_void = rule is not None and rule.invalidates != ""
-    return is_void or gain is None or gain > (roof.gain_kernel or 0.0) + _ROUNDING
+    known = tuple(findings)
+    rest = max((_gain(finding) for finding in known if is_at_limit(finding)), default=None)
+    return tuple(sorted(known, key=lambda finding: _importance(finding, rest)))
 
 
 def numbered(findings: Sequence[Finding], kernel: int) -> list[Finding]:
@@ -61,7 +47,7 @@ def unique(names: Iterable[str]) -> Iterator[str]:
         yield f"{name}.{times[name]}" if times[name] > 1 else name
 
 
-def about(finding: Finding) -> str:
+def about(finding: Finding) -> Kind:
     """Return the kind of a finding: "defect", "limit" or "symptom"."""
     rule = rule_named(finding.rule)
     return rule.kind if rule is not None else "defect"
@@ -73,18 +59,56 @@ def is_counted(finding: Finding) -> bool:
     return finding.gain_kernel is None and rule is not None and not rule.by_times and rule.kind != "symptom"
 
 
-_KINDS = ("defect", "limit", "symptom")
-"""Problems to fix, limits that the kernel reaches anyway, and the resulting waits of its warps."""
-
-
-def _importance(finding: Finding) -> tuple[bool, float, bool, bool, bool, int, float]:
-    kind = about(finding)
-    rank: float = SEVERITIES.index(finding.severity)
-    if finding.severity == "info" and kind == "limit":
-        rank = _NEAR_ROOF
+def is_at_limit(finding: Finding) -> bool:
+    """Return whether a kernel is at this limit by itself: near a roof, or as short as its launch."""
     rule = rule_named(finding.rule)
-    is_beside = rule is None or not rule.invalidates
-    gain = finding.gain_kernel or 0.0
+    if rule is None or rule.kind != "limit" or finding.cause is not None:
+        return False
+    is_near = finding.gain_kernel is not None and finding.gain_kernel <= 1.0 - WELL_USED + _ROUNDING
+    return rule.by_times or (finding.severity == "info" and is_near)
+
+
+def saving_of(finding: Finding, gain: float | None) -> float:
+    """Return what the fix of a finding is expected to save of a gain of this size.
+
+    Limits and symptoms count by what a defect must save to be their cause.
+    """
+    saving = expected_saving(gain, finding.confidence)
+    return saving if about(finding) == "defect" else ENOUGH * saving
+
+
+_VOIDING, _WORTHWHILE, _AT_LIMIT, _BESIDE_LIMIT, _FACT = range(5)
+"""Groups of findings in their order."""
+
+
+def _importance(finding: Finding, rest: float | None) -> tuple[bool, int, int, bool, int, float]:
+    """Return the sort key; `rest` is what is left to the limit that the kernel is at."""
+    group = _group(finding, rest)
+    saving = saving_of(finding, _gain(finding))
+    steps = int(saving / LOW) if group in (_WORTHWHILE, _BESIDE_LIMIT) else 0
+    if group == _AT_LIMIT:
+        # The nearest limit comes first.
+        saving = -saving
     is_guess = finding.confidence == "guess"
-    is_small_guess = is_guess and gain < HIGH
-    return finding.cause is not None, rank, is_beside, is_guess, is_small_guess, _KINDS.index(kind), -gain
+    return finding.cause is not None, group, -steps, is_guess, _KINDS.index(about(finding)), -saving
+
+
+def _group(finding: Finding, rest: float | None) -> int:
+    rule = rule_named(finding.rule)
+    gain = _gain(finding)
+    is_sure = finding.confidence != "guess"
+    if rest is not None and is_at_limit(finding):
+        return _AT_LIMIT
+    if finding.severity == "info":
+        return _FACT
+    if rule is not None and rule.invalidates and is_sure:
+        return _VOIDING
+    is_notable = is_sure and saving_of(finding, gain) >= _NOTABLE and gain > (rest or 0.0) + _ROUNDING
+    if rest is None or is_notable or is_of_run(finding):
+        return _WORTHWHILE
+    return _BESIDE_LIMIT
+
+
+def _gain(finding: Finding) -> float:
+    """Return the gain for the kernel, else for the run; 0 if it is not known."""
+    return finding.gain_kernel or finding.gain_total or 0.0

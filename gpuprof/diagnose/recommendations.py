@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import together
-from gpuprof.diagnose.causes import ENOUGH
-from gpuprof.diagnose.ranking import about, unique
+from gpuprof.diagnose.calibration import expected_saving
+from gpuprof.diagnose.ranking import ENOUGH, about, is_at_limit, unique
 from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.thresholds import LOW
 from gpuprof.diagnose.without_durations import is_of_launch_alone, small_and_untimed
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Recommendation
@@ -24,7 +25,7 @@ _ROUNDING = 1e-9
 
 
 def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tuple[Recommendation, ...]:
-    """Return the worthwhile changes; guesses come after all others, set-up kernels last.
+    """Return the worthwhile changes by what they are expected to save, set-up kernels last.
 
     `busy` is the part of the run that its kernels take.
 
@@ -116,15 +117,21 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
     )
 
 
-def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, bool, bool, float]:
+def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, bool, bool, int, bool, float]:
     """Return the sort key.
 
-    Findings that invalidate others come first of their sort: they change the program.
+    A finding that invalidates others comes first, because it changes the program. A guess comes
+    last if its kernel is at a limit, and after what is about as large.
     """
-    gain = item.gain_total if item.gain_total is not None else _gain(members[0][1])
+    kernel, finding = members[0]
+    gain = item.gain_total if item.gain_total is not None else _gain(finding)
+    is_guess = item.confidence == "guess"
     rule = rule_named(item.rule)
-    invalidates = rule is not None and rule.invalidates
-    return item.set_up, item.confidence == "guess", not invalidates, item.gain_total is None, -gain
+    invalidates = rule is not None and rule.invalidates != "" and not is_guess
+    is_beside_limit = is_guess and any(map(is_at_limit, kernel.findings))
+    saving = expected_saving(gain, item.confidence)
+    steps = int(saving / LOW)
+    return item.set_up, not invalidates, is_beside_limit, item.gain_total is None, -steps, is_guess, -saving
 
 
 def _gain(finding: Finding) -> float:

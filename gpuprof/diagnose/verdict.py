@@ -2,12 +2,13 @@
 
 Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the
 result needs. A busy integer pipe, full issue slots or wasted sectors are a limit, but never a
-ceiling. A guess never decides the state.
+ceiling. A guess decides the state only if nothing that is proven explains a notable part of the
+time; the verdict then names it as likely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_named
-from gpuprof.diagnose.rules.stores_nothing import STORES_NOTHING
+from gpuprof.diagnose.rule import SHORT_KERNEL
 from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
@@ -28,7 +29,8 @@ from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import set_up_kernels
 
 _LEVELS_OF_RULES = {"dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1"}
-_PATHS_OF_RULES = {"fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor"}
+_PATHS_OF_RULES = {"dram-bandwidth": "dram", "fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor"}
+"""Rules on a useful ceiling."""
 BUSY = 0.6
 """A unit that is less busy is no limit, by NVIDIA's speed-of-light rule."""
 _MOST = 0.5
@@ -70,8 +72,8 @@ def run_verdict(session: Session) -> RunVerdict:
     state = _state(kernel, only_times=session.only_times)
     if state.case == "busiest" and sum(other.label == kernel.label for other in session.kernels) > 1:
         state = state._replace(case="busiest-launch")
-    if kernel.kind == COMMUNICATION and state.name == "open":
-        state = state._replace(case="exchange")
+    if kernel.kind == COMMUNICATION and (state.name == "open" or state.case == "waits-unknown"):
+        state = state._replace(name="open", case="exchange")
     verdict = RunVerdict(
         kernel=kernel.id,
         state=state.name if working else "set-up",
@@ -101,7 +103,7 @@ def _command(session: Session, kernel: KernelProfile, state: _State, *, has_work
 
 def is_open(case: str | None, kernel: KernelProfile) -> bool:
     """Return whether more metrics could show more about a kernel with this case of a verdict."""
-    return case not in ("at-roof", "short", "void") and kernel.kind != COMMUNICATION
+    return case not in ("at-roof", "short", "unoptimised", "void") and kernel.kind != COMMUNICATION
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
@@ -117,88 +119,94 @@ def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
 
 
 def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
-    finding = first_proven(kernel)
-    if finding is not None and finding.rule == "short-kernel" and kernel.duration_s is not None:
+    proven = first_proven(kernel)
+    if proven is not None and proven.rule == SHORT_KERNEL and kernel.duration_s is not None:
         return _State("short", "short")
-    if finding is None or finding.severity == "info":
-        if only_times:
-            return _State("open", "time-only")
-        return _at_roof(finding, kernel) or _open_state(kernel, finding)
-    if only_times:
-        # The launch of a kernel that was only timed can still show that it does not fill the GPU.
-        return _State(_state_name(finding), _case(finding), finding=finding)
-    if finding.rule == STORES_NOTHING:
-        return _State("void", "void", finding=finding)
-    return _unanswered(kernel, finding) or _answered(kernel, finding)
+    at_roof = _at_roof(proven, kernel)
+    if at_roof is not None:
+        return at_roof
+    finding = first_proven(kernel, with_facts=False)
+    if only_times and finding is None:
+        return _State("open", "time-only")
+    return _likely(kernel, finding) or _proven(kernel, finding) or _open_state(kernel, proven)
 
 
-def first_proven(kernel: KernelProfile) -> Finding | None:
-    """Return the first finding on the kernel that the report proves and no other one explains."""
+def first_proven(kernel: KernelProfile, *, with_facts: bool = True) -> Finding | None:
+    """Return the first finding on the kernel that the report proves and no other one explains.
+
+    Without facts it is the first with something to fix.
+    """
+    return next((finding for finding in _leading(kernel, with_facts) if finding.confidence != "guess"), None)
+
+
+def likely_finding(kernel: KernelProfile) -> Finding | None:
+    """Return the first finding with something to fix if it is a guess."""
+    first = next(_leading(kernel, with_facts=False), None)
+    return first if first is not None and first.confidence == "guess" else None
+
+
+def _leading(kernel: KernelProfile, with_facts: bool) -> Iterator[Finding]:
     for finding in kernel.findings:
-        if finding.cause is None and finding.confidence != "guess" and not is_of_run(finding):
-            return finding
-    return None
+        if finding.cause is None and not is_of_run(finding) and (with_facts or finding.severity != "info"):
+            yield finding
 
 
 def _at_roof(finding: Finding | None, kernel: KernelProfile) -> _State | None:
     """Return the state "at-roof" if the first finding shows a kernel near a useful ceiling."""
-    if finding is None or about(finding) != "limit":
+    if finding is None or finding.severity != "info":
         return None
-    reached = None
-    if finding.rule == "dram-bandwidth":
-        for unit in kernel.throughput:
-            if unit.unit == "dram":
-                reached = _Reached("dram", unit.fraction)
-    else:
-        path = _PATHS_OF_RULES.get(finding.rule)
-        fraction = finding.amount("of-ceiling")
-        if path is None or fraction is None:
-            return None
-        reached = _Reached(path, min(1.0, fraction))
-    return _State("at-roof", "at-roof", reached, finding)
+    path = _PATHS_OF_RULES.get(finding.rule)
+    if path == "dram":
+        fraction = next((unit.fraction for unit in kernel.throughput if unit.unit == "dram"), None)
+        reached = _Reached(path, fraction) if fraction is not None else None
+        return _State("at-roof", "at-roof", reached, finding)
+    fraction = finding.amount("of-ceiling")
+    if path is None or fraction is None:
+        return None
+    return _State("at-roof", "at-roof", _Reached(path, min(1.0, fraction)), finding)
 
 
-def _unanswered(kernel: KernelProfile, finding: Finding) -> _State | None:
-    """Return a kernel's state if its first finding explains little time and the rest is open."""
-    busy, gain = _busiest(kernel), finding.gain_kernel
-    if gain is None or gain >= SMALL_PART or about(finding) == "limit":
+def _likely(kernel: KernelProfile, proven: Finding | None) -> _State | None:
+    """Return a kernel's state if its first finding is a guess, and others explain little time."""
+    likely = likely_finding(kernel)
+    if likely is None or (proven is not None and (proven.gain_kernel or 0.0) >= SMALL_PART):
         return None
-    if _waits_for_unknown(kernel):
+    busy = _busiest(kernel)
+    if likely.rule == _NOTHING_BUSY and (likely.gain_kernel or 0.0) >= _MOST:
         return _State("waiting", "waits-unknown", busy)
-    if busy is not None and busy.subject == SM and _is_full_of_unknown(kernel, gain):
-        return _State("open", "busy-unknown", busy)
-    return None
+    return _State("open", "busiest", busy) if busy is not None else None
 
 
-def _waits_for_unknown(kernel: KernelProfile) -> bool:
-    """Return whether no unit is busy in a kernel, and the reason of its waits is not known."""
-    for other in kernel.findings:
-        if other.rule == _NOTHING_BUSY and other.cause is None:
-            return other.confidence == "guess" and (other.gain_kernel or 0.0) >= _MOST
-    return False
-
-
-def _is_full_of_unknown(kernel: KernelProfile, gain: float) -> bool:
-    """Return whether SMs are busy with unknown instructions, and fewer of these would gain more."""
-    for other in kernel.findings:
-        is_guess = other.confidence == "guess" and other.cause is None
-        if is_guess and about(other) == "limit" and (other.gain_kernel or 0.0) > gain:
-            return True
-    return False
-
-
-def _answered(kernel: KernelProfile, finding: Finding) -> _State:
-    name, busy = _state_name(finding), _busiest(kernel)
-    if name == "waiting":
+def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
+    """Return a kernel's state by the first proven finding with something to fix."""
+    if finding is None:
+        return None
+    rule = rule_named(finding.rule)
+    busy = _busiest(kernel)
+    if rule is not None and rule.invalidates == "time":
+        return _State("void", "void", finding=finding)
+    if rule is not None and rule.invalidates:
+        return _State("limited", "unoptimised", busy, finding)
+    case = "unfilled" if finding.rule in _OF_THE_GRID else "slowed"
+    is_wait = about(finding) == "symptom"
+    if is_wait:
         in_part = units_not_collected(kernel) and (finding.gain_kernel or 0.0) < _MOST
-        return _State(name, "waits-in-part" if in_part else "waits", busy, finding)
-    if name == "limited" and busy is not None:
-        level = level_of(finding)
-        if level is not None:
-            return _limited_by(level, busy, finding)
-        if is_limit(busy.fraction, busy.bound) and _is_cause(finding, busy, kernel):
-            return _State(name, "caused", busy, finding, is_cause=True)
-    return _State(name, _case(finding), busy, finding)
+        case = "waits-in-part" if in_part else "waits"
+    if rule is not None and rule.place.otherwise == "warps" and finding.subject not in MEMORY:
+        return _State("unfilled", case, busy, finding)
+    if is_wait:
+        return _State("waiting", case, busy, finding)
+    return _limited(kernel, finding, busy) or _State("limited", case, busy, finding)
+
+
+def _limited(kernel: KernelProfile, finding: Finding, busy: _Reached | None) -> _State | None:
+    """Return the state of a kernel that a finding limits, or that is at the limit because of it."""
+    level = level_of(finding)
+    if busy is not None and level is not None:
+        return _limited_by(level, busy, finding)
+    if busy is not None and is_limit(busy.fraction, busy.bound) and _is_cause(finding, busy, kernel):
+        return _State("limited", "caused", busy, finding, is_cause=True)
+    return None
 
 
 def level_of(finding: Finding) -> str | None:
@@ -231,17 +239,15 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
 
     A full pipe is why the SM is busy, unless another is fuller. The other findings list the need of
     each unit that remains: nothing remains of a known unit that is not in the list. Not known is
-    which unit keeps memory busy if none of its levels does, and what a build without optimization
-    costs each unit.
+    which unit keeps memory busy if none of its levels does.
     """
-    rule = rule_named(finding.rule)
-    if rule is None or rule.invalidates or busy.subject == "memory":
-        return False
     if finding.amount("sm") is None:
         for pipe in kernel.pipes:
             if pipe.name == finding.subject and pipe.fraction < busy.fraction - TWO_PASSES:
                 return False
-    if rule.kind == "limit":
+    if busy.subject == "memory":
+        return False
+    if about(finding) == "limit":
         return busy.subject not in MEMORY
     if busy.subject == SM:
         is_known = bool(kernel.pipes)
@@ -252,20 +258,6 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     if left:
         return max(left) <= (1.0 - HIGH) * busy.fraction
     return is_known and finding.remains != ()
-
-
-def _case(finding: Finding) -> str:
-    """Return the case of the sentence on what slows a kernel down, by itself."""
-    if about(finding) == "symptom":
-        return "waits"
-    return "unfilled" if finding.rule in _OF_THE_GRID else "slowed"
-
-
-def _state_name(finding: Finding) -> RunState:
-    rule = rule_named(finding.rule)
-    if rule is not None and rule.place.otherwise == "warps" and finding.subject not in MEMORY:
-        return "unfilled"
-    return "waiting" if about(finding) == "symptom" else "limited"
 
 
 def _busiest(kernel: KernelProfile) -> _Reached | None:

@@ -27,11 +27,10 @@ _EVERYWHERE = "whole run"
 class RecommendationText(Struct, frozen=True):
     """A recommendation as every view shows it.
 
-    `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others. Bars
-    are in falling order, except that a finding that invalidates the others comes first. `kernel` and `finding` are the
-    ids of the first of each; `where` is a file and line, or an instruction. `doubt` is why it comes after others: it is
-    a guess, or its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2 launches". If
-    `everywhere`, it concerns the whole run, not a kernel.
+    `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others.
+    `kernel` and `finding` are the ids of the first of each; `where` is a file and line, or an instruction. `doubt` says
+    that it is a guess, or that its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2
+    launches". If `everywhere`, it concerns the whole run, not a kernel.
     """
 
     gain: str
@@ -137,7 +136,7 @@ def _left_out_text(rest: int) -> str:
 def _legend(items: Sequence[Recommendation]) -> str:
     """Write the base of the gains, and the meaning of the signs that occur."""
     kinds = {item.gain_kind for item in items} - {None}
-    signs = ("≤ at most",) * ("bound" in kinds) + ("~ if the stated condition holds",) * ("conditional" in kinds)
+    signs = ("≤ at most",) * ("bound" in kinds) + ("~ usual if the stated condition holds",) * ("conditional" in kinds)
     if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)

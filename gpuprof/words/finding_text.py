@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuprof.diagnose.calibration import OF_CONDITIONAL
 from gpuprof.diagnose.verdict import BUSY
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.headline import line_text
@@ -23,7 +24,8 @@ CONFIDENCE_WORDS = {
 def gain_text(finding: Finding) -> str:
     """Write the gain of a finding: "at most 31 % of this kernel's time (12 % of the run)".
 
-    Only a bound has "at most"; others name their condition: "31 % … with the same work".
+    Only a bound has "at most". Others name their condition, after what fixes usually save of such
+    gains: "12–19 % of this kernel's time is usual, 31 % (12 % of the run) with the same work".
     """
     gain = finding.gain_kernel
     total = finding.gain_total
@@ -31,10 +33,19 @@ def gain_text(finding: Finding) -> str:
         return "gain not known" if total is None else _qualified(f"{format_percent(total)} of the run", finding)
     if gain <= 0:
         return "nothing to gain by itself"
-    text = f"{format_percent(gain)} of this kernel's time"
-    if total is not None and total != gain:
-        text += f" ({format_percent(total)} of the run)"
-    return _qualified(text, finding)
+    of_kernel = f"{format_percent(gain)} of this kernel's time"
+    of_run = f" ({format_percent(total)} of the run)" if total is not None and total != gain else ""
+    if finding.gain_kind == "bound" or finding.severity == "info":
+        return _qualified(of_kernel + of_run, finding)
+    most = _qualified(f"{format_percent(gain)}{of_run}", finding)
+    return f"{usual_range(gain)} of this kernel's time is usual, {most}"
+
+
+def usual_range(gain: float) -> str:
+    """Write what half of the fixes save of a gain with a condition: "12–19 %"."""
+    low = format_percent(OF_CONDITIONAL.low * gain).removesuffix(" %")
+    high = format_percent(OF_CONDITIONAL.high * gain)
+    return high if high == f"{low} %" else f"{low}–{high}"
 
 
 def _qualified(gain: str, finding: Finding) -> str:
@@ -50,11 +61,10 @@ def held_text(held: str | None) -> str:
 
 
 def short_gain(gain: float | None, kind: GainKind | None) -> str:
-    """Write a gain in a few characters: "≤ 12 %" if it is an upper bound, else "~ 12 %"."""
+    """Write a gain in a few characters: "≤ 12 %" if it is an upper bound, else "~ 5–7 %"."""
     if gain is None:
         return "–"
-    sign = "≤" if kind == "bound" else "~"
-    return f"{sign} {format_percent(gain)}"
+    return f"≤ {format_percent(gain)}" if kind == "bound" else f"~ {usual_range(gain)}"
 
 
 def remains_text(finding: Finding) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
-from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, level_of, run_findings
+from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, level_of, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -228,6 +228,11 @@ def _slowed(facts: _Facts, how: str = "can be faster") -> str:
     return f"{text}. {_how_busy(facts)}"
 
 
+def _unoptimised(facts: _Facts) -> str:
+    text = f"is an {facts.cause}: compile it with optimisation before anything else"
+    return text if facts.verdict.subject is None else f"{text}. {_how_busy(facts)}"
+
+
 def _how_busy(facts: _Facts) -> str:
     """Write how busy the unit is that may be the limit; else how busy the units are at most."""
     verdict = facts.verdict
@@ -270,10 +275,6 @@ def _most_busy(facts: _Facts) -> str:
     return format_percent(min(1.0, max(fractions, default=0.0)))
 
 
-def _busy_unknown(facts: _Facts) -> str:
-    return f"keeps {facts.subject} {facts.share} busy, and the report does not show with what"
-
-
 def _counted(facts: _Facts) -> str:
     finding = facts.finding
     if finding is None:
@@ -291,11 +292,11 @@ def _busiest(facts: _Facts, when: str = "", subject: str = "it") -> str:
 
 
 def _what_helps(facts: _Facts, subject: str) -> str:
-    """Write that nothing shows what would make a kernel faster, or that it is only a guess."""
-    for finding in facts.kernel.findings:
-        if finding.confidence == "guess" and finding.cause is None and finding.severity != "info":
-            return f"what would make {subject} faster is only a guess"
-    return f"nothing in the report shows what would make {subject} faster"
+    """Write the likely cause; without one, that nothing shows what would make a kernel faster."""
+    likely = likely_finding(facts.kernel)
+    if likely is None:
+        return f"nothing in the report shows what would make {subject} faster"
+    return f"the likely cause is a guess: {cause_phrase(likely)}"
 
 
 def _time_only(facts: _Facts) -> str:
@@ -347,12 +348,12 @@ _SENTENCES: Mapping[str, Callable[[_Facts], str]] = {
     "limit": _own_limit,
     "caused": _caused,
     "slowed": _slowed,
+    "unoptimised": _unoptimised,
     "two-limits": _two_limits,
     "unfilled": lambda facts: _slowed(facts, "does not fill the GPU"),
     "waits": lambda facts: _slowed(facts, "mostly waits"),
     "waits-in-part": lambda facts: _slowed(facts, "waits in part"),
     "waits-unknown": _waits_unknown,
-    "busy-unknown": _busy_unknown,
     "counted": _counted,
     "busiest": _busiest,
     "busiest-launch": lambda facts: _busiest(facts, " in its longest launch", "that launch"),
