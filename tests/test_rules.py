@@ -74,6 +74,7 @@ from tests.kernels import (
 from tests.rule_examples import (
     ACTIVE,
     ACTIVE_L1,
+    ALWAYS_ACTIVE,
     DEVICE,
     DEVICE_FILLS,
     EXAMPLES,
@@ -396,10 +397,16 @@ def tree(adding: float = 20.0, steps: float = 9.0, barriers: float = 8.0) -> Mad
     return made(stalls(barrier=30), issued(20), histograms=histograms, grid=(1, 1, 1))
 
 
+def full_slots(percent: float) -> Made:
+    """A launch that uses 70 % of its issue slots, that percentage of them for integers."""
+    histograms: Histograms = {WARP_OPCODES: {"IADD3": percent, "FFMA": (100 - percent) / 2, "LDS": (100 - percent) / 2}}
+    return made(issued(70), ALWAYS_ACTIVE, busy(dram=20), histograms=histograms)
+
+
 EDGES = (
     Edge("dram-bandwidth", t.BUSY, lambda value: made(busy(dram=value, l2=10))),
     Edge("dram-bandwidth", t.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), SETTLED),
-    Edge("integer-bound", integer_bound.BIT_WORK, with_bit_work, action("hash")),
+    Edge("integer-bound", integer_bound.DATA_WORK, with_bit_work, action("hash")),
     Edge("dram-bandwidth", t.QUEUED, waiting_for_loads, action("fewer bytes")),
     Edge("dram-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
     Edge("l2-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
@@ -464,6 +471,11 @@ EDGES = (
     Edge("fp32-compute-bound", t.PIPE_NEAR_ROOF, lambda value: full_fma(value, 70), SETTLED),
     Edge("fp32-compute-bound", fp32_compute_bound.ROOF_WORK, lambda value: full_fma(90, value), SETTLED),
     *pipe_edges("integer-bound", "alu"),
+    Edge("integer-bound", t.MOST_INSTRUCTIONS, full_slots),
+    Edge("issue-bound", t.PIPE_BUSY, lambda value: made(issued(value), ALWAYS_ACTIVE, busy(dram=20))),
+    Edge("issue-bound", t.PIPE_BUSY, lambda value: made(pipes(adu=value, alu=10), busy(dram=20))),
+    Edge("issue-bound", t.PIPE_NEAR_ROOF, lambda value: made(issued(value), ALWAYS_ACTIVE, busy(dram=20)), SETTLED),
+    Edge("issue-bound", t.MOST_INSTRUCTIONS, full_slots, above=False),
     *pipe_edges("special-function-bound", "xu"),
     *pipe_edges("tensor-compute-bound", "tensor"),
     Edge("tensor-compute-bound", t.PIPE_NEAR_ROOF, lambda value: made(pipes(tensor=value, alu=10)), SETTLED),

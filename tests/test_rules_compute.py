@@ -37,7 +37,7 @@ from tests.table import each_row
 FP64, FP32, INTEGER, SPECIAL, TENSOR = (
     f"{name}-bound" for name in ("fp64", "fp32-compute", "integer", "special-function", "tensor-compute")
 )
-IDLE, FUSING = "tensor-cores-idle", "non-fused-fp"
+SLOTS, IDLE, FUSING = "issue-bound", "tensor-cores-idle", "non-fused-fp"
 V100, T4, TURING = ("Tesla V100-SXM2-16GB", "7.0", 80), ("Tesla T4", "7.5", 40), ("GeForce RTX 2080 Ti", "7.5", 68)
 A10G, RTX_3090 = ("NVIDIA A10G", "8.6", 80), ("NVIDIA GeForce RTX 3090", "8.6", 82)
 SM_BUSY = made(busy(sm=70, dram=20))
@@ -67,11 +67,11 @@ def half_tensor(opcode: str = "") -> Made:
     ("launch", "rule", "expected"),
     [
         # A busy SM without pipes is a guess.
-        says("no pipes", SM_BUSY, INTEGER, 0.3, confidence="guess", severity="low", kind="conditional"),
-        silent("59 %", made(busy(sm=59, dram=20)), INTEGER),
-        silent("memory is busier", made(busy(sm=70, dram=80)), INTEGER),
-        silent("the load/store unit is part of the SM", made(busy(sm=70, memory=69)), INTEGER),
-        silent("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), INTEGER),
+        says("no pipes", SM_BUSY, SLOTS, 0.3, confidence="guess", severity="low", kind="conditional"),
+        silent("59 %", made(busy(sm=59, dram=20)), SLOTS),
+        silent("memory is busier", made(busy(sm=70, dram=80)), SLOTS),
+        silent("the load/store unit is part of the SM", made(busy(sm=70, memory=69)), SLOTS),
+        silent("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), INTEGER, SLOTS),
         says("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), FP32, 0.3, confidence="guess"),
 
         # 3 · 7 of 100 are divisions, and half of the others' time stays.
@@ -108,11 +108,11 @@ def half_tensor(opcode: str = "") -> Made:
         says("an instruction in 29 cycles", GEMM, TENSOR, 0.09, "29 cycles", confidence="inferred", severity="info"),
         # FP64 takes as long on a GPU with few units of it.
         says("or FP64", On(GEMM, *RTX_3090), TENSOR, 0.09, "FP64", confidence="guess", severity="info"),
-        silent("an instruction in 29 cycles", GEMM, FP32, INTEGER),
+        silent("an instruction in 29 cycles", GEMM, FP32, SLOTS),
         # The name reveals matrix instructions if nothing else does.
         *(says("by its name", made(busy(sm=74, memory=38), name=name), TENSOR, 0.26, "74 %", confidence="guess")
           for name in TENSOR_NAMES),
-        *(silent("by its name", made(busy(sm=74, memory=38), name=name), FP32, INTEGER) for name in TENSOR_NAMES),
+        *(silent("by its name", made(busy(sm=74, memory=38), name=name), FP32, SLOTS) for name in TENSOR_NAMES),
     ],
 )  # fmt: skip
 def test_rules_on_arithmetic(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:

@@ -9,12 +9,11 @@ from gpuprof.diagnose.facts.work import TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import (
     SCALAR_CYCLES,
     bound_of_full_pipe,
-    bound_of_full_sm,
     cycles_per_instruction,
     of_ceiling,
     pipe_limit,
+    same_instructions,
     sm_evidence,
-    sm_without_pipes,
 )
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED
@@ -76,7 +75,7 @@ def _long_instructions(facts: KernelFacts) -> Findings:
     FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the
     kernel's name decides.
     """
-    sm = sm_without_pipes(facts)
+    sm = facts.sm_without_parts
     if sm is None or not any(key.path.startswith("tensor") for key in facts.arch.compute):
         return
     cycles = cycles_per_instruction(facts, sm)
@@ -102,7 +101,7 @@ def _long_instructions(facts: KernelFacts) -> Findings:
         amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), of_ceiling(sm)),
         subject="tensor",
         confidence="inferred" if seen == "long-instructions" else "guess",
-        saving=bound_of_full_sm(facts, "tensor"),
+        saving=same_instructions(facts, sm, "tensor"),
         is_fact=is_near,
         evidence=evidence,
     )
