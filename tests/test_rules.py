@@ -107,6 +107,7 @@ from tests.rule_examples import (
     Example,
     Judged,
     OfUnknownGpu,
+    On,
     active_for,
     half_full,
     of_rule,
@@ -465,6 +466,9 @@ EDGES = (
     Edge("fp64-bound", t.PIPE_BUSY, lambda value: made(pipes(fp64=value, alu=10))),
     Edge("fp64-bound", fp64_bound.FP64,
          lambda value: made(lasting(), operations(dfma=6.912e9 / 2 * value / 100, dadd=0, dmul=0))),
+    Edge("fp64-bound", fp64_bound.BESIDE_FP32, lambda value: On(made(
+         pipes(fp64=value, alu=10), histograms={WARP_OPCODES: {"FFMA": 900.0, "DMUL": 30.0}}),
+         "NVIDIA GeForce RTX 3090", "8.6", 82)),
     throttle_edge("fp64-bound", "fp64"),
     Edge("fp64-bound", t.SM_PIPE, lambda value: made(pipes(fp64=value, alu=10), busy(sm=70))),
     *pipe_edges("fp32-compute-bound", "fma"),

@@ -114,6 +114,7 @@ def _last_round_is_shorter(unit: str) -> Callable[[KernelFacts], bool]:
 _LIMITS = {
     "dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1", "fp32-compute-bound": "fma",
     "tensor-compute-bound": "tensor", "integer-bound": "alu", "special-function-bound": "xu", "fp64-bound": "fp64",
+    "issue-bound": ISSUE,
 }  # fmt: skip
 """Rules on a full unit, and the unit."""
 
@@ -166,6 +167,7 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "fp64-bound": (Cause("tensor-cores-idle"),),
     "fp32-compute-bound": (Cause("tensor-cores-idle"), Cause("non-fused-fp"), *_WASTED),
     "integer-bound": _WASTED,
+    "issue-bound": (*_WASTED, Cause("tensor-cores-idle")),
     "special-function-bound": _WASTED,
     "tensor-compute-bound": (Cause("old-architecture"),),
     "small-grid": (Cause("short-kernel", _is_about_a_launch),),
@@ -244,7 +246,8 @@ def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts)
     )
     for other_rule, other in findings:
         is_of_time = other_rule.invalidates == "time" and other.severity != "info"
-        if is_of_time or (other_rule.invalidates == "code" and not stays and _is_enough(other_rule, other, finding)):
+        is_of_code = other_rule.invalidates == "code" and other.confidence != "guess"
+        if is_of_time or (is_of_code and not stays):
             yield other
 
 

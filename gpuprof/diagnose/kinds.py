@@ -23,8 +23,11 @@ from gpuprof.model.session import Finding, KernelProfile
 _BYTES = frozenset({"dram-bandwidth", "l2-bandwidth"})
 _FILL = frozenset({"small-grid", "tail-effect", "load-imbalance", "latency-bound"})
 _WORK = frozenset(
-    {"tensor-compute-bound", "fp32-compute-bound", "integer-bound", "special-function-bound", "tensor-cores-idle"}
-)
+    {
+        "tensor-compute-bound", "fp32-compute-bound", "integer-bound", "issue-bound", "special-function-bound",
+        "tensor-cores-idle",
+    }
+)  # fmt: skip
 _SHORT = frozenset({"short-kernel"})
 _UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
 """Rules whose findings mean that only fewer bytes or fusion make a pass over data faster."""

@@ -16,6 +16,8 @@ from gpuprof.model.session import Evidence, Pipe
 INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
 SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
 """The pipes that neither move data nor multiply matrices."""
+FP64_IS_FAST = 0.25
+"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles."""
 LIMITING_PIPES = ("fma", "alu", "xu", "fp64", "tensor")
 """The pipes whose full use a rule of their own reports."""
 _PARTS = ("fp16", "adu", "cbu", "uniform")
@@ -162,6 +164,20 @@ class WorkFacts(TrafficFacts):
         if fp64 is None or fp32 is None or not fp32.value:
             return None
         return fp64.value / fp32.value
+
+    @cached_property
+    def has_slow_fp64_beside_fp32(self) -> bool:
+        """Whether FP64 runs beside more FP32 arithmetic on a GPU with few FP64 units.
+
+        Counted by opcodes, else by FLOP.
+        """
+        ratio = self.fp64_over_fp32
+        if ratio is None or ratio >= FP64_IS_FAST:
+            return False
+        if self.opcodes():
+            return 0.0 < self.executed("DFMA", "DMUL", "DADD") < self.executed("FFMA", "FMUL", "FADD")
+        fp32, fp64 = self.flop_per_s_of("fp32"), self.flop_per_s_of("fp64")
+        return fp32 is not None and fp64 is not None and 0.0 < fp64 < fp32
 
     def peak_evidence(self, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
         """Return a fraction of peak as evidence, with the counter of its multiply-adds."""

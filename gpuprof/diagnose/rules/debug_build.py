@@ -101,6 +101,8 @@ def _unoptimised(
         Cases(headline=headline),
         amounts=amounts_of(share=share),
         confidence=confidence,
+        # All other findings are about code that the program should not have, however much it gains.
+        severity=None if confidence == "guess" else "high",
         saving=saving,
         evidence=evidence,
     )

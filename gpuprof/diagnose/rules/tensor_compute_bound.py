@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.work import TENSOR_INPUTS
+from gpuprof.diagnose.facts.work import FP64_IS_FAST, TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import (
     SCALAR_CYCLES,
     bound_of_full_pipe,
@@ -85,7 +85,7 @@ def _long_instructions(facts: KernelFacts) -> Findings:
         return
     ratio = facts.fp64_over_fp32
     is_near = PIPE_NEAR_ROOF.is_reached(sm)
-    is_sure = (ratio or 0.0) >= _FP64_IS_FAST or by_name
+    is_sure = (ratio or 0.0) >= FP64_IS_FAST or by_name
     seen = "by-name"
     if are_long:
         seen = "long-instructions" if is_sure else "long-or-fp64"
@@ -106,10 +106,6 @@ def _long_instructions(facts: KernelFacts) -> Findings:
         evidence=evidence,
     )
     yield _with_tensor_change(facts, found)
-
-
-_FP64_IS_FAST = 0.25
-"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles."""
 
 
 def _tensor_roof(facts: KernelFacts) -> float:
