@@ -491,6 +491,7 @@ EDGES = (
     Edge("tensor-cores-idle", tensor_cores_idle.OUTER_PRODUCTS, partly_outer_products),
     Edge("tensor-cores-idle", tensor_cores_idle.MULTIPLIES, lambda value: made(
          pipes(tensor=0), lasting(), name="my_gemm", histograms={WARP_OPCODES: {"FFMA": value, "IMAD": 100 - value}})),
+    Edge("tensor-cores-idle", tensor_cores_idle.SOME_WORK, lambda value: replace(product(value), name="my_gemm")),
     # No pipe is known.
     Edge("tensor-cores-idle", t.PIPE_BUSY,
          lambda value: made(busy(sm=value), lasting(), name="ampere_sgemm_128x64_nn"), having(severity="high")),
