@@ -358,8 +358,8 @@ BUILD = (
     # DRAM stays at 10 %; instructions, and with them the SM, go.
     Example("debug-build", "by opcodes", made(busy(dram=10, sm=60), lasting(), histograms=UNOPTIMISED), 0.90, "high",
             "inferred", "40 %", (WARP_OPCODES,)),
-    # Half of the time is left with DRAM at 20 % and L2 at 30 %; 50 % ÷ two thirds that mma.sync can do is 75 %.
-    Example("old-architecture", "by work", replace(made(busy(dram=20, l2=30), lasting(), pipes(tensor=70),
+    # wgmma takes two thirds of the pipe's 75 %: 50 %, with DRAM at 20 % and L2 at 30 %.
+    Example("old-architecture", "by opcodes", replace(made(busy(dram=20, l2=30), lasting(), pipes(tensor=75),
             histograms=MMA_SYNC), device=H100), 0.50, "high", "inferred", "wgmma",
             (WARP_OPCODES,)),
     # 30 % at barriers and 10 % for shared memory, while 80 % of the slots are idle.

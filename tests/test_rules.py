@@ -383,9 +383,9 @@ def self_moves(percent: float) -> Made:
 
 
 def mma_sync(percent: float) -> Made:
-    """Matrix work that is that share of what mma.sync can do: 2/3 of 4096 FLOP a clock on 132 SMs, 1 ms at 1 GHz."""
-    histograms: Histograms = {WARP_OPCODES: {"HMMA.16816.F32": percent / 100 * 2 / 3 * 132e6}}
-    return replace(made(lasting(), histograms=histograms), device=H100)
+    """A kernel on an H100 whose tensor pipe is that busy with mma.sync."""
+    histograms: Histograms = {WARP_OPCODES: {"HMMA.16816.F32": 1e6}}
+    return replace(made(pipes(tensor=percent), histograms=histograms), device=H100)
 
 
 def tree(adding: float = 20.0, steps: float = 9.0, barriers: float = 8.0) -> Made:

@@ -114,7 +114,7 @@ def half_tensor(opcode: str = "") -> Made:
              evidence={pipe_metric("alu"): 69.0}),
         # Random numbers are integer work by design.
         says("random numbers", replace(made(busy(sm=70), pipes(alu=69)), name=RANDOM), INTEGER, 1.0, severity="info"),
-        # 75 % of the slots while SMs work, for 95 % of the time: integers are 60 of 100 instructions and go, or too few.
+        # 75 % of the slots while SMs work, for 95 % of the time: 60 of 100 instructions are integers and go, or 20.
         says("slots full of integers", made(issued(75), MOSTLY_ACTIVE, pipes(alu=45, fma=30), busy(dram=20),
              histograms=of_kinds(60)), INTEGER, 1 - 0.4 * 0.75 * 0.95, "60 % of the instructions"),
         says("slots full of loads", made(issued(75), MOSTLY_ACTIVE, pipes(alu=45, fma=30), busy(dram=20),

@@ -19,7 +19,7 @@ STORES_NOTHING = "stores-nothing"
 WRITING = Threshold("writing", 1.0, "instruction")
 
 _LOCAL = "STL"
-_MANY = 1e6
+_MANY = 1000
 """Counts from here on are written with a prefix."""
 
 _PASSED = (
