@@ -8,7 +8,7 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.work import SCALAR_PIPES
 from gpuprof.diagnose.pipe_limits import NARROWER
-from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import PIPE_BUSY, SM_PIPE, THROTTLED, context, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.findings import Cases
@@ -46,6 +46,9 @@ def _fp64(facts: KernelFacts) -> Findings:
         why.append("fp32-faster")
     if divides:
         why.append("divisions")
+    busier = max(facts.kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
+    if is_full and busier is not None and busier.name != "fp64":
+        why.append("busier-pipe")
     if rate:
         headline.append("shared/rate")
     evidence = [*facts.pipe_evidence("fp64", BESIDE_FP32.value if is_beside else PIPE_BUSY.value)]
@@ -63,7 +66,9 @@ def _fp64(facts: KernelFacts) -> Findings:
             *amounts_of(use=use, divisions=divisions),
             *amounts_of("", fp32_speed=1 / ratio if ratio else None, division_instructions=_FP64_PER_DIVISION),
             *amounts_of("FLOP/s", rate=rate or None),
+            *amounts_of(busier_use=busier.fraction if busier is not None else None),
         ),
+        labels=labels_of(busier=(busier.name,) if busier is not None else ()),
         confidence="inferred",
         saving=_saving(facts, use, divisions, is_full=is_full, narrower=not divides),
         is_fact=not is_full and not is_beside,
@@ -75,17 +80,16 @@ def _fp64(facts: KernelFacts) -> Findings:
 def _saving(facts: KernelFacts, use: float, divisions: float, *, is_full: bool, narrower: bool) -> Saving:
     """Bound the gain by data movement and matrix products; FP64 functions may use the rest.
 
-    It assumes that other instructions stay, and FP32 takes its time for all but divisions. FP32 values
-    are half as wide.
+    With the same operations, FP32 still takes its time for all but divisions. FP32 values are half as
+    wide. Other instructions stay if FP64 does not fill its pipe.
     """
     gone = {**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0}
     saving = speedup_bound(facts, gone)
     if narrower:
         saving = speedup_bound(facts, {**gone, **NARROWER}).if_held(saving.fraction, "same-bytes")
-    of_fp64 = dict.fromkeys(("fp64", "xu", ISSUE), 0.0)
-    saving = saving.if_held(speedup_bound(facts, of_fp64).fraction, "other-instructions-unchanged")
     if not is_full:
-        saving = saving.if_held(use, "everything-else-unchanged")
+        others_stay = speedup_bound(facts, dict.fromkeys(("fp64", "xu", ISSUE), 0.0)).no_more_than(use)
+        saving = saving.if_held(others_stay.fraction, "everything-else-unchanged")
     ratio = facts.fp64_over_fp32
     if ratio is None:
         return saving

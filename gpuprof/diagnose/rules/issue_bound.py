@@ -8,6 +8,7 @@ from gpuprof.diagnose.pipe_limits import busy_sm, is_fp32_by_work, of_ceiling, s
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY, PIPE_NEAR_ROOF
 from gpuprof.model.session import Evidence
+from gpuprof.model.set_up import makes_data
 
 
 def _issue(facts: KernelFacts) -> Findings:
@@ -43,7 +44,8 @@ def _limit(facts: KernelFacts, part: str, used: float, change: str, evidence: tu
         labels=labels_of(pipe=(part,)),
         confidence="measured",
         saving=same_instructions(facts, used, *SCALAR_PIPES, "lsu"),
-        is_fact=is_near,
+        # Random numbers take many instructions by design.
+        is_fact=is_near or makes_data(facts.kernel),
         evidence=evidence,
     )
 
