@@ -10,8 +10,8 @@ from benchmarks.nvidia_rules import SPEAKS, claim_of
 from benchmarks.rule_messages import RuleResult
 
 _COMPUTE = (
-    "fp32-compute-bound", "fp64-bound", "integer-bound", "issue-bound", "special-function-bound", "tensor-compute-bound",
-    "non-fused-fp", "tensor-cores-idle",
+    "fp32-compute-bound", "fp64-bound", "integer-bound", "issue-bound", "special-function-bound",
+    "tensor-compute-bound", "non-fused-fp", "tensor-cores-idle",
 )  # fmt: skip
 _MEMORY = ("dram-bandwidth", "l2-bandwidth", "l1-bandwidth", "shared-bandwidth")
 

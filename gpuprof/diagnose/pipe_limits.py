@@ -18,7 +18,7 @@ SCALAR_CYCLES = Threshold("cycles-per-instruction", 8.0, "cycle/inst")
 PIPE_OPCODES = {
     "fma": ("FFMA", "FMUL", "FADD"),
     "fmaheavy": ("IMAD", "IMUL"),
-    "alu": ("LOP3", "IADD3", "SHF", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "PLOP3"),
+    "alu": ("LOP3", "IADD3", "SHF.", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "PLOP3"),
     "xu": ("MUFU", "I2F", "F2I", "F2F"),
     "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "UTC"),
 }

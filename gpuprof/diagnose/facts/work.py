@@ -27,7 +27,7 @@ TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "F
 
 KINDS = {
     "integer": (
-        "IADD", "IMAD", "IMUL", "LOP", "SHF", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
+        "IADD", "IMAD", "IMUL", "LOP", "SHF.", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
         "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "UIADD", "UIMAD", "ULOP", "USHF",
         "UISETP", "UPRMT", "ULEA", "USEL", "UMOV", "UPLOP", "R2UR",
     ),
@@ -35,7 +35,7 @@ KINDS = {
         "FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "FCHK", "HADD", "HMUL", "HFMA2", "HSETP", "HMNMX", "DADD",
         "DMUL", "DFMA", "DSETP", "MUFU", "UFADD", "UFMUL", "UFFMA",
     ),
-    "conversions": ("I2F", "F2I", "F2F", "I2I", "FRND"),
+    "conversions": ("I2F", "F2I", "F2F", "I2I.", "FRND"),
     "accesses": ("LD", "ST", "ULD", "ATOM", "RED", "TEX", "TLD", "SULD", "SUST", "SHFL", "UTMA", "UBLK"),
     "control": (
         "BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BMOV", "WARPSYNC", "BAR", "VOTE",

@@ -15,7 +15,7 @@ from gpuprof.model.set_up import makes_data
 DATA_WORK = percent("data-instructions", 50.0)
 
 _DATA = (
-    "LOP", "SHF", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP",
+    "LOP", "SHF.", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP",
     "SEL", "PLOP", "IABS", "IDP",
 )  # fmt: skip
 """Opcode prefixes of integer instructions that change bits, compare or select values. Indices need few."""
