@@ -124,7 +124,11 @@ def _tensor_roof(facts: KernelFacts) -> float:
 
 
 def _part_of_full_rate(facts: KernelFacts, key: ComputeKey) -> float:
-    """Return the rate with sums in FP32 over that in FP16; BF16 and TF32 take FP16's ratio."""
+    """Return the rate with sums in FP32 over that in FP16.
+
+    BF16 and TF32, which have no sums in FP16, take FP16's ratio: GeForce cards with half of that rate also
+    have half of the TF32 rate per SM of professional cards (NVIDIA's whitepapers on GA102 and AD102).
+    """
     if key.accumulator != "fp32" or key.path not in TENSOR_INPUTS:
         return 1.0
     rates = facts.hardware.rates
