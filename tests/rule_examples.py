@@ -208,6 +208,13 @@ COMPUTE = (
     Example("integer-bound", "IMAD", made(busy(sm=75), pipes(fma=75),
             histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}}), 0.70, "high", "inferred",
             "75 %", (pipe_metric("fma"), WARP_OPCODES)),
+    # 70 % of the issue slots in all cycles, no pipe above 40 %: the same instructions leave 30 %.
+    Example("issue-bound", "of the slots", made(busy(sm=70, dram=20), issued(70), pipes(alu=30, fma=40), {
+            "sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6}), 0.30, "high", "measured", "70 %",
+            ("smsp__issue_active.avg.per_cycle_active",)),
+    Example("issue-bound", "of a pipe for constants", made(busy(sm=65, dram=20), pipes(adu=65, alu=30)), 0.35, "high",
+            "measured", "ADU pipe 65 %", (pipe_metric("adu"),)),
+    Example("issue-bound", "without pipes", made(busy(sm=70, dram=20)), 0.30, "low", "guess", "SM 70 %"),
     Example("special-function-bound", "full", made(busy(dram=20), pipes(xu=95, alu=30)), 0.70, "high", "measured",
             "95 %", (pipe_metric("xu"),)),
     Example("tensor-compute-bound", "near its ceiling", made(pipes(tensor=90)), 0.10, "info", "measured", "90 %",
@@ -349,8 +356,8 @@ BUILD = (
     # DRAM stays at 10 %; instructions, and with them the SM, go.
     Example("debug-build", "by opcodes", made(busy(dram=10, sm=60), lasting(), histograms=UNOPTIMISED), 0.90, "high",
             "inferred", "40 %", (WARP_OPCODES,)),
-    # Half of the time is left with DRAM at 20 % and L2 at 30 %; 50 % ÷ two thirds that mma.sync can do is 75 %.
-    Example("old-architecture", "by work", replace(made(busy(dram=20, l2=30), lasting(), pipes(tensor=70),
+    # wgmma takes two thirds of the pipe's 75 %: 50 %, with DRAM at 20 % and L2 at 30 %.
+    Example("old-architecture", "by opcodes", replace(made(busy(dram=20, l2=30), lasting(), pipes(tensor=75),
             histograms=MMA_SYNC), device=H100), 0.50, "high", "inferred", "wgmma",
             (WARP_OPCODES,)),
     # 30 % at barriers and 10 % for shared memory, while 80 % of the slots are idle.

@@ -180,7 +180,7 @@ def test_where_the_clocks_differ_the_smaller_gain_of_seconds_and_cycles_is_told(
 ) -> None:
     findings = told(fast, slow)
     assert [finding.gain_kernel for finding in findings] == ([pytest.approx(gain)] if gain is not None else [])
-    assert [text for text in shows if text not in findings[0].headline] == []
+    assert [text for text in shows if text not in findings[0].why] == []
     assert {finding.confidence for finding in findings} == ({confidence} if confidence else set())
 
 

@@ -158,6 +158,7 @@ STAYS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("shared-bank-conflict", "small-grid", "tail-effect", "short-blocks", "low-occupancy",
                      "memory-latency", "dependency-latency", "barrier-wait", "constant-miss", "instruction-fetch",
                      "integer-bound", "special-function-bound"), _ALL),
+    "issue-bound": ("tensor", *_MEMORY),
     "block-size": _MEMORY,
     "atomic-contention": ("dram",),  # a loop of compare-and-swap does its arithmetic again
     "branch-divergence": ("dram",),

@@ -161,3 +161,10 @@ def test_the_verdict_on_communication_says_what_runs_beside_it() -> None:
     # 100 µs of exchange, the last 40 of them beside a product.
     verdict = traced(trace(activity(NCCL, 0, 100), activity("my_gemm", 60, 50))).verdict
     assert verdict is not None and "60 % of the communication" in verdict.sentence
+
+
+def test_a_backward_pass_is_not_advised_what_helps_the_forward_one() -> None:
+    waiting = made(busy(dram=40, l2=20), stalls(long_scoreboard=80), lasting())
+    for name, is_forward in (("rms_norm_kernel", True), ("rms_norm_backward_kernel", False), ("layer_norm_bwd", False)):
+        (finding,) = replace(waiting, name=name).findings("memory-latency")
+        assert ("kinds/norm-fuse" in finding.cases.advice) is is_forward, name

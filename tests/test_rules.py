@@ -76,6 +76,7 @@ from tests.kernels import (
 from tests.rule_examples import (
     ACTIVE,
     ACTIVE_L1,
+    ALWAYS_ACTIVE,
     DEVICE,
     DEVICE_FILLS,
     EXAMPLES,
@@ -109,6 +110,7 @@ from tests.rule_examples import (
     WAVEFRONTS,
     Example,
     Judged,
+    On,
     half_full,
     of_rule,
     said,
@@ -379,9 +381,9 @@ def self_moves(percent: float) -> Made:
 
 
 def mma_sync(percent: float) -> Made:
-    """Matrix work that is that share of what mma.sync can do: 2/3 of 4096 FLOP a clock on 132 SMs, 1 ms at 1 GHz."""
-    histograms: Histograms = {WARP_OPCODES: {"HMMA.16816.F32": percent / 100 * 2 / 3 * 132e6}}
-    return replace(made(lasting(), histograms=histograms), device=H100)
+    """A kernel on an H100 whose tensor pipe is that busy with mma.sync."""
+    histograms: Histograms = {WARP_OPCODES: {"HMMA.16816.F32": 1e6}}
+    return replace(made(pipes(tensor=percent), histograms=histograms), device=H100)
 
 
 def tree(adding: float = 20.0, steps: float = 9.0, barriers: float = 8.0) -> Made:
@@ -394,10 +396,16 @@ def tree(adding: float = 20.0, steps: float = 9.0, barriers: float = 8.0) -> Mad
     return made(stalls(barrier=30), issued(20), histograms=histograms, grid=(1, 1, 1))
 
 
+def full_slots(percent: float) -> Made:
+    """A launch that uses 70 % of its issue slots, that percentage of them for integers."""
+    histograms: Histograms = {WARP_OPCODES: {"IADD3": percent, "FFMA": (100 - percent) / 2, "LDS": (100 - percent) / 2}}
+    return made(issued(70), ALWAYS_ACTIVE, busy(dram=20), histograms=histograms)
+
+
 EDGES = (
     Edge("dram-bandwidth", t.BUSY, lambda value: made(busy(dram=value, l2=10))),
     Edge("dram-bandwidth", t.NEAR_ROOF, lambda value: made(busy(dram=value, l2=10)), SETTLED),
-    Edge("integer-bound", integer_bound.BIT_WORK, with_bit_work, action("hash")),
+    Edge("integer-bound", integer_bound.DATA_WORK, with_bit_work, action("hash")),
     Edge("dram-bandwidth", t.DOMINANT, lambda value: made(busy(dram=70, l2=10, l1=9), stalls(long_scoreboard=value)),
          lambda findings: findings[0].confidence == "measured"),
     Edge("dram-bandwidth", t.QUEUED, waiting_for_loads, action("fewer bytes")),
@@ -460,12 +468,20 @@ EDGES = (
     Edge("fp64-bound", t.PIPE_BUSY, lambda value: made(pipes(fp64=value, alu=10))),
     Edge("fp64-bound", fp64_bound.FP64,
          lambda value: made(lasting(), operations(dfma=6.912e9 / 2 * value / 100, dadd=0, dmul=0))),
+    Edge("fp64-bound", fp64_bound.BESIDE_FP32, lambda value: On(made(
+         pipes(fp64=value, alu=10), histograms={WARP_OPCODES: {"FFMA": 900.0, "DMUL": 30.0}}),
+         "NVIDIA GeForce RTX 3090", "8.6", 82)),
     throttle_edge("fp64-bound", "fp64"),
     Edge("fp64-bound", t.SM_PIPE, lambda value: made(pipes(fp64=value, alu=10), busy(sm=70))),
     *pipe_edges("fp32-compute-bound", "fma"),
     Edge("fp32-compute-bound", t.PIPE_NEAR_ROOF, lambda value: full_fma(value, 70), SETTLED),
     Edge("fp32-compute-bound", fp32_compute_bound.ROOF_WORK, lambda value: full_fma(90, value), SETTLED),
     *pipe_edges("integer-bound", "alu"),
+    Edge("integer-bound", t.MOST_INSTRUCTIONS, full_slots),
+    Edge("issue-bound", t.PIPE_BUSY, lambda value: made(issued(value), ALWAYS_ACTIVE, busy(dram=20))),
+    Edge("issue-bound", t.PIPE_BUSY, lambda value: made(pipes(adu=value, alu=10), busy(dram=20))),
+    Edge("issue-bound", t.PIPE_NEAR_ROOF, lambda value: made(issued(value), ALWAYS_ACTIVE, busy(dram=20)), SETTLED),
+    Edge("issue-bound", t.MOST_INSTRUCTIONS, full_slots, above=False),
     *pipe_edges("special-function-bound", "xu"),
     *pipe_edges("tensor-compute-bound", "tensor"),
     Edge("tensor-compute-bound", t.PIPE_NEAR_ROOF, lambda value: made(pipes(tensor=value, alu=10)), SETTLED),
@@ -477,6 +493,7 @@ EDGES = (
     Edge("tensor-cores-idle", tensor_cores_idle.OUTER_PRODUCTS, partly_outer_products),
     Edge("tensor-cores-idle", tensor_cores_idle.MULTIPLIES, lambda value: made(
          pipes(tensor=0), lasting(), name="my_gemm", histograms={WARP_OPCODES: {"FFMA": value, "IMAD": 100 - value}})),
+    Edge("tensor-cores-idle", tensor_cores_idle.SOME_WORK, lambda value: replace(product(value), name="my_gemm")),
     # No pipe is known.
     Edge("tensor-cores-idle", t.PIPE_BUSY,
          lambda value: made(busy(sm=value), lasting(), name="ampere_sgemm_128x64_nn"), having(severity="high")),

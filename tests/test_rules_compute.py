@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.kernels import (
     lasting,
     made,
     operations,
+    pipe_metric,
     pipes,
 )  # fmt: skip
 from tests.rule_examples import (
@@ -37,11 +39,14 @@ from tests.table import each_row
 FP64, FP32, INTEGER, SPECIAL, TENSOR = (
     f"{name}-bound" for name in ("fp64", "fp32-compute", "integer", "special-function", "tensor-compute")
 )
-IDLE, FUSING = "tensor-cores-idle", "non-fused-fp"
+SLOTS, IDLE, FUSING = "issue-bound", "tensor-cores-idle", "non-fused-fp"
 V100, T4, TURING = ("Tesla V100-SXM2-16GB", "7.0", 80), ("Tesla T4", "7.5", 40), ("GeForce RTX 2080 Ti", "7.5", 68)
 A10G, RTX_3090 = ("NVIDIA A10G", "8.6", 80), ("NVIDIA GeForce RTX 3090", "8.6", 82)
 SM_BUSY = made(busy(sm=70, dram=20))
 IMADS = made(busy(sm=75), pipes(fma=75), histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}})
+CONSTANTS: Histograms = {WARP_OPCODES: {"FFMA": 900.0, "DMUL": 30.0, "F2F.F64.F32": 30.0}}
+SORTS: Histograms = {WARP_OPCODES: {"ISETP.GT": 30.0, "SEL": 30.0, "SHFL": 15.0, "IADD3": 20.0, "LDS": 5.0}}
+RANDOM = "void at::native::distribution_elementwise_grid_stride_kernel<float, 4>(int)"
 HEAVY = {"sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_elapsed": 85.0}
 MOSTLY_ACTIVE = {"sm__cycles_active.avg": 0.95e6, "sm__cycles_elapsed.max": 1e6}
 ALONE = made(pipes(fma=80), operations(ffma=0, fadd=50, fmul=50))
@@ -52,6 +57,15 @@ TENSOR_NAMES = ("turing_fp16_s1688gemm_fp16_256x128_ldg8_relu_f2f_tn", "nvjet_hs
 def fp64(**opcodes: float) -> Made:
     executed: Histograms = {WARP_OPCODES: {name.replace("_", "."): count for name, count in opcodes.items()}}
     return made(pipes(fp64=80), histograms=executed)
+
+
+HALVES = {f"sm__pipe_fma{half}_cycles_active.avg.pct_of_peak_sustained_elapsed": busy
+          for half, busy in (("heavy", 44.0), ("lite", 68.0))}  # fmt: skip
+
+
+def of_kinds(integers: float) -> Histograms:
+    """100 instructions: so many integers, 20 multiply-adds and for the rest loads."""
+    return {WARP_OPCODES: {"IMAD": integers, "FFMA": 20.0, "LDS": 80.0 - integers}}
 
 
 def product(ffma: float, name: str = "my_gemm") -> Made:
@@ -67,16 +81,23 @@ def half_tensor(opcode: str = "") -> Made:
     ("launch", "rule", "expected"),
     [
         # A busy SM without pipes is a guess.
-        says("no pipes", SM_BUSY, INTEGER, 0.3, confidence="guess", severity="low", kind="conditional"),
-        silent("59 %", made(busy(sm=59, dram=20)), INTEGER),
-        silent("memory is busier", made(busy(sm=70, dram=80)), INTEGER),
-        silent("the load/store unit is part of the SM", made(busy(sm=70, memory=69)), INTEGER),
-        silent("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), INTEGER),
+        says("no pipes", SM_BUSY, SLOTS, 0.3, confidence="guess", severity="low", kind="conditional"),
+        silent("59 %", made(busy(sm=59, dram=20)), SLOTS),
+        silent("memory is busier", made(busy(sm=70, dram=80)), SLOTS),
+        silent("the load/store unit is part of the SM", made(busy(sm=70, memory=69)), SLOTS),
+        silent("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), INTEGER, SLOTS),
         says("FP32 work", made(busy(sm=70), lasting(), FP32_HALF), FP32, 0.3, confidence="guess"),
 
         # 3 · 7 of 100 are divisions, and half of the others' time stays.
         says("few divisions", fp64(DFMA=97.0, DADD=3.0, MUFU_RSQ64H=3.0), FP64, 1 - 0.8 * 0.79 / 2,
              evidence={WARP_OPCODES: 21.0}),
+        # Constants in FP64: 30 of 930 floating-point instructions keep the few units of FP64 busy for 41 % of the time.
+        says("constants", On(made(pipes(fp64=41, fma=20), histograms=CONSTANTS), *RTX_3090), FP64, 0.41, "FP32 kernel",
+             confidence="inferred", kind="conditional"),
+        # Other instructions stay: 80 % of the ALU.
+        says("a fuller pipe", On(made(pipes(fp64=41, alu=80), histograms=CONSTANTS), *RTX_3090), FP64, 0.2),
+        silent("an A100 has many units", made(pipes(fp64=41, fma=20), histograms=CONSTANTS), FP64),
+        silent("no FP32 work is known", On(made(pipes(fp64=41, fma=20)), *RTX_3090), FP64),
         # Narrower data take fewer bytes.
         *(says("narrower data", made(pipes(**{pipe: 65}), busy(dram=75, l2=10, sm=65), lasting()), rule, 0.25,
                kind="conditional") for rule, pipe in ((FP64, "fp64"), (TENSOR, "tensor"), (FP32, "fma"))),
@@ -85,6 +106,24 @@ def half_tensor(opcode: str = "") -> Made:
         # 2 · 45 − 85 = 5 % of the half that does not multiply integers: no floating-point work; 2 · 80 − 85 = 75 %.
         says("half of the pipe", On(made(pipes(fma=45, alu=10), HEAVY), *A10G), INTEGER, 1.0, "85 %"),
         says("both halves", On(made(pipes(fma=80, alu=10), HEAVY), *A10G), FP32, 0.15),
+
+        # Halves of the FMA pipe, 68 and 44 %, are its 56 %: FP32 limits a busy SM.
+        says("a busier half", On(made(busy(sm=69), pipes(fma=56), HALVES), *A10G), FP32, 0.31, "56 %"),
+        # 60 of 80 integer instructions compare and select: a sort computes no indices.
+        says("a sort", made(busy(sm=70), pipes(alu=69), histograms=SORTS), INTEGER, 1.0,
+             evidence={pipe_metric("alu"): 69.0}),
+        # Random numbers are integer work by design.
+        says("random numbers", replace(made(busy(sm=70), pipes(alu=69)), name=RANDOM), INTEGER, 1.0, severity="info"),
+        # 75 % of the slots while SMs work, for 95 % of the time: 60 of 100 instructions are integers and go, or 20.
+        says("slots full of integers", made(issued(75), MOSTLY_ACTIVE, pipes(alu=45, fma=30), busy(dram=20),
+             histograms=of_kinds(60)), INTEGER, 1 - 0.4 * 0.75 * 0.95, "60 % of the instructions"),
+        says("slots full of loads", made(issued(75), MOSTLY_ACTIVE, pipes(alu=45, fma=30), busy(dram=20),
+             histograms=of_kinds(20)), SLOTS, 1 - 0.75 * 0.95, "60 % of the instructions are loads"),
+        silent("slots full of integers", made(issued(75), MOSTLY_ACTIVE, histograms=of_kinds(60)), SLOTS),
+        silent("memory is as busy", made(issued(75), MOSTLY_ACTIVE, busy(dram=72)), SLOTS),
+        silent("59 % of the slots", made(issued(62), MOSTLY_ACTIVE), SLOTS, INTEGER),
+        says("near its ceiling", made(issued(90), MOSTLY_ACTIVE, pipes(alu=50)), SLOTS, 1 - 0.9 * 0.95,
+             "near its ceiling", severity="info"),
 
         # A busy load/store unit does not hide full issue slots.
         says("full issue slots", made(busy(sm=75), pipes(fma=56, lsu=64)), FP32, 0.25, "56 %"),
@@ -108,11 +147,11 @@ def half_tensor(opcode: str = "") -> Made:
         says("an instruction in 29 cycles", GEMM, TENSOR, 0.09, "29 cycles", confidence="inferred", severity="info"),
         # FP64 takes as long on a GPU with few units of it.
         says("or FP64", On(GEMM, *RTX_3090), TENSOR, 0.09, "FP64", confidence="guess", severity="info"),
-        silent("an instruction in 29 cycles", GEMM, FP32, INTEGER),
+        silent("an instruction in 29 cycles", GEMM, FP32, SLOTS),
         # The name reveals matrix instructions if nothing else does.
         *(says("by its name", made(busy(sm=74, memory=38), name=name), TENSOR, 0.26, "74 %", confidence="guess")
           for name in TENSOR_NAMES),
-        *(silent("by its name", made(busy(sm=74, memory=38), name=name), FP32, INTEGER) for name in TENSOR_NAMES),
+        *(silent("by its name", made(busy(sm=74, memory=38), name=name), FP32, SLOTS) for name in TENSOR_NAMES),
     ],
 )  # fmt: skip
 def test_rules_on_arithmetic(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:

@@ -10,8 +10,8 @@ from benchmarks.nvidia_rules import SPEAKS, claim_of
 from benchmarks.rule_messages import RuleResult
 
 _COMPUTE = (
-    "fp32-compute-bound", "fp64-bound", "integer-bound", "special-function-bound", "tensor-compute-bound",
-    "non-fused-fp", "tensor-cores-idle",
+    "fp32-compute-bound", "fp64-bound", "integer-bound", "issue-bound", "special-function-bound",
+    "tensor-compute-bound", "non-fused-fp", "tensor-cores-idle",
 )  # fmt: skip
 _MEMORY = ("dram-bandwidth", "l2-bandwidth", "l1-bandwidth", "shared-bandwidth")
 
@@ -26,7 +26,7 @@ MORE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("HighPipeUtilization", "under-utilized", ("latency-bound",)),
     ("HighPipeUtilization", "FP64 is the highest", ("fp64-bound",)),
     ("HighPipeUtilization", "XU is the highest", ("special-function-bound",)),
-    ("HighPipeUtilization", "ALU is the highest", ("integer-bound",)),
+    ("HighPipeUtilization", "ALU is the highest", ("integer-bound", "issue-bound")),
     ("HighPipeUtilization", "Tensor", ("tensor-compute-bound",)),
     ("HighPipeUtilization", "FMA", ("fp32-compute-bound", "integer-bound", "tensor-cores-idle", "non-fused-fp")),
     ("HighPipeUtilization", "FP32 is the highest", ("fp32-compute-bound", "tensor-cores-idle", "non-fused-fp")),

@@ -40,6 +40,7 @@ ITS_OWN: Mapping[str, tuple[str, ...]] = {
     "fp32-compute-bound": (INSTRUCTIONS,),
     "fp64-bound": (INSTRUCTIONS,),
     "integer-bound": (INSTRUCTIONS,),
+    "issue-bound": (INSTRUCTIONS,),
     "special-function-bound": (INSTRUCTIONS,),
     "non-fused-fp": (INSTRUCTIONS,),
     "tensor-cores-idle": (INSTRUCTIONS,),

@@ -123,6 +123,7 @@ def _last_round_is_shorter(unit: str) -> Callable[[KernelFacts], bool]:
 _LIMITS = {
     "dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1", "fp32-compute-bound": "fma",
     "tensor-compute-bound": "tensor", "integer-bound": "alu", "special-function-bound": "xu", "fp64-bound": "fp64",
+    "issue-bound": ISSUE,
 }  # fmt: skip
 """Rules on a full unit, and the unit."""
 
@@ -176,6 +177,7 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "fp64-bound": (Cause("tensor-cores-idle"),),
     "fp32-compute-bound": (Cause("tensor-cores-idle"), Cause("non-fused-fp"), *_WASTED),
     "integer-bound": _WASTED,
+    "issue-bound": (*_WASTED, Cause("tensor-cores-idle")),
     "special-function-bound": _WASTED,
     "tensor-compute-bound": (Cause("old-architecture"),),
     "small-grid": (Cause("short-kernel", _is_about_a_launch),),

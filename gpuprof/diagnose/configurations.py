@@ -12,7 +12,6 @@ from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.field_types import CONFIDENCES, Confidence
 from gpuprof.model.groups import middle
-from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.timed import GRAPH_REPLAY
 
@@ -29,8 +28,6 @@ _LAUNCH_INSTRUCTIONS = ("smsp__thread_inst_executed.sum", "smsp__thread_inst_exe
 WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
 
 ACTIVE_THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
-
-STORED = ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "lts__t_sectors_srcunit_tex_op_write.sum")
 
 _LOADS, _STORES = ("LD", "LDG", "LDGSTS"), ("ST", "STG", "RED", "REDG", "ATOM", "ATOMG")
 
@@ -50,12 +47,10 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
         return {}
     kernels: dict[Hashable, list[KernelFacts]] = {}
     for kernel, recorded in zip(analysis.session.kernels, analysis.recorded, strict=True):
-        # All graph replays have the same name, whatever they do.
-        is_replay = kernel.duration_source == GRAPH_REPLAY
-        # If a kernel does not have the median time of its launches, they differ.
+        # All graph replays have the same name, whatever they do. A group is represented by its median.
         spread = kernel.duration_percentiles_s
         is_median = spread is None or kernel.duration_s == spread.p50
-        if is_median and not is_replay and kernel.duration_s and kernel.grid and kernel.block:
+        if is_median and kernel.duration_source != GRAPH_REPLAY and kernel.duration_s and kernel.grid and kernel.block:
             key = (kernel.demangled, kernel.device, kernel.rank, kernel.duration_source)
             kernels.setdefault(key, []).append(KernelFacts(kernel, recorded))
     faster: dict[int, Faster] = {}
@@ -67,28 +62,23 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
 
 def _faster_of_kernel(cases: Iterable[KernelFacts]) -> Iterator[tuple[int, Faster]]:
     launches: dict[tuple[_Amount, Hashable], list[KernelFacts]] = {}
-    for facts in cases:
+    for facts in sorted(cases, key=_duration_s):
         launches.setdefault((_amount(facts), _configuration(facts)), []).append(facts)
-    groups = []
-    for (amount, _), alike in launches.items():
-        median = alike[middle([facts.kernel.duration_s for facts in alike])]
-        groups.append((amount, median, alike))
+    medians = {key: alike[middle([_duration_s(facts) for facts in alike])] for key, alike in launches.items()}
     by_amount: dict[_Amount, list[KernelFacts]] = {}
-    for amount, median, _ in sorted(groups, key=lambda group: _duration_s(group[1])):
+    for (amount, _), median in sorted(medians.items(), key=lambda item: _duration_s(item[1])):
         by_amount.setdefault(amount, []).append(median)
-    for (of, step), median, alike in groups:
-        best = None
+    for ((of, step), configuration), alike in launches.items():
+        others: list[KernelFacts] = []
         for near in (step - 1, step, step + 1):
-            for other in by_amount.get((of, near), ())[:_MOST_CONFIGURATIONS]:
-                is_best = best is None or _duration_s(other) < _duration_s(best)
-                if is_best and _against(median, other) is not None:
-                    best = other
-        if best is None:
-            continue
-        for facts in alike:
-            faster = _against(facts, best)
-            if faster is not None:
-                yield facts.kernel.id, faster
+            others += by_amount.get((of, near), ())[:_MOST_CONFIGURATIONS]
+        median = medians[(of, step), configuration]
+        fastest = sorted((other for other in others if _against(median, other) is not None), key=_duration_s)[:1]
+        for other in fastest:
+            for facts in alike:
+                faster = _against(facts, other)
+                if faster is not None:
+                    yield facts.kernel.id, faster
 
 
 def _duration_s(facts: KernelFacts) -> float:
@@ -151,7 +141,7 @@ def _threads(kernel: KernelProfile) -> int:
     return math.prod(kernel.grid or ()) * math.prod(kernel.block or ())
 
 
-def _configuration(facts: KernelFacts) -> tuple[Dim3 | None, Dim3 | None, int | None, float | None]:
+def _configuration(facts: KernelFacts) -> tuple[Hashable, ...]:
     kernel = facts.kernel
     return kernel.grid, kernel.block, kernel.registers_per_thread, kernel.shared_memory_per_block
 
@@ -172,13 +162,11 @@ def _same_work(facts: KernelFacts, other: KernelFacts) -> Confidence | None:
     counted = any(flop.values())
     if facts.kernel.source != other.kernel.source and (rebuilt or facts.kernel.registers_per_thread is None):
         return None
+    certainty: Confidence | None = None
     if covers_the_same(facts.kernel, other.kernel):
-        if not any(map(_are_unlike, _configuration(facts), _configuration(other))):
-            return None
-        certainty = _by_instructions(facts, other, counted=counted)
-    elif difference(_threads(facts.kernel), _threads(other.kernel)) <= SAME_THREADS.value:
-        return None
-    else:
+        if any(map(_are_unlike, _configuration(facts), _configuration(other))):
+            certainty = _by_instructions(facts, other, counted=counted)
+    elif difference(_threads(facts.kernel), _threads(other.kernel)) > SAME_THREADS.value:
         certainty = _by_accesses(facts, other, counted=counted)
     if certainty is None or not rebuilt:
         return certainty
@@ -242,17 +230,8 @@ def _by_accesses(facts: KernelFacts, other: KernelFacts, *, counted: bool) -> Co
 
     Arithmetic, if any, is equal.
     """
-    stored = _accesses(facts, _STORES)
-    stored_by_other = _accesses(other, _STORES)
-    if stored is None or stored_by_other is None:
-        for name in STORED:
-            stored = facts.number(name)
-            stored_by_other = other.number(name)
-            if stored is not None and stored_by_other is not None:
-                is_same = counted and stored > 0 and not _differs(stored, stored_by_other)
-                return "inferred" if is_same else None
-        return None
-    if stored <= 0 or _differs(stored, stored_by_other):
+    stored, stored_by_other = _accesses(facts, _STORES), _accesses(other, _STORES)
+    if not stored or stored_by_other is None or _differs(stored, stored_by_other):
         return None
     is_same = counted or not _differs(_accesses(facts, _LOADS) or 0.0, _accesses(other, _LOADS) or 0.0)
     return "inferred" if is_same else None

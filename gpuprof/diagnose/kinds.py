@@ -19,12 +19,16 @@ from gpuprof.model.findings import Label
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import Finding, KernelProfile
+from gpuprof.model.torch_ranges import innermost_operator
 
 _BYTES = frozenset({"dram-bandwidth", "l2-bandwidth"})
 _FILL = frozenset({"small-grid", "tail-effect", "load-imbalance", "latency-bound"})
 _WORK = frozenset(
-    {"tensor-compute-bound", "fp32-compute-bound", "integer-bound", "special-function-bound", "tensor-cores-idle"}
-)
+    {
+        "tensor-compute-bound", "fp32-compute-bound", "integer-bound", "issue-bound", "special-function-bound",
+        "tensor-cores-idle",
+    }
+)  # fmt: skip
 _SHORT = frozenset({"short-kernel"})
 _UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
 """Rules whose findings mean that only fewer bytes or fusion make a pass over data faster."""
@@ -65,6 +69,8 @@ _USUAL_CHANGES: Mapping[str, Mapping[str, frozenset[str]]] = {
     },
 }
 """Usual changes of each kind: cases of the wording file `kinds`, with the rules that they help."""
+
+_BACKWARD = re.compile(r"backward|(?:^|[^a-z])bwd|bprop|gradinput|_grad(?:_|$)", re.IGNORECASE)
 
 _COMPILED_IN_LIBRARY = re.compile(
     r"(?:void )?(?:cutlass::Kernel2?<cutlass_\d+_|cutlass\d*x?_|nvjet|sm\d+_xmma_"
@@ -107,6 +113,8 @@ def with_usual_change(found: Finding, facts: KernelFacts) -> Finding:
     kind = kind_named(facts.kernel.kind)
     changes = _USUAL_CHANGES.get(kind.id, {}) if kind is not None else {}
     usual = tuple(f"kinds/{change}" for change, rules in changes.items() if found.rule in rules)
+    if kind is not None and kind.id in _FUSED and _is_backward(facts):
+        usual = ()
     cases = found.cases
     if found.rule in _NEED_CODE_CHANGE and _COMPILED_IN_LIBRARY.match(facts.kernel.demangled):
         advice = ("kinds/not-yours", *(usual or ("kinds/another-algorithm",)))
@@ -115,6 +123,12 @@ def with_usual_change(found: Finding, facts: KernelFacts) -> Finding:
         return found
     cases = replace(cases, advice=(*cases.advice, "kinds/for-kind", *usual))
     return replace(found, cases=cases, labels=(*found.labels, Label("kind", (kind.title,))))
+
+
+def _is_backward(facts: KernelFacts) -> bool:
+    """Return whether a kernel or its operator computes gradients: what it reads was kept, not just computed."""
+    operator = innermost_operator(facts.kernel.ranges)
+    return any(map(_BACKWARD.search, (facts.kernel.demangled, operator)))
 
 
 def bytes_reached(kernel: KernelProfile) -> float | None:

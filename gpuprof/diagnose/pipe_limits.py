@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
@@ -11,9 +9,8 @@ from gpuprof.diagnose.facts.work import SCALAR_PIPES
 from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, SM_PIPE, THROTTLED, Threshold
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount
-from gpuprof.model.headline import TWO_PASSES
-from gpuprof.model.product_names import multiplies_on_tensor_cores
+from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
 from gpuprof.model.session import Evidence, Finding
 
 SCALAR_CYCLES = Threshold("cycles-per-instruction", 8.0, "cycle/inst")
@@ -21,7 +18,7 @@ SCALAR_CYCLES = Threshold("cycles-per-instruction", 8.0, "cycle/inst")
 PIPE_OPCODES = {
     "fma": ("FFMA", "FMUL", "FADD"),
     "fmaheavy": ("IMAD", "IMUL"),
-    "alu": ("LOP3", "IADD3", "SHF", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "PLOP3"),
+    "alu": ("LOP3", "IADD3", "SHF.", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "PLOP3"),
     "xu": ("MUFU", "I2F", "F2I", "F2F"),
     "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "UTC"),
 }
@@ -42,6 +39,7 @@ def pipe_limit(
     amounts: tuple[Amount, ...] = (),
     roof: float = 1.0,
     is_near: bool = False,
+    is_fact: bool = False,
     confidence: Confidence = "measured",
 ) -> Finding:
     """Return a finding on a pipe that is the limit, or on the SM if that is busy as a whole.
@@ -49,10 +47,19 @@ def pipe_limit(
     `change` is the case of the action. `roof` is the part of the pipe that its work can fill.
     """
     busy = facts.pipe(pipe) or 0.0
-    if is_issue_bound(facts, busy / roof):
-        return _issue_bound(facts, pipe, change, saving)
+    reached = busy / roof
     parts = [headline]
-    if roof < 1.0:
+    reason = "shared/pipe-full"
+    advice = [change]
+    evidence = [*facts.pipe_evidence(pipe, roof * PIPE_BUSY.value)]
+    if is_issue_bound(facts, reached):
+        reached = facts.utilisation["sm"]
+        reason = "shared/issue-bound"
+        parts = [reason]
+        advice.insert(0, "shared/fewer-instructions")
+        evidence = [sm_evidence(facts, reached), *facts.pipe_evidence(pipe, SM_PIPE.value)]
+        confidence = "inferred"
+    elif roof < 1.0:
         parts.append("half-rate")
     rate = facts.flop_per_s_of("fp32") if pipe == "fma" else None
     if rate:
@@ -61,22 +68,19 @@ def pipe_limit(
         parts.append("shared/near-ceiling")
     return finding(
         facts,
-        cases_of(change, tuple(parts), ("shared/pipe-full", *why)),
+        Cases(headline=tuple(parts), why=(reason, *why), action=(change,), advice=tuple(advice)),
         amounts=(
-            *amounts_of(busy=min(1.0, busy), possible=roof),
+            *amounts_of(busy=min(1.0, busy), possible=roof, sm=facts.utilisation.get("sm")),
             *amounts,
             *amounts_of("FLOP/s", rate=rate or None),
-            of_ceiling(busy / roof),
+            of_ceiling(reached),
         ),
         labels=labels_of(pipe=(pipe,)),
         subject=pipe,
         confidence=confidence,
         saving=saving,
-        is_fact=is_near,
-        evidence=(
-            *facts.pipe_evidence(pipe, roof * PIPE_BUSY.value),
-            *facts.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value),
-        ),
+        is_fact=is_near or is_fact,
+        evidence=(*evidence, *facts.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value)),
         place=facts.place_of_opcode(*PIPE_OPCODES[pipe]) or facts.place_of_stall("math_pipe_throttle"),
     )
 
@@ -91,22 +95,6 @@ def is_issue_bound(facts: KernelFacts, fraction: float) -> bool:
     return not PIPE_BUSY.is_reached(fraction) and not facts.waits_for_pipes and facts.is_in_busy_sm(fraction)
 
 
-def _issue_bound(facts: KernelFacts, pipe: str, change: str, saving: Saving) -> Finding:
-    sm, issue_bound = facts.utilisation["sm"], ("shared/issue-bound",)
-    cases = cases_of(change, issue_bound, issue_bound)
-    return finding(
-        facts,
-        replace(cases, advice=("shared/fewer-instructions", change)),
-        amounts=(*amounts_of(sm=sm, busy=facts.pipe(pipe)), of_ceiling(sm)),
-        labels=labels_of(pipe=(pipe,)),
-        subject=pipe,
-        confidence="inferred",
-        saving=saving,
-        evidence=(sm_evidence(facts, sm), *facts.pipe_evidence(pipe, SM_PIPE.value)),
-        place=facts.place_of_opcode(*PIPE_OPCODES[pipe]),
-    )
-
-
 def sm_evidence(facts: KernelFacts, sm: float) -> Evidence:
     """Return the utilization of the SM as evidence."""
     return PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=facts.light_metric("sm"))
@@ -115,26 +103,27 @@ def sm_evidence(facts: KernelFacts, sm: float) -> Evidence:
 def bound_of_full_pipe(facts: KernelFacts, use: float, pipe: str) -> Saving:
     """Return the saving if the same instructions fill their pipe or the SM; fewer can save more."""
     if is_issue_bound(facts, use):
-        return bound_of_full_sm(facts, pipe)
+        return same_instructions(facts, facts.utilisation["sm"], pipe)
     gone = {pipe: 0.0, ISSUE: 0.0}
     same = min(1.0 - min(1.0, use), speedup_bound(facts, gone).fraction)
     return speedup_bound(facts, {**gone, **NARROWER}).if_held(same, "same-instructions")
 
 
-def bound_of_full_sm(facts: KernelFacts, *pipes: str) -> Saving:
-    """Return the saving if the same instructions fill the SM."""
-    return speedup_bound(facts, dict.fromkeys((*pipes, ISSUE), 0.0)).if_held(
-        1.0 - facts.utilisation["sm"], "same-instructions"
-    )
+def same_instructions(facts: KernelFacts, used: float, *pipes: str) -> Saving:
+    """Return the saving if the same instructions of these pipes keep the used part of the SM busy all the time."""
+    return speedup_bound(facts, dict.fromkeys((*pipes, ISSUE), 0.0)).if_held(1.0 - used, "same-instructions")
+
+
+def is_fp32_by_work(facts: KernelFacts) -> bool:
+    """Return whether counted work, or else the name of a matrix multiplication, shows FP32 arithmetic."""
+    if facts.most_work is None:
+        return is_product_by_name(facts.kernel.demangled)
+    return FMA_WORK.is_reached(facts.most_work)
 
 
 def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
-    """Yield a finding if the SM is the busiest unit and the report has no pipes.
-
-    The load/store unit is part of the SM, too. If memory is as busy as the SM, that unit is the
-    reason.
-    """
-    sm = sm_without_pipes(facts)
+    """Yield a finding if the SM is the busiest unit and no part of it was collected that is as busy."""
+    sm = facts.sm_without_parts
     if (
         sm is None
         or multiplies_on_tensor_cores(facts.kernel.demangled)
@@ -143,28 +132,17 @@ def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
         # Matrix instructions keep it busy, which `tensor-compute-bound` reports.
         return
     evidence = [sm_evidence(facts, sm)]
-    work = facts.most_work
-    if work is not None:
-        evidence.append(FMA_WORK.evidence(100 * work, "floating-point-work"))
+    if facts.most_work is not None:
+        evidence.append(FMA_WORK.evidence(100 * facts.most_work, "floating-point-work"))
     yield finding(
         facts,
         cases_of(change, (headline, "shared/no-pipe"), ("shared/no-pipe",)),
         amounts=(*amounts_of(sm=sm), of_ceiling(sm)),
         subject="sm",
         confidence="guess",
-        saving=bound_of_full_sm(facts, *SCALAR_PIPES),
+        saving=same_instructions(facts, sm, *SCALAR_PIPES),
         evidence=evidence,
     )
-
-
-def sm_without_pipes(facts: KernelFacts) -> float | None:
-    """Return the SM's utilization if it is busier than memory and no pipe was collected."""
-    sm, memory = facts.utilisation.get("sm"), facts.memory_utilisation
-    if facts.kernel.pipes or not PIPE_BUSY.is_reached(sm):
-        return None
-    if sm is not None and memory is not None and sm <= memory + TWO_PASSES:
-        return None
-    return sm
 
 
 def cycles_per_instruction(facts: KernelFacts, sm: float) -> float:

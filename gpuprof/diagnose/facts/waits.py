@@ -43,6 +43,9 @@ BULK_LOADS = ("UBLKCP", "UTMALDG")
 _OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
 """Stall reasons that no other rule reports."""
 
+_HALVES_OF_FMA = ("fmaheavy", "fmalite")
+"""Pipes whose mean is the FMA pipe: one of them is always as busy as that or busier."""
+
 
 class WaitFacts(UnitFacts):
     """Facts of the launch and the units, and of the waits of warps."""
@@ -186,7 +189,7 @@ class WaitFacts(UnitFacts):
         for pipe in self.kernel.pipes:
             # Pipes for memory accesses do not keep the SM busy if it is clearly busier than they are.
             keeps_busy = pipe.name not in ("lsu", "tex") or pipe.fraction >= sm - TWO_PASSES
-            if keeps_busy and pipe.fraction > fraction:
+            if keeps_busy and pipe.name not in _HALVES_OF_FMA and pipe.fraction > fraction:
                 return False
         return self.waits_for_pipes or self.is_in_busy_sm(fraction)
 

@@ -6,14 +6,43 @@ from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
+from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.facts.traffic import TrafficFacts
+from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY
 from gpuprof.hardware.specs import THREAD_OPCODES, ComputeKey
-from gpuprof.model.session import Evidence
+from gpuprof.model.headline import TWO_PASSES
+from gpuprof.model.session import Evidence, Pipe
 
 INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
 SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
 """The pipes that neither move data nor multiply matrices."""
+FP64_IS_FAST = 0.25
+"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles."""
+LIMITING_PIPES = ("fma", "alu", "xu", "fp64", "tensor")
+"""The pipes whose full use a rule of their own reports."""
+_PARTS = ("fp16", "adu", "cbu", "uniform")
+"""Other pipes of an SM that do no memory accesses."""
 TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "FP16"}
+
+
+KINDS = {
+    "integer": (
+        "IADD", "IMAD", "IMUL", "LOP", "SHF.", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
+        "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "UIADD", "UIMAD", "ULOP", "USHF",
+        "UISETP", "UPRMT", "ULEA", "USEL", "UMOV", "UPLOP", "R2UR",
+    ),
+    "floating": (
+        "FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "FCHK", "HADD", "HMUL", "HFMA2", "HSETP", "HMNMX", "DADD",
+        "DMUL", "DFMA", "DSETP", "MUFU", "UFADD", "UFMUL", "UFFMA",
+    ),
+    "conversions": ("I2F", "F2I", "F2F", "I2I.", "FRND"),
+    "accesses": ("LD", "ST", "ULD", "ATOM", "RED", "TEX", "TLD", "SULD", "SUST", "SHFL", "UTMA", "UBLK"),
+    "control": (
+        "BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BMOV", "WARPSYNC", "BAR", "VOTE",
+        "YIELD", "NANOSLEEP",
+    ),
+}  # fmt: skip
+"""Opcode prefixes of the kinds of instructions."""
 
 
 class FloatingPoint(Struct, frozen=True):
@@ -64,6 +93,60 @@ class WorkFacts(TrafficFacts):
         return min(1.0, max(fractions)) if fractions else None
 
     @cached_property
+    def instruction_mix(self) -> dict[str, float]:
+        """The share of each kind in the instructions that warps executed, by opcode; empty if not counted."""
+        if not self.opcodes():
+            return {}
+        return {kind: self.share_of_opcodes(*starts) for kind, starts in KINDS.items()}
+
+    @cached_property
+    def most_instructions(self) -> str | None:
+        """The kind of at least half of the executed instructions; None if there is none."""
+        return next((kind for kind, share in self.instruction_mix.items() if MOST_INSTRUCTIONS.is_reached(share)), None)
+
+    @cached_property
+    def has_pipe_limit(self) -> bool:
+        """Whether a pipe is a limit that a rule of its own reports."""
+        return any(self.is_pipe_limit(busy) for name in LIMITING_PIPES if (busy := self.pipe(name)) is not None)
+
+    @cached_property
+    def issue_limit(self) -> float | None:
+        """The used issue slots over all elapsed cycles, 0 to 1, if they limit the kernel; else None.
+
+        They do if 60 % are used, no arithmetic pipe is a limit, and no memory unit is as busy. Source:
+        issue slots of the active cycles × active share of the elapsed cycles.
+        """
+        used = self.needs.get(ISSUE)
+        if used is None or not PIPE_BUSY.is_reached(used) or self.has_pipe_limit:
+            return None
+        return used if self._is_busier_than_memory(used) else None
+
+    @cached_property
+    def other_full_pipe(self) -> Pipe | None:
+        """The busiest pipe for control flow, uniform values or packed FP16, if it is a limit; else None."""
+        parts = [self.pipes[name] for name in _PARTS if name in self.pipes]
+        busiest = max(parts, key=lambda pipe: pipe.fraction, default=None)
+        if busiest is None or not PIPE_BUSY.is_reached(busiest.fraction) or self.has_pipe_limit:
+            return None
+        return busiest if self._is_busier_than_memory(busiest.fraction) else None
+
+    @cached_property
+    def sm_without_parts(self) -> float | None:
+        """The SM's utilization if it is busier than memory, and no part of it was collected that explains it."""
+        sm = self.utilisation.get(SM)
+        if sm is None or not PIPE_BUSY.is_reached(sm) or not self._is_busier_than_memory(sm):
+            return None
+        parts = [self.needs.get(name, pipe.fraction) for name, pipe in self.pipes.items()]
+        if self.has_pipe_limit or max((self.need(ISSUE), *parts)) >= sm - TWO_PASSES:
+            return None
+        return sm
+
+    def _is_busier_than_memory(self, use: float) -> bool:
+        """Return whether a part of the SM is busier than memory, whose load/store unit is one, too."""
+        memory = self.memory_utilisation
+        return memory is None or use > memory + TWO_PASSES
+
+    @cached_property
     def sm_cycles(self) -> float | None:
         """The cycles of all SMs in the time of a kernel, if they are known."""
         sms = self.sms
@@ -81,6 +164,20 @@ class WorkFacts(TrafficFacts):
         if fp64 is None or fp32 is None or not fp32.value:
             return None
         return fp64.value / fp32.value
+
+    @cached_property
+    def has_slow_fp64_beside_fp32(self) -> bool:
+        """Whether FP64 runs beside more FP32 arithmetic on a GPU with few FP64 units.
+
+        Counted by opcodes, else by FLOP.
+        """
+        ratio = self.fp64_over_fp32
+        if ratio is None or ratio >= FP64_IS_FAST:
+            return False
+        if self.opcodes():
+            return 0.0 < self.executed("DFMA", "DMUL", "DADD") < self.executed("FFMA", "FMUL", "FADD")
+        fp32, fp64 = self.flop_per_s_of("fp32"), self.flop_per_s_of("fp64")
+        return fp32 is not None and fp64 is not None and 0.0 < fp64 < fp32
 
     def peak_evidence(self, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
         """Return a fraction of peak as evidence, with the counter of its multiply-adds."""

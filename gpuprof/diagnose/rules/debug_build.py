@@ -14,7 +14,7 @@ from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding
-from gpuprof.diagnose.thresholds import percent
+from gpuprof.diagnose.thresholds import context, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
@@ -33,30 +33,21 @@ _NOT_OF_BUILD = {"dram", "fp64", "tensor", "xu", "launch"}
 
 
 def _debug(facts: KernelFacts) -> Findings:
-    found = _self_moves(facts) or _many_moves(facts)
-    if found is not None:
-        yield found
-
-
-def _self_moves(facts: KernelFacts) -> Finding | None:
-    """Return a finding by the share of moves onto themselves, as executed or in the code."""
+    """Report moves onto the same register, as executed or in the code, or else many moves by opcode."""
     counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in facts.code if instruction.sass)
+    in_code = _moves_of(facts.machine_code)
     if counted:
-        headline = "self-moves-executed"
-        metric = EXECUTED
         moves = sum(facts.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(facts.sass))
-        share = moves / counted
-    else:
-        headline = "self-moves-in-code"
-        metric = ""
-        in_code = _moves_of(facts.machine_code)
-        if not in_code.instructions:
-            return None
-        share = in_code.onto_itself / in_code.instructions
-    if not SELF_MOVES.is_reached(share):
-        return None
-    evidence = SELF_MOVES.evidence(100 * share, metric=metric)
-    return _unoptimised(facts, share, (headline,), "measured", evidence)
+        yield from _by_self_moves(facts, moves / counted, "self-moves-executed", EXECUTED)
+    elif in_code.instructions:
+        yield from _by_self_moves(facts, in_code.onto_itself / in_code.instructions, "self-moves-in-code", "")
+    elif not facts.has_sass:
+        yield from _by_many_moves(facts)
+
+
+def _by_self_moves(facts: KernelFacts, share: float, headline: str, metric: str) -> Findings:
+    if SELF_MOVES.is_reached(share):
+        yield _unoptimised(facts, share, (headline,), "measured", SELF_MOVES.evidence(100 * share, metric=metric))
 
 
 _moves_of = lru_cache(maxsize=64)(moves_of)
@@ -68,23 +59,20 @@ def _self_moves_in(code: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(place for place, sass in enumerate(code) if _SELF_MOVE.fullmatch(sass))
 
 
-def _many_moves(facts: KernelFacts) -> Finding | None:
-    """Return a finding by the share of moves: a guess unless most accesses name no memory space."""
-    if facts.has_sass or facts.machine_code:
-        return None
+def _by_many_moves(facts: KernelFacts) -> Findings:
+    """Yield a finding by the share of moves: a guess unless most accesses name no memory space."""
     opcodes = facts.opcode_counts()
-    total = sum(opcodes.values())
-    share = opcodes.get("MOV", 0.0) / total if total else 0.0
+    share = opcodes.get("MOV", 0.0) / (sum(opcodes.values()) or 1.0)
     if not MOVES.is_reached(share):
-        return None
+        return
     evidence = MOVES.evidence(100 * share, metric=WARP_OPCODES)
     generic = sum(opcodes.get(name, 0.0) for name in _GENERIC)
     known = sum(opcodes.get(name, 0.0) for name in _OF_A_SPACE)
-    if generic <= known:
-        return _unoptimised(facts, share, ("moves",), "guess", evidence)
-    unspecific = 100 * generic / (generic + known)
-    accesses = Evidence(WARP_OPCODES, unspecific, "%", 50.0, role="generic-accesses")
-    return _unoptimised(facts, share, ("moves", "generic-accesses"), "inferred", evidence, accesses)
+    if generic > known:
+        accesses = context("generic-accesses", 100 * generic / (generic + known), "%", metric=WARP_OPCODES)
+        yield _unoptimised(facts, share, ("moves", "generic-accesses"), "inferred", evidence, *accesses)
+    else:
+        yield _unoptimised(facts, share, ("moves",), "guess", evidence)
 
 
 def _unoptimised(
@@ -101,6 +89,8 @@ def _unoptimised(
         Cases(headline=headline),
         amounts=amounts_of(share=share),
         confidence=confidence,
+        # All other findings are about code that the program should not have, however much it gains.
+        severity=None if confidence == "guess" else "high",
         saving=saving,
         evidence=evidence,
     )

@@ -6,12 +6,11 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.work import TENSOR_INPUTS
-from gpuprof.diagnose.pipe_limits import bound_of_full_pipe, busy_sm, is_integer_work, pipe_limit
+from gpuprof.diagnose.pipe_limits import bound_of_full_pipe, busy_sm, is_fp32_by_work, is_integer_work, pipe_limit
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of
-from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, percent
+from gpuprof.diagnose.thresholds import PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, percent
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.findings import CaseName
-from gpuprof.model.product_names import is_product_by_name
 
 ROOF_WORK = percent("work-at-ceiling", 60.0)
 
@@ -35,8 +34,7 @@ def _fp32_at_its_limit(facts: KernelFacts) -> Findings:
     if is_integer_work(facts):
         return
     work = facts.fraction_of_peak("fp32")
-    is_counted = work is not None or facts.most_work is not None
-    if FMA_WORK.is_reached(work) or (not is_counted and is_product_by_name(facts.kernel.demangled)):
+    if is_fp32_by_work(facts):
         yield from busy_sm(facts, "sm", "main")
     use = facts.pipe("fma")
     if use is None or not facts.is_pipe_limit(use):

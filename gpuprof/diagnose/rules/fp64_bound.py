@@ -11,97 +11,86 @@ from gpuprof.diagnose.pipe_limits import NARROWER
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import PIPE_BUSY, SM_PIPE, THROTTLED, context, percent
 from gpuprof.hardware.specs import WARP_OPCODES
-from gpuprof.model.findings import MAIN, Cases
-from gpuprof.model.session import Pipe
+from gpuprof.model.findings import Cases
 
 FP64 = percent("fp64-work", 15.0)
+BESIDE_FP32 = percent("fp64-beside-fp32", 25.0)
 
 _FP64_PER_DIVISION = 7
 """FP64 instructions per MUFU.RCP64H. 7.4 were saved per reciprocal when multiplications replaced a
 real kernel's divisions (236 of 418 million FP64 instructions for 31.8 million reciprocals)."""
-
-_NOTABLE_SHARE = 0.25
+_MANY_DIVISIONS = 0.25
+_MUCH_FP32 = 0.6
 
 
 def _fp64(facts: KernelFacts) -> Findings:
+    """Report FP64 that fills its pipe, that an FP32 kernel also does, or that is much of its peak."""
     busy, of_peak = facts.pipe("fp64"), facts.fraction_of_peak("fp64")
-    pipe_full = busy is not None and facts.is_pipe_limit(busy)
-    fp32 = facts.fraction_of_peak("fp32")
-    roof = FP64.is_reached(of_peak) and (fp32 is None or fp32 < 0.6)
-    if not pipe_full and not roof:
+    is_full = busy is not None and facts.is_pipe_limit(busy)
+    is_beside = not is_full and facts.has_slow_fp64_beside_fp32 and BESIDE_FP32.is_reached(busy)
+    is_much = FP64.is_reached(of_peak) and (facts.fraction_of_peak("fp32") or 0.0) < _MUCH_FP32
+    if not is_full and not is_beside and not is_much:
         return
     use = min(1.0, max(busy or 0.0, of_peak or 0.0))
     divisions = _division_share(facts)
-    amounts = [*amounts_of(use=use, divisions=divisions)]
-    divides = divisions >= _NOTABLE_SHARE
+    divides = divisions >= _MANY_DIVISIONS
+    ratio, rate = facts.fp64_over_fp32, facts.flop_per_s_of("fp64")
+    change = "divisions" if divides else "main"
     headline = ["peak" if busy is None else "pipe"]
-    why = ["main"]
-    change: tuple[str, ...] = MAIN
     if divides:
         headline = ["divisions", f"divisions-{headline[0]}"]
-        change = ("divisions", *MAIN)
-    ratio = facts.fp64_over_fp32
+    elif is_beside:
+        headline = ["beside-fp32"]
+    why = [headline[0] if is_beside else "main"]
     if ratio is not None and ratio < 1:
         why.append("fp32-faster")
-    busier = _busier_pipe(facts, busy)
-    labels = labels_of()
-    if busier is not None:
-        why.append("busier-pipe")
-        amounts += amounts_of(busier_use=busier.fraction, beside_busier=max(0.0, 1.0 - busier.fraction))
-        labels = labels_of(busier=(busier.name,))
     if divides:
         why.append("divisions")
-        place = facts.place_of_divisions()
-    else:
-        place = facts.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
-        place = place or facts.place_of_stall("math_pipe_throttle")
-    if ratio:
-        amounts += amounts_of("", fp32_speed=1 / ratio)
-    amounts += amounts_of("", division_instructions=_FP64_PER_DIVISION)
-    rate = facts.flop_per_s_of("fp64")
+    busier = max(facts.kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
+    if is_full and busier is not None and busier.name != "fp64":
+        why.append("busier-pipe")
     if rate:
         headline.append("shared/rate")
-        amounts += amounts_of("FLOP/s", rate=rate)
-    evidence = [*facts.pipe_evidence("fp64", PIPE_BUSY.value)]
+    evidence = [*facts.pipe_evidence("fp64", BESIDE_FP32.value if is_beside else PIPE_BUSY.value)]
     if of_peak is not None:
         evidence.append(facts.peak_evidence("FP64", "DFMA", of_peak, FP64.value))
     evidence += context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)
+    place = facts.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
+    if divides:
+        place = facts.place_of_divisions()
     yield finding(
         facts,
-        Cases(headline=tuple(headline), why=tuple(why), action=change[:1], advice=change),
+        Cases(headline=tuple(headline), why=tuple(why), action=(change,), advice=(change, "main")[: 1 + divides]),
         subject="fp64",
-        amounts=amounts,
-        labels=labels,
+        amounts=(
+            *amounts_of(use=use, divisions=divisions),
+            *amounts_of("", fp32_speed=1 / ratio if ratio else None, division_instructions=_FP64_PER_DIVISION),
+            *amounts_of("FLOP/s", rate=rate or None),
+            *amounts_of(busier_use=busier.fraction if busier is not None else None),
+        ),
+        labels=labels_of(busier=(busier.name,) if busier is not None else ()),
         confidence="inferred",
-        saving=_fp64_saving(facts, use, ratio, divisions, pipe_full=pipe_full, narrower=not divides),
-        is_fact=not pipe_full,
+        saving=_saving(facts, use, divisions, is_full=is_full, narrower=not divides),
+        is_fact=not is_full and not is_beside,
         evidence=evidence,
-        place=place,
+        place=place or facts.place_of_stall("math_pipe_throttle"),
     )
 
 
-def _busier_pipe(facts: KernelFacts, busy: float | None) -> Pipe | None:
-    """Return another pipe that is as busy; integer instructions of FP64 functions go with these."""
-    if busy is None:
-        return None
-    others = [pipe for pipe in facts.kernel.pipes if pipe.name != "fp64" and pipe.fraction >= busy]
-    return max(others, key=lambda pipe: pipe.fraction, default=None)
-
-
-def _fp64_saving(
-    facts: KernelFacts, use: float, ratio: float | None, divisions: float, *, pipe_full: bool, narrower: bool
-) -> Saving:
+def _saving(facts: KernelFacts, use: float, divisions: float, *, is_full: bool, narrower: bool) -> Saving:
     """Bound the gain by data movement and matrix products; FP64 functions may use the rest.
 
-    With the same operations, FP32 still takes its time for all but divisions. FP32 values are half
-    as wide.
+    With the same operations, FP32 still takes its time for all but divisions. FP32 values are half as
+    wide. Other instructions stay if FP64 does not fill its pipe.
     """
     gone = {**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0}
     saving = speedup_bound(facts, gone)
     if narrower:
         saving = speedup_bound(facts, {**gone, **NARROWER}).if_held(saving.fraction, "same-bytes")
-    if not pipe_full:
-        saving = saving.if_held(use, "everything-else-unchanged")
+    if not is_full:
+        others_stay = speedup_bound(facts, dict.fromkeys(("fp64", "xu", ISSUE), 0.0)).no_more_than(use)
+        saving = saving.if_held(others_stay.fraction, "everything-else-unchanged")
+    ratio = facts.fp64_over_fp32
     if ratio is None:
         return saving
     return saving.if_held(1.0 - use * min(1.0, ratio) * (1.0 - divisions), "same-operations-in-fp32")
@@ -117,7 +106,7 @@ def _division_share(facts: KernelFacts) -> float:
 
 RULE = Rule(
     "fp64-bound",
-    thresholds=(PIPE_BUSY, SM_PIPE, FP64, THROTTLED),
+    thresholds=(PIPE_BUSY, SM_PIPE, FP64, BESIDE_FP32, THROTTLED),
     check=_fp64,
     metrics=(WARP_OPCODES,),
     place=AT_MATH,

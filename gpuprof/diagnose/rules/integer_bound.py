@@ -5,57 +5,72 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
-from gpuprof.diagnose.facts.work import INTEGER_PIPES
-from gpuprof.diagnose.pipe_limits import PIPE_OPCODES, busy_sm, is_integer_work, pipe_limit
-from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of
-from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, SM_PIPE, THROTTLED, percent
+from gpuprof.diagnose.facts.work import INTEGER_PIPES, KINDS
+from gpuprof.diagnose.pipe_limits import PIPE_OPCODES, is_integer_work, pipe_limit
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding
+from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY, SM_PIPE, THROTTLED, percent
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.product_names import is_product_by_name
+from gpuprof.model.set_up import makes_data
 
-BIT_WORK = percent("bit-instructions", 50.0)
+DATA_WORK = percent("data-instructions", 50.0)
 
-_INTEGER = (
-    "IADD", "IMAD", "IMUL", "LOP", "SHF", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
-    "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "UIADD", "UIMAD", "ULOP", "USHF",
-    "UISETP", "UPRMT", "ULEA", "USEL", "UMOV", "UPLOP", "R2UR",
+_DATA = (
+    "LOP", "SHF.", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP",
+    "SEL", "PLOP", "IABS", "IDP",
 )  # fmt: skip
-"""Opcode prefixes of integer and logic instructions."""
-
-_BITS = ("LOP", "SHF", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX")
-"""Opcode prefixes of integer instructions that change bits or clamp values, rare in indices."""
+"""Opcode prefixes of integer instructions that change bits, compare or select values. Indices need few."""
 
 
 def _integer(facts: KernelFacts) -> Findings:
+    """Report integers that fill a pipe, or that are most of the instructions that fill the issue slots."""
     if is_integer_work(facts):
         pipe = "fmaheavy" if facts.pipe("fmaheavy") is not None else "fma"
-        yield from _integer_pipe(facts, pipe, "multiply-adds", "inferred")
-    yield from _integer_pipe(facts, "alu", "main", "measured")
-    work = facts.most_work
-    if work is None and not is_product_by_name(facts.kernel.demangled):
-        yield from busy_sm(facts, "any-instructions", "any-instructions")
-    elif work is not None and not FMA_WORK.is_reached(work):
-        yield from busy_sm(facts, "no-floating-point", "main")
+        yield from _full_pipe(facts, pipe, "multiply-adds", "inferred")
+    yield from _full_pipe(facts, "alu", "main", "measured")
+    if facts.issue_limit is not None and facts.most_instructions == "integer":
+        share, change = facts.instruction_mix["integer"], _change(facts)
+        yield finding(
+            facts,
+            cases_of(change, ("slots",), (change,)),
+            subject="issue",
+            amounts=amounts_of(slots=facts.issue_active, share=share, data=_data_share(facts)),
+            confidence="measured",
+            saving=_without_integers(facts),
+            is_fact=makes_data(facts.kernel),
+            evidence=(*facts.issue_evidence(PIPE_BUSY.value), MOST_INSTRUCTIONS.evidence(100 * share)),
+            place=facts.place_of_opcode(*KINDS["integer"]),
+        )
 
 
-def _integer_pipe(facts: KernelFacts, pipe: str, headline: str, confidence: Confidence) -> Findings:
+def _full_pipe(facts: KernelFacts, pipe: str, headline: str, confidence: Confidence) -> Findings:
     use = facts.pipe(pipe)
     if use is None or not facts.is_pipe_limit(use):
         return
-    integers = facts.executed(*_INTEGER)
-    bits = facts.executed(*_BITS) / integers if integers else 0.0
-    why, change = "overhead", "main"
-    if 100 * bits > BIT_WORK.value:
-        why = change = "bits"
+    change = _change(facts)
     yield pipe_limit(
         facts,
         pipe,
         _without_integers(facts),
         headline=headline,
-        why=(why,),
+        why=(change,),
         change=change,
-        amounts=amounts_of(bits=bits),
+        amounts=amounts_of(data=_data_share(facts)),
+        is_fact=makes_data(facts.kernel),
         confidence=confidence,
     )
+
+
+def _change(facts: KernelFacts) -> str:
+    """Return the case for index arithmetic, or for work on data by the kernel's name or opcodes."""
+    if makes_data(facts.kernel):
+        return "makes-data"
+    return "data" if DATA_WORK.is_reached(_data_share(facts)) else "main"
+
+
+def _data_share(facts: KernelFacts) -> float | None:
+    """Return the share of instructions on data in the executed integer instructions, by opcode."""
+    integers = facts.executed(*KINDS["integer"])
+    return facts.executed(*_DATA) / integers if integers else None
 
 
 def _without_integers(facts: KernelFacts) -> Saving:
@@ -66,7 +81,7 @@ def _without_integers(facts: KernelFacts) -> Saving:
     """
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
     relieved["fma"] = _floating_part(facts)
-    relieved[ISSUE] = 1.0 - facts.share_of_opcodes(*_INTEGER, "MOV") if facts.opcodes() else 0.0
+    relieved[ISSUE] = 1.0 - facts.share_of_opcodes(*KINDS["integer"], "MOV") if facts.opcodes() else 0.0
     bound = speedup_bound(facts, {**relieved, ISSUE: 0.0, "xu": 0.0, "lsu": 0.0, "l1": 0.0})
     return bound.if_held(speedup_bound(facts, relieved).fraction, "same-loads-and-conversions")
 
@@ -86,7 +101,7 @@ def _floating_part(facts: KernelFacts) -> float:
 RULE = Rule(
     "integer-bound",
     kind="limit",
-    thresholds=(PIPE_BUSY, BIT_WORK, SM_PIPE, THROTTLED),
+    thresholds=(PIPE_BUSY, DATA_WORK, SM_PIPE, THROTTLED, MOST_INSTRUCTIONS),
     check=_integer,
     place=AT_MATH,
 )

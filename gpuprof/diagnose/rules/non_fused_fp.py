@@ -50,7 +50,6 @@ def _evidence(facts: KernelFacts, name: str, counted: FloatingPoint, pipe: str) 
     yield from context("unfused", counted.alone, counted.unit, name, metric=counted.alone_metric)
     yield NON_FUSED.evidence(50 * (counted.alone / counted.all), "saved-by-all", name)
     yield NEVER_FUSED.evidence(100 * (counted.fused / counted.all))
-    yield from context("saved-by-scarcer", 100 * counted.pairs / counted.all, "%", name)
     yield from facts.pipe_evidence(pipe)
 
 

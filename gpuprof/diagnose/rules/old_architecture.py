@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -13,10 +12,8 @@ from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_named, finding, labels_of
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
-from gpuprof.model.findings import Cases
 from gpuprof.model.product_names import newest_generation
 from gpuprof.model.quantities import tensor_split
-from gpuprof.model.session import Evidence, Finding
 
 _MMA_SYNC = 2 / 3
 """The rate of mma.sync over that of the newer instruction if the spec has none for the type.
@@ -47,51 +44,26 @@ _FORWARD = "forwardCompat"
 _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
 """Units that load operands, which the newer instructions read from shared memory themselves."""
 
-_REST_AS_IS = "same-bytes-and-other-arithmetic"
-
-
-class _OldMatrixUse(NamedTuple):
-    """The use of older matrix instructions, and the newer ones of the architecture.
-
-    `used` is a fraction of the older ones' rate. `work` is the counted work over the newer ones'
-    rate; None if it was not counted. `rate` is the older ones' rate over that of the newer.
-    """
-
-    newer: str
-    used: float
-    work: float | None
-    rate: float
-    evidence: tuple[Evidence, ...]
-
 
 def _architecture(facts: KernelFacts) -> Findings:
-    old = _old_instructions(facts)
-    if old is not None and OLD_USED.is_reached(old.used):
-        yield _of_instructions(facts, old)
-    if old is None and _is_forward(facts):
+    """Report mma.sync that keeps the tensor pipe busy, or a library's kernel for an older generation."""
+    kinds = _replaced(facts)
+    used = facts.pipe("tensor")
+    if kinds and used is not None and OLD_USED.is_reached(used):
+        # If several types are possible, the fastest one gives the smallest gain.
+        rate = max(_rate(facts, key) for key in kinds)
+        saving = speedup_bound(facts, {**dict.fromkeys(_OF_OPERANDS, 0.0), "tensor": rate})
+        yield finding(
+            facts,
+            amounts=amounts_of(used=min(1.0, used), rate=rate),
+            labels=labels_of(newer=(_family(facts, kinds),)),
+            confidence="inferred" if OLD_BUSY.is_reached(used) else "guess",
+            saving=saving.only_if("same-bytes-and-other-arithmetic"),
+            evidence=facts.pipe_evidence("tensor", OLD_BUSY.value),
+            place=facts.place_of_opcode(*_MATRIX_OPCODES),
+        )
+    elif not (kinds and used is not None) and _is_forward(facts):
         yield finding(facts, cases_named("forward-compatible"), confidence="guess", evidence=())
-
-
-def _of_instructions(facts: KernelFacts, old: _OldMatrixUse) -> Finding:
-    relieved = dict.fromkeys((*_OF_OPERANDS, "tensor"), 0.0)
-    evidence = old.evidence
-    if old.work is None:
-        headline = "by-pipe"
-        saving = speedup_bound(facts, {**relieved, "tensor": old.rate})
-    else:
-        headline = "by-work"
-        saving = speedup_bound(facts, relieved).if_held(1.0 - old.work, _REST_AS_IS)
-        evidence += facts.pipe_evidence("tensor")
-    return finding(
-        facts,
-        Cases(headline=(headline,)),
-        amounts=amounts_of(used=old.used, work=old.work, rate=old.rate),
-        labels=labels_of(newer=(old.newer,)),
-        confidence="inferred" if OLD_BUSY.is_reached(old.used) else "guess",
-        saving=saving.only_if(_REST_AS_IS),
-        evidence=evidence,
-        place=facts.place_of_opcode(*_MATRIX_OPCODES),
-    )
 
 
 def _is_forward(facts: KernelFacts) -> bool:
@@ -104,27 +76,23 @@ def _is_forward(facts: KernelFacts) -> bool:
     return made_for is not None and major.isdecimal() and made_for < int(major)
 
 
-def _old_instructions(facts: KernelFacts) -> _OldMatrixUse | None:
-    """Return the use of mma.sync if the architecture has a faster instruction.
+def _replaced(facts: KernelFacts) -> Sequence[ComputeKey]:
+    """Return the types that the kernel multiplies by mma.sync although the GPU has a faster instruction.
 
     Decide by opcodes, else by the pipe of wgmma, else by the name that a library gave the kernel.
     """
     split = tensor_split(facts.metrics)
     if split is not None:
-        replaced: dict[ComputeKey, float | None] = {}
-        for key, flop in split.items():
-            if flop is not None and flop <= 0:
-                continue
-            if key.instruction != _OLD:
-                return None
-            if _newer(facts, key) is not None:
-                replaced[key] = flop
-        return _by_work(facts, replaced) or _by_pipe(facts, list(replaced))
-    executed = facts.number(_GMMA)
-    if executed == 0 or (executed is None and _has_old_name(facts.kernel.demangled)):
-        kinds = [key for key in facts.arch.compute if key.path.startswith("tensor.")]
-        return _by_pipe(facts, [key for key in kinds if _newer(facts, key._replace(instruction=_OLD)) is not None])
-    return None
+        used = [key for key, flop in split.items() if flop is None or flop > 0]
+        if any(key.instruction != _OLD for key in used):
+            return ()
+    else:
+        executed = facts.number(_GMMA)
+        is_old = executed == 0 or (executed is None and _has_old_name(facts.kernel.demangled))
+        used = [
+            key._replace(instruction=_OLD) for key in facts.arch.compute if is_old and key.path.startswith("tensor.")
+        ]
+    return [key for key in used if _newer(facts, key) is not None]
 
 
 @lru_cache(maxsize=4096)
@@ -150,40 +118,6 @@ def _rate(facts: KernelFacts, key: ComputeKey) -> float:
     own = facts.hardware.rates.get(key)
     newer = _newer(facts, key)
     return own.value / newer if own is not None and newer is not None else _MMA_SYNC
-
-
-def _by_work(facts: KernelFacts, used: Mapping[ComputeKey, float | None]) -> _OldMatrixUse | None:
-    """Return the use of the older instructions by the FLOP of the opcodes.
-
-    None if something is not known.
-    """
-    cycles = facts.sm_cycles
-    work = busy = 0.0
-    for key, flop in used.items():
-        newer = _newer(facts, key)
-        if flop is None or newer is None or cycles is None:
-            return None
-        part = flop / (newer * cycles)
-        work += part
-        busy += part / _rate(facts, key)
-    if not work:
-        return None
-    evidence = OLD_BUSY.evidence(100 * busy, "matrix-work", metric=WARP_OPCODES)
-    return _OldMatrixUse(_family(facts, used), used=busy, work=min(1.0, work), rate=work / busy, evidence=(evidence,))
-
-
-def _by_pipe(facts: KernelFacts, kinds: Sequence[ComputeKey]) -> _OldMatrixUse | None:
-    """Return the use of the older instructions by the tensor pipe.
-
-    None if that was not collected.
-    """
-    pipe = facts.pipe("tensor")
-    if not pipe or not kinds:
-        return None
-    # If several types are possible, the fastest one gives the smallest gain.
-    rate = max(_rate(facts, key._replace(instruction=_OLD)) for key in kinds)
-    evidence = facts.pipe_evidence("tensor", OLD_BUSY.value)
-    return _OldMatrixUse(_family(facts, kinds), used=min(1.0, pipe), work=None, rate=rate, evidence=evidence)
 
 
 def _family(facts: KernelFacts, kinds: Iterable[ComputeKey]) -> str:

@@ -19,6 +19,8 @@ STORES_NOTHING = "stores-nothing"
 WRITING = Threshold("writing", 1.0, "instruction")
 
 _LOCAL = "STL"
+_MANY = 1000
+"""Counts from here on are written with a prefix."""
 
 _PASSED = (
     "lts__t_sectors_srcunit_tex_op_write.sum",
@@ -39,17 +41,18 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
     is_product = kind is not None and kind.multiplies
     if not is_product and (facts.kernel.duration_s is None or facts.is_short):
         return
-    headline, why = ["main"], "other"
+    executed = sum(opcodes.values())
+    headline = ["main" if executed < _MANY else "many"]
+    why = "other"
     if is_product:
         why = "product"
         if not any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes):
             headline.append("no-product")
-    executed = sum(opcodes.values())
     source = WARP_OPCODES if facts.opcodes() else EXECUTED
     yield finding(
         facts,
         Cases(headline=tuple(headline), why=(why,)),
-        amounts=(Amount("executed", executed),),
+        amounts=(Amount("executed", executed, "instruction"),),
         confidence="measured",
         severity="high" if is_product else "info",
         evidence=(

@@ -5,16 +5,15 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.work import TENSOR_INPUTS
+from gpuprof.diagnose.facts.work import FP64_IS_FAST, TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import (
     SCALAR_CYCLES,
     bound_of_full_pipe,
-    bound_of_full_sm,
     cycles_per_instruction,
     of_ceiling,
     pipe_limit,
+    same_instructions,
     sm_evidence,
-    sm_without_pipes,
 )
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED
@@ -76,7 +75,7 @@ def _long_instructions(facts: KernelFacts) -> Findings:
     FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the
     kernel's name decides.
     """
-    sm = sm_without_pipes(facts)
+    sm = facts.sm_without_parts
     if sm is None or not any(key.path.startswith("tensor") for key in facts.arch.compute):
         return
     cycles = cycles_per_instruction(facts, sm)
@@ -86,7 +85,7 @@ def _long_instructions(facts: KernelFacts) -> Findings:
         return
     ratio = facts.fp64_over_fp32
     is_near = PIPE_NEAR_ROOF.is_reached(sm)
-    is_sure = (ratio or 0.0) >= _FP64_IS_FAST or by_name
+    is_sure = (ratio or 0.0) >= FP64_IS_FAST or by_name
     seen = "by-name"
     if are_long:
         seen = "long-instructions" if is_sure else "long-or-fp64"
@@ -102,15 +101,11 @@ def _long_instructions(facts: KernelFacts) -> Findings:
         amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), of_ceiling(sm)),
         subject="tensor",
         confidence="inferred" if seen == "long-instructions" else "guess",
-        saving=bound_of_full_sm(facts, "tensor"),
+        saving=same_instructions(facts, sm, "tensor"),
         is_fact=is_near,
         evidence=evidence,
     )
     yield _with_tensor_change(facts, found)
-
-
-_FP64_IS_FAST = 0.25
-"""A fraction of the FP32 rate. From here on, FP64 instructions take at most 8 cycles."""
 
 
 def _tensor_roof(facts: KernelFacts) -> float:
@@ -129,7 +124,11 @@ def _tensor_roof(facts: KernelFacts) -> float:
 
 
 def _part_of_full_rate(facts: KernelFacts, key: ComputeKey) -> float:
-    """Return the rate with sums in FP32 over that in FP16; BF16 and TF32 take FP16's ratio."""
+    """Return the rate with sums in FP32 over that in FP16.
+
+    BF16 and TF32, which have no sums in FP16, take FP16's ratio: GeForce cards with half of that rate also
+    have half of the TF32 rate per SM of professional cards (NVIDIA's whitepapers on GA102 and AD102).
+    """
     if key.accumulator != "fp32" or key.path not in TENSOR_INPUTS:
         return 1.0
     rates = facts.hardware.rates

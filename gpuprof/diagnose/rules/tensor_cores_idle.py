@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, 
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import Amount, Cases
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.product_names import (
@@ -26,12 +26,10 @@ from gpuprof.model.product_names import (
     has_inputs_of_16_bits,
     is_only_a_convolution,
     is_product_by_name,
-    is_torchs,
     plain_library_type,
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import Evidence
-from gpuprof.model.torch_ranges import innermost_module, operator_name
 from gpuprof.units import WARP_THREADS
 
 FUSED_SHARE = percent("fused-share", 80.0)
@@ -41,6 +39,8 @@ OUTER_PRODUCTS = percent("outer-products", 80.0)
 MULTIPLIES = percent("multiply-adds", 5.0)
 
 FASTER = percent("tensor-rate", 150.0)
+
+SOME_WORK = percent("some-arithmetic", 1.0)
 
 _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
@@ -85,12 +85,7 @@ _INT8_IN_FP32 = "int8-in-fp32"
 _BY_PATH = {**_TYPES, _INT8_IN_FP32: replace(_TYPES["fp32"], tensor={"tensor.int8": "INT8"})}
 """These types and integers of 8 bits that are converted and multiplied in FP32."""
 
-_BYTE = frozenset({"S8", "U8"})
-
 _CONVOLUTION, _ARITHMETIC = "by-convolution", "by-arithmetic"
-
-_PLACES = ("first", "second", "third")
-"""Names of the types of inputs in the wording, the slowest first."""
 
 
 class _Product(Struct, frozen=True):
@@ -100,8 +95,8 @@ class _Product(Struct, frozen=True):
     peak of plain instructions. `use` is `work` or the utilization of their pipe, whichever is more;
     if neither is known, the utilization of the SM, which is no less. `times` is the rate of the
     tensor cores over the plain rate by input type, the least of the architecture if the GPU is not
-    known, and `most_times` is the largest. `outer` is the share of outer products if the code is
-    known.
+    known, and `most_times` is the largest. `change` is the case of the wording for the inputs that they
+    should take. `outer` is the share of outer products if the code is known.
     """
 
     path: str
@@ -111,6 +106,7 @@ class _Product(Struct, frozen=True):
     use: float | None
     times: Mapping[str, float]
     most_times: float
+    change: str
     outer: float | None = None
 
     @property
@@ -123,52 +119,71 @@ class _Product(Struct, frozen=True):
         """Return whether FP32 data can stay as they are."""
         return "tensor.tf32" in self.times
 
+    @property
+    def speedup(self) -> float:
+        """The rate of the tensor cores over the plain rate, in TF32 if it is faster than FP32."""
+        return self.times["tensor.tf32"] if self.in_tf32 else max(self.times.values())
+
+    @property
+    def fastest_inputs(self) -> tuple[str, ...]:
+        """The types of inputs that have this rate."""
+        return tuple(name for path, name in self.type.tensor.items() if self.times.get(path) == self.speedup)
+
 
 def _tensor_idle(facts: KernelFacts) -> Findings:
+    """Report a matrix product on the scalar pipes, unless its arithmetic takes hardly any time."""
     if not _may_multiply(facts) or not _tensor_cores_are_idle(facts):
         return
     product = _product(facts)
-    if product is None or _is_bound_by_bytes(facts, product):
+    if product is None or _hardly_computes(product) or _is_bound_by_bytes(facts, product):
         return
     limit = _limit(facts, product)
-    rates = _rates(product)
-    change = _change(facts, product)
-    amounts = [*amounts_of(work=product.work, use=product.use, outer=product.outer)]
-    labels = [Label("type", (product.type.name,))]
-    for place, (inputs, times) in zip(_PLACES, rates, strict=False):
-        amounts.append(Amount(f"{place}_times", times))
-        labels.append(Label(place, (inputs,)))
     busiest = _busiest_memory(facts)
-    if busiest is not None:
-        amounts += amounts_of(busy=facts.needs[busiest])
-        labels += labels_of(unit=(busiest,))
     yield finding(
         facts,
         Cases(
             headline=_headline(product),
-            why=(product.how, *_rate_cases(facts, product, rates), *limit),
-            action=(change,),
-            advice=tuple(_advice(facts, product, change)),
+            why=(product.how, "rate" if facts.hardware.is_known else "least-rate", *limit),
+            action=(product.change,),
+            advice=(product.change,),
         ),
-        amounts=amounts,
-        labels=labels,
+        amounts=(
+            *amounts_of(work=product.work, use=product.use, outer=product.outer, busy=facts.needs.get(busiest or "")),
+            Amount("times", product.speedup),
+        ),
+        labels=labels_of(
+            type=(product.type.name,), inputs=product.fastest_inputs, unit=(busiest,) if busiest is not None else ()
+        ),
         confidence=product.confidence,
-        saving=_saving(facts, product, change),
+        saving=_saving(facts, product),
         evidence=_evidence(facts, product),
         place=facts.place_of_opcode(product.type.fused),
         is_fact=bool(limit),
     )
 
 
+def _hardly_computes(product: _Product) -> bool:
+    """Return whether the counted arithmetic takes hardly any time, as of an outer product of two vectors."""
+    return product.work is not None and not SOME_WORK.is_reached(product.work)
+
+
+def _headline(product: _Product) -> tuple[str, ...]:
+    what = "product"
+    if product.how in (_CONVOLUTION, _ARITHMETIC):
+        what = product.how
+    elif product.path == _INT8_IN_FP32:
+        what = product.path
+    return (what,) if product.work is None else (what, "at-peak")
+
+
 def _evidence(facts: KernelFacts, product: _Product) -> Iterator[Evidence]:
     kind, work = product.type, product.work
-    pipe = _pipe(facts, kind)
+    pipe = next((name for name in kind.pipes if facts.pipe(name) is not None), None)
     yield from facts.pipe_evidence("tensor")
     if work is not None and kind.is_counted:
         yield facts.peak_evidence(kind.name, kind.fused, work, FMA_WORK.value)
     elif work is not None:
-        metric = WARP_OPCODES if product.path == "int8" else ""
-        yield FMA_WORK.evidence(100 * work, "work-of-peak", kind.name, metric=metric)
+        yield FMA_WORK.evidence(100 * work, "work-of-peak", kind.name, metric=WARP_OPCODES)
     elif pipe is not None:
         yield from facts.pipe_evidence(pipe, FMA_WORK.value)
     elif not facts.kernel.pipes and product.use is not None:
@@ -231,41 +246,36 @@ def _product_of(facts: KernelFacts, path: str, how: str, confidence: Confidence 
     if path == "fp32" and _multiplies_8_bits(facts):
         path = _INT8_IN_FP32
     rates = _times(facts, path)
-    least = 0.5 if _may_be_halved(facts, path) else 1.0
+    may_be_halved = path == "fp32" and not facts.hardware.is_known and facts.arch.name in _HALVED
+    least = 0.5 if may_be_halved else 1.0
     times = {name: least * rate for name, rate in rates.items() if FASTER.is_reached(least * rate)}
     if not times:
         return None
     use = None
     if work is not None or busy is not None:
         use = min(1.0, max(work or 0.0, busy or 0.0))
-    return _Product(path, how, confidence, work, use, times, max(rates.values()))
+    change = path
+    if path == "fp32":
+        change = "tf32" if "tensor.tf32" in times else "narrower"
+        if has_inputs_of_16_bits(facts.kernel.demangled):
+            change = "inputs-of-16-bits"
+    return _Product(path, how, confidence, work, use, times, max(rates.values()), change)
 
 
 def _multiplies_8_bits(facts: KernelFacts) -> bool:
-    """Return whether FP32 arithmetic multiplies 8-bit integers, by signature or opcodes."""
+    """Return whether FP32 arithmetic multiplies 8-bit integers, by signature or as most loads are converted."""
     if has_inputs_of_8_bits(facts.kernel.demangled):
         return True
-    loads = {name: count for name, count in facts.opcodes().items() if name.startswith("LDG.")}
-    bytes_loaded = sum(count for name, count in loads.items() if not _BYTE.isdisjoint(name.split(".")))
-    most = 100 * bytes_loaded >= FUSED_SHARE.value * sum(loads.values())
-    return most and 0 < bytes_loaded <= facts.executed("I2F")
-
-
-def _may_be_halved(facts: KernelFacts, path: str) -> bool:
-    """Return whether the GPU product is unknown and may sum in FP32 at half of the rate."""
-    return path == "fp32" and not facts.hardware.is_known and facts.arch.name in _HALVED
+    narrow = facts.executed("LDG.E.S8", "LDG.E.U8")
+    return 0 < FUSED_SHARE.value / 100 * facts.executed("LDG") <= narrow <= facts.executed("I2F")
 
 
 def _busy(facts: KernelFacts, path: str) -> float | None:
     """Return the maximum utilization of the pipe of a type; that of the SM if no pipe is known."""
     if not facts.kernel.pipes:
         return facts.utilisation.get("sm")
-    pipe = _pipe(facts, _TYPES[path]) or ""
-    return facts.needs.get(pipe, facts.pipe(pipe))
-
-
-def _pipe(facts: KernelFacts, kind: _Type) -> str | None:
-    return next((name for name in kind.pipes if facts.pipe(name) is not None), None)
+    uses = (facts.needs.get(name, facts.pipe(name)) for name in _TYPES[path].pipes)
+    return next((use for use in uses if use is not None), None)
 
 
 def _work(facts: KernelFacts, path: str) -> float | None:
@@ -347,8 +357,7 @@ def _limit(facts: KernelFacts, product: _Product) -> tuple[str, ...]:
     feeds = busiest == "l1" and product.in_tf32 and known and FMA_WORK.is_reached(product.use)
     margin = TWO_PASSES if known else -TWO_PASSES
     if busiest is not None and not feeds and facts.needs[busiest] > product.use + margin:
-        of_memory = "l1" if busiest == "l1" else "memory"
-        return (f"{of_memory}-busier" if known else f"{of_memory}-as-busy",)
+        return ("memory-busier",)
     # Arithmetic is only one part of the work of a busy SM.
     is_enough = (FMA_WORK if known else PIPE_BUSY).is_reached(product.use)
     return () if is_enough else ("little-arithmetic",)
@@ -358,7 +367,7 @@ def _busiest_memory(facts: KernelFacts) -> str | None:
     return max((level for level in MEMORY if level in facts.needs), key=lambda level: facts.needs[level], default=None)
 
 
-def _saving(facts: KernelFacts, product: _Product, change: str) -> Saving | None:
+def _saving(facts: KernelFacts, product: _Product) -> Saving | None:
     """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was
     counted.
 
@@ -372,98 +381,20 @@ def _saving(facts: KernelFacts, product: _Product, change: str) -> Saving | None
     bound = speedup_bound(facts, {**relieved, "l2": 0.0, "dram": 0.0})
     if product.work is not None:
         bound = bound.no_more_than(1.0 - product.work / product.most_times)
-    stays = 0.5 if change == "narrower" else 1.0
-    speedup, assumes = max(product.times.values()), ["same-operand-reuse"]
-    if product.in_tf32:
-        speedup = product.times["tensor.tf32"]
-        assumes.insert(0, "tf32-inputs")
+    stays = 0.5 if product.change == "narrower" else 1.0
+    assumes = ["tf32-inputs"] if product.in_tf32 else []
     same_reuse = speedup_bound(facts, {**relieved, "l2": stays, "dram": stays}).fraction
-    fraction = min(same_reuse, 1.0 - (product.work or product.use) / speedup)
+    fraction = min(same_reuse, 1.0 - (product.work or product.use) / product.speedup)
     if not {"dram", "l2"} & facts.needs.keys():
         # Their needs are most of the remaining time: without them, a smaller need would be named in
         # their place.
         bound = replace(bound, remains=())
-    return bound.if_held(fraction, *assumes).only_if("same-multiplications-in-these-types")
-
-
-def _headline(product: _Product) -> tuple[str, ...]:
-    if product.how == _ARITHMETIC:
-        return ("multiply-adds-of-peak",)
-    work = "without" if product.work is None else "at-peak"
-    if product.how == _CONVOLUTION:
-        return ("convolution", work)
-    if product.path != _INT8_IN_FP32:
-        return ("product", work)
-    if product.work is None:
-        return (product.path,)
-    return (product.path, "of-peak")
-
-
-def _rates(product: _Product) -> list[tuple[str, float]]:
-    """Return the types of tensor-core inputs with their relative speeds, the slowest first."""
-    inputs = product.type.tensor.items()
-    rates = [(name, product.times[path]) for path, name in inputs if path in product.times]
-    return sorted(rates, key=lambda rate: rate[1])
-
-
-def _rate_cases(facts: KernelFacts, product: _Product, rates: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """Yield the cases of "8 times as much per cycle in TF32, 16 times in BF16 or FP16"."""
-    may_be_twice = _may_be_halved(facts, product.path)
-    is_known = facts.hardware.is_known or may_be_twice
-    yield "rates" if is_known else "rates-of-others"
-    before = None
-    for place, (_, times) in zip(_PLACES, rates, strict=False):
-        yield f"or-{place}" if times == before else place
-        before = times
-    if may_be_twice:
-        yield "or-twice"
-    else:
-        yield "of-product" if is_known else "without-spec"
-
-
-def _change(facts: KernelFacts, product: _Product) -> str:
-    """Return the case of the wording for the inputs that the tensor cores should take."""
-    if product.path != "fp32":
-        return product.path
-    if has_inputs_of_16_bits(facts.kernel.demangled):
-        return "inputs-of-16-bits"
-    return "tf32" if product.in_tf32 else "narrower"
-
-
-def _advice(facts: KernelFacts, product: _Product, change: str) -> Iterator[str]:
-    """Yield the cases of the advice, those on PyTorch only if it may have launched the kernel."""
-    is_pytorch = _may_be_pytorch(facts)
-    if change == "narrower":
-        inputs = [name for name in ("bf16", "fp16") if f"tensor.{name}" in product.times]
-        yield from (f"{before}-{name}" for before, name in zip(("if", "or"), inputs, strict=False))
-    yield change
-    if change == "fp64":
-        return
-    if is_pytorch:
-        yield f"{change}-torch"
-    yield f"{change}-libraries"
-    if change == "narrower":
-        has_tf32 = ComputeKey("tensor.tf32", "fp32", "mma.sync") in facts.hardware.rates
-        yield "no-faster-tf32" if has_tf32 else "sums-in-fp32"
-    if change == "tf32":
-        if is_pytorch:
-            yield "torch-autocast"
-        yield "faster-still"
-        can_emulate = facts.arch.name.startswith("sm_10")
-        yield "in-fp32-or-emulated" if can_emulate else "in-fp32"
-
-
-def _may_be_pytorch(facts: KernelFacts) -> bool:
-    """Return whether PyTorch may have launched a kernel; a library's do not show their caller."""
-    name, ranges = facts.kernel.demangled, facts.kernel.ranges
-    if facts.kernel.operator_flop is not None or operator_name(ranges) or "." in innermost_module(ranges):
-        return True
-    return plain_library_type(name) is not None or is_torchs(name)
+    return bound.if_held(fraction, *assumes, "same-operand-reuse").only_if("same-multiplications-in-these-types")
 
 
 RULE = Rule(
     "tensor-cores-idle",
-    thresholds=(OUTER_PRODUCTS, MULTIPLIES, FUSED_SHARE, FMA_WORK, PIPE_BUSY, FASTER),
+    thresholds=(OUTER_PRODUCTS, MULTIPLIES, FUSED_SHARE, FMA_WORK, PIPE_BUSY, FASTER, SOME_WORK),
     check=_tensor_idle,
     metrics=(WARP_OPCODES,),
     of_timelines=True,
