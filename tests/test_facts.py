@@ -32,9 +32,9 @@ def test_a_launch_is_counted_in_blocks_warps_and_lanes() -> None:
 
 
 def test_a_block_lives_for_the_time_in_which_an_sm_holds_it() -> None:
-    # An SM runs 864 ÷ 108 = 8 blocks of 8 warps and holds half of 64 warps, 4 blocks: 1000 cycles × 4 ÷ 8.
-    facts = facts_of(made({ACTIVE: 1000.0, OCCUPIED: 50.0}))
-    assert facts.block_cycles == pytest.approx(500)
+    # An SM runs 2 waves of the 8 blocks of 8 warps that fit, and holds half of them: 1000 cycles × 4 ÷ 16.
+    facts = facts_of(made({ACTIVE: 1000.0, OCCUPIED: 50.0, WAVES: 2.0, REGISTERS: 32.0}))
+    assert facts.block_cycles == pytest.approx(250)
     assert facts.has_short_blocks
 
 
@@ -92,7 +92,7 @@ def test_opcodes_are_counted_with_and_without_their_modifiers() -> None:
 NUMBERS = (
     "active_share", "busiest_share", "idle_sms", "block_cycles", "filled_share", "busiest", "busiest_need", "l1_busy",
     "memory_busy", "l1_speed", "memory_utilisation", "issue_active", "eligible_warps", "cycles_per_load",
-    "counted_sectors", "ideal_bytes", "local_bytes_past_l1", "wavefronts_per_request", "least_passes", "far_memory",
+    "counted_sectors", "ideal_bytes", "wavefronts_per_request", "least_passes", "far_memory",
     "most_work", "sm_cycles", "waves",
 )  # fmt: skip
 

@@ -63,8 +63,6 @@ def test_a_roof_comes_before_what_gains_no_more_than_the_rest_to_it() -> None:
     near = made({THREADS: 16.0}, busy(dram=82, l2=20, l1=20, sm=50))
     assert said(near, DIVERGENCE).gain_kernel == pytest.approx(0.18)
     assert [finding.rule for finding in near.profile().findings][:2] == [DRAM, DIVERGENCE]
-    # At 70 % the lanes gain as much as a fuller DRAM, and are a defect.
-    assert first(made({THREADS: 16.0}, busy(dram=70, l2=20, l1=20, sm=50))).rule == DIVERGENCE
 
 
 def test_wasted_bytes_come_before_the_roof_that_they_fill() -> None:
@@ -125,7 +123,7 @@ def test_dram_is_a_limit_by_misses_of_l2_if_its_own_counters_were_not_collected(
     assert facts.dram_busy_by_misses == pytest.approx(16e6 * 32 / 616e9 / 1e-3, rel=2e-3)
     finding = said(On(missing, TURING.name, "7.5", 68), DRAM)
     assert (finding.confidence, finding.severity) == ("inferred", "info")
-    assert finding.evidence[0].metric == MISSES
+    assert (finding.evidence[0].metric, finding.evidence[0].unit) == ("", "%"), "computed from the misses"
     # An A100 has two halves of L2: what misses one can be in the other.
     assert facts_of(missing).dram_busy_by_misses is None
     # What was counted goes before what follows from misses.

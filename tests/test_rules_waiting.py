@@ -159,7 +159,7 @@ def test_consumers_at_a_barrier_do_not_make_an_excess_of_loads_worth_their_time(
     # 6 of the 40 % that delay a warp are for memory: 6 % and 6 ÷ 40 of the 40 % at barriers are 12 % of the states. A
     # unit counts from 80 % on as the limit, so loads explain 15 % of the time; 60 % of their sectors are excess.
     shares = {"long_scoreboard": 6.0, "short_scoreboard": 24.0, "barrier": 40.0, "sleeping": 10.0, "wait": 10.0}
-    found = made(stalls(**shares), issued(10), busy(dram=8, l2=5, l1=5), EXCESS_600).finding("uncoalesced-global")
+    found = made(stalls(**shares), issued(10), busy(dram=12, l2=5, l1=5), EXCESS_600).finding("uncoalesced-global")
     assert found.gain_kernel is not None and abs(found.gain_kernel - 0.09) < 1e-9
     assert found.assumes == ("other-stalls-unchanged",)
 

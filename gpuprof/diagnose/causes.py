@@ -243,8 +243,8 @@ def with_causes(
 def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts) -> Iterator[Finding]:
     """Yield the findings that invalidate this one.
 
-    A finding that invalidates the code does not invalidate findings from the launch alone, nor
-    those on a unit that other code needs as much.
+    A finding that invalidates the code does not invalidate findings from the launch alone, nor a
+    roof that the kernel is at.
     """
     if rule.of_run or rule.invalidates:
         return
@@ -252,8 +252,7 @@ def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts)
     for other_rule, other in findings:
         if not other_rule.invalidates or other.severity == "info" or other.confidence == "guess":
             continue
-        is_needed = finding.subject in {item.unit for item in other.remains}
-        if other_rule.invalidates == "time" or not (stays or is_needed):
+        if other_rule.invalidates == "time" or not stays:
             yield other
 
 
