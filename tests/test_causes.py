@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.causes import Cause, with_causes
 from gpuprof.diagnose.ranking import in_order, numbered
 from gpuprof.diagnose.rule import AT_KERNEL, Kind, Rule
-from gpuprof.model.session import Finding, Remaining
+from gpuprof.model.session import Finding
 from tests.hand_made import finding
 
 NO_FACTS = cast("Any", None)
@@ -70,11 +70,11 @@ def test_findings_that_explain_each_other_explain_nothing() -> None:
     assert explained((rule("there"), rule("back")), findings, causes) == {"there": None, "back": None}
 
 
-def test_unoptimised_code_voids_findings_whatever_their_gain_but_not_those_on_units_that_it_leaves() -> None:
-    build = replace(finding("build", 0.2), remains=(Remaining("fp64", 0.76),))
+def test_unoptimised_code_voids_findings_whatever_their_gain() -> None:
+    build = finding("build", 0.2)
     rules = (replace_rule(rule("build", "defect"), invalidates="code"), LOADS, rule("pipe", "defect"))
     found = (build, finding("loads", 0.6), finding("pipe", 0.6, subject="fp64"))
-    assert explained(rules, found, {}) == {"build": None, "loads": "7.build", "pipe": None}
+    assert explained(rules, found, {}) == {"build": None, "loads": "7.build", "pipe": "7.build"}
     unsure = (replace(build, confidence="guess"), *found[1:])
     assert explained(rules, unsure, {}) == {"build": None, "loads": None, "pipe": None}
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.diagnose.calibration import OF_CONDITIONAL
 from gpuprof.diagnose.missing_metrics import needs_program
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.session import KernelProfile, Recommendation, RunVerdict, Session
@@ -136,7 +137,8 @@ def _left_out_text(rest: int) -> str:
 def _legend(items: Sequence[Recommendation]) -> str:
     """Write the base of the gains, and the meaning of the signs that occur."""
     kinds = {item.gain_kind for item in items} - {None}
-    signs = ("≤ at most",) * ("bound" in kinds) + ("~ usual if the stated condition holds",) * ("conditional" in kinds)
+    signs = ("≤ at most",) * ("bound" in kinds)
+    signs += ("~ usual range if the stated condition holds",) * ("conditional" in kinds)
     if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
@@ -189,7 +191,7 @@ def _text_of(
     of = "of the run" if item.gain_total is not None else "of the kernel" if gain is not None else "gain not known"
     return RecommendationText(
         gain=short_gain(gain, item.gain_kind),
-        bar=gain,
+        bar=gain if gain is None or item.gain_kind == "bound" else OF_CONDITIONAL.high * gain,
         of=of,
         held=_held_text(item, kernels),
         after="" if first else _after_text(item),
