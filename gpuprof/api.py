@@ -30,7 +30,7 @@ from gpuprof.read.plain_file import STDIN
 from gpuprof.words.session import worded
 
 if TYPE_CHECKING:
-    from gpuprof.diagnose.listing import Listing
+    from gpuprof.annotated.listing import Listing
     from gpuprof.review.asked import GivenSize
     from gpuprof.review.contract import Review
 
@@ -133,7 +133,7 @@ def listing_in(
     session: Session, kernel: KernelProfile, recorded: Mapping[int, Recorded], *, keep_private: bool
 ) -> Listing:
     """Return the machine code of a loaded kernel. Raises as `listing` does."""
-    from gpuprof.diagnose.listing import listing_of
+    from gpuprof.annotated.listing import listing_of
 
     listing = listing_of(session, kernel, recorded.get(kernel.id))
     return listing if keep_private else without_private(listing)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse

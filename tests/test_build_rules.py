@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.recorded import ProfiledInstruction

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
-from gpuprof.diagnose.facts.waits import stall_metric
+from gpuprof.annotated.counts import EXECUTED, SAMPLES, stall_metric
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Excerpt, KernelProfile
 from tests.kernels import Made, Program, busy, issued, made, pipes, stalls

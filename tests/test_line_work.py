@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
-from gpuprof.diagnose.line_work import MOST
+from gpuprof.annotated.counts import EXECUTED, SAMPLES
+from gpuprof.annotated.line_work import MOST
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import KernelProfile, LineWork
 from tests.kernels import Program, made

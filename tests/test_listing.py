@@ -15,9 +15,8 @@ from msgspec import structs
 from rich.console import Console
 
 import gpuprof as package
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
-from gpuprof.diagnose.facts.waits import stall_metric
-from gpuprof.diagnose.listing import ListedInstruction, Listing, listing_of
+from gpuprof.annotated.counts import EXECUTED, SAMPLES, stall_metric
+from gpuprof.annotated.listing import ListedInstruction, Listing, listing_of
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import CodeListing, Missing, ProfiledInstruction

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.diagnose.listing import Listing
+from gpuprof.annotated.listing import Listing
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, RunVerdict, Session

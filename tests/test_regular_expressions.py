@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from gpuprof.collect.name_filter import by_name, by_symbol
-from gpuprof.diagnose.kernel_filter_regex import unique_expression
 from gpuprof.model import kernel_kinds
+from gpuprof.model.kernel_filter_regex import unique_expression
 from gpuprof.model.kernel_kinds import kind_by_name
 from gpuprof.read.printed_launch import short_name
 from gpuprof.review.inputs.signatures import argument_names
@@ -62,8 +62,8 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("collect/ncu_help.py", "f'(?<![\\\\w-]){re.escape(value)}(?![\\\\w-])'"): (r"(?<![\w-])a\-a(?![\w-])",),
     ("collect/plan.py", "names.expression"): _FILTERS,
     ("collect/ranks.py", "re.escape(before) + '(\\\\d+)' + re.escape(after)"): (r"1\.rank(\d+)1\.csv",),
-    ("diagnose/kernel_filter_regex.py", "f'\\\\b{escaped(base)}\\\\b'"): (r"\baa\b", r"\b<<\b"),
-    ("diagnose/kernel_filter_regex.py", "part"): (r"\ba<a\b", r"^aa\b", r"<<"),
+    ("model/kernel_filter_regex.py", "f'\\\\b{escaped(base)}\\\\b'"): (r"\baa\b", r"\b<<\b"),
+    ("model/kernel_filter_regex.py", "part"): (r"\ba<a\b", r"^aa\b", r"<<"),
     ("hardware/library.py", "f'(?<![\\\\w-]){re.escape(key)}(?![\\\\w-])'"): (r"(?<![\w-])a\ a(?![\w-])",),
     ("present/page/glossary.py", "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'"): (
         r"(?<![\w-])long\ sb \S+ ?%|(?m:^long\ sb$)",

@@ -23,7 +23,7 @@ BASE = (
 )  # fmt: skip
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
-    "hardware", "recordings", "model", "code", "store", "read", "privacy", "diagnose", "comparison", "words",
+    "hardware", "recordings", "model", "code", "store", "read", "privacy", "annotated", "diagnose", "comparison", "words",
     "review", "collect", "present", "characterize", "hardware_finder", "events", "pipeline", "ab_runner", "notebook",
     "api", "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
@@ -33,6 +33,7 @@ NOTHING_OF = {
     "store": {"recordings", "code"},
     "read": {"recordings"},
     "privacy": {"recordings", "code", "store", "read"},
+    "annotated": {"hardware", "recordings", "store", "read", "privacy"},
     "diagnose": {"recordings", "store", "read"},
     "comparison": {"recordings", "code", "store", "read"},
     "words": {"recordings", "code", "store", "read"},

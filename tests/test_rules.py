@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose import access_shape, level_limits, pipe_limits, wait_findings
 from gpuprof.diagnose import thresholds as t
 from gpuprof.diagnose.bounds import Saving
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.registry import RULES, rule_named
 from gpuprof.diagnose.rule import finding

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuprof.diagnose.facts.code import EXECUTED
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Location

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
+from gpuprof.annotated.counts import EXECUTED, SAMPLES
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rules import narrow_access
 from gpuprof.hardware.device import RecordedDevice

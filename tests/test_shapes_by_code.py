@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
+from gpuprof.annotated.counts import EXECUTED, SAMPLES
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Finding
 from tests.kernels import Made, Program, busy, made

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import gpuprof
+from gpuprof.annotated.counts import opcode_of
 from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.code.binary.encodings import opcodes_of
 from gpuprof.code.tools.disassemble import BRINGS_DISASSEMBLER, disassembler_for
 from gpuprof.code.tools.user_cache import UserCache
 from gpuprof.diagnose.facts.code import FP64_SEEDS
-from gpuprof.diagnose.facts.counters import opcode_of
 from gpuprof.diagnose.rules.narrow_access import width_of
 from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, LaunchDetails
 from gpuprof.read import source_reader, source_text

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.code.patterns.lane_shapes import LINE_BYTES, WIDE_BYTES, LaneShape, ShapeName
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.traffic import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.diagnose.thresholds import Threshold, context, percent
 from gpuprof.model.findings import Cases

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpuprof.annotated.counts import EXECUTED
+from gpuprof.annotated.kernel_code import line_of
 from gpuprof.code.lanes.access import Access, accesses, merges, needed, wavefronts
 from gpuprof.code.lanes.constants import constants_for
 from gpuprof.code.lanes.values import LANES
 from gpuprof.code.patterns.lane_shapes import MOST_ROUNDS, LaunchedCode, ShapeName, WarpRequest, global_requests
 from gpuprof.diagnose.access_shape import MOST, FoundShape, lane_evidence
 from gpuprof.diagnose.excess_shape import followed, launched_code
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.kernel_code import line_of
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Evidence, Location

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
+from gpuprof.annotated.counts import EXECUTED
+from gpuprof.annotated.excerpts import excerpts
+from gpuprof.annotated.kernel_code import SeenCode
+from gpuprof.annotated.line_work import line_work
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.configurations import faster_launches
 from gpuprof.diagnose.counted_answers import counted_answers
-from gpuprof.diagnose.excerpts import excerpts
 from gpuprof.diagnose.exposed import exposed_of
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.kernel_code import SeenCode
 from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
-from gpuprof.diagnose.line_work import line_work
 from gpuprof.diagnose.pauses import pauses_of
 from gpuprof.diagnose.ranking import about, in_order, numbered, saving_of
 from gpuprof.diagnose.registry import RULES

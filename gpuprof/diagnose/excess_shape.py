@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from gpuprof.annotated.counts import EXECUTED
+from gpuprof.annotated.kernel_code import total
 from gpuprof.code.patterns.lane_shapes import LaneShape, LaunchedCode, ShapeName, lane_shapes
 from gpuprof.diagnose.access_shape import MOST, SHIFTED, FoundShape, lane_evidence, request_evidence, worst_of
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import ALL_SECTORS, EXCESS_SECTORS
-from gpuprof.diagnose.kernel_code import total
 from gpuprof.model.recorded import ProfiledInstruction
 
 _Known = TypeVar("_Known")

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Container, Sequence
 from typing import Literal, NamedTuple
 
-from gpuprof.diagnose.kernel_filter_regex import escaped, unique_expression
 from gpuprof.diagnose.ranking import is_counted
+from gpuprof.model.kernel_filter_regex import escaped, unique_expression
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.ncu_line import VARIABLE, arguments_of, is_ncu, option_at
 from gpuprof.model.profiler_lines import FILTERS, KEPT

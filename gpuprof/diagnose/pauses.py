@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuprof.diagnose.facts.counters import summed
 from gpuprof.diagnose.facts.kernel import Exposed, Pauses
 from gpuprof.diagnose.rule import labels_of
 from gpuprof.model.findings import Label
+from gpuprof.model.groups import summed
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import DeviceTimeline, Session, Wait
 from gpuprof.model.trace import KERNEL

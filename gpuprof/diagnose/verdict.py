@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.facts.counters import summed
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
 from gpuprof.diagnose.ranking import about, is_counted
@@ -22,6 +21,7 @@ from gpuprof.diagnose.rule import SHORT_KERNEL
 from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
+from gpuprof.model.groups import summed
 from gpuprof.model.headline import TWO_PASSES, main_point, nearest_limit, units_not_collected
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import busy_share, is_part

@@ -15,6 +15,7 @@ from gpuprof.model.session import DurationSpread
 from gpuprof.model.timed import Groupable
 
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 USUAL = 0.1
 """By so much the time of a launch may differ from the median of its kernel's, and it still stands for the others."""
 
@@ -173,3 +174,11 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
     """Return the nearest-rank percentile: the smallest value that at least so many percent do not exceed."""
     rank = -(-len(ordered) * percent // 100)
     return ordered[max(1, rank) - 1]
+
+
+def summed(items: Iterable[tuple[Key, float]]) -> dict[Key, float]:
+    """Return the sums of the numbers by key."""
+    sums: dict[Key, float] = {}
+    for key, value in items:
+        sums[key] = sums.get(key, 0.0) + value
+    return sums

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from gpuprof.diagnose.listing import ListedInstruction, Listing
+from gpuprof.annotated.listing import ListedInstruction, Listing
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.listing_rows import (

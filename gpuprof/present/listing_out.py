@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from gpuprof.diagnose.listing import ListedInstruction, Listing
+from gpuprof.annotated.listing import ListedInstruction, Listing
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.csv_out import table_lines
 from gpuprof.present.listing_rows import (

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from gpuprof.diagnose.listing import ListedInstruction, Listing
+from gpuprof.annotated.listing import ListedInstruction, Listing
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.model.stalls import stall_name
 from gpuprof.present.session_text import count_text, duration_text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuprof.annotated.listing import listing_of
 from gpuprof.api import load_recorded
-from gpuprof.diagnose.listing import listing_of
 from tests.field.folder import report
 
 REAL: dict[str, dict[int, tuple[int, int | None, dict[int, tuple[int, int]]]]] = {

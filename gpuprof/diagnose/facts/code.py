@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.binary.encodings import is_padding, opcodes_of
-from gpuprof.diagnose.facts.counters import opcode_of, summed
-from gpuprof.diagnose.facts.waits import stall_metric
+from gpuprof.annotated.counts import EXECUTED, SAMPLES, opcode_of, stall_metric
+from gpuprof.annotated.kernel_code import KernelCode
 from gpuprof.diagnose.facts.work import WorkFacts
-from gpuprof.diagnose.kernel_code import KernelCode
 from gpuprof.errors import DamagedInput
+from gpuprof.model.groups import summed
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import Location
 
-SAMPLES = "smsp__pcsamp_sample_count"
-EXECUTED = "inst_executed"
 FP64_SEEDS = ("MUFU.RCP64H", "MUFU.RSQ64H")
 """The first instructions of FP64 divisions and square roots."""
 COUNTS = (

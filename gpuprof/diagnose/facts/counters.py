@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import TypeVar
+from functools import cached_property
 
-from gpuprof.diagnose.kernel_code import SeenCode
+from gpuprof.annotated.counts import opcode_of
+from gpuprof.annotated.kernel_code import SeenCode
 from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.ceilings import Hardware
+from gpuprof.model.groups import summed
 from gpuprof.model.recorded import MetricTable
 from gpuprof.model.session import Evidence, KernelProfile
 
 SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
-_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass
@@ -133,22 +133,3 @@ class Counters:
         if not total:
             return 0.0
         return self.executed(*starts) / total
-
-
-@lru_cache(maxsize=1 << 14)
-def opcode_of(sass: str) -> str:
-    """Return an instruction's opcode without its guard: `@!P0 LDG.E R2, …` → `LDG.E`."""
-    tokens = sass.split()
-    if tokens and tokens[0].startswith("@"):
-        tokens = tokens[1:]
-    if not tokens:
-        return ""
-    return tokens[0].rstrip(";")
-
-
-def summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:
-    """Return the sums of the numbers by key."""
-    sums: dict[_Key, float] = {}
-    for key, value in items:
-        sums[key] = sums.get(key, 0.0) + value
-    return sums

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from gpuprof.annotated.kernel_code import total
 from gpuprof.diagnose.facts.code import CodeFacts
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES
 from gpuprof.diagnose.facts.traffic import EXCESS_SECTORS, GLOBAL_REQUESTS, GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
-from gpuprof.diagnose.kernel_code import total
 from gpuprof.diagnose.thresholds import MANY_WAVEFRONTS
 from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.kernel_kinds import kind_named

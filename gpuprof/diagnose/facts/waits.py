@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
+from gpuprof.annotated.counts import stall_metric
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
 from gpuprof.diagnose.thresholds import BARRIERS, BUSY, COVERED, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED, USED_DRAM
@@ -35,7 +36,6 @@ LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_r
 _ROUNDING = 0.01
 """The most that the printed shares of all reasons can fall short of 1 by rounding."""
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
-_SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 _LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
 BULK_LOADS = ("UBLKCP", "UTMALDG")
 
@@ -201,11 +201,3 @@ class WaitFacts(UnitFacts):
     def is_in_busy_sm(self, fraction: float) -> bool:
         """Return whether the SM is busy and a pipe with this utilization is a large part of that."""
         return PIPE_BUSY.is_reached(self.utilisation.get("sm")) and SM_PIPE.is_reached(fraction)
-
-
-def stall_metric(reason: str, family: str) -> str:
-    """Return the name of the metric behind a stall reason of a family."""
-    if family == "counter":
-        return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
-    name = f"smsp__pcsamp_warps_issue_stalled_{_SAMPLED_NAMES.get(reason, reason)}"
-    return f"{name}_not_issued" if family == "sampled-not-issued" else name

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.code.binary.encodings import moves_of
 from gpuprof.diagnose.bounds import speedup_bound
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import context, percent

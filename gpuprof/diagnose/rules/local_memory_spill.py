@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from gpuprof.annotated.counts import SAMPLES, stall_metric
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, at_work, speedup_bound
-from gpuprof.diagnose.facts.code import SAMPLES
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
-from gpuprof.diagnose.facts.waits import stall_metric
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import LOW, percent
 from gpuprof.model.findings import Cases

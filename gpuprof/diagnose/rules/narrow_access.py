@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose.bounds import Saving, explained, speedup_bound
-from gpuprof.diagnose.facts.code import EXECUTED
-from gpuprof.diagnose.facts.counters import summed
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
 from gpuprof.diagnose.facts.units import REQUESTS
@@ -15,6 +14,7 @@ from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Severity
+from gpuprof.model.groups import summed
 from gpuprof.model.session import Finding
 
 NARROW = percent("narrow-share", 50.0)

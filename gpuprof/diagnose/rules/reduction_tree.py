@@ -13,10 +13,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gpuprof.annotated.counts import EXECUTED, opcode_of
 from gpuprof.code.patterns.reduction_steps import BETWEEN_LANES, TreeStep, steps_of
 from gpuprof.diagnose.bounds import bound_of_wait
-from gpuprof.diagnose.facts.code import EXECUTED
-from gpuprof.diagnose.facts.counters import opcode_of
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import Rule, TreePlace, amounts_of, finding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose.bounds import PER_WARP, bound_of_wait
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.counters import ELAPSED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import AVERAGE_SM

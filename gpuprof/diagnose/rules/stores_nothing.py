@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuprof.diagnose.facts.code import EXECUTED
-from gpuprof.diagnose.facts.counters import opcode_of, summed
+from gpuprof.annotated.counts import EXECUTED, opcode_of
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, finding
 from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.groups import summed
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.sass_opcodes import matrix_opcode, may_write_memory
 

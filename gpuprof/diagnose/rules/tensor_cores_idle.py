@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.code.patterns.outer_products import outer_products
 from gpuprof.diagnose.bounds import Saving, speedup_bound
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, MEMORY, WORK
 from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,
@@ -18,7 +19,6 @@ from gpuprof.diagnose.access_shape import (
     worst_of,
 )
 from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
-from gpuprof.diagnose.facts.code import EXECUTED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, MEMORY
 from gpuprof.diagnose.facts.traffic import (

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
-from gpuprof.diagnose.facts.counters import summed
-from gpuprof.diagnose.facts.waits import stall_metric
-from gpuprof.diagnose.kernel_code import KernelCode, total
+from gpuprof.annotated.counts import EXECUTED, SAMPLES, stall_metric
+from gpuprof.annotated.kernel_code import KernelCode, total
+from gpuprof.model.groups import summed
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import CodeLine, Excerpt, StallShare
 

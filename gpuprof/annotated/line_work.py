@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpuprof.annotated.counts import EXECUTED, SAMPLES, opcode_of
+from gpuprof.annotated.kernel_code import KernelCode, lines_of, total
 from gpuprof.code.patterns.local_accesses import LOCAL_OPCODES
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
-from gpuprof.diagnose.facts.counters import opcode_of
-from gpuprof.diagnose.kernel_code import KernelCode, lines_of, total
 from gpuprof.model.recorded import MetricTable, ProfiledInstruction
 from gpuprof.model.session import LineWork
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from gpuprof.annotated.counts import EXECUTED, SAMPLES
+from gpuprof.annotated.excerpts import STALL_SAMPLES, sampled_reasons
+from gpuprof.annotated.kernel_code import lines_of, total
 from gpuprof.code.sass.instruction import instruction_of
-from gpuprof.diagnose.excerpts import STALL_SAMPLES, sampled_reasons
-from gpuprof.diagnose.facts.code import EXECUTED, SAMPLES
-from gpuprof.diagnose.kernel_code import lines_of, total
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Fraction, Number, Whole, Word, about

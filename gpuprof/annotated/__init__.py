@@ -1,0 +1,1 @@
+"""The code of a kernel with its counts: instructions, lines, excerpts and the complete listing."""
