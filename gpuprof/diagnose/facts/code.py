@@ -7,6 +7,8 @@ from functools import cached_property, lru_cache
 
 from gpuprof.annotated.counts import EXECUTED, SAMPLES, opcode_of, stall_metric
 from gpuprof.annotated.kernel_code import KernelCode
+from gpuprof.code.binary.elf import INSTRUCTION_BYTES
+from gpuprof.code.binary.encodings import is_padding, opcodes_of
 from gpuprof.diagnose.facts.work import WorkFacts
 from gpuprof.errors import DamagedInput
 from gpuprof.model.groups import summed
