@@ -24,8 +24,8 @@ BASE = (
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "code", "store", "read", "privacy", "annotated", "diagnose", "comparison",
-    "words", "review", "collect", "present", "characterize", "hardware_finder", "events", "pipeline", "ab_runner", "notebook",
-    "api", "api_compare", "profiling", "cli", "__main__",
+    "words", "review", "collect", "present", "characterize", "hardware_finder", "events", "pipeline", "ab_runner",
+    "notebook", "api", "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},
