@@ -19,8 +19,6 @@ STORES_NOTHING = "stores-nothing"
 WRITING = Threshold("writing", 1.0, "instruction")
 
 _LOCAL = "STL"
-_MANY = 1000
-"""Counts from here on are written with a prefix."""
 
 _PASSED = (
     "lts__t_sectors_srcunit_tex_op_write.sum",
@@ -42,7 +40,7 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
     if not is_product and (facts.kernel.duration_s is None or facts.is_short):
         return
     executed = sum(opcodes.values())
-    headline = ["main" if executed < _MANY else "many"]
+    headline = ["main"]
     why = "other"
     if is_product:
         why = "product"
