@@ -423,9 +423,8 @@ EDGES = (
          lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=40), NO_SHARED), action("coalescing")),
     Edge("l1-bandwidth", l1_bandwidth.WIDE_SECTORS,
          lambda value: made(busy(l1=90), NO_SHARED, {SECTORS_OF_LOADS: value}), action("coalescing")),
-    Edge("l1-bandwidth", l1_bandwidth.FROM_L2, lambda value: made(
-         busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}),
-         why("L1 hits"), above=False),
+    Edge("l1-bandwidth", t.EMPTY_SLOTS, lambda value: made(busy(dram=10, l1=70), {WAVES: 1.0 - value / 100}),
+         above=False),
     Edge("shared-bandwidth", t.BUSY, lambda value: made({SHARED_BUSY: value})),
     Edge("host-memory-traffic", host_memory_traffic.HOST_FILL,
          lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),

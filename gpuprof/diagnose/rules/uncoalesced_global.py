@@ -265,7 +265,7 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     for level in _LEVELS:
         waits = 0.0
         if is_sure and level == limit:
-            waits = facts.stall_at_most(*MEMORY_STALLS, "barrier", "membar")
+            waits = facts.waits_behind(*MEMORY_STALLS)
         most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, needs[level], waits))
     return saving.no_more_than(facts.working_share * most)
 
@@ -354,19 +354,16 @@ def _used_bytes(facts: KernelFacts, what: str) -> float | None:
 
 def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
     """Return the excess by the basic set: L1 is busy, and requests take many passes."""
-    headline = "wavefronts-per-request"
-    ratio = facts.wavefronts_per_request
-    if ratio is None:
-        headline = "least-wavefronts-per-request"
-        ratio = facts.least_passes
-    if ratio is None or ratio < MANY_WAVEFRONTS.value or not facts.is_l1_full or facts.uses_shared:
+    passes = facts.passes
+    if passes is None or not facts.is_scattered or not facts.is_l1_full:
         return None
+    least = "least-" if facts.wavefronts_per_request is None else ""
     return _Excess(
-        1.0 - 1.0 / ratio,
-        (headline,),
-        amounts_of("wavefront", per_request=ratio),
-        "inferred" if facts.kernel.shared_memory_per_block is not None else "guess",
-        evidence=(*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(ratio)),
+        1.0 - 1.0 / passes,
+        (f"{least}wavefronts-per-request",),
+        amounts_of("wavefront", per_request=passes),
+        "inferred",
+        evidence=(*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(passes)),
         in_l1_alone=True,
         why="many-wavefronts",
     )
