@@ -128,10 +128,9 @@ class L1Facts(CodeFacts):
     def l1_has_room(self) -> bool:
         """Whether more blocks could use L1 better: no unit is busier, it is not well used while SMs
         work, and half of the warp slots or more have no block."""
-        l1 = self.need("l1")
-        if self.waves is None or not EMPTY_SLOTS.is_reached(1.0 - self.waves) or l1 < (self.busiest_need or 0.0):
-            return False
-        return not NEAR_ROOF.is_reached(self.while_active(l1) or l1)
+        l1, busiest = self.need("l1"), max(self.busiest_need or 0.0, self.issue_active or 0.0)
+        is_small = self.waves is not None and EMPTY_SLOTS.is_reached(1.0 - self.waves)
+        return is_small and 0.0 < l1 == busiest and not NEAR_ROOF.is_reached(self.while_active(l1) or l1)
 
     @property
     def mostly_hits_l1(self) -> bool | None:
