@@ -12,7 +12,7 @@ from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY
 from gpuprof.diagnose.facts.units import WAVEFRONTS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import AT_SHARED, CONFLICT_SHARE, Rule, amounts_of, counts_case, finding
-from gpuprof.diagnose.thresholds import LOW, WELL_USED, Threshold, percent
+from gpuprof.diagnose.thresholds import WELL_USED, Threshold, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import MAIN, CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
@@ -80,13 +80,6 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
             amounts += amounts_of("", times=total / (total - excess))
         evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
         saving = _without_conflicts(facts, fraction, excess)
-    place = facts.place_of(_WAVES_EXCESS, _WAVES)
-    by_code: tuple[Evidence, ...] = ()
-    by_hardware = facts.number(SHARED_CONFLICTS)
-    if place is None and by_hardware and saving is not None and saving.fraction >= LOW:
-        from gpuprof.diagnose.by_code import conflicts_by_code
-
-        place, by_code = conflicts_by_code(facts, by_hardware)
     yield finding(
         facts,
         Cases(headline=headline, why=why),
@@ -94,8 +87,8 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
         subject="shared",
         confidence=conflicts.confidence,
         saving=saving,
-        evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS), *by_code),
-        place=place,
+        evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS)),
+        place=facts.place_of(_WAVES_EXCESS, _WAVES),
     )
 
 
