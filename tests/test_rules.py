@@ -437,8 +437,6 @@ EDGES = (
          lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value}, NO_SHARED)),
     Edge("uncoalesced-global", access_shape.SHIFTED,
          lambda value: made({TOTAL: 100.0, EXCESS: value}), action("32 bytes"), above=False),
-    Edge("uncoalesced-global", uncoalesced_global.IN_L2,
-         lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), action("tables")),
     # Bytes that a thread reads one at a time, in a row of a length that the code does not know.
     Edge("uncoalesced-global", access_shape.WIDE, lambda value: lanes_apart(
          "c[0x0][0x168]", *(f"LDG.E.U8 R6, [R4.64+{at:#x}]" for at in range(math.floor(value)))),

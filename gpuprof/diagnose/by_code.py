@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from gpuprof.annotated.counts import EXECUTED
 from gpuprof.annotated.kernel_code import line_of
 from gpuprof.code.patterns.lane_shapes import WarpRequest, global_requests
-from gpuprof.diagnose.access_shape import MOST, FoundShape, lane_evidence
-from gpuprof.diagnose.excess_shape import followed, launched_code
+from gpuprof.diagnose.access_shape import MOST, FoundShape, followed, lane_evidence, launched_code
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.recorded import ProfiledInstruction

@@ -52,10 +52,10 @@ def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
     """Bound the gain of fewer accesses: the arithmetic and the launch remain.
 
     `fraction` is the utilization of the level: the rest of the time is not its own, and a part of the
-    others' work is done in it. The saving is smaller if the levels below move the same bytes and the SM does the same beside accesses. The
-    accesses and the SM's work for them go, and so do their addresses if only pipes show the other
-    work. A change that keeps values on the chip takes bytes from the levels below, too: their needs
-    are no bound.
+    others' work is done in it. The saving is smaller if the levels below move the same bytes and the
+    SM does the same beside accesses. The accesses and the SM's work for them go, and so do their
+    addresses if only pipes show the other work. A change that keeps values on the chip takes bytes
+    from the levels below, too: their needs are no bound.
     """
     gone = {*MEMORY, *ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in facts.least_times.items() if unit not in gone}
@@ -67,8 +67,7 @@ def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
     stays[WORK] = work
     reuse = bound.or_less(saving(stays, {}), arithmetic, *same_bytes)
     reuse = reuse.or_less(saving({**stays, **others}, {}), "same-other-instructions", *same_bytes)
-    most = fraction * reuse.fraction
-    return reuse.if_held(most, *reuse.assumes, "rest-of-its-time-unchanged")
+    return reuse.if_held(fraction * reuse.fraction, *reuse.assumes, "rest-of-its-time-unchanged")
 
 
 ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")

@@ -44,7 +44,7 @@ def _l1(facts: KernelFacts) -> Findings:
     if shared is not None and 2 * shared < 100 * fraction:
         # Global accesses are most of the load.
         shares = False
-    kind, why = _change(facts, fraction, shares)
+    kind = _change(facts, fraction, shares)
     headline = [kind if kind == "instructions" else _ACCESSES[shares]]
     time, while_working = fraction, None
     if not BUSY.is_reached(fraction):
@@ -58,7 +58,7 @@ def _l1(facts: KernelFacts) -> Findings:
         headline.append("passes")
     yield finding(
         facts,
-        cases_of(kind, tuple(headline), why),
+        cases_of(kind, tuple(headline), _WHY.get(kind, MAIN)),
         amounts=(
             *amounts_of(busy=fraction, while_working=while_working),
             *amounts_of("wavefront", passes=facts.wavefronts_per_request),
@@ -73,27 +73,33 @@ def _l1(facts: KernelFacts) -> Findings:
 
 _ACCESSES = {True: "with-shared", False: "main", None: "either"}
 """Cases of the headline, by whether blocks use shared memory."""
+_WHY = {
+    "passes": ("passes",),
+    "reuse": ("main", "reuse"),
+    "instructions": ("instructions",),
+    "kept": ("main", "kept"),
+}
+"""Cases of the reason, by the change, if it is more than that L1 is busy."""
 
 
-def _change(facts: KernelFacts, fraction: float, shares: bool | None) -> tuple[str, tuple[str, ...]]:
-    """Return the change that relieves L1, and its reason.
-
-    Wider global accesses help if these are narrow and read new bytes.
-    """
+def _change(facts: KernelFacts, fraction: float, shares: bool | None) -> str:
+    """Return the change that relieves L1: wider global accesses help if these are narrow and read new bytes."""
     passes = facts.passes or 0.0
     if passes >= MANY_WAVEFRONTS.value:
-        return "passes", ("passes",)
-    if shares:
-        return change_of_shared(facts), MAIN
-    if facts.mostly_rereads:
-        return "reuse", ("main", "reuse")
-    if _is_full_of_instructions(facts, fraction):
-        return "instructions", ("instructions",)
-    if shares is None:
-        return "either", MAIN
-    if passes >= WIDE_PASSES.value or (facts.request_sectors("ld") or 0.0) >= WIDE_SECTORS.value:
-        return "kept", ("main", "kept")
-    return "main", MAIN
+        kind = "passes"
+    elif shares:
+        kind = change_of_shared(facts)
+    elif facts.mostly_rereads:
+        kind = "reuse"
+    elif _is_full_of_instructions(facts, fraction):
+        kind = "instructions"
+    elif shares is None:
+        kind = "either"
+    elif passes >= WIDE_PASSES.value or (facts.request_sectors("ld") or 0.0) >= WIDE_SECTORS.value:
+        kind = "kept"
+    else:
+        kind = "main"
+    return kind
 
 
 def _is_full_of_instructions(facts: KernelFacts, fraction: float) -> bool:

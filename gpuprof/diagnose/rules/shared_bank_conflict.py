@@ -25,8 +25,6 @@ _WAVES = "memory_l1_wavefronts_shared"
 
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 
-_WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
-
 _PASSES_OF_KINDS = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 
 _SASS_KINDS = tuple(f"_op_{kind}" for kind in ("ld", "ldsm", "ldgsts", "st", "stsm", "atom", "red"))
@@ -94,11 +92,9 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
 
 def _counted_conflicts(facts: KernelFacts) -> _Conflicts | None:
     """Return the counts of instrumentation, else of the hardware, which include other conflicts."""
-    total, excess, ideal = map(facts.number, (_WAVES, _WAVES_EXCESS, _WAVES_IDEAL))
-    if total is not None and excess is None and ideal is not None:
-        excess = total - ideal
+    total, excess = map(facts.number, (_WAVES, _WAVES_EXCESS))
     if total is not None and excess is not None:
-        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
+        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES: "wavefronts"}
         return _Conflicts(excess, total, facts.metrics_as(roles, "wavefront"), "measured")
     for conflicts, passes in _COUNTED_BY:
         excess = facts.total(conflicts)
