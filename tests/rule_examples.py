@@ -119,8 +119,8 @@ BANDWIDTH = (
             made(busy(dram=10, l2=30), {WAVEFRONTS: 80.0, REQUESTS: 10.0}, SHARED_4K), 0.70, "high", "inferred",
             "80 %", (WAVEFRONTS,)),
     # L2 needs 20 %; the other 30 % of the time are not those of shared memory.
-    Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.70 * 0.80, "high", "inferred",
-            "70 %", (SHARED_BUSY,)),
+    Example("shared-bandwidth", "busy", made(busy(dram=10, l2=20), {SHARED_BUSY: 70.0}), 0.70 * 0.80, "high",
+            "inferred", "70 %", (SHARED_BUSY,)),
     # 300 of 1000 misses; DRAM stays 50 % busy. It may get more writes than the host.
     Example("host-memory-traffic", "a third of the misses", made(busy(dram=50), {HOST: 300.0, DEVICE: 700.0}),
             0.5, "high", "inferred", "30 %", (HOST, DEVICE)),

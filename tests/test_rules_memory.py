@@ -136,7 +136,6 @@ def test_excess_sectors_gain_what_their_level_costs(launch: Judged, rule: str, e
         (STREAM, ("not-adjacent",)),
         (STREAM.plus(moving(1000, 1000)), ("not-adjacent", "stays-in-l1")),
         (STREAM.plus(moving(4000, 900)), ("not-adjacent",)),
-        
         (PASSES.plus(NO_SHARED), ("many-wavefronts",)),
         (PASSES.plus(NO_SHARED, moving(4000, 4000)), ("many-wavefronts",)),
     ],
