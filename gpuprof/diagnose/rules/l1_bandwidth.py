@@ -54,14 +54,15 @@ def _l1(facts: KernelFacts) -> Findings:
         while_working = min(1.0, while_working)
         time = max(fraction, facts.working_share * while_working)
         headline.append("while-working")
-    if facts.wavefronts_per_request is not None:
+    passes = facts.wavefronts_per_request
+    if passes is not None and passes >= WIDE_PASSES.value:
         headline.append("passes")
     yield finding(
         facts,
         cases_of(kind, tuple(headline), _WHY.get(kind, MAIN)),
         amounts=(
             *amounts_of(busy=fraction, while_working=while_working),
-            *amounts_of("wavefront", passes=facts.wavefronts_per_request),
+            *amounts_of("wavefront", passes=passes),
         ),
         subject="l1",
         confidence=confidence_of_level(facts, "l1"),
