@@ -227,7 +227,7 @@ def test_l1_is_no_limit_while_more_blocks_could_fill_it() -> None:
     half_used = made(busy(l1=62, sm=37, memory=49, l2=49, dram=1), {WAVES: 0.4}, NO_SHARED, grid=(512, 1, 1))
     assert facts_of(half_used).l1_has_room and half_used.findings("l1-bandwidth") == []
     small = half_used.finding("small-grid")
-    assert (small.severity, small.gain_kernel) == ("low", pytest.approx(0.38))
+    assert small.severity == "low" and small.gain_kernel == pytest.approx(0.38)
     for full in (busy(l1=81), {WAVES: 0.6}, busy(sm=70), {WAVES: 0.4, "sm__cycles_active.avg": 7e5,
                  "sm__cycles_elapsed.max": 1e6}):  # fmt: skip
         assert not facts_of(half_used.plus(full)).l1_has_room

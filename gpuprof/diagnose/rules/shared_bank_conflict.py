@@ -14,7 +14,7 @@ from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import AT_SHARED, CONFLICT_SHARE, Rule, amounts_of, counts_case, finding
 from gpuprof.diagnose.thresholds import WELL_USED, Threshold, percent
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, CaseName, Cases
+from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
 
 CONFLICTS = percent("conflicts", 5.0)
@@ -58,7 +58,6 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
     if conflicts is None:
         return
     excess, total = conflicts.excess, conflicts.total
-    why = MAIN
     saving = None
     if not total:
         per_warp = excess / facts.warps if facts.warps else 0.0
@@ -73,14 +72,11 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
             return
         headline = ("wavefronts", counts_case(total))
         amounts = amounts_of(share=fraction) + amounts_of("", excess=excess, total=total)
-        if total > excess:
-            why = ("times",)
-            amounts += amounts_of("", times=total / (total - excess))
         evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
         saving = _without_conflicts(facts, fraction, excess)
     yield finding(
         facts,
-        Cases(headline=headline, why=why),
+        Cases(headline=headline),
         amounts=amounts,
         subject="shared",
         confidence=conflicts.confidence,
