@@ -423,9 +423,8 @@ EDGES = (
          lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=40), NO_SHARED), action("coalescing")),
     Edge("l1-bandwidth", l1_bandwidth.WIDE_SECTORS,
          lambda value: made(busy(l1=90), NO_SHARED, {SECTORS_OF_LOADS: value}), action("coalescing")),
-    Edge("l1-bandwidth", l1_bandwidth.FROM_L2, lambda value: made(
-         busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}),
-         why("L1 hits"), above=False),
+    Edge("l1-bandwidth", t.EMPTY_SLOTS, lambda value: made(busy(dram=10, l1=70), {WAVES: 1.0 - value / 100}),
+         above=False),
     Edge("shared-bandwidth", t.BUSY, lambda value: made({SHARED_BUSY: value})),
     Edge("host-memory-traffic", host_memory_traffic.HOST_FILL,
          lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
@@ -438,8 +437,6 @@ EDGES = (
          lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value}, NO_SHARED)),
     Edge("uncoalesced-global", access_shape.SHIFTED,
          lambda value: made({TOTAL: 100.0, EXCESS: value}), action("32 bytes"), above=False),
-    Edge("uncoalesced-global", uncoalesced_global.IN_L2,
-         lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), action("tables")),
     # Bytes that a thread reads one at a time, in a row of a length that the code does not know.
     Edge("uncoalesced-global", access_shape.WIDE, lambda value: lanes_apart(
          "c[0x0][0x168]", *(f"LDG.E.U8 R6, [R4.64+{at:#x}]" for at in range(math.floor(value)))),

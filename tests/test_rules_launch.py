@@ -120,7 +120,7 @@ TRIANGLE = made(
         *(says("SMs and warp slots", of_grid(96, {WAVES: 0.889}, more), GRID, gain, text, confidence=sure)
           for more, gain, text, sure in (
               ({}, 1 / 9, "96 blocks for 108 SMs", "measured"), (busy(sm=95), 0.05, "96 blocks for", "measured"))),
-        says("a busy unit", of_grid(256, {WAVES: 0.5}, busy(sm=30, l1=70)), GRID, 0.3, severity="info"),
+        says("a busy unit", of_grid(256, {WAVES: 0.6}, busy(sm=30, l1=70)), GRID, 0.3, severity="info"),
         silent("nearly a wave", of_grid(256, {WAVES: 0.97}), GRID),
         silent("nearly all SMs", of_grid(105, {WAVES: 0.95}), GRID),
         silent("starts of blocks", FILL, IMBALANCE),

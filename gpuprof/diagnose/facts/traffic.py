@@ -9,7 +9,7 @@ from gpuprof.diagnose.facts.counters import ELAPSED
 from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
-from gpuprof.diagnose.thresholds import DOMINANT, FAR, IDLE, TAKES_IN
+from gpuprof.diagnose.thresholds import FAR, IDLE, TAKES_IN
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import Evidence, Traffic
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS
@@ -34,6 +34,9 @@ _ONE_WAY = "only"
 """Word in the definition of traffic that covers only one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
+_BLOCKS_WITHOUT_SHARED = 8
+"""The smallest carve-out, 8 KB, has the 1 KB that the driver keeps of a block for eight blocks (from Ampere on; before
+that it keeps none, and as many fit as an SM can have)."""
 _NOTICED = 1.01
 """A larger ratio to the ideal bytes is more than rounding and the kernel's own parameters."""
 HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
@@ -179,33 +182,36 @@ class TrafficFacts(WaitFacts):
         cycle: the ratio of their utilizations is no more than the passes of a request. It stays below
         the four passes of accesses of 16 bytes per thread on every architecture. If the pipes were not
         collected (basic set), use the SM's speed of light, which is that of its busiest part. Bulk
-        copies, from Hopper on, reach L1 without those pipes; they need shared memory.
+        copies, from Hopper on, reach L1 without those pipes. Their bytes keep L2 busy for longer than
+        L1, so L1 serves other accesses in the rest of its time.
         """
-        l1, issued = self.l1_speed, self.number(_ISSUED)
-        part = self.needs.get("lsu") if "lsu" in self.pipes else None
+        busy, issued = self.l1_speed, self.number(_ISSUED)
         if issued is not None:
-            part = issued / 100
-        elif part is None and (self.kernel.shared_memory_per_block == 0 or not self.has_bulk_copies):
-            part = self.utilisation.get("sm")
-        return l1 / part if l1 and part else None
+            part: float | None = issued / 100
+        else:
+            part = self.needs.get("lsu") if "lsu" in self.pipes else self.utilisation.get("sm")
+        copies: float | None = 0.0
+        if self.has_bulk_copies and self.kernel.shared_memory_per_block != 0:
+            copies = self.at_most("l2")
+        if not busy or not part or copies is None:
+            return None
+        return max(0.0, busy - copies) / part
 
     @property
     def uses_shared(self) -> bool | None:
-        """Whether blocks use shared memory; None if neither their bytes nor anything else shows
-        it.
+        """Whether blocks use shared memory; None if neither their bytes nor anything else shows it.
 
-        Bank conflicts show it. So do many warps that wait for the queue of shared memory: special
-        functions use it, too, but hardly fill it while L1 is busy.
+        Bank conflicts and opcodes show it, and so do few blocks that fit: every launch gets shared
+        memory for what the driver keeps of eight blocks. The queue of shared memory shows nothing:
+        shuffles, special functions and matrix loads use it, too.
         """
         if self.kernel.shared_memory_per_block is not None:
             return self.kernel.shared_memory_per_block > 0
         conflicts = self.total((SHARED_CONFLICTS, *SHARED_CONFLICTS_BY_KIND))
-        return True if conflicts or self.waits_for_shared_queue else None
-
-    @property
-    def waits_for_shared_queue(self) -> bool:
-        """Whether many warps wait for the queue of shared memory and special functions."""
-        return DOMINANT.is_reached(self.stall("mio_throttle"))
+        fits = self.number("launch__occupancy_limit_shared_mem")
+        if conflicts or self.executed("LDS", "STS") or (fits is not None and fits < _BLOCKS_WITHOUT_SHARED):
+            return True
+        return None
 
     @property
     def has_bulk_copies(self) -> bool:

@@ -119,7 +119,7 @@ def _without_local(facts: KernelFacts, share: float, of_all: float) -> Saving:
     if waits is None:
         condition = "same-time-per-access"
         accesses = max(share, _share_of_instructions(facts) or 0.0)
-        waits = accesses * facts.stall_at_most(*facts.memory_stalls, "barrier", "membar")
+        waits = accesses * facts.waits_behind(*facts.memory_stalls)
     unknown = facts.memory_utilisation or 0.0
     busy = max(part * facts.needs.get(unit, unknown) for unit, part in parts.items())
     return bound.if_held(facts.working_share * at_work(facts, busy, waits, share), condition)

@@ -81,7 +81,9 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
     is_exposed = facts.has_room
     if facts.busiest is None and facts.stalls:
         is_exposed = facts.others_cover
-    busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
+    busiest = 0.0
+    if not facts.l1_has_room:
+        busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
     saving = bound_of_wait(facts, 1.0 - filled).no_more_than(_at_work(facts) * (1.0 - filled))
     return finding(
         facts,
