@@ -12,7 +12,7 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
-from gpuprof.diagnose.ranking import ENOUGH
+from gpuprof.diagnose.ranking import ENOUGH, about
 from gpuprof.diagnose.rule import CONFLICT_SHARE, Rule
 from gpuprof.diagnose.thresholds import LAUNCH_ALONE, NOTHING
 from gpuprof.model.session import Finding
@@ -269,10 +269,11 @@ def _explaining(cause: Cause, symptom: Finding, findings: _Found, facts: KernelF
 def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
     """Return whether a finding is sure and large enough to explain a symptom.
 
-    A limit that the kernel is at explains all waits for it, whatever its gain. So does a kernel
-    that is as short as its launch.
+    A guess of a defect can explain a guess of waits. A limit that the kernel is at explains all waits for
+    it, whatever its gain. So does a kernel that is as short as its launch.
     """
-    if finding.confidence == "guess":
+    are_guesses = rule.kind == "defect" and about(symptom) == "symptom" and symptom.confidence == "guess"
+    if finding.confidence == "guess" and not are_guesses:
         return False
     if rule.kind == "limit" and (finding.severity == "info" or rule.by_times):
         return True
