@@ -52,7 +52,7 @@ BULK_LOADS = ("UBLKCP", "UTMALDG")
 _HOPPER = 9.0
 """The first compute capability with copies of a whole tile by one thread (CUDA programming guide)."""
 _FEW_WARPS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "WARPGROUP", "UTC", "USETMAXREG")
-"""Opcodes of matrix instructions of warp groups (wgmma) or one thread (tcgen05), and of warps that pass on registers."""
+"""Opcodes of wgmma (a warp group), tcgen05 (one thread), and of warps that pass on registers."""
 _GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
 
 

@@ -12,8 +12,6 @@ from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, LATENCY_BOUND, stall_ca
 
 MANY_WAVES = Threshold("many-waves", 8.0, "wave")
 
-_FULL_OF_WARPS = 0.9
-
 
 def _latency_bound(facts: KernelFacts) -> Findings:
     """Report that nothing is busy, with the main stall that no other rule reports.
@@ -66,9 +64,6 @@ def _change(facts: KernelFacts, busiest: float) -> str:
         return "in-line"
     if facts.needs_few_warps:
         return "few-warps"
-    if facts.is_busiest(ISSUE) and (facts.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
-        # Instructions take most of the time, and no more warps fit.
-        return "issue-slots"
     all_fit = facts.is_under_a_wave or (facts.occupancy.theoretical or 1.0) >= FULL_OF
     if "registers" in facts.occupancy.limiters and not all_fit:
         # More work per thread takes registers, and so leaves room for fewer warps.
