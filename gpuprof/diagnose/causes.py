@@ -204,19 +204,15 @@ def with_causes(
 ) -> list[Finding]:
     """Return the findings; explained ones with the `cause`'s id and severity "info".
 
-    Of several causes the one with the largest gain counts, guesses last, and of a chain of causes the first. A
-    finding that invalidates all others explains them before any other cause does.
+    Of several causes the one with the largest gain counts, guesses last, and of a chain of causes the
+    first. A finding that invalidates all others explains them before any other cause does.
     """
     causes: dict[str, str] = {}
     for rule, finding in findings:
-        causing = list(_voiding(rule, finding, findings, facts))
-        if not causing:
-            for cause in causes_of.get(rule.id, ()):
-                causing += _explaining(cause, finding, findings, facts, is_wait=rule.kind == "symptom")
+        causing = [*_voiding(rule, finding, findings, facts)]
+        causing = causing or [*_explaining(rule, finding, findings, facts, causes_of.get(rule.id, ()))]
         if causing:
-            causes[finding.id] = max(
-                causing, key=lambda other: (other.confidence != "guess", other.gain_kernel or 0.0)
-            ).id
+            causes[finding.id] = max(causing, key=_rank).id
     explained = []
     for _, finding in findings:
         first = _first_cause(finding.id, causes)
@@ -241,30 +237,34 @@ def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts)
 
 
 def _explaining(
-    cause: Cause, symptom: Finding, findings: _Found, facts: KernelFacts, *, is_wait: bool
-) -> list[Finding]:
-    return [
-        finding
-        for rule, finding in findings
-        if rule.id == cause.rule and finding.id != symptom.id
-        if _is_enough(rule, finding, symptom, is_wait=is_wait)
-        or (finding.confidence != "guess" and cause.most(finding))
-        if cause.what(finding) and cause.when(facts)
-    ]
+    rule: Rule, symptom: Finding, findings: _Found, facts: KernelFacts, causes: Sequence[Cause]
+) -> Iterator[Finding]:
+    """Yield the findings that are sure and large enough to explain this one."""
+    # A guess of a defect can explain a guess of waits.
+    is_guess = rule.kind == "symptom" and symptom.confidence == "guess"
+    for cause in causes:
+        for other_rule, other in findings:
+            if other_rule.id != cause.rule or other.id == symptom.id:
+                continue
+            is_sure = other.confidence != "guess" or (is_guess and other_rule.kind == "defect")
+            is_large = cause.most(other) or _is_enough(other_rule, other, symptom)
+            if is_sure and is_large and cause.what(other) and cause.when(facts):
+                yield other
 
 
-def _is_enough(rule: Rule, finding: Finding, symptom: Finding, *, is_wait: bool) -> bool:
-    """Return whether a finding is sure and large enough to explain a symptom.
+def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
+    """Return whether a finding is large enough to explain a symptom.
 
-    A guess of a defect can explain a guess of waits. A limit that the kernel is at explains all waits for
-    it, whatever its gain. So does a kernel that is as short as its launch.
+    A limit that the kernel is at explains all waits for it, whatever its gain. So does a kernel
+    that is as short as its launch.
     """
-    is_sure = finding.confidence != "guess" or (rule.kind == "defect" and symptom.confidence == "guess" and is_wait)
-    if not is_sure:
-        return False
     if rule.kind == "limit" and (finding.severity == "info" or rule.by_times):
         return True
     return finding.severity != "info" and (finding.gain_kernel or 0.0) >= ENOUGH * (symptom.gain_kernel or 0.0)
+
+
+def _rank(finding: Finding) -> tuple[bool, float]:
+    return finding.confidence != "guess", finding.gain_kernel or 0.0
 
 
 def _first_cause(name: str, causes: dict[str, str]) -> str | None:

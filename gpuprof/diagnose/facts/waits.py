@@ -191,12 +191,11 @@ class WaitFacts(UnitFacts):
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the shares of stall reasons as evidence, with their metrics."""
         known = {stall.reason: stall for stall in stalls_of(self.kernel)}
-        evidence: list[Evidence] = []
-        for reason in reasons:
-            if reason in known:
-                metric = stall_metric(reason, known[reason].family)
-                evidence.append(Evidence(metric, 100 * known[reason].share, "%", threshold, role="stall", of=(reason,)))
-        return tuple(evidence)
+        return tuple(
+            Evidence(stall_metric(reason, stall.family), 100 * stall.share, "%", threshold, role="stall", of=(reason,))
+            for reason in reasons
+            if (stall := known.get(reason)) is not None
+        )
 
     @cached_property
     def other_reason(self) -> str:

@@ -9,7 +9,6 @@ unchanged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,9 +18,8 @@ from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, finding
-from gpuprof.diagnose.thresholds import BARRIERS, NOTABLE, Threshold, context, percent
+from gpuprof.diagnose.thresholds import BARRIERS, NOTABLE, Threshold, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
-from gpuprof.model.findings import Cases
 
 ADDING = percent("adding", 33.0)
 
@@ -32,16 +30,6 @@ _THREADS = "thread_inst_executed_true"
 
 _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 """Opcodes that fill, update or read shared memory in another way: few stores then show nothing."""
-
-_ACCESSES = (
-    "smsp__sass_inst_executed_op_shared_{}.sum",
-    "sm__sass_inst_executed_op_shared_{}.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum",
-)
-"""Accesses of shared memory by warps, and their passes, which are as many if none conflict."""
-
-_LEAST_WARPS = 8
-"""In smaller blocks a tree has as many stores as kernels whose warps all store 3, 4 or 6 times."""
 
 
 class _Tree(NamedTuple):
@@ -57,9 +45,7 @@ class _Tree(NamedTuple):
 
 
 def _reduction(facts: KernelFacts) -> Findings:
-    if not facts.stalls:
-        yield from _tree_by_accesses(facts)
-        return
+    """Report a tree if its barriers, and the accesses of shared memory between them, take much of the time."""
     is_by_code = facts.has_sass and facts.metrics.instances(_THREADS) is not None
     tree = _tree_in_code(facts) if is_by_code else _tree_in_opcodes(facts)
     if tree is None or 100 * tree.adding > ADDING.value or (tree.steps or STEPS.value) < STEPS.value:
@@ -78,36 +64,6 @@ def _reduction(facts: KernelFacts) -> Findings:
         saving=bound_of_wait(facts, share),
         evidence=(*evidence, *facts.stall_evidence(*felt)),
         place=facts.place_of_opcode("BAR"),
-    )
-
-
-def _tree_by_accesses(facts: KernelFacts) -> Findings:
-    """Yield a finding if shared memory is accessed as often as by a tree and there are no times.
-
-    First all warps store once. At each step half of the threads of the step before store, down to
-    one thread. Consecutive threads are in half as many warps at each step, down to one warp, which
-    takes five more steps. Every second, fourth and so on thread are in all warps for the first five
-    steps. A step loads one or two values. At the end each warp may load the result.
-    """
-    warps, blocks = facts.warps_per_block, facts.blocks
-    if facts.busiest_need is not None or not blocks or not warps or warps < _LEAST_WARPS or warps & (warps - 1):
-        return
-    loads, stores = (
-        (facts.number(*(name.format(kind) for name in _ACCESSES)) or 0.0) / blocks for kind in ("ld", "st")
-    )
-    steps = stores - warps
-    if steps not in (warps + 4, 6 * warps - 1) or not steps <= loads <= 2 * steps + warps:
-        return
-    yield finding(
-        facts,
-        Cases(headline=("by-accesses",), why=("main", "no-waits")),
-        amounts=(
-            *amounts_of("warp", warps=warps),
-            *amounts_of("", stores=stores),
-            *amounts_of("step", steps=round(math.log2(facts.threads_per_block or 1))),
-        ),
-        confidence="inferred",
-        evidence=context("stores-per-block", stores, "inst") + context("loads-per-block", loads, "inst"),
     )
 
 
