@@ -148,7 +148,8 @@ def on(launch: Made, capability: str, name: str = "kernel") -> Made:
         *((on(made(), "9.0", name), True) for name in (
             "void wgmma_kernel<(int)128>(CUtensorMap)", FA3, COOPERATIVE, "nvjet_tst_128x256_64x4_1x2_h_bz_TNT",
             "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize2x1x1_kernel__5x_cublas",
-            "matmul_kernel_tma_persistent_ws", "void deep_gemm::sm90_fp8_gemm_1d2d_impl<(unsigned int)0>()")),
+            "matmul_kernel_tma_persistent_ws", "cudnn_generated_fort_native_sdpa_sm100_flash_fprop_f16_knob_7",
+            "void deep_gemm::sm90_fp8_gemm_1d2d_impl<(unsigned int)0>()")),
         *((on(made(), "9.0", name), False) for name in (
             "void fp4_gemv_sm100_ptx_mma<(int)64>()", "void summa_kernel(float *)", "void sigmma(float *)",
             "ampere_sgemm_128x64_tn", "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128>>()", "rows(float *)")),

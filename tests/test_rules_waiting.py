@@ -273,6 +273,12 @@ def test_few_warps_that_multiply_tiles_are_no_defect() -> None:
     assert (first.rule, "wgmma" in first.cases.advice) == (TENSOR, False)
 
 
+def test_a_name_with_warp_groups_shows_what_keeps_the_sm_busy() -> None:
+    name = "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<T1>>>(T1::Params)"
+    launch = replace(made(busy(sm=75, memory=30)), device=H100, name=name)
+    assert [(item.rule, item.confidence) for item in launch.profile().findings] == [(TENSOR, "guess")]
+
+
 def test_few_warps_of_other_kernels_are_one() -> None:
     first, *_ = ONE_BLOCK.profile().findings
     assert (first.rule, first.severity) == ("low-occupancy", "high")

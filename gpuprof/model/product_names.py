@@ -42,7 +42,7 @@ _TENSOR_CORES = re.compile(
 libraries that use nothing else."""
 _NEEDS_FEW_WARPS = re.compile(
     r"(?<![A-Za-z])[whiq]?gmma|Gmma|GMMA|tcgen05|TmaUmma|(?<!S)UMMA|[Ww]arp_?[Ss]peciali[sz]ed|warpgroupsize|(?<![A-Za-z])nvjet"
-    r"|Sm(?:90|100)(?!\d)|(?<![A-Za-z])sm_?(?:90|100)a?_\w{0,80}(?:gemm|attn|fmha|mla)|tma_(?:\w{1,20}_)?ws(?![A-Za-z])"
+    r"|Sm(?:90|100)(?!\d)|(?<![A-Za-z])sm_?(?:90|100)a?_\w{0,80}(?:gemm|attn|fmha|mla|flash|fprop)|tma_(?:\w{1,20}_)?ws(?![A-Za-z])"
 )
 """Asynchronous matrix instructions, warps with roles, and libraries that use nothing else on Hopper and Blackwell."""
 _GENERATION = re.compile(
@@ -92,7 +92,8 @@ def multiplies_on_scalar_pipes(demangled: str) -> bool:
 @lru_cache(maxsize=4096)
 def multiplies_on_tensor_cores(demangled: str) -> bool:
     """Tell whether a kernel's name says that it executes matrix instructions."""
-    return _TENSOR_CORES.search(demangled) is not None and plain_library_type(demangled) is None
+    has_name = _TENSOR_CORES.search(demangled) is not None or needs_few_warps_by_name(demangled)
+    return has_name and plain_library_type(demangled) is None
 
 
 @lru_cache(maxsize=4096)
