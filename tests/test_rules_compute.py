@@ -227,7 +227,7 @@ UNKNOWN = (None, None, None)
         (L4, "narrower", ("fp8", "sparsity", "less")),
         (H100, "main", ("fp8", "wgmma", "sparsity", "less")),
         (B200, "main", ("fp8", "tcgen05", "sparsity", "less")),
-        (UNKNOWN, "narrower", ("on-any-gpu", "less")),
+        (UNKNOWN, "less", ("less",)),
     ],
 )  # fmt: skip
 def test_tensor_cores_are_advised_only_what_the_gpu_has(

@@ -27,9 +27,8 @@ SHARED_CONFLICTS_BY_KIND = tuple(
 )
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
-_AMPERE, _HOPPER = 8.0, 9.0
-"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one
-thread (CUDA programming guide)."""
+_AMPERE = 8.0
+"""The first compute capability with `cp.async` (CUDA programming guide)."""
 _ONE_WAY = "only"
 """Word in the definition of traffic that covers only one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
@@ -212,12 +211,6 @@ class TrafficFacts(WaitFacts):
         if conflicts or self.executed("LDS", "STS") or (fits is not None and fits < _BLOCKS_WITHOUT_SHARED):
             return True
         return None
-
-    @property
-    def has_bulk_copies(self) -> bool:
-        """Whether one thread can copy a whole tile; true if the architecture is unknown."""
-        capability = self.arch.compute_capability
-        return not capability or float(capability) >= _HOPPER
 
     @cached_property
     def waits_for_memory(self) -> float | None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gpuprof.diagnose.facts.launch import LaunchFacts
 from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_of
-from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, STARVED_ISSUE, WELL_USED
+from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.roofline import is_possible
@@ -298,20 +298,6 @@ class UnitFacts(LaunchFacts):
         """The warps per scheduler that could issue in an average cycle."""
         scheduler = self.kernel.scheduler
         return scheduler.eligible_warps if scheduler is not None else None
-
-    @property
-    def has_room(self) -> bool:
-        """Whether more warps would find idle issue slots: few are used, hardly a warp is
-        eligible, no unit is busy.
-
-        If issue slots were not collected, use the SM, which is at least as busy.
-        """
-        issued, eligible = self.issue_active, self.eligible_warps
-        if issued is None:
-            issued = self.utilisation.get("sm")
-        if issued is None or self.busiest is None or (eligible is not None and eligible >= 1.0):
-            return False
-        return max(issued, self.busiest, self.busiest_need or 0.0) < STARVED_ISSUE.value / 100
 
     @property
     def moves_bytes_well(self) -> bool:
