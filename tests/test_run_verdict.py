@@ -265,7 +265,7 @@ def test_a_memory_level_is_no_limit_if_the_sm_is_busier() -> None:
     limited, busy_sm = (judged(kernel(0, full, throughput=lights(l1=0.8, sm=of_sm))) for of_sm in (0.81, 0.9))
     assert "L1-bound (80 %)" in limited.sentence
     assert (busy_sm.subject, busy_sm.fraction) == ("sm", 0.9) and "-bound" not in busy_sm.sentence
-    assert "90 %" in busy_sm.sentence and "L1 80 %" in busy_sm.sentence
+    assert "slowed by L1 bandwidth" in busy_sm.sentence and "The SMs are 90 % busy" in busy_sm.sentence
 
 
 def test_unoptimised_code_is_the_verdict_and_what_it_reaches_is_a_sentence_of_its_own() -> None:
