@@ -26,7 +26,9 @@ def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
 
     Waits for other ranks are separate from the rest of communication, if they are known.
     """
-    devices = session.timeline.devices if session.timeline is not None else ()
+    if session.timeline is None or not session.kernels:
+        return {}
+    devices = session.timeline.devices
     by_kind: dict[tuple[str, str | None], list[_OfGpu]] = {}
     for device in devices:
         for copies in device.copies:
@@ -54,7 +56,7 @@ def exposed_of(session: Session) -> dict[int, tuple[Exposed, ...]]:
 def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None:
     """Return the longest exposed time of one kind on any GPU; None if it is too short to report."""
     device, done, time_s = max(of_gpus, key=lambda of_gpu: of_gpu[2])
-    if not session.kernels or not 100 * time_s >= EXPOSED_SHARE.value * running_s(device) > 0:
+    if not 100 * time_s >= EXPOSED_SHARE.value * running_s(device) > 0:
         return None
     devices = session.timeline.devices if session.timeline is not None else ()
     share = sum(part_s for _, _, part_s in of_gpus) / sum(map(running_s, devices))

@@ -16,7 +16,7 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
     Launches of that kernel end most of the idle time, or come next after the copies that do.
     """
-    if session.timeline is None:
+    if session.timeline is None or not session.kernels:
         return {}
     devices = session.timeline.devices
     idle_s = {device: device.gaps.total_s for device in devices if device.gaps is not None}
