@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.thresholds import percent
@@ -33,66 +33,60 @@ def difference(value: float, other: float) -> float:
     small, large = sorted((value, other))
     if small > 0:
         return 100 * (large / small - 1.0)
-    if large > 0:
-        return math.inf
-    return 0.0
+    return math.inf if large > 0 else 0.0
 
 
 class ClockPair(NamedTuple):
-    """The launches of the lowest and highest SM and DRAM clock of a GPU; None if they are alike.
-
-    `is_other_time`: DRAM's clock seems to have fallen alike, so the time includes a part that no
-    counter covers.
-    """
+    """The launches of the lowest and highest SM and DRAM clock of a GPU; None if they are alike."""
 
     sm: _Ends | None
     dram: _Ends | None
-    is_other_time: bool
 
 
 def clocks_apart(session: Session) -> Iterator[ClockPair]:
-    """Yield for each GPU the launches whose clocks differ too much to compare their times."""
-    for device in session.devices:
-        kernels = [kernel for kernel in session.kernels if kernel.device == device.id]
-        pair, dram = _furthest_apart(kernels), _dram_ends(kernels)
-        if pair is not None or dram is not None:
-            yield ClockPair(pair, dram, is_other_time=pair is not None and _fell_alike(*pair))
+    """Yield for each GPU the launches whose clocks differ too much to compare their times.
 
-
-def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
-    """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks
-    differ, else of all.
-
-    The time of a launch can include more than the counted cycles: if it is short, or if DRAM's
-    clock seems to have fallen alike. Such launches count only if they are of two reports, which
-    users compare anyway.
+    Leave out short launches, and those whose SM and DRAM clock fell alike: their time includes more
+    than the counted cycles.
     """
-    clocked = [kernel for kernel in kernels if kernel.sm_clock_hz and kernel.duration_s]
-    by_name: dict[str, list[KernelProfile]] = {}
-    for kernel in clocked:
-        by_name.setdefault(kernel.demangled, []).append(kernel)
-    pairs: list[_Ends] = []
-    for launches in by_name.values():
-        compared = launches
-        if len({kernel.source for kernel in launches}) == 1:
-            compared = list(filter(_is_long_enough, launches))
-        pairs += _if_apart(compared)
-    if not pairs:
-        pairs += _if_apart(list(filter(_is_long_enough, clocked)))
-    return max(pairs, key=lambda pair: _ratio(pair[0].sm_clock_hz, pair[1].sm_clock_hz), default=None)
+    for device in session.devices:
+        kernels = [
+            kernel
+            for kernel in session.kernels
+            if kernel.device == device.id and (kernel.duration_s or 0.0) >= LONG_ENOUGH_S
+        ]
+        pair = ClockPair(_sm_ends(kernels), _dram_ends(kernels))
+        if pair != (None, None):
+            yield pair
 
 
-def _if_apart(kernels: Sequence[KernelProfile]) -> Iterator[_Ends]:
-    """Yield the launches of the lowest and the highest clock if these differ."""
-    if not kernels:
-        return
-    slow, fast = _ends(kernels)
-    if clocks_differ(slow, fast) and (slow.source != fast.source or not _fell_alike(slow, fast)):
-        yield slow, fast
+def _sm_ends(kernels: Sequence[KernelProfile]) -> _Ends | None:
+    clocked = [kernel for kernel in kernels if kernel.sm_clock_hz]
+    if not clocked:
+        return None
+    slow, fast = _ends(clocked)
+    return (slow, fast) if clocks_differ(slow, fast) and not _fell_alike(slow, fast) else None
 
 
-def _is_long_enough(kernel: KernelProfile) -> bool:
-    return (kernel.duration_s or 0.0) >= LONG_ENOUGH_S
+def _dram_ends(kernels: Sequence[KernelProfile]) -> _Ends | None:
+    clocked = sorted(
+        (kernel for kernel in kernels if kernel.dram_clock_hz), key=lambda kernel: kernel.dram_clock_hz or 0.0
+    )
+    if not clocked or _fell_alike(clocked[0], clocked[-1]):
+        return None
+    is_apart = _ratio(clocked[0].dram_clock_hz, clocked[-1].dram_clock_hz) > 1.0 + DRAM_CLOCK_DRIFT
+    return (clocked[0], clocked[-1]) if is_apart else None
+
+
+def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
+    """Return whether DRAM's clock fell like the SMs': then the time has an uncounted part."""
+    sm = _ratio(slow.sm_clock_hz, fast.sm_clock_hz)
+    dram = _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
+    return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
+
+
+def _ratio(low: float | None, high: float | None) -> float:
+    return high / low if low and high else 1.0
 
 
 def _ends(kernels: Sequence[KernelProfile]) -> _Ends:
@@ -113,28 +107,3 @@ def _off(kernel: KernelProfile) -> float:
     if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
         return 0.0
     return off_by(kernel.duration_s, of_long=0.0)
-
-
-def _ratio(low: float | None, high: float | None) -> float:
-    if not low or not high:
-        return 1.0
-    return high / low
-
-
-def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
-    """Return whether DRAM's clock fell like the SMs': then the time has an uncounted part."""
-    sm = _ratio(slow.sm_clock_hz, fast.sm_clock_hz)
-    dram = _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
-    return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
-
-
-def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
-    """Return the launches of DRAM's lowest and highest clock if these differ."""
-    clocked = [kernel for kernel in kernels if kernel.dram_clock_hz and _is_long_enough(kernel)]
-    if not clocked:
-        return None
-    ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
-    slow, fast = ordered[0], ordered[-1]
-    if _fell_alike(slow, fast) or _ratio(slow.dram_clock_hz, fast.dram_clock_hz) <= 1.0 + DRAM_CLOCK_DRIFT:
-        return None
-    return slow, fast
