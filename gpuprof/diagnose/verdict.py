@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
 from gpuprof.diagnose.ranking import about, is_counted
-from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.registry import is_of_run, rule_of
 from gpuprof.diagnose.rule import SHORT_KERNEL
 from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
@@ -174,9 +174,9 @@ def _likely(kernel: KernelProfile, proven: Finding | None) -> _State | None:
 
 def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
     """Return a kernel's state by the first proven finding with something to fix."""
-    rule = rule_named(finding.rule) if finding is not None else None
-    if finding is None or rule is None:
+    if finding is None:
         return None
+    rule = rule_of(finding)
     busy = _busiest(kernel)
     if rule.invalidates == "time":
         return _State("void", "void", finding=finding)

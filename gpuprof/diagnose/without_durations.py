@@ -39,14 +39,9 @@ def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
     """
     amounts = _amounts(kernels)
     least = _FAR_FEWER * max(amounts, default=0.0)
-    best: tuple[bool, float] = (False, -1.0)
-    largest = None
-    for kernel, amount in zip(kernels, amounts, strict=True):
-        rank = (any(map(_is_from_counters, kernel.findings)), amount)
-        if amount >= least and rank > best:
-            best = rank
-            largest = kernel
-    return largest
+    large = [pair for pair in zip(kernels, amounts, strict=True) if pair[1] >= least]
+    large.sort(key=lambda pair: (any(map(_is_from_counters, pair[0].findings)), pair[1]), reverse=True)
+    return large[0][0] if large else None
 
 
 def _is_from_counters(finding: Finding) -> bool:
