@@ -59,7 +59,7 @@ def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu]) -> Exposed | None
     if not 100 * time_s >= EXPOSED_SHARE.value * running_s(device) > 0:
         return None
     devices = session.timeline.devices if session.timeline is not None else ()
-    share = sum(part_s for _, _, part_s in of_gpus) / sum(map(running_s, devices))
+    share = min(1.0, sum(part_s for _, _, part_s in of_gpus) / sum(map(running_s, devices)))
     return Exposed(one_gpu(session, device), done, time_s, share)
 
 

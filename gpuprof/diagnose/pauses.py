@@ -31,7 +31,7 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     if kernel is None:
         kernel = longest_on(session, device, session.kernels).id
     span_s = sum(map(running_s, devices))
-    idle_share = sum(idle_s.values()) / span_s if span_s > 0 else 0.0
+    idle_share = min(1.0, sum(idle_s.values()) / span_s) if span_s > 0 else 0.0
     return {kernel: Pauses(one_gpu(session, device), longest, idle_share, ends=len(waits))}
 
 

@@ -110,19 +110,18 @@ def finding(
     if is_fact:
         severity = "info"
     known = saving or Saving(0.0)
-    gain = of_run = None
-    kind: GainKind | None = None
+    gain = None
+    kind: GainKind | None = "bound"
     if saving is not None:
         gain = saving.fraction
-        kind = "conditional" if saving.assumes else "bound"
-        if facts.run_share is not None:
-            of_run = gain * facts.run_share
-    elif gain_of_run is not None:
-        of_run = min(1.0, max(0.0, gain_of_run))
-        kind = "bound"
+        gain_of_run = gain * facts.run_share if facts.run_share is not None else None
+    elif gain_of_run is None:
+        kind = None
+    if known.assumes:
+        kind = "conditional"
     return Finding(
         rule="",
-        severity=severity or _grade(of_run if gain is None else gain, confidence),
+        severity=severity or _grade(gain_of_run if gain is None else gain, confidence),
         confidence=confidence,
         subject=subject,
         cases=cases,
@@ -131,7 +130,7 @@ def finding(
         evidence=tuple(evidence),
         place=place,
         gain_kernel=gain,
-        gain_total=of_run,
+        gain_total=gain_of_run,
         gain_kind=kind,
         assumes=known.assumes,
         remains=known.remains,

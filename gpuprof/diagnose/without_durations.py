@@ -63,8 +63,7 @@ def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
 
 
 def _measures(kernel: KernelProfile) -> tuple[float | None, ...]:
-    """Return the instructions, the bytes at each level and the threads of a launch."""
+    """Return the instructions and the threads of a launch."""
     instructions = next((count.value for count in kernel.counts if count.name == "instructions"), None)
-    moved = {item.level: item.bytes for item in kernel.traffic}
     threads = float(math.prod(kernel.grid or ()) * math.prod(kernel.block or ()))
-    return instructions, moved.get("dram"), moved.get("l2"), moved.get("l1"), threads
+    return instructions, threads

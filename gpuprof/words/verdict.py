@@ -395,7 +395,5 @@ def _gap_sentence(session: Session, kernel: KernelProfile, gaps: Sequence[Gap]) 
         if reason is None or reason == NOT_CHOSEN:
             return "It was timed, not profiled."
         return f"It was timed, not profiled: {reason.why}."
-    if "costs" in gaps:
-        return "The report has no duration, throughput, traffic or stalls of this launch."
     *some, last = (_MISSING[gap] for gap in gaps)
     return f"The report does not show {joined_by(' or ', ', '.join(some), last)}."
