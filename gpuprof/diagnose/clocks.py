@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gpuprof.diagnose.thresholds import percent
@@ -24,8 +24,10 @@ def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
         return None
     if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS.value:
         return False
-    slow, fast = _ends((kernel, other))
-    return True if 100 * (_at_least(fast) / _at_most(slow) - 1.0) > CLOCKS.value else None
+    slow, fast = sorted((kernel, other), key=_sm_clock_hz)
+    least_hz = _sm_clock_hz(fast) / (1.0 + _off(fast))
+    most_hz = _sm_clock_hz(slow) / (1.0 - _off(slow))
+    return True if 100 * (least_hz / most_hz - 1.0) > CLOCKS.value else None
 
 
 def difference(value: float, other: float) -> float:
@@ -34,6 +36,13 @@ def difference(value: float, other: float) -> float:
     if small > 0:
         return 100 * (large / small - 1.0)
     return math.inf if large > 0 else 0.0
+
+
+def _off(kernel: KernelProfile) -> float:
+    """Return the largest error of a clock as a fraction; 0 if well below the limit."""
+    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
+        return 0.0
+    return off_by(kernel.duration_s, of_long=0.0)
 
 
 class ClockPair(NamedTuple):
@@ -55,55 +64,34 @@ def clocks_apart(session: Session) -> Iterator[ClockPair]:
             for kernel in session.kernels
             if kernel.device == device.id and (kernel.duration_s or 0.0) >= LONG_ENOUGH_S
         ]
-        pair = ClockPair(_sm_ends(kernels), _dram_ends(kernels))
-        if pair != (None, None):
-            yield pair
+        exact = [kernel for kernel in kernels if _off(kernel) == 0]
+        sm = _ends(exact, _sm_clock_hz, CLOCKS.value)
+        dram = _ends(kernels, _dram_clock_hz, 100 * DRAM_CLOCK_DRIFT)
+        if sm is not None or dram is not None:
+            yield ClockPair(sm, dram)
 
 
-def _sm_ends(kernels: Sequence[KernelProfile]) -> _Ends | None:
-    clocked = [kernel for kernel in kernels if kernel.sm_clock_hz]
+def _ends(kernels: Iterable[KernelProfile], clock_hz: Callable[[KernelProfile], float], most: float) -> _Ends | None:
+    """Return the launches of the lowest and the highest clock if these differ by more percent."""
+    clocked = sorted(filter(clock_hz, kernels), key=clock_hz)
     if not clocked:
         return None
-    slow, fast = _ends(clocked)
-    return (slow, fast) if clocks_differ(slow, fast) and not _fell_alike(slow, fast) else None
-
-
-def _dram_ends(kernels: Sequence[KernelProfile]) -> _Ends | None:
-    clocked = sorted(
-        (kernel for kernel in kernels if kernel.dram_clock_hz), key=lambda kernel: kernel.dram_clock_hz or 0.0
-    )
-    if not clocked or _fell_alike(clocked[0], clocked[-1]):
-        return None
-    is_apart = _ratio(clocked[0].dram_clock_hz, clocked[-1].dram_clock_hz) > 1.0 + DRAM_CLOCK_DRIFT
-    return (clocked[0], clocked[-1]) if is_apart else None
+    slow, fast = clocked[0], clocked[-1]
+    is_apart = difference(clock_hz(slow), clock_hz(fast)) > most
+    return (slow, fast) if is_apart and not _fell_alike(slow, fast) else None
 
 
 def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
-    """Return whether DRAM's clock fell like the SMs': then the time has an uncounted part."""
-    sm = _ratio(slow.sm_clock_hz, fast.sm_clock_hz)
-    dram = _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
-    return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
+    if not (_sm_clock_hz(slow) and _sm_clock_hz(fast) and _dram_clock_hz(slow) and _dram_clock_hz(fast)):
+        return False
+    sm = _sm_clock_hz(fast) / _sm_clock_hz(slow) - 1.0
+    dram = _dram_clock_hz(fast) / _dram_clock_hz(slow) - 1.0
+    return 100 * dram > CLOCKS.value and abs(dram - sm) <= _ALIKE * sm
 
 
-def _ratio(low: float | None, high: float | None) -> float:
-    return high / low if low and high else 1.0
+def _sm_clock_hz(kernel: KernelProfile) -> float:
+    return kernel.sm_clock_hz or 0.0
 
 
-def _ends(kernels: Sequence[KernelProfile]) -> _Ends:
-    """Return the launches of the lowest and the highest clock, by the bounds of each clock."""
-    return min(kernels, key=_at_most), max(kernels, key=_at_least)
-
-
-def _at_most(kernel: KernelProfile) -> float:
-    return (kernel.sm_clock_hz or 0.0) / (1.0 - _off(kernel))
-
-
-def _at_least(kernel: KernelProfile) -> float:
-    return (kernel.sm_clock_hz or 0.0) / (1.0 + _off(kernel))
-
-
-def _off(kernel: KernelProfile) -> float:
-    """Return the largest error of a clock as a fraction; 0 if well below the limit."""
-    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
-        return 0.0
-    return off_by(kernel.duration_s, of_long=0.0)
+def _dram_clock_hz(kernel: KernelProfile) -> float:
+    return kernel.dram_clock_hz or 0.0

@@ -20,7 +20,7 @@ from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
 from gpuprof.diagnose.pauses import pauses_of
 from gpuprof.diagnose.ranking import about, in_order, numbered, saving_of
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import SHORT_KERNEL, Rule, as_guess
+from gpuprof.diagnose.rule import SHORT_KERNEL, Rule
 from gpuprof.diagnose.summary import summarised
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
@@ -147,7 +147,8 @@ def _found(rule: Rule, found: Finding, facts: KernelFacts) -> Finding:
     """Return a finding with its rule; a gain of a kernel as short as its launch is a guess."""
     found = replace(found, rule=rule.id)
     if rule.id != SHORT_KERNEL and found.gain_kernel is not None and facts.is_short:
-        found = as_guess(found)
+        severity = "low" if found.severity in ("high", "medium") else found.severity
+        found = replace(found, severity=severity, confidence="guess")
     return with_usual_change(found, facts)
 
 

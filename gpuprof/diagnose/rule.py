@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import Saving
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -48,6 +47,7 @@ AT_MEMORY = TreePlace((*MEMORY_STALLS, "membar"), "unit")
 AT_SHARED = TreePlace(SHARED_STALLS, "unit")
 AT_MATH = TreePlace(("math_pipe_throttle",), "unit")
 AT_KERNEL = TreePlace((), "kernel")
+AT_WARPS = TreePlace((), "warps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,6 @@ def cases_named(name: str) -> Cases:
     return cases_of(name, (name,), (name,))
 
 
-def as_guess(found: Finding) -> Finding:
-    """Return a finding as a guess, with at most low severity."""
-    if found.severity in ("high", "medium"):
-        found = replace(found, severity="low")
-    return replace(found, confidence="guess")
-
-
 def _grade(gain: float | None, confidence: Confidence) -> Severity:
     if gain is None or gain < LOW:
         return "info"
@@ -175,7 +168,5 @@ def counts_case(total: float) -> CaseName:
     """Return the case of a headline for counts: "120 of 2 000" or "28.4 M of 31.9 M"."""
     return "shared/counts" if total < _MANY else "shared/large-counts"
 
-
-AT_WARPS = TreePlace((), "warps")
 
 SHORT_KERNEL = "short-kernel"
