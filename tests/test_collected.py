@@ -87,8 +87,8 @@ def test_more_than_a_hundred_are_of_sections_and_only_counted() -> None:
     [
         (
             WIDE_LOADS,
-            "Hardly any bank conflicts: 0.99 % of 4 040 load wavefronts; a load takes 4.04, and 4.00 without "
-            "conflicts, as accesses of 16 bytes per thread do",
+            "Hardly any bank conflicts: 0.99 % of 4 040 load wavefronts; a load takes 4.04 wavefronts, and "
+            "needs 4.00 for 16 bytes per thread",
         ),
         ({_CONFLICTS.format("ld"): 0.0}, "No bank conflicts in shared-memory loads"),
         (
