@@ -46,29 +46,44 @@ def _off(kernel: KernelProfile) -> float:
 
 
 class ClockPair(NamedTuple):
-    """The launches of the lowest and highest SM and DRAM clock of a GPU; None if they are alike."""
+    """The launches of the lowest and highest SM and DRAM clock of a GPU; None if they are alike.
+
+    `is_other_time`: DRAM's clock seems to have fallen alike, so the time includes a part that no
+    counter covers.
+    """
 
     sm: _Ends | None
     dram: _Ends | None
+    is_other_time: bool
 
 
 def clocks_apart(session: Session) -> Iterator[ClockPair]:
     """Yield for each GPU the launches whose clocks differ too much to compare their times.
 
-    Leave out short launches, and those whose SM and DRAM clock fell alike: their time includes more
-    than the counted cycles.
+    Users compare versions of a kernel in two reports anyway: these come before the long launches.
     """
     for device in session.devices:
-        kernels = [
-            kernel
-            for kernel in session.kernels
-            if kernel.device == device.id and (kernel.duration_s or 0.0) >= LONG_ENOUGH_S
-        ]
-        exact = [kernel for kernel in kernels if _off(kernel) == 0]
-        sm = _ends(exact, _sm_clock_hz, CLOCKS.value)
-        dram = _ends(kernels, _dram_clock_hz, 100 * DRAM_CLOCK_DRIFT)
+        kernels = [kernel for kernel in session.kernels if kernel.device == device.id]
+        by_name: dict[str, list[KernelProfile]] = {}
+        for kernel in kernels:
+            by_name.setdefault(kernel.demangled, []).append(kernel)
+        versions = [_sm_ends(alike) for alike in by_name.values() if len({kernel.source for kernel in alike}) > 1]
+        pairs = [pair for pair in versions if pair is not None]
+        long = [kernel for kernel in kernels if (kernel.duration_s or 0.0) >= LONG_ENOUGH_S]
+        sm = max(pairs, key=lambda pair: _sm_clock_hz(pair[1]) / _sm_clock_hz(pair[0]), default=_sm_ends(long))
+        dram = _ends(long, _dram_clock_hz, 100 * DRAM_CLOCK_DRIFT)
+        if dram is not None and _fell_alike(*dram):
+            dram = None
         if sm is not None or dram is not None:
-            yield ClockPair(sm, dram)
+            yield ClockPair(sm, dram, is_other_time=sm is not None and _fell_alike(*sm))
+
+
+def _sm_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
+    """Return the launches of the lowest and the highest exact SM clock, if not only the time differs."""
+    ends = _ends([kernel for kernel in kernels if _off(kernel) == 0], _sm_clock_hz, CLOCKS.value)
+    if ends is None or (_fell_alike(*ends) and ends[0].source == ends[1].source):
+        return None
+    return ends
 
 
 def _ends(kernels: Iterable[KernelProfile], clock_hz: Callable[[KernelProfile], float], most: float) -> _Ends | None:
@@ -77,11 +92,11 @@ def _ends(kernels: Iterable[KernelProfile], clock_hz: Callable[[KernelProfile], 
     if not clocked:
         return None
     slow, fast = clocked[0], clocked[-1]
-    is_apart = difference(clock_hz(slow), clock_hz(fast)) > most
-    return (slow, fast) if is_apart and not _fell_alike(slow, fast) else None
+    return (slow, fast) if difference(clock_hz(slow), clock_hz(fast)) > most else None
 
 
 def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
+    """Return whether DRAM's clock fell like the SMs'."""
     if not (_sm_clock_hz(slow) and _sm_clock_hz(fast) and _dram_clock_hz(slow) and _dram_clock_hz(fast)):
         return False
     sm = _sm_clock_hz(fast) / _sm_clock_hz(slow) - 1.0

@@ -205,14 +205,27 @@ def clock_notes(session: Session) -> Iterator[str]:
             slow, fast = pair.dram
             dram = f"{_clock(slow, slow.dram_clock_hz)} and {_clock(fast, fast.dram_clock_hz)}"
         if pair.sm is not None:
-            yield _sm_clocks(session, *pair.sm, dram)
+            yield _sm_clocks(session, *pair.sm, is_other_time=pair.is_other_time, dram=dram)
         elif dram:
             yield f"DRAM ran at different clocks: {dram}. Compare percentages, not times."
 
 
-def _sm_clocks(session: Session, slow: KernelProfile, fast: KernelProfile, dram: str) -> str:
+def _sm_clocks(
+    session: Session,
+    slow: KernelProfile,
+    fast: KernelProfile,
+    *,
+    is_other_time: bool,
+    dram: str,
+) -> str:
     """Write the slowest and the fastest SM clock, and what to compare instead of times."""
     both = f"{_clock(slow, slow.sm_clock_hz)} and {_clock(fast, fast.sm_clock_hz)}"
+    if is_other_time:
+        return (
+            f"Cycles over time give SM clocks of {both}. DRAM clocks would differ as much, so neither "
+            f"changed: the time of #{slow.id} includes a part that no counter covers. "
+            "Compare cycles, not times."
+        )
     if dram:
         return (
             f"SM clocks differ ({both}), and so do DRAM clocks ({dram}). Compare percentages, not "
