@@ -16,7 +16,7 @@ from gpuprof.diagnose import access_shape, level_limits, pipe_limits, wait_findi
 from gpuprof.diagnose import thresholds as t
 from gpuprof.diagnose.bounds import Saving
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.registry import RULES, rule_named
+from gpuprof.diagnose.registry import RULES, rule_named, rule_of
 from gpuprof.diagnose.rule import finding
 from gpuprof.diagnose.rules import (
     atomic_contention,
@@ -627,6 +627,9 @@ def test_every_threshold_is_tried_on_both_sides() -> None:
 
 def test_rules_have_unique_ids_and_thresholds_with_units() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES) and rule_named("no-such-rule") is None
+    # A finding of another version counts as a plain defect.
+    unknown = rule_of(hand_made.finding("no-such-rule"))
+    assert (unknown.kind, unknown.invalidates, unknown.of_run) == ("defect", "", False)
     for rule in RULES:
         assert rule_named(rule.id) is rule
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)
