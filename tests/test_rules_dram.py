@@ -120,12 +120,12 @@ def test_dram_is_a_limit_by_misses_of_l2_if_its_own_counters_were_not_collected(
     """In 1 ms DRAM of 616 GB/s moves 19.25 M sectors of 32 bytes: 16 M misses are 83 % of them, or more."""
     missing = made(busy(l2=40, l1=30), lasting(), {MISSES: 16e6})
     facts = facts_of(missing, TURING)
-    assert facts.dram_busy_by_misses == pytest.approx(16e6 * 32 / 616e9 / 1e-3, rel=2e-3)
+    assert facts.dram_at_least == pytest.approx(16e6 * 32 / 616e9 / 1e-3, rel=2e-3)
     finding = said(On(missing, TURING.name, "7.5", 68), DRAM)
     assert (finding.confidence, finding.severity) == ("inferred", "info")
     assert (finding.evidence[0].metric, finding.evidence[0].unit) == ("", "%"), "computed from the misses"
     # An A100 has two halves of L2: what misses one can be in the other.
-    assert facts_of(missing).dram_busy_by_misses is None
+    assert facts_of(missing).dram_at_least is None
     # What was counted goes before what follows from misses.
     assert facts_of(missing.plus(busy(dram=50)), TURING).need("dram") == 0.5
     # A lower bound does not show that DRAM is idle.

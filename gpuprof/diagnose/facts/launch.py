@@ -60,12 +60,6 @@ class LaunchFacts(Counters):
         return limit.value if limit is not None else None
 
     @property
-    def most_sms(self) -> float | None:
-        """The SMs of the GPU, else the most of any GPU of its architecture; None if unknown."""
-        siblings = (gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings())
-        return self.sms or max(siblings, default=0.0) or None
-
-    @property
     def blocks(self) -> int | None:
         """The blocks of the grid."""
         return math.prod(self.kernel.grid) if self.kernel.grid is not None else self.kernel.grid_size
@@ -105,6 +99,9 @@ class LaunchFacts(Counters):
 
     def _of_elapsed(self, cycles: str, *otherwise: str) -> float | None:
         share = self.ratio(cycles, "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", *otherwise)
+        of_all = self.ratio(cycles, "sm__cycles_elapsed.sum")
+        if share is None and of_all is not None and self.sms:
+            share = of_all * self.sms
         return min(1.0, share) if share is not None else None
 
     @cached_property
@@ -124,12 +121,14 @@ class LaunchFacts(Counters):
     @cached_property
     def with_block(self) -> float | None:
         """The share of the SMs that have a block; None if that is not known."""
-        blocks, sms, waves = self.blocks, self.sms_or_implied, self.waves
-        if waves is not None and waves >= 1.0:
+        if self.waves is not None and self.waves >= 1.0:
             return 1.0
-        if not blocks or not sms:
+        if not self.blocks:
             return None
-        return min(1.0, blocks / sms)
+        if self.sms_or_implied:
+            return min(1.0, self.blocks / self.sms_or_implied)
+        most_sms = max((gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings()), default=0.0)
+        return 1.0 if 0 < most_sms <= self.blocks else None
 
     @cached_property
     def active_with_block(self) -> float | None:
@@ -289,20 +288,14 @@ class LaunchFacts(Counters):
         return OCCUPANCY_GAP.is_reached(theoretical - achieved)
 
     @cached_property
-    def sms_by_waves(self) -> float | None:
-        """The number of SMs; for an unknown GPU, blocks ÷ waves ÷ blocks that fit in an SM."""
+    def sms_or_implied(self) -> float | None:
+        """The number of SMs; for an unknown GPU, blocks ÷ waves ÷ blocks that fit in an SM, else by a
+        count and its percentage of peak."""
         if self.sms is not None:
             return self.sms
         per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        if not self.blocks or not per_sm or self.waves is None or self.waves < _LEAST_WAVES:
-            return None
-        return self.blocks / self.waves / per_sm
-
-    @cached_property
-    def sms_or_implied(self) -> float | None:
-        """The number of SMs; for an unknown GPU, by waves or from a count and its percentage of peak."""
-        if self.sms_by_waves is not None:
-            return self.sms_by_waves
+        if self.blocks and per_sm and self.waves is not None and self.waves >= _LEAST_WAVES:
+            return self.blocks / self.waves / per_sm
         passes, percent, cycles = self.number(SHARED_PASSES), self.number(SHARED_BUSY), self.number(*ELAPSED)
         if not passes or not percent or not cycles:
             return None

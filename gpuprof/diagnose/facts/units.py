@@ -20,6 +20,11 @@ AT_LEAST_OF_RATED = 0.9
 its fraction of a rated peak."""
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+SM_BUSY = "sm__instruction_throughput.avg.pct_of_peak_sustained_active"
+_CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"
+"""Mem Busy: what caches and DRAM do inside, without what they send and receive."""
+_NO_REUSE = 0.1
+"""With a lower hit rate, L2 sends hardly more bytes than it gets from DRAM, which carries fewer."""
 _MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
 _NO_DIFFERENCE = 1e-12
 _MOST_BUSY = 110.0
@@ -94,8 +99,11 @@ class UnitFacts(LaunchFacts):
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
-        if "dram" not in needs and self.dram_busy_by_misses is not None:
-            needs["dram"] = self.dram_busy_by_misses
+        if "dram" not in needs and self.dram_at_least is not None:
+            needs["dram"] = self.dram_at_least
+        sm_busy = self.number(SM_BUSY)
+        if SM not in needs and sm_busy is not None and self.active_share is not None:
+            needs[SM] = sm_busy / 100 * self.active_share
         if self.timed_only and self.asked_work:
             # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
@@ -132,19 +140,47 @@ class UnitFacts(LaunchFacts):
         return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
 
     @cached_property
-    def dram_busy_by_misses(self) -> float | None:
-        """The least fraction of DRAM's peak that L2's misses need, 0 to 1.
+    def dram_at_least(self) -> float | None:
+        """The least share of DRAM's peak that the kernel needs, if its own was not collected, 0 to 1.
 
-        A miss reads a sector of 32 bytes; writes to DRAM come on top. None on GPUs with two halves of
-        L2: a miss in one of them can be a hit in the other.
+        Memory's share if neither the caches nor reuse in L2 explain it. Else DRAM's bytes or L2's
+        misses of 32 bytes per second over DRAM's peak: at the kernel's clock, as rated, or if the GPU
+        is unknown, the largest of its architecture.
 
-        Source: lts__t_sectors…_lookup_miss.sum × 32 ÷ (duration × peak, at the kernel's clock if that is known).
+        Source: Max Bandwidth, Mem Busy and L2's hit rate; dram__bytes…, lts__t_sectors…_lookup_miss.sum.
         """
-        misses, duration = self.number(*_MISSES), self.kernel.duration_s
-        peak = self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)
-        if misses is None or not duration or peak is None or "fabric.l2" in self.arch.counters:
+        memory, caches = self.utilisation.get("memory", 1.0), self.number(_CACHES)
+        is_of_dram = caches is not None and caches < 100 * AS_BUSY * memory
+        if is_of_dram and self.hit_rates.get("l2", 1.0) < _NO_REUSE:
+            return memory
+        rate, peak = self._dram_rate, self._dram_peak
+        if rate is None or not peak:
             return None
-        return min(1.0, misses * SECTOR_BYTES / (duration * peak.value))
+        return min(memory, rate / peak)
+
+    @property
+    def _dram_rate(self) -> float | None:
+        """The least bytes per second of DRAM.
+
+        By L2's misses they are reads alone. These are no count on GPUs with two halves of L2: a miss in
+        one of them can be a hit in the other.
+        """
+        for moved in self.kernel.traffic:
+            if moved.level == "dram" and moved.basis == "counted":
+                return moved.bytes_per_s
+        misses, duration = self.number(*_MISSES), self.kernel.duration_s
+        if misses is None or not duration or "fabric.l2" in self.arch.counters:
+            return None
+        return misses * SECTOR_BYTES / duration
+
+    @property
+    def _dram_peak(self) -> float:
+        """The most bytes per second of DRAM; 0 if neither the GPU nor its architecture is known."""
+        known = self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)
+        if known is not None:
+            return known.value
+        rated = (rated_bandwidth("dram", gpu) for gpu in self.hardware.siblings())
+        return max((limit.value for limit in rated if limit is not None), default=0.0)
 
     @property
     def l1_busy(self) -> float | None:

@@ -13,8 +13,6 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 from gpuprof.units import WARP_THREADS
 
-_OTHER_LIMITS = tuple(f"launch__occupancy_limit_{name}" for name in ("registers", "shared_mem", "warps"))
-
 
 def _block_size(facts: KernelFacts) -> Findings:
     threads, warps = facts.threads_per_block, facts.warps_per_block
@@ -65,16 +63,9 @@ def _would_larger_blocks_help(facts: KernelFacts) -> bool:
 
 
 def _with_more_warps(facts: KernelFacts) -> float:
-    """Return the saving of blocks with more warps of the same resources each.
-
-    Their warps are as many as the other limits allow, if the report has these.
-    """
-    theoretical, limit = facts.occupancy.theoretical or 0.0, facts.number("launch__occupancy_limit_blocks")
-    others = [count for name in _OTHER_LIMITS if (count := facts.number(name)) is not None]
-    missing = 1.0 - theoretical
-    if limit and others:
-        missing = max(0.0, 1.0 - limit / min(others))
-    return min(1.0 - (facts.issue_active or 0.0), missing, facts.stall_at_most(*LATENCIES))
+    """Return the saving of blocks with more warps, up to full occupancy."""
+    missing = 1.0 - (facts.occupancy.theoretical or 0.0)
+    return min(missing, 1.0 - (facts.issue_active or 0.0), facts.stall_at_most(*LATENCIES))
 
 
 RULE = Rule(
