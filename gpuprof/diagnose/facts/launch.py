@@ -99,9 +99,8 @@ class LaunchFacts(Counters):
 
     def _of_elapsed(self, cycles: str, *otherwise: str) -> float | None:
         share = self.ratio(cycles, "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", *otherwise)
-        of_all = self.ratio(cycles, "sm__cycles_elapsed.sum")
-        if share is None and of_all is not None and self.sms:
-            share = of_all * self.sms
+        if share is None and self.sms:
+            share = (self.ratio(cycles, "sm__cycles_elapsed.sum") or 0.0) * self.sms or None
         return min(1.0, share) if share is not None else None
 
     @cached_property
@@ -340,14 +339,12 @@ class LaunchFacts(Counters):
         if theoretical is not None and achieved is not None:
             metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
             yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
-            yield from self.theoretical_evidence()
             yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
 
     def active_evidence(self) -> tuple[Evidence, ...]:
         """Return as evidence the share of the time in which an average SM had work."""
-        if self.active_share is None:
-            return ()
-        return context("sms-with-work", 100 * self.active_share, "%", metric=AVERAGE_SM)
+        share = None if self.active_share is None else 100 * self.active_share
+        return context("sms-with-work", share, "%", metric=AVERAGE_SM)
 
     def theoretical_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return theoretical occupancy as evidence; nothing if it is not known."""

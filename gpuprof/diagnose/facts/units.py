@@ -12,7 +12,7 @@ from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, STARVED_ISSUE, WELL_USE
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.roofline import is_possible
-from gpuprof.model.session import Evidence, Pipe
+from gpuprof.model.session import Evidence, Pipe, Throughput
 from gpuprof.units import SECTOR_BYTES
 
 AT_LEAST_OF_RATED = 0.9
@@ -39,9 +39,14 @@ class UnitFacts(LaunchFacts):
     """Facts of the launch, and of the units of the GPU."""
 
     @cached_property
+    def throughput(self) -> Mapping[str, Throughput]:
+        """Speed of light of each unit, exact or a bound."""
+        return {known.unit: known for known in self.kernel.throughput}
+
+    @cached_property
     def utilisation(self) -> Mapping[str, float]:
         """Speed of light of each unit over all elapsed cycles, at most 1."""
-        return {unit.unit: min(1.0, unit.fraction) for unit in self.kernel.throughput if unit.is_exact}
+        return {unit: min(1.0, known.fraction) for unit, known in self.throughput.items() if known.is_exact}
 
     @cached_property
     def busiest(self) -> float | None:
@@ -49,27 +54,23 @@ class UnitFacts(LaunchFacts):
         return max(self.utilisation.values(), default=None)
 
     def at_most(self, unit: str) -> float | None:
-        """Return the most that a unit needs; None if that is not known."""
-        if unit == "dram":
-            # By L2's misses it is a lower bound.
-            return self._bounded.get(unit)
-        return self.needs.get(unit, self._bounded.get(unit))
+        """Return the most that a unit needs; None if that is not known, as of DRAM by its bytes alone."""
+        if unit != "dram" and unit in self.needs:
+            return self.needs[unit]
+        return self._bounded.get(unit)
 
     @cached_property
     def _bounded(self) -> Mapping[str, float]:
         """Speed of light of each unit, or its upper bound."""
-        return {
-            known.unit: known.fraction for known in self.kernel.throughput if known.is_exact or known.bound == "at-most"
-        }
+        known = self.throughput.values()
+        return {unit.unit: unit.fraction for unit in known if unit.is_exact or unit.bound == "at-most"}
 
     def light_metric(self, unit: str) -> str:
         """Return the metric whose value is a unit's speed of light; empty if it is computed from others."""
         names = [*self.counters_of(f"throughput.{unit}")]
         if unit == SM:
-            names += self.counters_of("scheduler.issue-slots")
-            names += [pipe.metric for pipe in self.kernel.pipes]
-        known = next((known for known in self.kernel.throughput if known.unit == unit), None)
-        return self._metric_with(names, known.fraction) if known is not None else ""
+            names += [*self.counters_of("scheduler.issue-slots"), *(pipe.metric for pipe in self.kernel.pipes)]
+        return self._metric_with(names, self.throughput[unit].fraction) if unit in self.throughput else ""
 
     def _metric_with(self, names: Iterable[str], fraction: float) -> str:
         """Return the first of these metrics whose value is this fraction, maybe in percent; empty if none is."""
@@ -82,11 +83,11 @@ class UnitFacts(LaunchFacts):
 
     def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
-        units = [unit for unit in self.utilisation if unit not in leave_out]
-        if not units:
+        known = [(busy, unit) for unit, busy in self.utilisation.items() if unit not in leave_out]
+        if not known:
             return ()
-        unit = max(units, key=lambda name: self.utilisation[name])
-        return (Evidence(self.light_metric(unit), 100 * self.utilisation[unit], "%", threshold, role=role),)
+        busy, unit = max(known)
+        return (Evidence(self.light_metric(unit), 100 * busy, "%", threshold, role=role),)
 
     @cached_property
     def needs(self) -> Mapping[str, float]:
@@ -195,20 +196,22 @@ class UnitFacts(LaunchFacts):
         The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
         explains is L1's.
         """
-        known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
-        known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
-        if "lsu" in self.pipes:
-            lsu = self.pipes["lsu"]
-            need = need_of_pipe(lsu, self.active_share)
-            if need is not None:
-                known.append((need, self._metric_with((lsu.metric,), need)))
+        known = [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
+        if "l1" in self.utilisation:
+            known.insert(0, (self.utilisation["l1"], self.light_metric("l1")))
+        lsu = self.pipes.get("lsu")
+        need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
+        if lsu is not None and need is not None:
+            known.append((need, self._metric_with((lsu.metric,), need)))
         if known:
             busy, name = max(known, key=lambda item: item[0])
             return name, min(1.0, busy)
-        memory = self.utilisation.get("memory")
-        dram = self._bounded.get("dram")
-        l2 = self._bounded.get("l2")
-        if memory is None or dram is None or l2 is None or AS_BUSY * memory <= max(dram, l2):
+        memory, others = self.utilisation.get("memory"), self._bounded
+        if (
+            memory is None
+            or not {"dram", "l2"} <= others.keys()
+            or AS_BUSY * memory <= max(others["dram"], others["l2"])
+        ):
             return None
         return self.light_metric("memory"), memory
 
@@ -239,16 +242,15 @@ class UnitFacts(LaunchFacts):
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        if name not in self.pipes:
-            return None
-        return self.pipes[name].fraction
+        known = self.pipes.get(name)
+        return known.fraction if known is not None else None
 
     def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
-        if name not in self.pipes:
+        known = self.pipes.get(name)
+        if known is None:
             return ()
-        pipe = self.pipes[name]
-        return (Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
+        return (Evidence(known.metric, 100 * known.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
 
     def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
@@ -270,18 +272,16 @@ class UnitFacts(LaunchFacts):
         most = 0.0
         for work in self.kernel.work:
             limit = self.recorded.at_clock.get(work.path)
-            if not work.flop_per_s or "int32" in work.path or limit is None or limit.value <= 0:
-                continue
-            fraction = work.flop_per_s / limit.value
-            if is_possible(fraction):
-                most = max(most, fraction)
+            if work.flop_per_s and "int32" not in work.path and limit is not None and limit.value > 0:
+                fraction = work.flop_per_s / limit.value
+                most = max(most, fraction if is_possible(fraction) else 0.0)
         return min(1.0, most)
 
     @cached_property
     def memory_busy(self) -> float | None:
         """The need of the busiest memory level; None if that may not be collected."""
-        overall = self.utilisation.get("memory")
         levels = (self.utilisation.get("dram"), self.needs.get("l2"), self.l1_speed)
+        overall = self.utilisation.get("memory")
         if overall is None and None in levels:
             return None
         return max(level or 0.0 for level in (*levels, overall))
@@ -289,10 +289,9 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def l1_speed(self) -> float | None:
         """The need of L1; None if only a part or a lower bound of it is known."""
-        l1 = next((unit for unit in self.kernel.throughput if unit.unit == "l1"), None)
-        is_bound = l1 is not None and l1.bound == "at-least" and "memory" not in self.utilisation
-        whole = (l1 is not None and not is_bound) or self.number(WAVEFRONTS) is not None
-        return self.needs.get("l1") if whole else None
+        l1 = self.throughput.get("l1")
+        is_whole = l1 is not None and (l1.bound != "at-least" or "memory" in self.utilisation)
+        return self.needs.get("l1") if is_whole or self.number(WAVEFRONTS) is not None else None
 
     def while_active(self, busy: float | None) -> float | None:
         """Return the utilization of a part of the SM while its SM works; None if that is not known.
@@ -342,10 +341,8 @@ class UnitFacts(LaunchFacts):
 
         If issue slots were not collected, use the SM, which is at least as busy.
         """
-        issued, eligible = self.issue_active, self.eligible_warps
-        if issued is None:
-            issued = self.utilisation.get("sm")
-        if issued is None or self.busiest is None or (eligible is not None and eligible >= 1.0):
+        issued = self.utilisation.get(SM) if self.issue_active is None else self.issue_active
+        if issued is None or self.busiest is None or (self.eligible_warps or 0.0) >= 1.0:
             return False
         return max(issued, self.busiest, self.busiest_need or 0.0) < STARVED_ISSUE.value / 100
 

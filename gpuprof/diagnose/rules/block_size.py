@@ -33,7 +33,6 @@ def _block_size(facts: KernelFacts) -> Findings:
         confidence = "inferred"
         missing = _with_more_warps(facts)
         evidence += facts.theoretical_evidence(FULL.value)
-        evidence += facts.issue_evidence(STARVED_ISSUE.value)
         evidence += facts.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
     change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
     saving = bound_beside(facts, NOT_OF_LANES, filled).only_if("same-bytes-through-l2-and-dram")

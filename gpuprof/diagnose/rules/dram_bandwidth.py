@@ -22,25 +22,24 @@ def _dram(facts: KernelFacts) -> Findings:
     fraction = facts.needs.get("dram")
     if fraction is None or not BUSY.is_reached(fraction):
         return
-    state = _state(facts)
-    is_near = NEAR_ROOF.is_reached(facts.least_times["dram"])
-    if not is_near and (is_busiest_level(facts, "dram") is False or is_sm_ahead(facts, fraction)):
+    reached = facts.least_times["dram"]
+    is_limit = is_busiest_level(facts, "dram") is not False and not is_sm_ahead(facts, fraction)
+    if not is_limit and not NEAR_ROOF.is_reached(reached):
         return
-    rate, waited = facts.bytes_per_s_of("dram"), facts.cycles_per_load
-    evidence = level_evidence(facts, "dram")
+    state, waited, rest = _state(facts), facts.cycles_per_load, speedup_bound(facts, {}).fraction
+    evidence = [*level_evidence(facts, "dram")]
     if waited is not None:
-        evidence += (QUEUED.evidence(waited),)
-    rest = speedup_bound(facts, {}).fraction
+        evidence.append(QUEUED.evidence(waited))
     if state == "while-working":
-        rest = min(rest, max(0.0, _working(facts) - facts.least_times["dram"]))
-        evidence += (WORKING.evidence(100 * _while_working(facts)),)
+        rest = min(rest, max(0.0, _working(facts) - reached))
+        evidence.append(WORKING.evidence(100 * reached / _working(facts)))
     fewer_bytes = speedup_bound(facts, dict.fromkeys((*MEMORY, *ACCESS_UNITS), 0.0))
     yield finding(
         facts,
         _cases(facts, state),
         amounts=(
             *amounts_of(busy=fraction, reached=facts.dram_reached, waits=facts.waits_for_memory),
-            *amounts_of("B/s", rate=rate),
+            *amounts_of("B/s", rate=facts.bytes_per_s_of("dram")),
             *amounts_of("cycle", waited=waited),
         ),
         subject="dram",
@@ -57,11 +56,6 @@ def _working(facts: KernelFacts) -> float:
     return facts.active_with_block or 1.0
 
 
-def _while_working(facts: KernelFacts) -> float:
-    """Return DRAM's share of the most that it can carry while SMs work, if it is idle otherwise."""
-    return facts.least_times["dram"] / _working(facts)
-
-
 _NEAR = ("near", "while-working")
 
 
@@ -70,7 +64,7 @@ def _state(facts: KernelFacts) -> str:
     them, or there are too few.
     """
     busy, waited, waits = facts.least_times["dram"], facts.cycles_per_load, facts.waits_for_memory
-    if WORKING.is_reached(_while_working(facts)) and not WORKING.is_reached(busy):
+    if WORKING.is_reached(busy / _working(facts)) and not WORKING.is_reached(busy):
         return "while-working"
     if NEAR_ROOF.is_reached(busy):
         return "near"
@@ -95,21 +89,15 @@ def _confidence(facts: KernelFacts, state: str) -> Confidence:
 
 
 def _cases(facts: KernelFacts, state: str) -> Cases:
-    headline = ["main" if facts.bytes_per_s_of("dram") is None else "counted"]
-    why, action, advice = ["main", state, "gap"], "main", ["fewer-bytes"]
-    if state == "near":
-        headline.append(state)
-        why = ["gap"]
-    elif state == "while-working":
-        headline.append(state)
-        why = [state]
-        advice.append("overlap")
-    elif state == "queue":
-        why[-1] = "gap-in-queue"
-    elif state == "few-in-flight":
-        action = state
-        advice = [state, facts.copies_ahead_case, "fewer-bytes"]
-    return Cases(headline=tuple(headline), why=tuple(why), action=(action,), advice=tuple(advice))
+    headline = "main" if facts.bytes_per_s_of("dram") is None else "counted"
+    if state in _NEAR:
+        why = "gap" if state == "near" else state
+        return Cases(headline=(headline, state), why=(why,), advice=("fewer-bytes",))
+    if state == "few-in-flight":
+        advice = (state, facts.copies_ahead_case, "fewer-bytes")
+        return Cases(headline=(headline,), why=("main", state, "gap"), action=(state,), advice=advice)
+    gap = "gap-in-queue" if state == "queue" else "gap"
+    return Cases(headline=(headline,), why=("main", state, gap), advice=("fewer-bytes",))
 
 
 RULE = Rule(

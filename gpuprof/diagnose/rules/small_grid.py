@@ -15,9 +15,6 @@ from gpuprof.model.session import Evidence, Finding
 
 NEARLY_FULL = Threshold("nearly-full", 0.9, "wave")
 
-_LEAST_WAVES = 0.01
-"""Text exports round waves to two digits."""
-
 _FEWEST_SMS = 4
 """No GPU since Volta has fewer SMs: Orin Nano 4GB has 4."""
 
@@ -48,11 +45,12 @@ def _without_block(facts: KernelFacts, blocks: int) -> Finding | None:
         confidence = "measured"
     elif sms is not None:
         case = "about"
-    elif facts.waves is None:
+    else:
         fewest = facts.hardware.fewest_sms() or _FEWEST_SMS
-        sms, case = float(fewest), "fewer-than-sms"
-        if blocks >= max(_FEWEST_SMS, fewest / _SLICES):
-            case, why, confidence = "at-least", "perhaps-no-block", "guess"
+        if blocks < max(_FEWEST_SMS, fewest / _SLICES):
+            sms, case = float(fewest), "fewer-than-sms"
+        elif facts.waves is None:
+            sms, case, why, confidence = float(fewest), "at-least", "perhaps-no-block", "guess"
     if sms is None or blocks >= NEARLY_FULL.value * sms:
         return None
     # More blocks mostly divide the work in another way and change the accesses, so these give no bound.
@@ -77,17 +75,15 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
     filled, theoretical = facts.waves, facts.occupancy.theoretical
     if filled is None or filled >= NEARLY_FULL.value:
         return None
-    headline = ["blocks" if filled >= _LEAST_WAVES else "hardly"]
-    assumption = PER_WARP
+    headline, assumption = ["blocks"], PER_WARP
+    if filled:
+        headline.append("waves")
     if facts.sms is not None:
         headline.append("on-sms")
     if facts.has_room and theoretical is not None and theoretical <= FEW_WARPS.value / 100:
         filled *= theoretical
         assumption = "same-speed-per-warp-in-smaller-tiles"
         headline.append("slots")
-    is_exposed = facts.has_room
-    if facts.busiest is None and facts.stalls:
-        is_exposed = facts.others_cover
     busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
     saving = bound_of_wait(facts, 1.0 - filled).no_more_than(_at_work(facts) * (1.0 - filled))
     return finding(
@@ -96,14 +92,13 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
         amounts=(
             *amounts_of("block", blocks=blocks),
             *amounts_of("SM", sms=facts.sms),
-            *amounts_of(waves=facts.waves, least=_LEAST_WAVES, filled=filled),
+            *amounts_of(waves=facts.waves, filled=filled),
         ),
-        confidence="inferred" if is_exposed else "guess",
+        confidence="inferred" if facts.has_room else "guess",
         saving=replace(saving, assumes=(assumption,)),
         is_fact=STARVED_ISSUE.is_reached(busiest),
         evidence=(
             *_blocks_evidence(facts, blocks, facts.sms),
-            *facts.issue_evidence(STARVED_ISSUE.value),
             *facts.busiest_evidence("busiest-unit", STARVED_ISSUE.value),
         ),
     )
