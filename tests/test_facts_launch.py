@@ -8,6 +8,7 @@ import pytest
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.occupancy import allocated_shared
 from tests import builders
@@ -39,6 +40,24 @@ def test_sms_with_a_block_and_their_time() -> None:
     assert few.working_share == pytest.approx(0.97) and few.late_share == pytest.approx(0.17)
     assert of_grid(900, {WAVES: 1.2}).with_block == 1.0
     assert of_grid(27).active_with_block is None
+
+
+def test_more_blocks_than_any_gpu_has_sms_give_each_a_block() -> None:
+    # An A100 has the most SMs of 8.0: 108.
+    hardware = HardwareFinder()(UNKNOWN)
+
+    def with_block(blocks: int) -> float | None:
+        launch = replace(made(), grid=(blocks, 1, 1)).launch()
+        analysis = analyse([builders.report(launch)], lambda _: hardware, "9.9")
+        return KernelFacts(analysis.session.kernels[0], analysis.recorded[0]).with_block
+
+    assert with_block(108) == 1.0
+    assert with_block(107) is None
+
+
+def test_cycles_of_all_sms_are_those_of_each() -> None:
+    # 108 SMs with 20 000 cycles each.
+    assert of_grid(900, {AVERAGE_SM: 15e3, "sm__cycles_elapsed.sum": 108 * 2e4}).active_share == pytest.approx(0.75)
 
 
 def test_an_average_sm_that_exceeds_the_busiest_of_another_pass_is_not_idle() -> None:

@@ -78,6 +78,12 @@ def executed(**counts: float) -> dict[str, dict[str | int, float]]:
         # 14 of 56 SMs have a block; a part of a GPU, or one that has no spec, may have fewer. The launch takes 1 µs.
         says("fewer than any GPU", OfUnknownGpu(of_grid(14, lasting())), GRID, 0.75 * 0.999, "56 SMs",
              confidence="guess"),
+        # The smallest slice of a GPU of 8.0 has 56 ÷ 7 SMs: 7 blocks are too few for any, however waves are rounded.
+        *(says("fewer than any slice", OfUnknownGpu(of_grid(7, lasting(), more)), GRID, 0.875 * 0.999,
+               "7 blocks, fewer than the GPU has SMs", confidence="inferred", severity="high")
+          for more in ({}, {WAVES: 0.0})),
+        says("as many as a slice", OfUnknownGpu(of_grid(8, lasting())), GRID, 48 / 56 * 0.999, "56 SMs",
+             confidence="guess"),
         # 64 blocks of 2 an SM are a third of a wave on 96 SMs.
         says("SMs by waves", OfUnknownGpu(of_grid(64, BLOCKS_OF_HALF_AN_SM, {WAVES: 1 / 3})), GRID, 1 / 3,
              "about 96 SMs", confidence="inferred"),

@@ -23,8 +23,9 @@ REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 SM_BUSY = "sm__instruction_throughput.avg.pct_of_peak_sustained_active"
 _CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"
 """Mem Busy: what caches and DRAM do inside, without what they send and receive."""
-_NO_REUSE = 0.1
-"""With a lower hit rate, L2 sends hardly more bytes than it gets from DRAM, which carries fewer."""
+_L2_HITS = "lts__t_sector_hit_rate.pct"
+_NO_REUSE = 10.0
+"""With a lower hit rate in percent, L2 sends hardly more bytes than it gets from DRAM, which carries fewer."""
 _MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
 _NO_DIFFERENCE = 1e-12
 _MOST_BUSY = 110.0
@@ -151,8 +152,8 @@ class UnitFacts(LaunchFacts):
         Source: Max Bandwidth, Mem Busy and L2's hit rate; dram__bytes…, lts__t_sectors…_lookup_miss.sum.
         """
         memory, caches = self.utilisation.get("memory", 1.0), self.number(_CACHES)
-        is_of_dram = caches is not None and caches < 100 * AS_BUSY * memory
-        if is_of_dram and self.hit_rates.get("l2", 1.0) < _NO_REUSE:
+        hits = self.number(_L2_HITS)
+        if caches is not None and caches < 100 * AS_BUSY * memory and hits is not None and hits < _NO_REUSE:
             return memory
         rate, peak = self._dram_rate, self._dram_peak
         if rate is None or not peak:
