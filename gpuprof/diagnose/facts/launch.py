@@ -137,14 +137,6 @@ class LaunchFacts(Counters):
         return min(1.0, self.active_share / self.with_block)
 
     @cached_property
-    def idle_with_block(self) -> float | None:
-        """The idle share of an average SM with a block while the busiest works, or in the whole
-        time if the busiest is not known."""
-        if self.active_with_block is None:
-            return None
-        return max(0.0, 1.0 - self.active_with_block / (self.busiest_share or 1.0))
-
-    @cached_property
     def block_cycles(self) -> float | None:
         """The average lifetime of a block in active cycles of its SM: cycles × resident blocks ÷
         blocks that an SM runs.

@@ -178,11 +178,10 @@ class UnitFacts(LaunchFacts):
     @property
     def _dram_peak(self) -> float:
         """The most bytes per second of DRAM; 0 if neither the GPU nor its architecture is known."""
-        known = self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)
-        if known is not None:
-            return known.value
-        rated = (rated_bandwidth("dram", gpu) for gpu in self.hardware.siblings())
-        return max((limit.value for limit in rated if limit is not None), default=0.0)
+        limits = [self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)]
+        if limits == [None]:
+            limits = [rated_bandwidth("dram", gpu) for gpu in self.hardware.siblings()]
+        return max((limit.value for limit in limits if limit is not None), default=0.0)
 
     @property
     def l1_busy(self) -> float | None:
@@ -204,17 +203,11 @@ class UnitFacts(LaunchFacts):
         need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
         if lsu is not None and need is not None:
             known.append((need, self._metric_with((lsu.metric,), need)))
-        if known:
-            busy, name = max(known, key=lambda item: item[0])
-            return name, min(1.0, busy)
-        memory, others = self.utilisation.get("memory"), self._bounded
-        if (
-            memory is None
-            or not {"dram", "l2"} <= others.keys()
-            or AS_BUSY * memory <= max(others["dram"], others["l2"])
-        ):
-            return None
-        return self.light_metric("memory"), memory
+        memory, dram, l2 = self.utilisation.get("memory", 0.0), self._bounded.get("dram"), self._bounded.get("l2")
+        if not known and dram is not None and l2 is not None and AS_BUSY * memory > max(dram, l2):
+            known.append((memory, self.light_metric("memory")))
+        busy, name = max(known, key=lambda item: item[0], default=(None, ""))
+        return (name, min(1.0, busy)) if busy is not None else None
 
     @cached_property
     def hit_rates(self) -> Mapping[str, float]:

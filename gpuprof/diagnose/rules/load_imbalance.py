@@ -17,7 +17,6 @@ from gpuprof.diagnose.thresholds import (
     TAIL_SLACK,
     WELL_USED,
     Threshold,
-    context,
     percent,
 )
 from gpuprof.model.findings import Cases
@@ -79,7 +78,6 @@ def _uneven_few_blocks(facts: KernelFacts) -> Findings:
         saving=without_idle(facts, facts.late_share, PER_WARP),
         evidence=(
             *facts.active_evidence(),
-            *context("sms-with-block", 100 * (facts.with_block or 0.0), "%"),
             UNEVEN_BLOCKS.evidence(100 * idle, "idle-with-block"),
         ),
     )

@@ -97,10 +97,7 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
         confidence="inferred" if facts.has_room else "guess",
         saving=replace(saving, assumes=(assumption,)),
         is_fact=STARVED_ISSUE.is_reached(busiest),
-        evidence=(
-            *_blocks_evidence(facts, blocks, facts.sms),
-            *facts.busiest_evidence("busiest-unit", STARVED_ISSUE.value),
-        ),
+        evidence=_blocks_evidence(facts, blocks, facts.sms),
     )
 
 
