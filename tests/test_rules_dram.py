@@ -107,6 +107,8 @@ def working(percent: float) -> Values:
         (72.0, 76.0, True, 0.01),
         # DRAM still writes back after the SMs have ended.
         (72.0, 70.0, True, 0.0),
+        # But not for as long as SMs that wait for a few long blocks are idle.
+        (72.0, 50.0, False, 0.25),
         # 75 % in 90 % of the time are 83 %.
         (72.0, 90.0, False, 0.25),
         # Near the ceiling in all of the time, but the rest of it is not DRAM's.

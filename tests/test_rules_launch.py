@@ -126,7 +126,8 @@ def executed(**counts: float) -> dict[str, dict[str | int, float]]:
         # 1 − 30 ÷ 50, and no more than idle slots and the busiest unit.
         *(says("of warps", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, more), IMBALANCE, gain)
           for more, gain in ((issued(75), 0.25), (busy(sm=75), 0.25), ({}, 0.4))),
-        silent("slots beside a busy unit", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, busy(sm=85)), IMBALANCE),
+        says("slots beside a busy unit", made(HALF_OCCUPANCY, {ACTIVE: 30.0, WAVES: 8.0}, busy(sm=85)), IMBALANCE, 0.15,
+             severity="info"),
         *(says("of SMs", made(of_sms(1000.0, 700.0), more), IMBALANCE, gain)
           for more, gain in ((busy(sm=85), 0.15), ({}, 0.3))),
 

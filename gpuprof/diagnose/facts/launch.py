@@ -99,8 +99,9 @@ class LaunchFacts(Counters):
 
     def _of_elapsed(self, cycles: str, *otherwise: str) -> float | None:
         share = self.ratio(cycles, "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", *otherwise)
-        if share is None and self.sms:
-            share = (self.ratio(cycles, "sm__cycles_elapsed.sum") or 0.0) * self.sms or None
+        of_all = self.ratio(cycles, "sm__cycles_elapsed.sum")
+        if share is None and of_all is not None and self.sms is not None:
+            share = of_all * self.sms
         return min(1.0, share) if share is not None else None
 
     @cached_property
@@ -119,7 +120,10 @@ class LaunchFacts(Counters):
 
     @cached_property
     def with_block(self) -> float | None:
-        """The share of the SMs that have a block; None if that is not known."""
+        """The share of the SMs that have a block; None if that is not known.
+
+        Each has one if there are more blocks than any GPU of the architecture has SMs.
+        """
         if self.waves is not None and self.waves >= 1.0:
             return 1.0
         if not self.blocks:
@@ -211,10 +215,9 @@ class LaunchFacts(Counters):
     @property
     def is_under_a_wave(self) -> bool:
         """Whether SMs are idle because there are no blocks for them."""
-        waves, blocks, sms = self.waves, self.blocks, self.sms
-        if waves is not None:
-            return waves < FULL_WAVE.value
-        return blocks is not None and sms is not None and blocks < sms
+        if self.waves is not None:
+            return self.waves < FULL_WAVE.value
+        return self.with_block is not None and self.with_block < 1.0
 
     @property
     def is_held_by_blocks(self) -> bool:

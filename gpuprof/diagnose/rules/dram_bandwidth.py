@@ -13,6 +13,10 @@ from gpuprof.model.findings import Cases
 
 WORKING = percent("near-while-working", 90.0)
 
+_MOST = 1.25
+"""DRAM also works just before and after the SMs do. If it works for much longer, an average SM is idle for another
+reason."""
+
 
 def _dram(facts: KernelFacts) -> Findings:
     """Report DRAM as a fact near the most that kernels reach of its peak, also if only while SMs work.
@@ -64,7 +68,8 @@ def _state(facts: KernelFacts) -> str:
     them, or there are too few.
     """
     busy, waited, waits = facts.least_times["dram"], facts.cycles_per_load, facts.waits_for_memory
-    if WORKING.is_reached(busy / _working(facts)) and not WORKING.is_reached(busy):
+    while_working = busy / _working(facts)
+    if WORKING.is_reached(while_working) and while_working <= _MOST and not WORKING.is_reached(busy):
         return "while-working"
     if NEAR_ROOF.is_reached(busy):
         return "near"

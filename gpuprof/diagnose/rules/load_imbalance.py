@@ -102,7 +102,7 @@ def _is_expected(facts: KernelFacts, idle: float) -> bool:
 def _occupancy_gap(facts: KernelFacts) -> Findings:
     """Yield a finding on low occupancy with long blocks: warps or blocks end at different times."""
     empty = facts.occupancy_gap
-    if empty is None or facts.has_short_blocks or (facts.busiest or 0.0) >= WELL_USED:
+    if empty is None or facts.has_short_blocks:
         return
     yield finding(
         facts,
@@ -110,6 +110,7 @@ def _occupancy_gap(facts: KernelFacts) -> Findings:
         amounts=amounts_of(achieved=facts.occupancy.achieved, theoretical=facts.occupancy.theoretical),
         confidence="guess",
         saving=replace(bound_of_wait(facts, empty), assumes=(PER_WARP,)),
+        is_fact=(facts.busiest or 0.0) >= WELL_USED,
         evidence=facts.gap_evidence(),
     )
 
