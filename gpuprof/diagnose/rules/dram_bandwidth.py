@@ -14,7 +14,7 @@ from gpuprof.model.findings import Cases
 WORKING = percent("near-while-working", 90.0)
 
 _MOST = 1.25
-"""DRAM also works just before and after the SMs do. If it works for much longer, an average SM is idle for another
+"""DRAM also works just before and after the SMs do. If it works for much longer, SMs are idle for another
 reason."""
 
 
@@ -56,8 +56,9 @@ def _dram(facts: KernelFacts) -> Findings:
 
 
 def _working(facts: KernelFacts) -> float:
-    """Return the share of the time in which an average SM with a block works; all if unknown."""
-    return facts.active_with_block or 1.0
+    """Return the share of the time in which the busiest SM works, else an average one with a block; all
+    if unknown."""
+    return facts.busiest_share or facts.active_with_block or 1.0
 
 
 _NEAR = ("near", "while-working")

@@ -84,6 +84,9 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
         filled *= theoretical
         assumption = "same-speed-per-warp-in-smaller-tiles"
         headline.append("slots")
+    is_exposed = facts.has_room
+    if facts.busiest is None and facts.stalls:
+        is_exposed = facts.others_cover
     busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
     saving = bound_of_wait(facts, 1.0 - filled).no_more_than(_at_work(facts) * (1.0 - filled))
     return finding(
@@ -94,7 +97,7 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
             *amounts_of("SM", sms=facts.sms),
             *amounts_of(waves=facts.waves, filled=filled),
         ),
-        confidence="inferred" if facts.has_room else "guess",
+        confidence="inferred" if is_exposed else "guess",
         saving=replace(saving, assumes=(assumption,)),
         is_fact=STARVED_ISSUE.is_reached(busiest),
         evidence=_blocks_evidence(facts, blocks, facts.sms),
