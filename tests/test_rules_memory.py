@@ -28,15 +28,11 @@ from tests.kernels import (
     stalls,
 )  # fmt: skip
 from tests.rule_examples import (
-    ALWAYS_ACTIVE,
     CONFLICTS,
     CONFLICTS_OF,
     DEVICE,
-    DEVICE_FILLS,
     EXCESS,
-    FAR,
     HOST,
-    HOST_FILLS,
     L2_ATOMICS,
     LOAD_REQUESTS,
     LOAD_SECTORS,
@@ -301,14 +297,6 @@ TO_HOST = made(busy(dram=10), stalls(long_scoreboard=90), issued(5), {HOST: 1000
                "device__attribute_integrated": 1.0}), HOST_TRAFFIC),
         # DRAM's 10 % stay.
         says("all misses", TO_HOST, HOST_TRAFFIC, 0.9),
-        # Warps that wait longer than memory takes seem to wait for the host; advice for other waits is left out.
-        says("far memory", FAR, HOST_TRAFFIC, 0.84, "2\u202f560", confidence="guess", severity="low"),
-        silent("the host explains it", FAR, "latency-bound", "load-imbalance"),
-        *(silent(name, FAR.plus(also), HOST_TRAFFIC) for name, also in {
-            "busier": busy(sm=5), "DRAM": busy(dram=20), "L1": busy(l1=9), "in line": busy(l2=2),
-            "counted": {HOST_FILLS: 0.0, DEVICE_FILLS: 1.0}, "integrated": {"device__attribute_integrated": 1.0},
-            "barriers": stalls(barrier=80), "issues": issued(3) | ALWAYS_ACTIVE,
-        }.items()),
     ],
 )  # fmt: skip
 def test_levels_of_memory_and_the_host(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:

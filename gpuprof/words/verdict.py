@@ -188,8 +188,10 @@ def _at_roof(facts: _Facts) -> str:
     helps = "less arithmetic or a narrower type helps"
     if verdict.subject == "dram":
         helps = "moving fewer bytes helps"
-    # The work as it is has something to gain, too.
-    has_gap = facts.finding is not None and (facts.finding.gain_kernel or 0.0) >= SMALL_PART
+    # The work as it is has something to gain, too, or the time in which SMs have none.
+    finding = facts.finding
+    is_partly = finding is not None and "while-working" in finding.cases.headline
+    has_gap = is_partly or (finding is not None and (finding.gain_kernel or 0.0) >= SMALL_PART)
     advice = f"{helps} most" if has_gap else f"only {helps}"
     return f"is at {facts.share} of {ceiling_name(verdict.subject)}: {advice}"
 

@@ -6,11 +6,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.counters import ELAPSED
-from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
-from gpuprof.diagnose.thresholds import FAR, IDLE, TAKES_IN
-from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import Evidence, Traffic
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS
 
@@ -41,13 +38,6 @@ _NOTICED = 1.01
 HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
 """Counters of accesses to host memory; the second is in every set of newer versions."""
-_FULL = 0.6
-"""From this utilization on, L2 itself can have a queue."""
-_ASKED = 2.0
-"""L1 requests at most four sectors per cycle, and L2 gives an SM two. Requests of SMs make L2 at
-most twice as busy as L1."""
-_WAITING = 0.3
-"""The least share of the stalls on memory, if stalls are known."""
 
 
 class CountedSectors(NamedTuple):
@@ -241,28 +231,3 @@ class TrafficFacts(WaitFacts):
     def shares_memory(self) -> bool:
         """Whether the GPU has no memory of its own and uses the host's."""
         return bool(self.number("device__attribute_integrated"))
-
-    @cached_property
-    def far_memory(self) -> float | None:
-        """The least cycles of a warp per instruction if they are too many for the GPU's own
-        memory, else None.
-
-        Instructions are those issued, or as many as the SM's speed of light allows. Return None, too,
-        if accesses to the host were counted, the GPU has no other memory, or the kernel waits for links
-        to other GPUs.
-        """
-        kind = kind_named(self.kernel.kind)
-        if self.number(HOST_MISSES, HOST_FILLS) is not None or self.shares_memory:
-            return None
-        if kind is not None and kind.binds == "links":
-            return None
-        achieved, room = self.occupancy.achieved, self.warps_per_sm
-        issued = self.needs.get(ISSUE, self.needs.get(SM))
-        dram, l2, l1 = self.utilisation.get("dram"), self.needs.get("l2"), self.needs.get("l1")
-        if dram is None or l2 is None or l1 is None or not issued or achieved is None or room is None:
-            return None
-        cycles = min(1.0, achieved) * room / (self.schedulers * issued)
-        is_memory = not self.stalls or self.stall(*self.memory_stalls) >= _WAITING
-        is_idle = not IDLE.is_reached(max(dram, issued, l1))
-        takes_in = TAKES_IN.is_reached(l2) and _ASKED * l1 < l2 < _FULL
-        return cycles if cycles >= FAR.value and is_memory and is_idle and takes_in else None

@@ -24,8 +24,8 @@ def _latency_bound(facts: KernelFacts) -> Findings:
         return
     busiest = max(facts.busiest, facts.busiest_need or 0.0)
     is_between_blocks = facts.occupancy_gap is not None and facts.idles_between_blocks
-    if LATENCY_BOUND.is_reached(busiest) or facts.far_memory is not None or is_between_blocks:
-        # `host-memory-traffic` or `short-blocks` reports the reason.
+    if LATENCY_BOUND.is_reached(busiest) or is_between_blocks:
+        # `short-blocks` reports the reason.
         return
     reason = facts.other_reason
     is_named = facts.issues_rarely and DOMINANT.is_reached(facts.stall(reason)) and not facts.needs_few_warps
