@@ -81,7 +81,7 @@ def half_tensor(opcode: str = "") -> Made:
     ("launch", "rule", "expected"),
     [
         # A busy SM without pipes is a guess.
-        says("no pipes", SM_BUSY, SLOTS, 0.3, confidence="guess", severity="low", kind="conditional"),
+        says("no pipes", SM_BUSY, SLOTS, 0.3, "not collected", confidence="guess", severity="low", kind="conditional"),
         silent("59 %", made(busy(sm=59, dram=20)), SLOTS),
         silent("memory is busier", made(busy(sm=70, dram=80)), SLOTS),
         silent("the load/store unit is part of the SM", made(busy(sm=70, memory=69)), SLOTS),
@@ -148,6 +148,12 @@ def half_tensor(opcode: str = "") -> Made:
         # FP64 takes as long on a GPU with few units of it.
         says("or FP64", On(GEMM, *RTX_3090), TENSOR, 0.09, "FP64", confidence="guess", severity="info"),
         silent("an instruction in 29 cycles", GEMM, FP32, SLOTS),
+        # On Turing, the longest matrix instruction takes 16 cycles of a scheduler: 2048 FLOP at 128 FLOP a cycle.
+        says("only FP64", On(GEMM, *T4), FP64, 1 - 0.91 / 32, "29 cycles", confidence="inferred", severity="high"),
+        silent("only FP64", On(GEMM, *T4), TENSOR, FP32, SLOTS),
+        # The 32 cycles of GeForce cards of Ampere could be products.
+        silent("or FP64", On(GEMM, *RTX_3090), FP64),
+        says("a wmma name", On(replace(GEMM, name=TENSOR_NAMES[0]), *T4), TENSOR, 0.09, "29 cycles"),
         # The name reveals matrix instructions if nothing else does.
         *(says("by its name", made(busy(sm=74, memory=38), name=name), TENSOR, 0.26, "74 %", confidence="guess")
           for name in TENSOR_NAMES),
@@ -156,6 +162,12 @@ def half_tensor(opcode: str = "") -> Made:
 )  # fmt: skip
 def test_rules_on_arithmetic(launch: Judged, rule: str, expected: dict[str, Any] | None) -> None:
     check_row(launch, rule, expected)
+
+
+def test_an_unknown_pipe_is_not_advised_simpler_indices() -> None:
+    # The opcodes are integers, but what keeps the SM busy is unknown.
+    launch = replace(SM_BUSY, histograms={WARP_OPCODES: {"IMAD": 60.0, "FFMA": 40.0}})
+    assert launch.finding(SLOTS).cases.advice == ("unknown",)
 
 
 def test_full_pipes_are_roofs_of_what_cannot_be_avoided() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
@@ -23,6 +25,11 @@ PIPE_OPCODES = {
     "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "UTC"),
 }
 """The most frequent instructions of a pipe, to find its place in the code."""
+
+_LONGEST_PRODUCT = {"sm_75": 16.0, "sm_86": 32.0, "sm_89": 32.0, "sm_120": 32.0}
+"""Cycles of a scheduler per mma.sync on architectures with few FP64 units: FLOP of the largest shape, m16n8k8 on Turing,
+else m16n8k16, over 128 FLOP per cycle, the rate of GeForce products with FP32 sums (NVIDIA's whitepapers on Turing,
+GA102, Ada and RTX Blackwell)."""
 
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """The least part of each memory level's need that stays with values of half the size."""
@@ -149,6 +156,15 @@ def cycles_per_instruction(facts: KernelFacts, sm: float) -> float:
     """Return the average cycles of the SM per issued instruction; 0 if unknown."""
     issued = facts.need(ISSUE)
     return sm / issued if issued else 0.0
+
+
+def only_fp64_cycles(facts: KernelFacts) -> float | None:
+    """Return the SM's cycles per instruction if only FP64 takes so long; None if not, or if pipes explain them."""
+    sm = facts.sm_without_parts
+    if sm is None or multiplies_on_tensor_cores(facts.kernel.demangled):
+        return None
+    cycles = cycles_per_instruction(facts, sm)
+    return cycles if cycles > _LONGEST_PRODUCT.get(facts.arch.name, math.inf) else None
 
 
 def is_integer_work(facts: KernelFacts) -> bool:

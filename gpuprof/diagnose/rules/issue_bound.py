@@ -21,7 +21,7 @@ def _issue(facts: KernelFacts) -> Findings:
     elif pipe is not None:
         yield from _limit(facts, pipe.name, pipe.fraction, pipe.name, facts.pipe_evidence(pipe.name, PIPE_BUSY.value))
     elif not is_fp32_by_work(facts):
-        yield from busy_sm(facts, "main", kind or "main")
+        yield from busy_sm(facts, "main", "unknown")
 
 
 def _limit(facts: KernelFacts, part: str, used: float, change: str, evidence: tuple[Evidence, ...]) -> Findings:
