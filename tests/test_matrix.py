@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import pytest
 
 from gpuprof.code.patterns.outer_products import outer_products
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.product_names import (
     has_inputs_of_8_bits,

@@ -27,9 +27,10 @@ PIPE_OPCODES = {
 """The most frequent instructions of a pipe, to find its place in the code."""
 
 _LONGEST_PRODUCT = {"sm_75": 16.0, "sm_86": 32.0, "sm_89": 32.0, "sm_120": 32.0}
-"""Cycles of a scheduler per mma.sync on architectures with few FP64 units: FLOP of the largest shape, m16n8k8 on Turing,
-else m16n8k16, over 128 FLOP per cycle, the rate of GeForce products with FP32 sums (NVIDIA's whitepapers on Turing,
-GA102, Ada and RTX Blackwell)."""
+"""Cycles of a scheduler for the longest mma.sync on architectures with few FP64 units.
+
+They are the FLOP of m16n8k8 on Turing, else of m16n8k16, over 128 FLOP per cycle: GeForce products
+with FP32 sums (NVIDIA's whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
 
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """The least part of each memory level's need that stays with values of half the size."""

@@ -16,7 +16,6 @@ from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
-from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.kernel_kinds import kind_named
@@ -87,7 +86,6 @@ class _Product(Struct, frozen=True):
 
     type: _Type
     how: str
-    confidence: Confidence
     times: Mapping[str, float]
     change: str
     work: float | None
@@ -95,14 +93,19 @@ class _Product(Struct, frozen=True):
     is_use_of_sm: bool
 
     @property
-    def inputs(self) -> str:
-        """The type of inputs that needs the least change: TF32 if it is faster than FP32, else the fastest."""
-        return "tensor.tf32" if "tensor.tf32" in self.times else max(self.times, key=lambda path: self.times[path])
+    def in_tf32(self) -> bool:
+        """Whether FP32 data can stay as they are."""
+        return "tensor.tf32" in self.times
 
     @property
     def speedup(self) -> float:
-        """The rate of the tensor cores over the plain rate for these inputs."""
-        return self.times[self.inputs]
+        """The rate of the tensor cores over the plain rate, in TF32 if it is faster than FP32."""
+        return self.times["tensor.tf32"] if self.in_tf32 else max(self.times.values())
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The types of inputs that have this rate."""
+        return tuple(name for path, name in self.type.tensor.items() if self.times.get(path) == self.speedup)
 
 
 def _tensor_idle(facts: KernelFacts) -> Findings:
@@ -118,7 +121,8 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         # A product with a vector or few rows.
         return
     limit = _limit(facts, product, busiest)
-    headline = [product.how if product.confidence == "guess" else "product"]
+    is_guess = product.how in ("by-convolution", "by-arithmetic")
+    headline = [product.how if is_guess else "product"]
     if product.work is not None:
         headline.append("at-peak")
     yield finding(
@@ -136,10 +140,10 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         labels=labels_of(
             type=(product.type.name,),
             plain=(product.type.plain.upper(),),
-            inputs=tuple(name for path, name in product.type.tensor.items() if product.times.get(path) == product.speedup),
+            inputs=product.inputs,
             unit=(busiest,),
         ),
-        confidence=product.confidence,
+        confidence="guess" if is_guess else "inferred",
         saving=_saving(facts, product),
         evidence=_evidence(facts, product),
         place=facts.place_of_opcode(product.type.fused),
@@ -182,12 +186,9 @@ def _product(facts: KernelFacts) -> _Product | None:
     if path is None or not _is_mostly_fused(facts, _TYPES[path]):
         return None
     if is_product_by_name(name):
-        if is_only_a_convolution(name):
-            return _product_of(facts, path, "by-convolution", "guess")
-        return _product_of(facts, path, "by-name")
-    if path == "fp32" and in_code is None and FMA_WORK.is_reached(facts.fraction_of_peak(path)):
-        return _product_of(facts, path, "by-arithmetic", "guess")
-    return None
+        return _product_of(facts, path, "by-convolution" if is_only_a_convolution(name) else "by-name")
+    is_large = in_code is None and FMA_WORK.is_reached(facts.fraction_of_peak(path))
+    return _product_of(facts, path, "by-arithmetic") if path == "fp32" and is_large else None
 
 
 def _busiest_type(facts: KernelFacts) -> str | None:
@@ -217,7 +218,7 @@ def _is_mostly_fused(facts: KernelFacts, kind: _Type) -> bool:
     return not fused + alone or FUSED_SHARE.is_reached(fused / (fused + alone))
 
 
-def _product_of(facts: KernelFacts, path: str, how: str, confidence: Confidence = "inferred") -> _Product | None:
+def _product_of(facts: KernelFacts, path: str, how: str) -> _Product | None:
     kind, change = _TYPES[path], path
     name = facts.kernel.demangled
     if path == "fp32" and has_inputs_of_8_bits(name):
@@ -235,7 +236,7 @@ def _product_of(facts: KernelFacts, path: str, how: str, confidence: Confidence 
     is_use_of_sm = use is None
     if use is None:
         use = facts.utilisation.get("sm")
-    return _Product(kind, how, confidence, times, change, work, use, is_use_of_sm)
+    return _Product(kind, how, times, change, work, use, is_use_of_sm)
 
 
 def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
@@ -266,7 +267,7 @@ def _limit(facts: KernelFacts, product: _Product, busiest: str) -> tuple[str, ..
         return ("limit-unknown",)
     # L1 and shared memory bring the operands of the arithmetic; tensor cores take them in fewer and
     # wider accesses.
-    is_fed_by_l1 = busiest == "l1" and product.inputs == "tensor.tf32"
+    is_fed_by_l1 = busiest == "l1" and product.in_tf32
     feeds = is_fed_by_l1 and not product.is_use_of_sm and FMA_WORK.is_reached(product.use)
     margin = -TWO_PASSES if product.is_use_of_sm else TWO_PASSES
     if not feeds and facts.need(busiest) > product.use + margin:
@@ -290,7 +291,7 @@ def _saving(facts: KernelFacts, product: _Product) -> Saving | None:
     same_reuse = speedup_bound(facts, {**relieved, "l2": stays, "dram": stays}).fraction
     fraction = min(same_reuse, 1.0 - (product.work or product.use) / product.speedup)
     bound = speedup_bound(facts, {**relieved, "l2": 0.0, "dram": 0.0})
-    assumes = ["tf32-inputs"] if product.inputs == "tensor.tf32" else []
+    assumes = ["tf32-inputs"] if product.in_tf32 else []
     return bound.if_held(fraction, *assumes, "same-operand-reuse").only_if("same-multiplications-in-these-types")
 
 
