@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import saving
 from gpuprof.diagnose.clocks import CLOCKS, difference
-from gpuprof.diagnose.configurations import (
-    ACTIVE_THREADS,
-    FASTER_BY,
-    OTHER_LOOPS,
-    SAME_THREADS,
-    SAME_WORK,
-    WARP_INSTRUCTIONS,
-    flop_by_path,
-    is_rebuilt,
-)
+from gpuprof.diagnose.configurations import FASTER_BY, OTHER_LOOPS, SAME_THREADS, SAME_WORK, WARP_INSTRUCTIONS
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, finding
 from gpuprof.diagnose.thresholds import context
@@ -35,50 +26,48 @@ _LEAST_DIFFERENCE = 10.0
 
 def _launch_configurations(facts: KernelFacts) -> Findings:
     """Report the fastest configuration with both durations, and the counter that differs most."""
-    faster, duration_s = facts.faster, facts.kernel.duration_s
-    if faster is None or duration_s is None:
+    faster, kernel = facts.faster, facts.kernel
+    if faster is None or kernel.duration_s is None:
         return
-    there = faster.facts
-    kernels = {"": facts.kernel, "there-": there.kernel}
-    change = "build" if is_rebuilt(facts, there) and facts.kernel.block == there.kernel.block else "launch"
-    shape = change
-    if change == "launch" and (facts.kernel.grid, facts.kernel.block) == (there.kernel.grid, there.kernel.block):
+    there = faster.facts.kernel
+    change = shape = "launch"
+    if (kernel.grid, kernel.block) == (there.grid, there.block):
         shape = "shared-memory"
-    is_sure = faster.certainty == "measured" or any(flop_by_path(facts).values())
-    clocks = [context(f"{prefix}clock", kernel.sm_clock_hz, "Hz") for prefix, kernel in kernels.items()]
-    has_clocks = all(clocks) and faster.clocks_differ is not False
-    differing = _most_different(facts, there)
-    part = faster.duration_s / duration_s
-    needs = {unit: need * part for unit, need in there.least_times.items()}
-    evidence = [FASTER_BY.evidence(100 * (1.0 - part))]
-    for prefix, kernel in kernels.items():
-        evidence += context(f"{prefix}duration", kernel.duration_s, "s", metric="gpu__time_duration.sum")
+        if kernel.shared_memory_per_block == there.shared_memory_per_block:
+            change = shape = "build"
+    part = faster.duration_s / kernel.duration_s
+    differing = _most_different(facts, faster.facts)
     why = [differing[0].role if differing else "unexplained"]
-    if has_clocks:
+    if faster.clocks_differ:
         why.append("clocks")
-        evidence += (*clocks[0], *clocks[1])
+    # What remains are the needs of the faster launch in this one's time.
+    needs = {unit: need * part for unit, need in faster.facts.least_times.items()}
     yield finding(
         facts,
-        cases_of(change, (shape, "same-work" if is_sure else "apparently-same-work"), tuple(why)),
-        amounts=(*_amounts(kernels), *map(_amount_of, differing)),
+        cases_of(change, (shape, f"work-{faster.certainty}"), tuple(why)),
+        amounts=(*_amounts(kernel, ""), *_amounts(there, "there-"), *map(_amount_of, differing)),
         labels=(
-            Label("number", (str(there.kernel.id),)),
-            *(Label(f"{prefix}block", (_block(kernel),)) for prefix, kernel in kernels.items()),
+            Label("number", (str(there.id),)),
+            Label("block", (_block(kernel),)),
+            Label("there-block", (_block(there),)),
         ),
         confidence=faster.certainty,
-        # The measured gain; what remains are the needs of the faster launch in this one's time.
         saving=saving(needs, {}).no_more_than(1.0 - part).only_if("fastest-configuration-profiled"),
-        evidence=(*evidence, *differing),
+        evidence=(
+            FASTER_BY.evidence(100 * (1.0 - part)),
+            *context("duration", kernel.duration_s, "s", metric="gpu__time_duration.sum"),
+            *context("there-duration", there.duration_s, "s", metric="gpu__time_duration.sum"),
+            *differing,
+        ),
     )
 
 
-def _amounts(kernels: Mapping[str, KernelProfile]) -> Iterator[Amount]:
-    for prefix, kernel in kernels.items():
-        yield Amount(f"{prefix}duration", kernel.duration_s or 0.0, "s")
-        yield Amount(f"{prefix}clock", kernel.sm_clock_hz or 0.0, "Hz")
-        yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
-        yield Amount(f"{prefix}registers", kernel.registers_per_thread or 0, "register")
-        yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block or 0.0, "B")
+def _amounts(kernel: KernelProfile, prefix: str) -> Iterator[Amount]:
+    yield Amount(f"{prefix}duration", kernel.duration_s or 0.0, "s")
+    yield Amount(f"{prefix}clock", kernel.sm_clock_hz or 0.0, "Hz")
+    yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
+    yield Amount(f"{prefix}registers", kernel.registers_per_thread or 0, "register")
+    yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block or 0.0, "B")
 
 
 def _block(kernel: KernelProfile) -> str:
@@ -87,12 +76,6 @@ def _block(kernel: KernelProfile) -> str:
     while len(sides) > 1 and sides[-1] == 1:
         sides.pop()
     return "×".join(map(str, sides))
-
-
-def _amount_of(item: Evidence) -> Amount:
-    if item.unit == "%":
-        return Amount(item.role, item.value / 100, "fraction")
-    return Amount(item.role, item.value, item.unit)
 
 
 def _most_different(facts: KernelFacts, other: KernelFacts) -> tuple[Evidence, ...]:
@@ -118,11 +101,17 @@ def _counters(facts: KernelFacts) -> tuple[Evidence, ...]:
     )
 
 
+def _amount_of(item: Evidence) -> Amount:
+    if item.unit == "%":
+        return Amount(item.role, item.value / 100, "fraction")
+    return Amount(item.role, item.value, item.unit)
+
+
 RULE = Rule(
     "launch-configurations",
     thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
     check=_launch_configurations,
-    metrics=(WARP_INSTRUCTIONS, ACTIVE_THREADS, _LOAD, _STORE, _CONFLICTS),
+    metrics=(WARP_INSTRUCTIONS, _LOAD, _STORE, _CONFLICTS),
     place=AT_KERNEL,
     of_launches=True,
 )
