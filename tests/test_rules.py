@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose import access_shape, level_limits, pipe_limits, wait_findings
 from gpuprof.diagnose import thresholds as t
 from gpuprof.diagnose.bounds import Saving
@@ -371,13 +370,13 @@ SHORT_BLOCKS = made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0, "sm__cycles_acti
 
 
 def self_moves(percent: float) -> Made:
-    """Code of which that share moves a register onto itself, as executed."""
-    counts: dict[str | int, float] = {0: percent, 16: 100 - percent}
-    code = (
-        ProfiledInstruction(0, "@P0 MOV R4, R4", None, None, {EXECUTED: percent}),
-        ProfiledInstruction(16, "MOV R4, R5", None, None, {EXECUTED: 100 - percent}),
+    """Code of which that share moves a register onto itself."""
+    moves = ["@P0 MOV R4, R4"] * round(1000 * percent) + ["MOV R4, R5"] * round(100_000 - 1000 * percent)
+    return made(
+        details=Program(
+            tuple(ProfiledInstruction(16 * place, sass, None, None, {}) for place, sass in enumerate(moves))
+        )
     )
-    return made(histograms={EXECUTED: counts}, details=Program(code))
 
 
 def mma_sync(percent: float) -> Made:

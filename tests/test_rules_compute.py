@@ -47,7 +47,6 @@ IMADS = made(busy(sm=75), pipes(fma=75), histograms={WARP_OPCODES: {"IMAD.WIDE":
 CONSTANTS: Histograms = {WARP_OPCODES: {"FFMA": 900.0, "DMUL": 30.0, "F2F.F64.F32": 30.0}}
 SORTS: Histograms = {WARP_OPCODES: {"ISETP.GT": 30.0, "SEL": 30.0, "SHFL": 15.0, "IADD3": 20.0, "LDS": 5.0}}
 RANDOM = "void at::native::distribution_elementwise_grid_stride_kernel<float, 4>(int)"
-HEAVY = {"sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_elapsed": 85.0}
 MOSTLY_ACTIVE = {"sm__cycles_active.avg": 0.95e6, "sm__cycles_elapsed.max": 1e6}
 ALONE = made(pipes(fma=80), operations(ffma=0, fadd=50, fmul=50))
 GEMM = made(busy(sm=91, memory=15), issued(3.3), MOSTLY_ACTIVE, name="gemm_kernel")
@@ -103,10 +102,6 @@ def half_tensor(opcode: str = "") -> Made:
                kind="conditional") for rule, pipe in ((FP64, "fp64"), (TENSOR, "tensor"), (FP32, "fma"))),
 
         silent("integers on the FMA pipe", IMADS, FP32),
-        # 2 · 45 − 85 = 5 % of the half that does not multiply integers: no floating-point work; 2 · 80 − 85 = 75 %.
-        says("half of the pipe", On(made(pipes(fma=45, alu=10), HEAVY), *A10G), INTEGER, 1.0, "85 %"),
-        says("both halves", On(made(pipes(fma=80, alu=10), HEAVY), *A10G), FP32, 0.15),
-
         # Halves of the FMA pipe, 68 and 44 %, are its 56 %: FP32 limits a busy SM.
         says("a busier half", On(made(busy(sm=69), pipes(fma=56), HALVES), *A10G), FP32, 0.31, "56 %"),
         # 60 of 80 integer instructions compare and select: a sort computes no indices.

@@ -17,11 +17,8 @@ from gpuprof.model.timed import GRAPH_REPLAY
 FASTER_BY = percent("faster", 10.0)
 SAME_WORK = percent("same-work", 1.0)
 SAME_THREADS = percent("same-threads", 10.0)
-OTHER_LOOPS = percent("other-loops", 25.0)
 
-WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
-
-_LOADS, _STORES = ("LD", "LDG", "LDGSTS"), ("ST", "STG", "RED", "REDG", "ATOM", "ATOMG")
+_STORES = ("ST", "STG", "RED", "REDG", "ATOM", "ATOMG")
 
 _INDEX_ARITHMETIC = "int32"
 """Integer work is mostly that of addresses and loops, which depends on the configuration."""
@@ -55,7 +52,7 @@ def faster_launches(analysis: Analysis) -> dict[int, Faster]:
 
 def _configuration(facts: KernelFacts) -> tuple[Hashable, ...]:
     """Return the configuration of a launch and its FLOP to three digits."""
-    return *_shape(facts.kernel), f"{sum(flop_by_path(facts).values()):.2e}"
+    return *_shape(facts.kernel), f"{sum(_flop_by_path(facts).values()):.2e}"
 
 
 def _shape(kernel: KernelProfile) -> tuple[Hashable, ...]:
@@ -68,7 +65,9 @@ def _faster_of_kernel(launches: Iterable[list[KernelFacts]]) -> Iterator[tuple[i
     for alike in groups:
         median = alike[(len(alike) - 1) // 2]
         fastest = next((other for other in medians if _against(median, other) is not None), None)
-        for facts in alike if fastest is not None else ():
+        if fastest is None:
+            continue
+        for facts in alike:
             faster = _against(facts, fastest)
             if faster is not None:
                 yield facts.kernel.id, faster
@@ -85,51 +84,47 @@ def _against(facts: KernelFacts, other: KernelFacts) -> Faster | None:
     that differs most.
     """
     kernel, faster = facts.kernel, other.kernel
-    slowdown = 1.0
-    if kernel.sm_clock_hz and faster.sm_clock_hz:
-        slowdown = max(slowdown, faster.sm_clock_hz / kernel.sm_clock_hz)
-    if kernel.dram_clock_hz and faster.dram_clock_hz:
-        slowdown = max(slowdown, faster.dram_clock_hz / kernel.dram_clock_hz)
+    clocks = (faster.sm_clock_hz, kernel.sm_clock_hz), (faster.dram_clock_hz, kernel.dram_clock_hz)
+    slowdown = max(1.0, *(fast / slow for fast, slow in clocks if fast and slow))
     duration_s = _duration_s(other) * slowdown
     if not FASTER_BY.is_reached(1.0 - duration_s / _duration_s(facts)):
         return None
     certainty = _same_work(facts, other)
     if certainty is None:
         return None
-    drift = clocks_differ(kernel, faster)
-    if drift is not False:
+    if clocks_differ(kernel, faster) is not False:
         certainty = "inferred"
-    return Faster(facts=other, duration_s=duration_s, certainty=certainty, clocks_differ=drift)
+    return Faster(facts=other, duration_s=duration_s, certainty=certainty)
 
 
 def _same_work(facts: KernelFacts, other: KernelFacts) -> Confidence | None:
     """Return the confidence that two launches in different configurations did the same work; None if nothing shows it.
 
-    Equal arithmetic of as many threads over the same extent proves it; about as many instructions
-    suggest it. If a thread does more in one launch than in the other, stores must be equal and, without
-    arithmetic, loads, too: products of other shapes can have the same arithmetic. A kernel of another
-    build can have changed, unless its arithmetic is equal.
+    Arithmetic and what threads store must be equal, as far as they were counted. Equal arithmetic of
+    as many threads over the same extent proves it. If a thread does more in one launch than in the
+    other, only what threads store shows it: products of other shapes can have the same arithmetic.
     """
-    flop, other_flop = flop_by_path(facts), flop_by_path(other)
-    if flop.keys() != other_flop.keys() or any(_differ(flop[path], other_flop[path]) for path in flop):
-        return None
+    flop, other_flop = _flop_by_path(facts), _flop_by_path(other)
+    stored, stored_by_other = _stores(facts), _stores(other)
     is_counted = any(flop.values())
     is_rebuilt = facts.kernel.registers_per_thread != other.kernel.registers_per_thread
-    if _shape(facts.kernel) == _shape(other.kernel) or (is_rebuilt and not is_counted):
+    if (
+        flop.keys() != other_flop.keys()
+        or any(_differ(flop[path], other_flop[path]) for path in flop)
+        or _differ(stored, stored_by_other)
+        or _shape(facts.kernel) == _shape(other.kernel)
+        # Another build can do something else.
+        or (is_rebuilt and not is_counted)
+    ):
         return None
     if difference(_threads(facts.kernel), _threads(other.kernel)) > SAME_THREADS.value:
-        return "inferred" if _store_the_same(facts, other, is_counted=is_counted) else None
+        return "inferred" if stored else None
     if not _cover_the_same(facts.kernel, other.kernel):
         return None
-    if is_counted:
-        return "inferred" if is_rebuilt else "measured"
-    executed, executed_by_other = facts.number(WARP_INSTRUCTIONS), other.number(WARP_INSTRUCTIONS)
-    if executed and executed_by_other and difference(executed, executed_by_other) > OTHER_LOOPS.value:
-        return None
-    return "inferred"
+    return "measured" if is_counted and not is_rebuilt else "inferred"
 
 
-def flop_by_path(facts: KernelFacts) -> Mapping[str, float]:
+def _flop_by_path(facts: KernelFacts) -> Mapping[str, float]:
     """Return the counted FLOP of each path without index arithmetic."""
     known = (work for work in facts.kernel.work if work.path != _INDEX_ARITHMETIC)
     return {work.path: work.flop for work in known if work.flop is not None}
@@ -143,14 +138,10 @@ def _threads(kernel: KernelProfile) -> int:
     return math.prod(kernel.grid or ()) * math.prod(kernel.block or ())
 
 
-def _store_the_same(facts: KernelFacts, other: KernelFacts, *, is_counted: bool) -> bool:
-    """Return whether threads stored as often in both launches and, without arithmetic, loaded as often."""
-    executed, executed_by_other = facts.opcode_counts(THREAD_OPCODES), other.opcode_counts(THREAD_OPCODES)
-    for opcodes in (_STORES,) if is_counted else (_STORES, _LOADS):
-        count = sum(executed.get(name, 0.0) for name in opcodes)
-        if not count or _differ(count, sum(executed_by_other.get(name, 0.0) for name in opcodes)):
-            return False
-    return True
+def _stores(facts: KernelFacts) -> float:
+    """Return how often threads executed instructions that store; 0 if not counted."""
+    executed = facts.opcode_counts(THREAD_OPCODES)
+    return sum(executed.get(name, 0.0) for name in _STORES)
 
 
 def _cover_the_same(kernel: KernelProfile, other: KernelProfile) -> bool:

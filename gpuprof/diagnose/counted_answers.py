@@ -11,14 +11,11 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES
 from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
 from gpuprof.diagnose.rule import amounts_of, labels_of
-from gpuprof.model.findings import Amount
 from gpuprof.model.quantities import NO_CLOCKS, first_counted
 from gpuprof.model.session import Answer
 from gpuprof.units import SECTOR_BYTES
 
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_ACCESSES = "smsp__inst_executed_op_shared_{}.sum"
-_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _BY_KIND = dict(zip(("ld", "st"), SHARED_CONFLICTS_BY_KIND, strict=True))
 _KINDS = {"ld": "load", "st": "store"}
 _LOCAL = (
@@ -31,9 +28,6 @@ _SAME = 0.02
 """The difference that a ratio of two passes can have."""
 _MANY_LANES = 0.75
 """A share of active threads above the threshold of the rule."""
-_WIDE = (2, 4)
-"""Wavefronts of a warp's access of 8 and 16 bytes per thread."""
-_WORD_BYTES = 4
 _SECTORS_OF_WORDS = 4
 """Sectors of a warp's coalesced access of 4 bytes per thread."""
 
@@ -48,8 +42,7 @@ def counted_answers(facts: KernelFacts, found: Container[str]) -> tuple[Answer, 
 
 def _conflicts(facts: KernelFacts) -> Answer | None:
     """Return that there are no bank conflicts, or how few of the wavefronts of loads or of stores they are."""
-    counted = {kind: facts.number(name) for kind, name in _BY_KIND.items()}
-    conflicts = {kind: value for kind, value in counted.items() if value is not None}
+    conflicts = {kind: value for kind, name in _BY_KIND.items() if (value := facts.number(name)) is not None}
     if not any(conflicts.values()):
         total = facts.number(SHARED_CONFLICTS)
         if total or (total is None and not conflicts):
@@ -60,37 +53,21 @@ def _conflicts(facts: KernelFacts) -> Answer | None:
     kind = max(shares, key=lambda name: shares[name])
     if not 0.0 < shares[kind] < _FEW:
         return None
-    wavefronts = facts.number(_WAVEFRONTS.format(kind)) or 0.0
-    cases = ["few-conflicts"]
-    amounts = amounts_of(share=shares[kind]) + amounts_of("", wavefronts=wavefronts)
-    executed = facts.number(_ACCESSES.format(kind))
-    if executed:
-        least = wavefronts * (1.0 - shares[kind]) / executed
-        cases.append("wavefronts-of-access")
-        amounts += amounts_of("", each=wavefronts / executed, least=least)
-        if round(least) in _WIDE and abs(least - round(least)) <= _SAME * least:
-            cases.append("wide-access")
-            amounts += amounts_of("byte", bytes=_WORD_BYTES * round(least))
     return Answer(
-        rule="shared-bank-conflict", cases=tuple(cases), amounts=amounts, labels=labels_of(kind=(_KINDS[kind],))
+        rule="shared-bank-conflict",
+        cases=("few-conflicts",),
+        amounts=amounts_of(share=shares[kind]) + amounts_of("", wavefronts=facts.number(_WAVEFRONTS.format(kind))),
+        labels=labels_of(kind=(_KINDS[kind],)),
     )
 
 
 def _divergence(facts: KernelFacts) -> Answer | None:
     """Return that all threads of a warp are active, or most."""
-    threads, lanes, uniform = facts.number(*LANES), facts.lanes_of_block, facts.number(_UNIFORM)
+    threads, lanes = facts.number(*LANES), facts.lanes_of_block
     if threads is None or threads < _MANY_LANES * lanes:
         return None
-    is_full = threads >= (1.0 - _SAME) * lanes
-    cases = ["no-divergence" if is_full else "little-divergence"]
-    amounts: tuple[Amount, ...] = amounts_of("thread", threads=threads, lanes=lanes)
-    if uniform:
-        cases.append("uniform-branches")
-        amounts += amounts_of(uniform=uniform / 100)
-    elif uniform == 0 and is_full:
-        # A divergent branch leaves threads inactive.
-        cases.append("no-branches")
-    return Answer(rule="branch-divergence", cases=tuple(cases), amounts=amounts)
+    case = "no-divergence" if threads >= (1.0 - _SAME) * lanes else "little-divergence"
+    return Answer(rule="branch-divergence", cases=(case,), amounts=amounts_of("thread", threads=threads, lanes=lanes))
 
 
 def _coalescing(facts: KernelFacts, kind: str) -> Answer | None:

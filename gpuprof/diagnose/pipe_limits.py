@@ -139,9 +139,6 @@ def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
     ):
         # Matrix instructions keep it busy, which `tensor-compute-bound` reports.
         return
-    evidence = [sm_evidence(facts, sm)]
-    if facts.most_work is not None:
-        evidence.append(FMA_WORK.evidence(100 * facts.most_work, "floating-point-work"))
     yield finding(
         facts,
         cases_of(change, (headline, "shared/no-pipe"), ("shared/no-pipe",)),
@@ -149,7 +146,7 @@ def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
         subject="sm",
         confidence="guess",
         saving=same_instructions(facts, sm, *SCALAR_PIPES),
-        evidence=evidence,
+        evidence=(sm_evidence(facts, sm),),
     )
 
 
@@ -169,19 +166,7 @@ def only_fp64_cycles(facts: KernelFacts) -> float | None:
 
 
 def is_integer_work(facts: KernelFacts) -> bool:
-    """Return whether integers fill the FMA pipe: by opcodes, or if only the half that multiplies
-    integers is busy.
-
-    Floating-point work uses both halves alike.
-    """
-    if facts.opcodes():
-        # Moves and shifts by IMAD go to whichever pipe is free.
-        integer = facts.executed(*PIPE_OPCODES["fmaheavy"]) - facts.executed("IMAD.MOV", "IMAD.SHL")
-        return integer > facts.executed(*PIPE_OPCODES["fma"])
-    both, heavy, lite = map(facts.pipe, ("fma", "fmaheavy", "fmalite"))
-    if heavy is None or not PIPE_BUSY.is_reached(heavy):
-        return False
-    if lite is None and both is not None:
-        # The utilization of the whole pipe is the mean of its halves.
-        lite = 2.0 * both - heavy
-    return lite is not None and lite < heavy / 2
+    """Return whether integers fill the FMA pipe, by opcodes."""
+    # Moves and shifts by IMAD go to whichever pipe is free.
+    integer = facts.executed(*PIPE_OPCODES["fmaheavy"]) - facts.executed("IMAD.MOV", "IMAD.SHL")
+    return integer > facts.executed(*PIPE_OPCODES["fma"])

@@ -14,10 +14,7 @@ from gpuprof.model.set_up import makes_data
 
 DATA_WORK = percent("data-instructions", 50.0)
 
-_DATA = (
-    "LOP", "SHF.", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP",
-    "SEL", "PLOP", "IABS", "IDP",
-)  # fmt: skip
+_DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP", "SEL", "PLOP", "IDP")
 """Opcode prefixes of integer instructions that change bits, compare or select values. Indices need few."""
 
 
@@ -27,8 +24,8 @@ def _integer(facts: KernelFacts) -> Findings:
         pipe = "fmaheavy" if facts.pipe("fmaheavy") is not None else "fma"
         yield from _full_pipe(facts, pipe, "multiply-adds", "inferred")
     yield from _full_pipe(facts, "alu", "main", "measured")
-    if facts.issue_limit is not None and facts.most_instructions == "integer":
-        share, change = facts.instruction_mix["integer"], _change(facts)
+    limit, (kind, share), change = facts.other_limit, facts.most_instructions or ("", 0.0), _change(facts)
+    if limit is not None and limit[0] == ISSUE and kind == "integer":
         yield finding(
             facts,
             cases_of(change, ("slots",), (change,)),
@@ -80,22 +77,11 @@ def _without_integers(facts: KernelFacts) -> Saving:
     fewer. The lesser saving leaves all of those unchanged.
     """
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
-    relieved["fma"] = _floating_part(facts)
+    floating, integer = facts.executed(*PIPE_OPCODES["fma"]), facts.executed(*PIPE_OPCODES["fmaheavy"])
+    relieved["fma"] = floating / ((floating + integer) or 1.0)
     relieved[ISSUE] = 1.0 - facts.share_of_opcodes(*KINDS["integer"], "MOV") if facts.opcodes() else 0.0
     bound = speedup_bound(facts, {**relieved, ISSUE: 0.0, "xu": 0.0, "lsu": 0.0, "l1": 0.0})
     return bound.if_held(speedup_bound(facts, relieved).fraction, "same-loads-and-conversions")
-
-
-def _floating_part(facts: KernelFacts) -> float:
-    """Return the floating-point part of the FMA pipe's time, by opcodes or else by its FLOP."""
-    floating = facts.executed(*PIPE_OPCODES["fma"])
-    integer = facts.executed(*PIPE_OPCODES["fmaheavy"])
-    if floating + integer:
-        return floating / (floating + integer)
-    work, busy = facts.fraction_of_peak("fp32"), facts.pipe("fma")
-    if work is None or not busy:
-        return 0.0
-    return min(1.0, work / busy)
 
 
 RULE = Rule(

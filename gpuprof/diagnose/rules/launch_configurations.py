@@ -9,14 +9,16 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import saving
 from gpuprof.diagnose.clocks import CLOCKS, difference
-from gpuprof.diagnose.configurations import FASTER_BY, OTHER_LOOPS, SAME_THREADS, SAME_WORK, WARP_INSTRUCTIONS
+from gpuprof.diagnose.configurations import FASTER_BY, SAME_THREADS, SAME_WORK
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, finding
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Amount, Label
-from gpuprof.model.session import Evidence, KernelProfile
+from gpuprof.model.session import KernelProfile
 
-_LOAD, _STORE = (f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{what}.ratio" for what in ("ld", "st"))
+_LOAD = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+
+_INSTRUCTIONS = "smsp__inst_executed.sum"
 
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 
@@ -37,15 +39,12 @@ def _launch_configurations(facts: KernelFacts) -> Findings:
             change = shape = "build"
     part = faster.duration_s / kernel.duration_s
     differing = _most_different(facts, faster.facts)
-    why = [differing[0].role if differing else "unexplained"]
-    if faster.clocks_differ:
-        why.append("clocks")
     # What remains are the needs of the faster launch in this one's time.
     needs = {unit: need * part for unit, need in faster.facts.least_times.items()}
     yield finding(
         facts,
-        cases_of(change, (shape, f"work-{faster.certainty}"), tuple(why)),
-        amounts=(*_amounts(kernel, ""), *_amounts(there, "there-"), *map(_amount_of, differing)),
+        cases_of(change, (shape, f"work-{faster.certainty}"), (differing[0].name if differing else "unexplained",)),
+        amounts=(*_amounts(kernel, ""), *_amounts(there, "there-"), *differing),
         labels=(
             Label("number", (str(there.id),)),
             Label("block", (_block(kernel),)),
@@ -57,14 +56,12 @@ def _launch_configurations(facts: KernelFacts) -> Findings:
             FASTER_BY.evidence(100 * (1.0 - part)),
             *context("duration", kernel.duration_s, "s", metric="gpu__time_duration.sum"),
             *context("there-duration", there.duration_s, "s", metric="gpu__time_duration.sum"),
-            *differing,
         ),
     )
 
 
 def _amounts(kernel: KernelProfile, prefix: str) -> Iterator[Amount]:
     yield Amount(f"{prefix}duration", kernel.duration_s or 0.0, "s")
-    yield Amount(f"{prefix}clock", kernel.sm_clock_hz or 0.0, "Hz")
     yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
     yield Amount(f"{prefix}registers", kernel.registers_per_thread or 0, "register")
     yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block or 0.0, "B")
@@ -72,46 +69,34 @@ def _amounts(kernel: KernelProfile, prefix: str) -> Iterator[Amount]:
 
 def _block(kernel: KernelProfile) -> str:
     """Return the sides of a block without trailing sides of 1: "256", "16×16"."""
-    sides = list(kernel.block or ())
-    while len(sides) > 1 and sides[-1] == 1:
-        sides.pop()
-    return "×".join(map(str, sides))
+    return "×".join(map(str, kernel.block or ())).removesuffix("×1").removesuffix("×1")
 
 
-def _most_different(facts: KernelFacts, other: KernelFacts) -> tuple[Evidence, ...]:
+def _most_different(facts: KernelFacts, other: KernelFacts) -> tuple[Amount, ...]:
     """Return the counter that differs most from the faster launch, with both values; nothing if none does."""
-    there = {item.role: item for item in _counters(other)}
-    apart = {item: difference(item.value, there[item.role].value) for item in _counters(facts) if item.role in there}
-    most = max(apart, key=lambda item: apart[item], default=None)
-    if most is None or apart[most] <= _LEAST_DIFFERENCE:
+    there = {amount.name: amount for amount in _counters(other)}
+    both = [amount for amount in _counters(facts) if amount.name in there]
+    most = max(both, key=lambda amount: difference(amount.value, there[amount.name].value), default=None)
+    if most is None or difference(most.value, there[most.name].value) <= _LEAST_DIFFERENCE:
         return ()
-    return most, replace(there[most.role], role=f"there-{most.role}")
+    return most, replace(there[most.name], name=f"there-{most.name}")
 
 
-def _counters(facts: KernelFacts) -> tuple[Evidence, ...]:
+def _counters(facts: KernelFacts) -> tuple[Amount, ...]:
     """Return the counters that can explain why a configuration is slower."""
-    occupancy = facts.kernel.occupancy.achieved
     return (
-        *facts.metric(_LOAD, "loads", "sector/request"),
-        *facts.metric(_STORE, "stores", "sector/request"),
-        *facts.metric(_CONFLICTS, "conflicts", "conflict"),
-        *facts.metric(WARP_INSTRUCTIONS, "instructions", "instruction"),
-        *context("occupancy", 100 * occupancy if occupancy is not None else None, "%"),
-        *context("waves", facts.kernel.waves, "wave"),
+        *amounts_of("sector/request", loads=facts.number(_LOAD)),
+        *amounts_of("conflict", conflicts=facts.number(_CONFLICTS)),
+        *amounts_of("instruction", instructions=facts.number(_INSTRUCTIONS)),
+        *amounts_of(occupancy=facts.kernel.occupancy.achieved),
     )
-
-
-def _amount_of(item: Evidence) -> Amount:
-    if item.unit == "%":
-        return Amount(item.role, item.value / 100, "fraction")
-    return Amount(item.role, item.value, item.unit)
 
 
 RULE = Rule(
     "launch-configurations",
-    thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
+    thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, CLOCKS),
     check=_launch_configurations,
-    metrics=(WARP_INSTRUCTIONS, _LOAD, _STORE, _CONFLICTS),
+    metrics=(_INSTRUCTIONS, _LOAD, _CONFLICTS),
     place=AT_KERNEL,
     of_launches=True,
 )

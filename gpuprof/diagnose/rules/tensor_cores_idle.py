@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -27,7 +27,6 @@ from gpuprof.model.product_names import (
     plain_library_type,
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
-from gpuprof.model.session import Evidence
 
 FUSED_SHARE = percent("fused-share", 80.0)
 OUTER_PRODUCTS = percent("outer-products", 80.0)
@@ -110,7 +109,8 @@ class _Product(Struct, frozen=True):
 
 def _tensor_idle(facts: KernelFacts) -> Findings:
     """Report a matrix product on the scalar pipes, unless its arithmetic takes hardly any time."""
-    if not _may_multiply(facts) or not _tensor_cores_are_idle(facts):
+    kind = kind_named(facts.kernel.kind)
+    if (kind is not None and not kind.multiplies) or not _tensor_cores_are_idle(facts):
         return
     product = _product(facts)
     # Without much arithmetic it is an outer product of two vectors.
@@ -121,10 +121,14 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         # A product with a vector or few rows.
         return
     limit = _limit(facts, product, busiest)
+    plain = product.type.plain.upper()
     is_guess = product.how in ("by-convolution", "by-arithmetic")
     headline = [product.how if is_guess else "product"]
+    faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", product.type.name)
+    evidence = [*facts.pipe_evidence("tensor"), faster]
     if product.work is not None:
         headline.append("at-peak")
+        evidence.append(facts.peak_evidence(plain, product.type.fused, product.work, FMA_WORK.value))
     yield finding(
         facts,
         Cases(
@@ -139,25 +143,16 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         ),
         labels=labels_of(
             type=(product.type.name,),
-            plain=(product.type.plain.upper(),),
+            plain=(plain,),
             inputs=product.inputs,
             unit=(busiest,),
         ),
         confidence="guess" if is_guess else "inferred",
         saving=_saving(facts, product),
-        evidence=_evidence(facts, product),
+        evidence=evidence,
         place=facts.place_of_opcode(product.type.fused),
         is_fact=bool(limit),
     )
-
-
-def _may_multiply(facts: KernelFacts) -> bool:
-    """Return whether the kernel's kind multiplies matrices and DRAM does not limit it more."""
-    kind = kind_named(facts.kernel.kind)
-    if kind is None:
-        return True
-    limited_by_dram = kind.binds == "dram" and "dram" in facts.needs and facts.need("dram") >= facts.arithmetic_fraction
-    return kind.multiplies and not limited_by_dram
 
 
 def _tensor_cores_are_idle(facts: KernelFacts) -> bool:
@@ -196,12 +191,11 @@ def _busiest_type(facts: KernelFacts) -> str | None:
 
     Return None if most instructions or the busiest pipe belong to no type: the kernel does something else.
     """
-    opcodes = facts.opcodes()
-    if opcodes:
-        most = max(_TYPES, key=lambda path: facts.executed(_TYPES[path].fused))
-        share = facts.executed(_TYPES[most].fused) / (sum(opcodes.values()) or 1.0)
-        return most if MULTIPLIES.is_reached(share) else None
-    works = {path: facts.fraction_of_peak(path) or 0.0 for path in _TYPES}
+    if facts.opcodes():
+        shares = {path: facts.share_of_opcodes(kind.fused) for path, kind in _TYPES.items()}
+        most = max(shares, key=lambda path: shares[path])
+        return most if MULTIPLIES.is_reached(shares[most]) else None
+    works = {path: facts.fraction_of_peak(kind.plain) or 0.0 for path, kind in _TYPES.items() if kind.alone}
     if any(works.values()):
         return max(works, key=lambda path: works[path])
     busiest = max(SCALAR_PIPES, key=lambda name: facts.pipe(name) or 0.0)
@@ -230,13 +224,11 @@ def _product_of(facts: KernelFacts, path: str, how: str) -> _Product | None:
         change = "tf32" if "tensor.tf32" in times else "narrower"
         if has_inputs_of_16_bits(name):
             change = "inputs-of-16-bits"
-    work = facts.fraction_of_peak(kind.plain)
+    # Other integers than IDP are indices.
+    work = facts.fraction_of_peak(kind.plain) if kind.alone else None
     known = [work, *(facts.needs.get(pipe, facts.pipe(pipe)) for pipe in kind.pipes)]
-    use = max((value for value in known if value is not None), default=None)
-    is_use_of_sm = use is None
-    if use is None:
-        use = facts.utilisation.get("sm")
-    return _Product(kind, how, times, change, work, use, is_use_of_sm)
+    uses = [min(1.0, value) for value in known if value is not None]
+    return _Product(kind, how, times, change, work, max(uses, default=facts.utilisation.get("sm")), not uses)
 
 
 def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
@@ -270,7 +262,7 @@ def _limit(facts: KernelFacts, product: _Product, busiest: str) -> tuple[str, ..
     is_fed_by_l1 = busiest == "l1" and product.in_tf32
     feeds = is_fed_by_l1 and not product.is_use_of_sm and FMA_WORK.is_reached(product.use)
     margin = -TWO_PASSES if product.is_use_of_sm else TWO_PASSES
-    if not feeds and facts.need(busiest) > product.use + margin:
+    if busiest in facts.needs and not feeds and facts.need(busiest) > product.use + margin:
         return ("memory-busier",)
     # Arithmetic is only one part of the work of a busy SM.
     is_enough = (PIPE_BUSY if product.is_use_of_sm else FMA_WORK).is_reached(product.use)
@@ -293,15 +285,6 @@ def _saving(facts: KernelFacts, product: _Product) -> Saving | None:
     bound = speedup_bound(facts, {**relieved, "l2": 0.0, "dram": 0.0})
     assumes = ["tf32-inputs"] if product.in_tf32 else []
     return bound.if_held(fraction, *assumes, "same-operand-reuse").only_if("same-multiplications-in-these-types")
-
-
-def _evidence(facts: KernelFacts, product: _Product) -> Iterator[Evidence]:
-    yield from facts.pipe_evidence("tensor")
-    if product.work is not None:
-        yield facts.peak_evidence(product.type.plain.upper(), product.type.fused, product.work, FMA_WORK.value)
-    for pipe in product.type.pipes[:1]:
-        yield from facts.pipe_evidence(pipe, FMA_WORK.value)
-    yield FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", product.type.name)
 
 
 RULE = Rule(
