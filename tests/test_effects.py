@@ -51,9 +51,9 @@ def test_a_store_that_is_never_executed_or_by_no_thread_stores_nothing() -> None
 
 def test_it_is_told_of_counted_code_and_not_of_empty_kernels() -> None:
     code = replace(coded(("LDG.E R2, [R2.64]", 64), ("@P0 STG.E [R4.64], R2", 0), ("EXIT", 64)), name=GEMM)
-    assert "128 instructions" in code.finding("stores-nothing").headline
+    assert "128 executed instructions" in code.finding("stores-nothing").headline
     few = replace(coded(("LDG.E R2, [R2.64]", 6), ("EXIT", 6)), name=GEMM)
-    assert "none of its 12 instructions writes" in few.finding("stores-nothing").headline
+    assert "none of its 12 executed instructions writes" in few.finding("stores-nothing").headline
     assert replace(coded(("LDG.E R2, [R2.64]", 64), ("", 64)), name=GEMM).findings("stores-nothing") == []
     assert made(busy(l2=6), lasting(), name=GEMM).findings("stores-nothing") == []
     empty = made(busy(l2=6), lasting(2e-6), histograms={WARP_OPCODES: {"LDC": 1.0, "EXIT": 1.0}}, name="empty")

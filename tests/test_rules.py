@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
+from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose import access_shape, level_limits, pipe_limits, wait_findings
 from gpuprof.diagnose import thresholds as t
 from gpuprof.diagnose.bounds import Saving
@@ -371,12 +372,10 @@ SHORT_BLOCKS = made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0, "sm__cycles_acti
 
 def self_moves(percent: float) -> Made:
     """Code of which that share moves a register onto itself."""
-    moves = ["@P0 MOV R4, R4"] * round(1000 * percent) + ["MOV R4, R5"] * round(100_000 - 1000 * percent)
-    return made(
-        details=Program(
-            tuple(ProfiledInstruction(16 * place, sass, None, None, {}) for place, sass in enumerate(moves))
-        )
-    )
+    moves = round(1000 * percent)
+    sass = ["@P0 MOV R4, R4"] * moves + ["MOV R4, R5"] * (100_000 - moves)
+    code = tuple(ProfiledInstruction(place, text, None, None, {EXECUTED: 1.0}) for place, text in enumerate(sass))
+    return made(histograms={EXECUTED: {0: 1.0}}, details=Program(code))
 
 
 def mma_sync(percent: float) -> Made:

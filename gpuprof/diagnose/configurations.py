@@ -85,7 +85,7 @@ def _against(facts: KernelFacts, other: KernelFacts) -> Faster | None:
     """
     kernel, faster = facts.kernel, other.kernel
     clocks = (faster.sm_clock_hz, kernel.sm_clock_hz), (faster.dram_clock_hz, kernel.dram_clock_hz)
-    slowdown = max(1.0, *(fast / slow for fast, slow in clocks if fast and slow))
+    slowdown = max([1.0, *(fast / slow for fast, slow in clocks if fast and slow)])
     duration_s = _duration_s(other) * slowdown
     if not FASTER_BY.is_reached(1.0 - duration_s / _duration_s(facts)):
         return None

@@ -19,8 +19,6 @@ STORES_NOTHING = "stores-nothing"
 WRITING = Threshold("writing", 1.0, "instruction")
 
 _LOCAL = "STL"
-_MANY = 1000
-"""Counts from here on are written with a prefix."""
 
 _PASSED = (
     "lts__t_sectors_srcunit_tex_op_write.sum",
@@ -42,10 +40,7 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
     source = WARP_OPCODES if facts.opcodes() else EXECUTED
     yield finding(
         facts,
-        Cases(
-            headline=("main" if executed < _MANY else "many",),
-            why=("product" if is_product else "other",),
-        ),
+        Cases(why=("product" if is_product else "other",)),
         amounts=amounts_of("instruction", executed=executed),
         confidence="measured",
         severity="high" if is_product else "info",
