@@ -132,8 +132,8 @@ class WorkFacts(TrafficFacts):
 
     @cached_property
     def fp64_over_fp32(self) -> float | None:
-        """The GPU's FP64 rate over its FP32 rate."""
-        rates = self.hardware.rates
+        """The FP64 rate over the FP32 rate of the GPU, or of its architecture if its product is not known."""
+        rates = {**self.arch.compute, **self.hardware.rates}
         fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
         if fp64 is None or fp32 is None or not fp32.value:
             return None

@@ -20,41 +20,38 @@ _DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "POPC", "FLO", "IMNMX", "VIMNMX", 
 
 def _integer(facts: KernelFacts) -> Findings:
     """Report integers that fill a pipe, or that are most of the instructions that fill the issue slots."""
+    saving, change, data = _without_integers(facts), _change(facts), amounts_of(data=_data_share(facts))
+    is_fact = makes_data(facts.kernel)
+    pipes: dict[str, Confidence] = {"alu": "measured"}
     if is_integer_work(facts):
-        pipe = "fmaheavy" if facts.pipe("fmaheavy") is not None else "fma"
-        yield from _full_pipe(facts, pipe, "multiply-adds", "inferred")
-    yield from _full_pipe(facts, "alu", "main", "measured")
-    limit, (kind, share), change = facts.other_limit, facts.most_instructions or ("", 0.0), _change(facts)
+        pipes = {"fma" if facts.pipe("fmaheavy") is None else "fmaheavy": "inferred", **pipes}
+    for pipe, confidence in pipes.items():
+        use = facts.pipe(pipe)
+        if use is not None and facts.is_pipe_limit(use):
+            yield pipe_limit(
+                facts,
+                pipe,
+                saving,
+                headline="main" if pipe == "alu" else "multiply-adds",
+                why=(change,),
+                change=change,
+                amounts=data,
+                is_fact=is_fact,
+                confidence=confidence,
+            )
+    limit, (kind, share) = facts.other_limit, facts.most_instructions or ("", 0.0)
     if limit is not None and limit[0] == ISSUE and kind == "integer":
         yield finding(
             facts,
             cases_of(change, ("slots",), (change,)),
             subject="issue",
-            amounts=amounts_of(slots=facts.issue_active, share=share, data=_data_share(facts)),
+            amounts=(*amounts_of(slots=facts.issue_active, share=share), *data),
             confidence="measured",
-            saving=_without_integers(facts),
-            is_fact=makes_data(facts.kernel),
+            saving=saving,
+            is_fact=is_fact,
             evidence=(*facts.issue_evidence(PIPE_BUSY.value), MOST_INSTRUCTIONS.evidence(100 * share)),
             place=facts.place_of_opcode(*KINDS["integer"]),
         )
-
-
-def _full_pipe(facts: KernelFacts, pipe: str, headline: str, confidence: Confidence) -> Findings:
-    use = facts.pipe(pipe)
-    if use is None or not facts.is_pipe_limit(use):
-        return
-    change = _change(facts)
-    yield pipe_limit(
-        facts,
-        pipe,
-        _without_integers(facts),
-        headline=headline,
-        why=(change,),
-        change=change,
-        amounts=amounts_of(data=_data_share(facts)),
-        is_fact=makes_data(facts.kernel),
-        confidence=confidence,
-    )
 
 
 def _change(facts: KernelFacts) -> str:
