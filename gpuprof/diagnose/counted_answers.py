@@ -16,6 +16,8 @@ from gpuprof.model.session import Answer
 from gpuprof.units import SECTOR_BYTES
 
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_ACCESSES = "smsp__inst_executed_op_shared_{}.sum"
+_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _BY_KIND = dict(zip(("ld", "st"), SHARED_CONFLICTS_BY_KIND, strict=True))
 _KINDS = {"ld": "load", "st": "store"}
 _LOCAL = (
@@ -28,6 +30,9 @@ _SAME = 0.02
 """The difference that a ratio of two passes can have."""
 _MANY_LANES = 0.75
 """A share of active threads above the threshold of the rule."""
+_WIDE = (2, 4)
+"""Wavefronts of a warp's access of 8 and 16 bytes per thread."""
+_WORD_BYTES = 4
 _SECTORS_OF_WORDS = 4
 """Sectors of a warp's coalesced access of 4 bytes per thread."""
 
@@ -42,32 +47,46 @@ def counted_answers(facts: KernelFacts, found: Container[str]) -> tuple[Answer, 
 
 def _conflicts(facts: KernelFacts) -> Answer | None:
     """Return that there are no bank conflicts, or how few of the wavefronts of loads or of stores they are."""
+    rule = "shared-bank-conflict"
     conflicts = {kind: value for kind, name in _BY_KIND.items() if (value := facts.number(name)) is not None}
     if not any(conflicts.values()):
         total = facts.number(SHARED_CONFLICTS)
         if total or (total is None and not conflicts):
             return None
         accesses = tuple(f"{_KINDS[kind]}s" for kind in conflicts) or ("accesses",)
-        return Answer(rule="shared-bank-conflict", cases=("no-conflicts",), labels=labels_of(accesses=accesses))
+        return Answer(rule=rule, cases=("no-conflicts",), labels=labels_of(accesses=accesses))
     shares = {kind: facts.ratio(_BY_KIND[kind], _WAVEFRONTS.format(kind)) or 0.0 for kind in conflicts}
     kind = max(shares, key=lambda name: shares[name])
     if not 0.0 < shares[kind] < _FEW:
         return None
-    return Answer(
-        rule="shared-bank-conflict",
-        cases=("few-conflicts",),
-        amounts=amounts_of(share=shares[kind]) + amounts_of("", wavefronts=facts.number(_WAVEFRONTS.format(kind))),
-        labels=labels_of(kind=(_KINDS[kind],)),
-    )
+    cases = ["few-conflicts"]
+    wavefronts = facts.number(_WAVEFRONTS.format(kind))
+    amounts = amounts_of(share=shares[kind]) + amounts_of("", wavefronts=wavefronts)
+    each = facts.ratio(_WAVEFRONTS.format(kind), _ACCESSES.format(kind))
+    if each:
+        cases.append("wavefronts-of-access")
+        least = each * (1.0 - shares[kind])
+        amounts += amounts_of("", each=each, least=least)
+        if round(least) in _WIDE and abs(least - round(least)) <= _SAME * least:
+            cases.append("wide-access")
+            amounts += amounts_of("byte", bytes=_WORD_BYTES * round(least))
+    return Answer(rule=rule, cases=tuple(cases), amounts=amounts, labels=labels_of(kind=(_KINDS[kind],)))
 
 
 def _divergence(facts: KernelFacts) -> Answer | None:
     """Return that all threads of a warp are active, or most."""
-    threads, lanes = facts.number(*LANES), facts.lanes_of_block
+    threads, lanes, uniform = facts.number(*LANES), facts.lanes_of_block, facts.number(_UNIFORM)
     if threads is None or threads < _MANY_LANES * lanes:
         return None
-    case = "no-divergence" if threads >= (1.0 - _SAME) * lanes else "little-divergence"
-    return Answer(rule="branch-divergence", cases=(case,), amounts=amounts_of("thread", threads=threads, lanes=lanes))
+    is_full = threads >= (1.0 - _SAME) * lanes
+    cases = ["no-divergence" if is_full else "little-divergence"]
+    if uniform:
+        cases.append("uniform-branches")
+    elif uniform == 0 and is_full:
+        # A divergent branch leaves threads inactive.
+        cases.append("no-branches")
+    amounts = amounts_of("thread", threads=threads, lanes=lanes) + amounts_of(uniform=(uniform or 0.0) / 100)
+    return Answer(rule="branch-divergence", cases=tuple(cases), amounts=amounts)
 
 
 def _coalescing(facts: KernelFacts, kind: str) -> Answer | None:

@@ -124,9 +124,8 @@ def same_instructions(facts: KernelFacts, used: float, *pipes: str) -> Saving:
 
 def is_fp32_by_work(facts: KernelFacts) -> bool:
     """Return whether counted work, or else the name of a matrix multiplication, shows FP32 arithmetic."""
-    if facts.most_work is None:
-        return is_product_by_name(facts.kernel.demangled)
-    return FMA_WORK.is_reached(facts.most_work)
+    work = facts.arithmetic_fraction
+    return FMA_WORK.is_reached(work) if work else is_product_by_name(facts.kernel.demangled)
 
 
 def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:

@@ -80,13 +80,6 @@ class WorkFacts(TrafficFacts):
         return None
 
     @cached_property
-    def most_work(self) -> float | None:
-        """The largest fraction of a peak that floating-point work reaches, if it was counted."""
-        paths = {work.path for work in self.kernel.work if "int32" not in work.path}
-        fractions = [fraction for path in paths if (fraction := self.fraction_of_peak(path)) is not None]
-        return min(1.0, max(fractions)) if fractions else None
-
-    @cached_property
     def most_instructions(self) -> tuple[str, float] | None:
         """The kind of at least half of the instructions that warps executed, and its share; None if there is none."""
         for kind, starts in KINDS.items():
