@@ -101,8 +101,7 @@ def test_opcodes_are_counted_with_and_without_their_modifiers() -> None:
 NUMBERS = (
     "active_share", "busiest_share", "idle_sms", "block_cycles", "filled_share", "busiest", "busiest_need", "l1_busy",
     "memory_busy", "l1_speed", "memory_utilisation", "issue_active", "eligible_warps", "cycles_per_load",
-    "counted_sectors", "ideal_bytes", "wavefronts_per_request", "least_passes",
-    "most_work", "sm_cycles", "waves",
+    "counted_sectors", "ideal_bytes", "wavefronts_per_request", "least_passes", "waves",
 )  # fmt: skip
 
 

@@ -371,13 +371,11 @@ SHORT_BLOCKS = made({REGISTERS: 32.0, ACTIVE: 50.0, WAVES: 8.0, "sm__cycles_acti
 
 
 def self_moves(percent: float) -> Made:
-    """Code of which that share moves a register onto itself, as executed."""
-    counts: dict[str | int, float] = {0: percent, 16: 100 - percent}
-    code = (
-        ProfiledInstruction(0, "@P0 MOV R4, R4", None, None, {EXECUTED: percent}),
-        ProfiledInstruction(16, "MOV R4, R5", None, None, {EXECUTED: 100 - percent}),
-    )
-    return made(histograms={EXECUTED: counts}, details=Program(code))
+    """Code of which that share moves a register onto itself."""
+    moves = round(1000 * percent)
+    sass = ["@P0 MOV R4, R4"] * moves + ["MOV R4, R5"] * (100_000 - moves)
+    code = tuple(ProfiledInstruction(place, text, None, None, {EXECUTED: 1.0}) for place, text in enumerate(sass))
+    return made(histograms={EXECUTED: {0: 1.0}}, details=Program(code))
 
 
 def mma_sync(percent: float) -> Made:

@@ -11,7 +11,6 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES
 from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
 from gpuprof.diagnose.rule import amounts_of, labels_of
-from gpuprof.model.findings import Amount
 from gpuprof.model.quantities import NO_CLOCKS, first_counted
 from gpuprof.model.session import Answer
 from gpuprof.units import SECTOR_BYTES
@@ -48,32 +47,30 @@ def counted_answers(facts: KernelFacts, found: Container[str]) -> tuple[Answer, 
 
 def _conflicts(facts: KernelFacts) -> Answer | None:
     """Return that there are no bank conflicts, or how few of the wavefronts of loads or of stores they are."""
-    counted = {kind: facts.number(name) for kind, name in _BY_KIND.items()}
-    conflicts = {kind: value for kind, value in counted.items() if value is not None}
+    rule = "shared-bank-conflict"
+    conflicts = {kind: value for kind, name in _BY_KIND.items() if (value := facts.number(name)) is not None}
     if not any(conflicts.values()):
         total = facts.number(SHARED_CONFLICTS)
         if total or (total is None and not conflicts):
             return None
         accesses = tuple(f"{_KINDS[kind]}s" for kind in conflicts) or ("accesses",)
-        return Answer(rule="shared-bank-conflict", cases=("no-conflicts",), labels=labels_of(accesses=accesses))
+        return Answer(rule=rule, cases=("no-conflicts",), labels=labels_of(accesses=accesses))
     shares = {kind: facts.ratio(_BY_KIND[kind], _WAVEFRONTS.format(kind)) or 0.0 for kind in conflicts}
     kind = max(shares, key=lambda name: shares[name])
     if not 0.0 < shares[kind] < _FEW:
         return None
-    wavefronts = facts.number(_WAVEFRONTS.format(kind)) or 0.0
     cases = ["few-conflicts"]
+    wavefronts = facts.number(_WAVEFRONTS.format(kind))
     amounts = amounts_of(share=shares[kind]) + amounts_of("", wavefronts=wavefronts)
-    executed = facts.number(_ACCESSES.format(kind))
-    if executed:
-        least = wavefronts * (1.0 - shares[kind]) / executed
+    each = facts.ratio(_WAVEFRONTS.format(kind), _ACCESSES.format(kind))
+    if each:
         cases.append("wavefronts-of-access")
-        amounts += amounts_of("", each=wavefronts / executed, least=least)
+        least = each * (1.0 - shares[kind])
+        amounts += amounts_of("", each=each, least=least)
         if round(least) in _WIDE and abs(least - round(least)) <= _SAME * least:
             cases.append("wide-access")
             amounts += amounts_of("byte", bytes=_WORD_BYTES * round(least))
-    return Answer(
-        rule="shared-bank-conflict", cases=tuple(cases), amounts=amounts, labels=labels_of(kind=(_KINDS[kind],))
-    )
+    return Answer(rule=rule, cases=tuple(cases), amounts=amounts, labels=labels_of(kind=(_KINDS[kind],)))
 
 
 def _divergence(facts: KernelFacts) -> Answer | None:
@@ -83,13 +80,12 @@ def _divergence(facts: KernelFacts) -> Answer | None:
         return None
     is_full = threads >= (1.0 - _SAME) * lanes
     cases = ["no-divergence" if is_full else "little-divergence"]
-    amounts: tuple[Amount, ...] = amounts_of("thread", threads=threads, lanes=lanes)
     if uniform:
         cases.append("uniform-branches")
-        amounts += amounts_of(uniform=uniform / 100)
     elif uniform == 0 and is_full:
         # A divergent branch leaves threads inactive.
         cases.append("no-branches")
+    amounts = amounts_of("thread", threads=threads, lanes=lanes) + amounts_of(uniform=(uniform or 0.0) / 100)
     return Answer(rule="branch-divergence", cases=tuple(cases), amounts=amounts)
 
 

@@ -21,54 +21,45 @@ from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.model.torch_ranges import innermost_operator
 
-_BYTES = frozenset({"dram-bandwidth", "l2-bandwidth"})
-_FILL = frozenset({"small-grid", "tail-effect", "load-imbalance", "latency-bound"})
-_WORK = frozenset(
-    {
+_BYTES = {"dram-bandwidth", "l2-bandwidth"}
+_FILL = {"small-grid", "tail-effect", "load-imbalance", "latency-bound"}
+_HELPED = {
+    "bytes": _BYTES,
+    "fill": _FILL,
+    "launch": {"short-kernel"},
+    "work": {
         "tensor-compute-bound", "fp32-compute-bound", "integer-bound", "issue-bound", "special-function-bound",
         "tensor-cores-idle",
-    }
-)  # fmt: skip
-_SHORT = frozenset({"short-kernel"})
-_UNFUSED = _BYTES | _FILL | _SHORT | {"memory-latency"}
-"""Rules whose findings mean that only fewer bytes or fusion make a pass over data faster."""
+    },
+    "tensor": {"tensor-compute-bound"},
+    "softmax": {"special-function-bound", "fp32-compute-bound"},
+    "unpack": {"integer-bound", "fp32-compute-bound"},
+    # Only fewer bytes or fusion make a pass over data faster.
+    "fuse": _BYTES | _FILL | {"short-kernel", "memory-latency"},
+}  # fmt: skip
+"""The rules that a usual change helps, by the last word of its case."""
 
-
-_SKINNY = {"few-rows-bytes": _BYTES, "few-rows-fill": _FILL, "few-rows-launch": _SHORT}
-_PREFILL = {
-    "attention-prefill-tensor": frozenset({"tensor-compute-bound"}),
-    "attention-prefill-softmax": frozenset({"special-function-bound", "fp32-compute-bound"}),
-    "attention-prefill-fill": _FILL,
-}
-_DECODE_BYTES = {"attention-decode-bytes": _BYTES}
 _FUSED = (
     "attention-combine", "gemm-reduce", "norm", "rotary", "softmax", "kv-write", "activation", "embedding", "sampling",
     "moe-routing", "quantise",
 )  # fmt: skip
 """Kinds that are passes over data: fuse them into another kernel."""
-_USUAL_CHANGES: Mapping[str, Mapping[str, frozenset[str]]] = {
-    **{kind: {f"{kind}-fuse": _UNFUSED} for kind in _FUSED},
-    "attention": {**_PREFILL, **_DECODE_BYTES},
-    "attention-decode": {
-        **_DECODE_BYTES,
-        "attention-decode-fill": _FILL,
-        "attention-decode-work": _WORK,
-        "attention-decode-launch": _SHORT,
-    },
+_PREFILL = ("attention-prefill-tensor", "attention-prefill-softmax", "attention-prefill-fill")
+_USUAL_CHANGES: Mapping[str, tuple[str, ...]] = {
+    **{kind: (f"{kind}-fuse",) for kind in _FUSED},
+    "attention": (*_PREFILL, "attention-decode-bytes"),
+    "attention-decode": (
+        "attention-decode-bytes", "attention-decode-fill", "attention-decode-work", "attention-decode-launch",
+    ),
     "attention-prefill": _PREFILL,
-    "attention-backward": {"attention-backward-fill": _FILL},
-    "gemm": {"gemm-fill": _FILL, "gemm-tensor": frozenset({"tensor-compute-bound"})},
-    "gemm-low-reuse": _SKINNY,
-    "gemv": {"few-rows-bytes": _BYTES, "gemv-fill": _FILL, "few-rows-launch": _SHORT},
-    "gemm-grouped": {"gemm-grouped-bytes": _BYTES, "gemm-grouped-fill": _FILL},
-    "gemm-quantised": {
-        "few-rows-fill": _FILL,
-        "few-rows-launch": _SHORT,
-        "gemm-quantised-bytes": _BYTES,
-        "gemm-quantised-unpack": frozenset({"integer-bound", "fp32-compute-bound"}),
-    },
-}
-"""Usual changes of each kind: cases of the wording file `kinds`, with the rules that they help."""
+    "attention-backward": ("attention-backward-fill",),
+    "gemm": ("gemm-fill", "gemm-tensor"),
+    "gemm-low-reuse": ("few-rows-bytes", "few-rows-fill", "few-rows-launch"),
+    "gemv": ("few-rows-bytes", "gemv-fill", "few-rows-launch"),
+    "gemm-grouped": ("gemm-grouped-bytes", "gemm-grouped-fill"),
+    "gemm-quantised": ("few-rows-fill", "few-rows-launch", "gemm-quantised-bytes", "gemm-quantised-unpack"),
+}  # fmt: skip
+"""Usual changes of each kind: cases of the wording file `kinds`."""
 
 _BACKWARD = re.compile(r"backward|(?:^|[^a-z])bwd|bprop|gradinput|_grad(?:_|$)", re.IGNORECASE)
 
@@ -111,8 +102,8 @@ def rules_of_kind(rules: tuple[Rule, ...], facts: KernelFacts) -> tuple[Rule, ..
 def with_usual_change(found: Finding, facts: KernelFacts) -> Finding:
     """Return a finding with the changes that usually help a kernel of this kind."""
     kind = kind_named(facts.kernel.kind)
-    changes = _USUAL_CHANGES.get(kind.id, {}) if kind is not None else {}
-    usual = tuple(f"kinds/{change}" for change, rules in changes.items() if found.rule in rules)
+    changes = _USUAL_CHANGES.get(kind.id, ()) if kind is not None else ()
+    usual = tuple(f"kinds/{change}" for change in changes if found.rule in _HELPED[change.rpartition("-")[2]])
     if kind is not None and kind.id in _FUSED and _is_backward(facts):
         usual = ()
     cases = found.cases

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
@@ -23,6 +25,12 @@ PIPE_OPCODES = {
     "tensor": ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "UTC"),
 }
 """The most frequent instructions of a pipe, to find its place in the code."""
+
+_LONGEST_PRODUCT = {"sm_75": 16.0, "sm_86": 32.0, "sm_89": 32.0, "sm_120": 32.0}
+"""Cycles of a scheduler for the longest mma.sync on architectures with few FP64 units.
+
+They are the FLOP of m16n8k8 on Turing, else of m16n8k16, over 128 FLOP per cycle: GeForce products
+with FP32 sums (NVIDIA's whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
 
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """The least part of each memory level's need that stays with values of half the size."""
@@ -116,9 +124,8 @@ def same_instructions(facts: KernelFacts, used: float, *pipes: str) -> Saving:
 
 def is_fp32_by_work(facts: KernelFacts) -> bool:
     """Return whether counted work, or else the name of a matrix multiplication, shows FP32 arithmetic."""
-    if facts.most_work is None:
-        return is_product_by_name(facts.kernel.demangled)
-    return FMA_WORK.is_reached(facts.most_work)
+    work = facts.arithmetic_fraction
+    return FMA_WORK.is_reached(work) if work else is_product_by_name(facts.kernel.demangled)
 
 
 def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
@@ -131,9 +138,6 @@ def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
     ):
         # Matrix instructions keep it busy, which `tensor-compute-bound` reports.
         return
-    evidence = [sm_evidence(facts, sm)]
-    if facts.most_work is not None:
-        evidence.append(FMA_WORK.evidence(100 * facts.most_work, "floating-point-work"))
     yield finding(
         facts,
         cases_of(change, (headline, "shared/no-pipe"), ("shared/no-pipe",)),
@@ -141,7 +145,7 @@ def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
         subject="sm",
         confidence="guess",
         saving=same_instructions(facts, sm, *SCALAR_PIPES),
-        evidence=evidence,
+        evidence=(sm_evidence(facts, sm),),
     )
 
 
@@ -151,20 +155,17 @@ def cycles_per_instruction(facts: KernelFacts, sm: float) -> float:
     return sm / issued if issued else 0.0
 
 
-def is_integer_work(facts: KernelFacts) -> bool:
-    """Return whether integers fill the FMA pipe: by opcodes, or if only the half that multiplies
-    integers is busy.
+def only_fp64_cycles(facts: KernelFacts) -> float | None:
+    """Return the SM's cycles per instruction if only FP64 takes so long; None if not, or if pipes explain them."""
+    sm = facts.sm_without_parts
+    if sm is None or multiplies_on_tensor_cores(facts.kernel.demangled):
+        return None
+    cycles = cycles_per_instruction(facts, sm)
+    return cycles if cycles > _LONGEST_PRODUCT.get(facts.arch.name, math.inf) else None
 
-    Floating-point work uses both halves alike.
-    """
-    if facts.opcodes():
-        # Moves and shifts by IMAD go to whichever pipe is free.
-        integer = facts.executed(*PIPE_OPCODES["fmaheavy"]) - facts.executed("IMAD.MOV", "IMAD.SHL")
-        return integer > facts.executed(*PIPE_OPCODES["fma"])
-    both, heavy, lite = map(facts.pipe, ("fma", "fmaheavy", "fmalite"))
-    if heavy is None or not PIPE_BUSY.is_reached(heavy):
-        return False
-    if lite is None and both is not None:
-        # The utilization of the whole pipe is the mean of its halves.
-        lite = 2.0 * both - heavy
-    return lite is not None and lite < heavy / 2
+
+def is_integer_work(facts: KernelFacts) -> bool:
+    """Return whether integers fill the FMA pipe, by opcodes."""
+    # Moves and shifts by IMAD go to whichever pipe is free.
+    integer = facts.executed(*PIPE_OPCODES["fmaheavy"]) - facts.executed("IMAD.MOV", "IMAD.SHL")
+    return integer > facts.executed(*PIPE_OPCODES["fma"])

@@ -52,13 +52,11 @@ class Faster(Struct, frozen=True):
 
     `facts` is its launch of median duration. `duration_s` is the longest that this launch can take
     at the clocks of the slower case. `certainty` is the confidence that the work is the same.
-    `clocks_differ` is None if a clock is not known well enough.
     """
 
     facts: KernelFacts
     duration_s: float
     certainty: Confidence
-    clocks_differ: bool | None
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from gpuprof.diagnose.facts.traffic import TrafficFacts
 from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY
 from gpuprof.hardware.specs import THREAD_OPCODES, ComputeKey
 from gpuprof.model.headline import TWO_PASSES
-from gpuprof.model.session import Evidence, Pipe
+from gpuprof.model.session import Evidence
 
 INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
 SCALAR_PIPES = (*INTEGER_PIPES, "fma", "fmalite", "fp16", "fp64", "xu")
@@ -28,21 +28,17 @@ TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "F
 KINDS = {
     "integer": (
         "IADD", "IMAD", "IMUL", "LOP", "SHF.", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
-        "PLOP", "POPC", "FLO", "BREV", "SGXT", "BMSK", "IABS", "ISCADD", "I2IP", "UIADD", "UIMAD", "ULOP", "USHF",
-        "UISETP", "UPRMT", "ULEA", "USEL", "UMOV", "UPLOP", "R2UR",
+        "PLOP", "POPC", "FLO", "UIADD", "UIMAD", "ULOP", "USHF", "UISETP", "ULEA", "UMOV", "R2UR",
     ),
     "floating": (
-        "FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "FCHK", "HADD", "HMUL", "HFMA2", "HSETP", "HMNMX", "DADD",
-        "DMUL", "DFMA", "DSETP", "MUFU", "UFADD", "UFMUL", "UFFMA",
+        "FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "HADD", "HMUL", "HFMA2", "HSETP", "HMNMX", "DADD", "DMUL",
+        "DFMA", "DSETP", "MUFU", "UFADD", "UFMUL", "UFFMA",
     ),
     "conversions": ("I2F", "F2I", "F2F", "I2I.", "FRND"),
     "accesses": ("LD", "ST", "ULD", "ATOM", "RED", "TEX", "TLD", "SULD", "SUST", "SHFL", "UTMA", "UBLK"),
-    "control": (
-        "BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BMOV", "WARPSYNC", "BAR", "VOTE",
-        "YIELD", "NANOSLEEP",
-    ),
+    "control": ("BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BMOV", "BAR", "VOTE"),
 }  # fmt: skip
-"""Opcode prefixes of the kinds of instructions."""
+"""Opcode prefixes of the kinds of instructions, without rare ones."""
 
 
 class FloatingPoint(Struct, frozen=True):
@@ -54,9 +50,7 @@ class FloatingPoint(Struct, frozen=True):
     fused: float
     alone: float
     pairs: float
-    unit: str
-    fused_metric: str
-    alone_metric: str
+    metrics: str
 
     @property
     def all(self) -> float:
@@ -86,23 +80,13 @@ class WorkFacts(TrafficFacts):
         return None
 
     @cached_property
-    def most_work(self) -> float | None:
-        """The largest fraction of a peak that floating-point work reaches, if it was counted."""
-        paths = {work.path for work in self.kernel.work if "int32" not in work.path}
-        fractions = [fraction for path in paths if (fraction := self.fraction_of_peak(path)) is not None]
-        return min(1.0, max(fractions)) if fractions else None
-
-    @cached_property
-    def instruction_mix(self) -> dict[str, float]:
-        """The share of each kind in the instructions that warps executed, by opcode; empty if not counted."""
-        if not self.opcodes():
-            return {}
-        return {kind: self.share_of_opcodes(*starts) for kind, starts in KINDS.items()}
-
-    @cached_property
-    def most_instructions(self) -> str | None:
-        """The kind of at least half of the executed instructions; None if there is none."""
-        return next((kind for kind, share in self.instruction_mix.items() if MOST_INSTRUCTIONS.is_reached(share)), None)
+    def most_instructions(self) -> tuple[str, float] | None:
+        """The kind of at least half of the instructions that warps executed, and its share; None if there is none."""
+        for kind, starts in KINDS.items():
+            share = self.share_of_opcodes(*starts)
+            if MOST_INSTRUCTIONS.is_reached(share):
+                return kind, share
+        return None
 
     @cached_property
     def has_pipe_limit(self) -> bool:
@@ -110,25 +94,18 @@ class WorkFacts(TrafficFacts):
         return any(self.is_pipe_limit(busy) for name in LIMITING_PIPES if (busy := self.pipe(name)) is not None)
 
     @cached_property
-    def issue_limit(self) -> float | None:
-        """The used issue slots over all elapsed cycles, 0 to 1, if they limit the kernel; else None.
+    def other_limit(self) -> tuple[str, float] | None:
+        """The issue slots or a pipe for control flow, uniform values or packed FP16 that limits, and its use, 0 to 1.
 
-        They do if 60 % are used, no arithmetic pipe is a limit, and no memory unit is as busy. Source:
-        issue slots of the active cycles × active share of the elapsed cycles.
+        It does if 60 % are used, no arithmetic pipe is a limit, and no memory unit is as busy. Source:
+        the pipes; issue slots of the active cycles × active share of the elapsed cycles.
         """
-        used = self.needs.get(ISSUE)
-        if used is None or not PIPE_BUSY.is_reached(used) or self.has_pipe_limit:
+        uses = {name: self.pipe(name) or 0.0 for name in _PARTS}
+        uses[ISSUE] = self.need(ISSUE)
+        name = max(uses, key=lambda part: uses[part])
+        if not PIPE_BUSY.is_reached(uses[name]) or self.has_pipe_limit or not self._is_busier_than_memory(uses[name]):
             return None
-        return used if self._is_busier_than_memory(used) else None
-
-    @cached_property
-    def other_full_pipe(self) -> Pipe | None:
-        """The busiest pipe for control flow, uniform values or packed FP16, if it is a limit; else None."""
-        parts = [self.pipes[name] for name in _PARTS if name in self.pipes]
-        busiest = max(parts, key=lambda pipe: pipe.fraction, default=None)
-        if busiest is None or not PIPE_BUSY.is_reached(busiest.fraction) or self.has_pipe_limit:
-            return None
-        return busiest if self._is_busier_than_memory(busiest.fraction) else None
+        return name, uses[name]
 
     @cached_property
     def sm_without_parts(self) -> float | None:
@@ -147,19 +124,9 @@ class WorkFacts(TrafficFacts):
         return memory is None or use > memory + TWO_PASSES
 
     @cached_property
-    def sm_cycles(self) -> float | None:
-        """The cycles of all SMs in the time of a kernel, if they are known."""
-        sms = self.sms
-        clock_hz = self.kernel.sm_clock_hz
-        duration_s = self.kernel.duration_s
-        if not sms or not clock_hz or not duration_s:
-            return None
-        return sms * clock_hz * duration_s
-
-    @cached_property
     def fp64_over_fp32(self) -> float | None:
-        """The GPU's FP64 rate over its FP32 rate."""
-        rates = self.hardware.rates
+        """The FP64 rate over the FP32 rate of the GPU, or of its architecture if its product is not known."""
+        rates = {**self.arch.compute, **self.hardware.rates}
         fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
         if fp64 is None or fp32 is None or not fp32.value:
             return None
@@ -191,21 +158,12 @@ class WorkFacts(TrafficFacts):
             role = "work-of-peak-by-shapes"
         return Evidence(metric, 100 * fraction, "%", threshold, role=role, of=(name,))
 
-    def fused_and_alone(self, fused: str, *unfused: str) -> FloatingPoint | None:
-        """Return the instructions of a type from the counters; None if unknown."""
-        for unit, names in _counters_of((fused, *unfused)):
-            together, first, second = map(self.number, names)
-            if together is not None and first is not None and second is not None:
-                alone_metric = f"{names[1]} + {names[2]}"
-                return FloatingPoint(together, first + second, min(first, second), unit, names[0], alone_metric)
+    def fused_and_alone(self, *operations: str) -> FloatingPoint | None:
+        """Return multiply-adds, additions and multiplications of a type from the counters; None if unknown."""
+        for suffix in (".sum", ".sum.per_cycle_elapsed"):
+            for unit in ("smsp", "sm"):
+                names = [f"{unit}__sass_thread_inst_executed_op_{name.lower()}_pred_on{suffix}" for name in operations]
+                fused, first, second = map(self.number, names)
+                if fused is not None and first is not None and second is not None:
+                    return FloatingPoint(fused, first + second, min(first, second), " + ".join(names))
         return None
-
-
-@lru_cache(maxsize=16)
-def _counters_of(operations: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the counters of these operations with their unit, best first."""
-    return tuple(
-        (unit, tuple(f"{prefix}__sass_thread_inst_executed_op_{name.lower()}_pred_on{suffix}" for name in operations))
-        for suffix, unit in ((".sum", "instruction"), (".sum.per_cycle_elapsed", "instruction/cycle"))
-        for prefix in ("smsp", "sm")
-    )

@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from gpuprof.annotated.counts import EXECUTED
 from gpuprof.code.binary.encodings import moves_of
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding
-from gpuprof.diagnose.thresholds import context, percent
+from gpuprof.diagnose.thresholds import Threshold, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
-from gpuprof.model.session import Evidence, Finding
 
 SELF_MOVES = percent("self-moves", 5.0)
 
@@ -33,66 +31,51 @@ _NOT_OF_BUILD = {"dram", "fp64", "tensor", "xu", "launch"}
 
 
 def _debug(facts: KernelFacts) -> Findings:
-    """Report moves onto the same register, as executed or in the code, or else many moves by opcode."""
-    counted = sum(instruction.counts.get(EXECUTED, 0.0) for instruction in facts.code if instruction.sass)
-    in_code = _moves_of(facts.machine_code)
-    if counted:
-        moves = sum(facts.code[place].counts.get(EXECUTED, 0.0) for place in _self_moves_in(facts.sass))
-        yield from _by_self_moves(facts, moves / counted, "self-moves-executed", EXECUTED)
-    elif in_code.instructions:
-        yield from _by_self_moves(facts, in_code.onto_itself / in_code.instructions, "self-moves-in-code", "")
-    elif not facts.has_sass:
-        yield from _by_many_moves(facts)
-
-
-def _by_self_moves(facts: KernelFacts, share: float, headline: str, metric: str) -> Findings:
-    if SELF_MOVES.is_reached(share):
-        yield _unoptimised(facts, share, (headline,), "measured", SELF_MOVES.evidence(100 * share, metric=metric))
+    """Report moves onto the same register in the code, or else many moves by opcode."""
+    instructions = sum(map(bool, facts.sass)) if facts.has_sass else _moves_of(facts.machine_code).instructions
+    if instructions:
+        moves = _self_moves_in(facts.sass) if facts.has_sass else _moves_of(facts.machine_code).onto_itself
+        yield from _unoptimised(facts, "self-moves", moves / instructions, SELF_MOVES, "measured")
+        return
+    opcodes = facts.opcode_counts()
+    generic = sum(opcodes.get(name, 0.0) for name in _GENERIC)
+    known = sum(opcodes.get(name, 0.0) for name in _OF_A_SPACE)
+    confidence: Confidence = "inferred" if generic > known else "guess"
+    yield from _unoptimised(facts, "moves", facts.share_of_opcodes("MOV"), MOVES, confidence)
 
 
 _moves_of = lru_cache(maxsize=64)(moves_of)
 
 
 @lru_cache(maxsize=256)
-def _self_moves_in(code: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the indices of the moves of a register onto itself."""
-    return tuple(place for place, sass in enumerate(code) if _SELF_MOVE.fullmatch(sass))
-
-
-def _by_many_moves(facts: KernelFacts) -> Findings:
-    """Yield a finding by the share of moves: a guess unless most accesses name no memory space."""
-    opcodes = facts.opcode_counts()
-    share = opcodes.get("MOV", 0.0) / (sum(opcodes.values()) or 1.0)
-    if not MOVES.is_reached(share):
-        return
-    evidence = MOVES.evidence(100 * share, metric=WARP_OPCODES)
-    generic = sum(opcodes.get(name, 0.0) for name in _GENERIC)
-    known = sum(opcodes.get(name, 0.0) for name in _OF_A_SPACE)
-    if generic > known:
-        accesses = context("generic-accesses", 100 * generic / (generic + known), "%", metric=WARP_OPCODES)
-        yield _unoptimised(facts, share, ("moves", "generic-accesses"), "inferred", evidence, *accesses)
-    else:
-        yield _unoptimised(facts, share, ("moves",), "guess", evidence)
+def _self_moves_in(code: tuple[str, ...]) -> int:
+    """Return the number of moves of a register onto itself."""
+    return sum(_SELF_MOVE.fullmatch(sass) is not None for sass in code)
 
 
 def _unoptimised(
-    facts: KernelFacts, share: float, headline: tuple[str, ...], confidence: Confidence, *evidence: Evidence
-) -> Finding:
+    facts: KernelFacts, headline: str, share: float, threshold: Threshold, confidence: Confidence
+) -> Findings:
+    if not threshold.is_reached(share):
+        return
     saving = None
     if facts.busiest_need is not None:
         # Results and bytes stay the same; optimised code can also do without some of these.
         relieved = dict.fromkeys(facts.needs.keys() - _NOT_OF_BUILD, 0.0)
         saving = speedup_bound(facts, relieved).no_more_than(1.0 - facts.arithmetic_fraction)
         saving = saving.only_if("same-floating-point-work-and-bytes")
-    return finding(
+    cases = [headline]
+    if confidence == "inferred":
+        cases.append("generic-accesses")
+    yield finding(
         facts,
-        Cases(headline=headline),
+        Cases(headline=tuple(cases)),
         amounts=amounts_of(share=share),
         confidence=confidence,
         # All other findings are about code that the program should not have, however much it gains.
         severity=None if confidence == "guess" else "high",
         saving=saving,
-        evidence=evidence,
+        evidence=(threshold.evidence(100 * share, metric=WARP_OPCODES if threshold is MOVES else ""),),
     )
 
 

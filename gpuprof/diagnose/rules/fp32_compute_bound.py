@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.work import TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import bound_of_full_pipe, busy_sm, is_fp32_by_work, is_integer_work, pipe_limit
-from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule
 from gpuprof.diagnose.thresholds import PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, percent
 from gpuprof.hardware.specs import ComputeKey
 from gpuprof.model.findings import CaseName
@@ -17,6 +17,8 @@ ROOF_WORK = percent("work-at-ceiling", 60.0)
 
 def _fp32(facts: KernelFacts) -> Findings:
     """Report FP32 arithmetic as the limit, with the types that have a higher rate on this GPU."""
+    if is_integer_work(facts):
+        return
     rates = facts.hardware.rates
     faster: list[CaseName] = []
     if not rates and not facts.arch.compute:
@@ -26,29 +28,13 @@ def _fp32(facts: KernelFacts) -> Findings:
         faster.append("packed")
     if any(key.path in TENSOR_INPUTS for key in rates):
         faster.append("tensor")
-    for found in _fp32_at_its_limit(facts):
-        yield replace(found, cases=replace(found.cases, advice=(*found.cases.advice, *faster)))
-
-
-def _fp32_at_its_limit(facts: KernelFacts) -> Findings:
-    if is_integer_work(facts):
-        return
-    work = facts.fraction_of_peak("fp32")
-    if is_fp32_by_work(facts):
-        yield from busy_sm(facts, "sm", "main")
+    found = [*busy_sm(facts, "sm", "main")] if is_fp32_by_work(facts) else []
     use = facts.pipe("fma")
-    if use is None or not facts.is_pipe_limit(use):
-        return
-    is_full = work is not None and PIPE_NEAR_ROOF.is_reached(use)
-    is_near = is_full and ROOF_WORK.is_reached(work)
-    yield pipe_limit(
-        facts,
-        "fma",
-        bound_of_full_pipe(facts, use, "fma"),
-        why=("other-instructions",) if is_full and not is_near else (),
-        amounts=amounts_of(work=work),
-        is_near=is_near,
-    )
+    if use is not None and facts.is_pipe_limit(use):
+        is_near = PIPE_NEAR_ROOF.is_reached(use) and ROOF_WORK.is_reached(facts.fraction_of_peak("fp32"))
+        found.append(pipe_limit(facts, "fma", bound_of_full_pipe(facts, use, "fma"), is_near=is_near))
+    for item in found:
+        yield replace(item, cases=replace(item.cases, advice=(*item.cases.advice, *faster)))
 
 
 RULE = Rule(

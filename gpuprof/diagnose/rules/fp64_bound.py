@@ -7,11 +7,10 @@ from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.work import SCALAR_PIPES
-from gpuprof.diagnose.pipe_limits import NARROWER
-from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
+from gpuprof.diagnose.pipe_limits import NARROWER, only_fp64_cycles, sm_evidence
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import PIPE_BUSY, SM_PIPE, THROTTLED, context, percent
 from gpuprof.hardware.specs import WARP_OPCODES
-from gpuprof.model.findings import Cases
 
 FP64 = percent("fp64-work", 15.0)
 BESIDE_FP32 = percent("fp64-beside-fp32", 25.0)
@@ -25,75 +24,65 @@ _MUCH_FP32 = 0.6
 
 def _fp64(facts: KernelFacts) -> Findings:
     """Report FP64 that fills its pipe, that an FP32 kernel also does, or that is much of its peak."""
-    busy, of_peak = facts.pipe("fp64"), facts.fraction_of_peak("fp64")
-    is_full = busy is not None and facts.is_pipe_limit(busy)
+    busy, of_peak, cycles = facts.pipe("fp64"), facts.fraction_of_peak("fp64"), only_fp64_cycles(facts)
+    is_full = cycles is not None or (busy is not None and facts.is_pipe_limit(busy))
     is_beside = not is_full and facts.has_slow_fp64_beside_fp32 and BESIDE_FP32.is_reached(busy)
     is_much = FP64.is_reached(of_peak) and (facts.fraction_of_peak("fp32") or 0.0) < _MUCH_FP32
     if not is_full and not is_beside and not is_much:
         return
+    seen = "pipe" if busy is not None else "peak"
+    if cycles is not None:
+        seen, busy = "long-instructions", facts.sm_without_parts
     use = min(1.0, max(busy or 0.0, of_peak or 0.0))
     divisions = _division_share(facts)
-    divides = divisions >= _MANY_DIVISIONS
     ratio, rate = facts.fp64_over_fp32, facts.flop_per_s_of("fp64")
-    change = "divisions" if divides else "main"
-    headline = ["peak" if busy is None else "pipe"]
-    if divides:
-        headline = ["divisions", f"divisions-{headline[0]}"]
+    kind = change = "main"
+    place = facts.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
+    if divisions >= _MANY_DIVISIONS:
+        kind = change = "divisions"
+        place = facts.place_of_divisions()
     elif is_beside:
-        headline = ["beside-fp32"]
-    why = [headline[0] if is_beside else "main"]
-    if ratio is not None and ratio < 1:
-        why.append("fp32-faster")
-    if divides:
-        why.append("divisions")
-    busier = max(facts.kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
-    if is_full and busier is not None and busier.name != "fp64":
-        why.append("busier-pipe")
-    if rate:
-        headline.append("shared/rate")
+        kind = "beside-fp32"
+    why = ["long-instructions" if cycles is not None else "main", *(["fp32-faster"] if (ratio or 1.0) < 1.0 else [])]
+    if kind != "main":
+        why.append(kind)
     evidence = [*facts.pipe_evidence("fp64", BESIDE_FP32.value if is_beside else PIPE_BUSY.value)]
+    if cycles is not None:
+        evidence += (sm_evidence(facts, use), *facts.issue_evidence())
     if of_peak is not None:
         evidence.append(facts.peak_evidence("FP64", "DFMA", of_peak, FP64.value))
-    evidence += context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)
-    place = facts.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
-    if divides:
-        place = facts.place_of_divisions()
     yield finding(
         facts,
-        Cases(headline=tuple(headline), why=tuple(why), action=(change,), advice=(change, "main")[: 1 + divides]),
+        cases_of(change, (kind, seen, "shared/rate") if rate else (kind, seen), tuple(why)),
         subject="fp64",
         amounts=(
             *amounts_of(use=use, divisions=divisions),
-            *amounts_of("", fp32_speed=1 / ratio if ratio else None, division_instructions=_FP64_PER_DIVISION),
+            *amounts_of("", fp32_speed=1 / ratio if ratio else None, cycles=cycles),
             *amounts_of("FLOP/s", rate=rate or None),
-            *amounts_of(busier_use=busier.fraction if busier is not None else None),
         ),
-        labels=labels_of(busier=(busier.name,) if busier is not None else ()),
         confidence="inferred",
-        saving=_saving(facts, use, divisions, is_full=is_full, narrower=not divides),
+        saving=_saving(facts, use, divisions, is_full=is_full),
         is_fact=not is_full and not is_beside,
-        evidence=evidence,
+        evidence=(*evidence, *context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)),
         place=place or facts.place_of_stall("math_pipe_throttle"),
     )
 
 
-def _saving(facts: KernelFacts, use: float, divisions: float, *, is_full: bool, narrower: bool) -> Saving:
+def _saving(facts: KernelFacts, use: float, divisions: float, *, is_full: bool) -> Saving:
     """Bound the gain by data movement and matrix products; FP64 functions may use the rest.
 
     With the same operations, FP32 still takes its time for all but divisions. FP32 values are half as
     wide. Other instructions stay if FP64 does not fill its pipe.
     """
     gone = {**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0}
-    saving = speedup_bound(facts, gone)
-    if narrower:
-        saving = speedup_bound(facts, {**gone, **NARROWER}).if_held(saving.fraction, "same-bytes")
+    saving = same_bytes = speedup_bound(facts, gone)
+    if divisions < _MANY_DIVISIONS:
+        saving = speedup_bound(facts, {**gone, **NARROWER}).if_held(same_bytes.fraction, "same-bytes")
     if not is_full:
         others_stay = speedup_bound(facts, dict.fromkeys(("fp64", "xu", ISSUE), 0.0)).no_more_than(use)
         saving = saving.if_held(others_stay.fraction, "everything-else-unchanged")
-    ratio = facts.fp64_over_fp32
-    if ratio is None:
-        return saving
-    return saving.if_held(1.0 - use * min(1.0, ratio) * (1.0 - divisions), "same-operations-in-fp32")
+    in_fp32 = use * min(1.0, facts.fp64_over_fp32 or 0.0) * (1.0 - divisions)
+    return saving.if_held(1.0 - in_fp32, "same-operations-in-fp32")
 
 
 def _division_share(facts: KernelFacts) -> float:

@@ -14,50 +14,44 @@ from gpuprof.model.set_up import makes_data
 
 DATA_WORK = percent("data-instructions", 50.0)
 
-_DATA = (
-    "LOP", "SHF.", "SHL", "SHR", "PRMT", "I2IP", "SGXT", "BMSK", "BREV", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP",
-    "SEL", "PLOP", "IABS", "IDP",
-)  # fmt: skip
+_DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP", "SEL", "PLOP", "IDP")
 """Opcode prefixes of integer instructions that change bits, compare or select values. Indices need few."""
 
 
 def _integer(facts: KernelFacts) -> Findings:
     """Report integers that fill a pipe, or that are most of the instructions that fill the issue slots."""
+    saving, change, data = _without_integers(facts), _change(facts), amounts_of(data=_data_share(facts))
+    is_fact = makes_data(facts.kernel)
+    pipes: dict[str, Confidence] = {"alu": "measured"}
     if is_integer_work(facts):
-        pipe = "fmaheavy" if facts.pipe("fmaheavy") is not None else "fma"
-        yield from _full_pipe(facts, pipe, "multiply-adds", "inferred")
-    yield from _full_pipe(facts, "alu", "main", "measured")
-    if facts.issue_limit is not None and facts.most_instructions == "integer":
-        share, change = facts.instruction_mix["integer"], _change(facts)
+        pipes = {"fma" if facts.pipe("fmaheavy") is None else "fmaheavy": "inferred", **pipes}
+    for pipe, confidence in pipes.items():
+        use = facts.pipe(pipe)
+        if use is not None and facts.is_pipe_limit(use):
+            yield pipe_limit(
+                facts,
+                pipe,
+                saving,
+                headline="main" if pipe == "alu" else "multiply-adds",
+                why=(change,),
+                change=change,
+                amounts=data,
+                is_fact=is_fact,
+                confidence=confidence,
+            )
+    limit, (kind, share) = facts.other_limit, facts.most_instructions or ("", 0.0)
+    if limit is not None and limit[0] == ISSUE and kind == "integer":
         yield finding(
             facts,
             cases_of(change, ("slots",), (change,)),
             subject="issue",
-            amounts=amounts_of(slots=facts.issue_active, share=share, data=_data_share(facts)),
+            amounts=(*amounts_of(slots=facts.issue_active, share=share), *data),
             confidence="measured",
-            saving=_without_integers(facts),
-            is_fact=makes_data(facts.kernel),
+            saving=saving,
+            is_fact=is_fact,
             evidence=(*facts.issue_evidence(PIPE_BUSY.value), MOST_INSTRUCTIONS.evidence(100 * share)),
             place=facts.place_of_opcode(*KINDS["integer"]),
         )
-
-
-def _full_pipe(facts: KernelFacts, pipe: str, headline: str, confidence: Confidence) -> Findings:
-    use = facts.pipe(pipe)
-    if use is None or not facts.is_pipe_limit(use):
-        return
-    change = _change(facts)
-    yield pipe_limit(
-        facts,
-        pipe,
-        _without_integers(facts),
-        headline=headline,
-        why=(change,),
-        change=change,
-        amounts=amounts_of(data=_data_share(facts)),
-        is_fact=makes_data(facts.kernel),
-        confidence=confidence,
-    )
 
 
 def _change(facts: KernelFacts) -> str:
@@ -80,22 +74,11 @@ def _without_integers(facts: KernelFacts) -> Saving:
     fewer. The lesser saving leaves all of those unchanged.
     """
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
-    relieved["fma"] = _floating_part(facts)
+    floating, integer = facts.executed(*PIPE_OPCODES["fma"]), facts.executed(*PIPE_OPCODES["fmaheavy"])
+    relieved["fma"] = floating / ((floating + integer) or 1.0)
     relieved[ISSUE] = 1.0 - facts.share_of_opcodes(*KINDS["integer"], "MOV") if facts.opcodes() else 0.0
     bound = speedup_bound(facts, {**relieved, ISSUE: 0.0, "xu": 0.0, "lsu": 0.0, "l1": 0.0})
     return bound.if_held(speedup_bound(facts, relieved).fraction, "same-loads-and-conversions")
-
-
-def _floating_part(facts: KernelFacts) -> float:
-    """Return the floating-point part of the FMA pipe's time, by opcodes or else by its FLOP."""
-    floating = facts.executed(*PIPE_OPCODES["fma"])
-    integer = facts.executed(*PIPE_OPCODES["fmaheavy"])
-    if floating + integer:
-        return floating / (floating + integer)
-    work, busy = facts.fraction_of_peak("fp32"), facts.pipe("fma")
-    if work is None or not busy:
-        return 0.0
-    return min(1.0, work / busy)
 
 
 RULE = Rule(

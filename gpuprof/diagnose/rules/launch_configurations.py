@@ -3,126 +3,67 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-
-from msgspec.structs import replace
+from collections.abc import Iterator
 
 from gpuprof.diagnose.bounds import saving
-from gpuprof.diagnose.clocks import CLOCKS, difference
-from gpuprof.diagnose.configurations import (
-    ACTIVE_THREADS,
-    FASTER_BY,
-    OTHER_LOOPS,
-    SAME_THREADS,
-    SAME_WORK,
-    WARP_INSTRUCTIONS,
-    flop_by_path,
-    is_rebuilt,
-)
+from gpuprof.diagnose.clocks import CLOCKS
+from gpuprof.diagnose.configurations import FASTER_BY, SAME_THREADS, SAME_WORK
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, finding
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Amount, Label
-from gpuprof.model.session import Evidence, KernelProfile
-
-_LOAD, _STORE = (f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{what}.ratio" for what in ("ld", "st"))
-
-_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-
-_LEAST_DIFFERENCE = 10.0
-"""A counter that differs by less in percent does not explain why the times differ by a tenth or more."""
+from gpuprof.model.session import KernelProfile
 
 
 def _launch_configurations(facts: KernelFacts) -> Findings:
-    """Report the fastest configuration with both durations, and the counter that differs most."""
-    faster, duration_s = facts.faster, facts.kernel.duration_s
-    if faster is None or duration_s is None:
+    """Report the fastest configuration with both durations."""
+    faster, kernel = facts.faster, facts.kernel
+    if faster is None or kernel.duration_s is None:
         return
-    there = faster.facts
-    kernels = {"": facts.kernel, "there-": there.kernel}
-    change = "build" if is_rebuilt(facts, there) and facts.kernel.block == there.kernel.block else "launch"
-    shape = change
-    if change == "launch" and (facts.kernel.grid, facts.kernel.block) == (there.kernel.grid, there.kernel.block):
+    there = faster.facts.kernel
+    change = shape = "launch"
+    if (kernel.grid, kernel.block) == (there.grid, there.block):
         shape = "shared-memory"
-    is_sure = faster.certainty == "measured" or any(flop_by_path(facts).values())
-    clocks = [context(f"{prefix}clock", kernel.sm_clock_hz, "Hz") for prefix, kernel in kernels.items()]
-    has_clocks = all(clocks) and faster.clocks_differ is not False
-    differing = _most_different(facts, there)
-    part = faster.duration_s / duration_s
-    needs = {unit: need * part for unit, need in there.least_times.items()}
-    evidence = [FASTER_BY.evidence(100 * (1.0 - part))]
-    for prefix, kernel in kernels.items():
-        evidence += context(f"{prefix}duration", kernel.duration_s, "s", metric="gpu__time_duration.sum")
-    why = [differing[0].role if differing else "unexplained"]
-    if has_clocks:
-        why.append("clocks")
-        evidence += (*clocks[0], *clocks[1])
+        if kernel.shared_memory_per_block == there.shared_memory_per_block:
+            change = shape = "build"
+    part = faster.duration_s / kernel.duration_s
+    # What remains are the needs of the faster launch in this one's time.
+    needs = {unit: need * part for unit, need in faster.facts.least_times.items()}
     yield finding(
         facts,
-        cases_of(change, (shape, "same-work" if is_sure else "apparently-same-work"), tuple(why)),
-        amounts=(*_amounts(kernels), *map(_amount_of, differing)),
+        cases_of(change, (shape, f"work-{faster.certainty}")),
+        amounts=(*_amounts(kernel, ""), *_amounts(there, "there-")),
         labels=(
-            Label("number", (str(there.kernel.id),)),
-            *(Label(f"{prefix}block", (_block(kernel),)) for prefix, kernel in kernels.items()),
+            Label("number", (str(there.id),)),
+            Label("block", (_block(kernel),)),
+            Label("there-block", (_block(there),)),
         ),
         confidence=faster.certainty,
-        # The measured gain; what remains are the needs of the faster launch in this one's time.
         saving=saving(needs, {}).no_more_than(1.0 - part).only_if("fastest-configuration-profiled"),
-        evidence=(*evidence, *differing),
+        evidence=(
+            FASTER_BY.evidence(100 * (1.0 - part)),
+            *context("duration", kernel.duration_s, "s", metric="gpu__time_duration.sum"),
+            *context("there-duration", there.duration_s, "s", metric="gpu__time_duration.sum"),
+        ),
     )
 
 
-def _amounts(kernels: Mapping[str, KernelProfile]) -> Iterator[Amount]:
-    for prefix, kernel in kernels.items():
-        yield Amount(f"{prefix}duration", kernel.duration_s or 0.0, "s")
-        yield Amount(f"{prefix}clock", kernel.sm_clock_hz or 0.0, "Hz")
-        yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
-        yield Amount(f"{prefix}registers", kernel.registers_per_thread or 0, "register")
-        yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block or 0.0, "B")
+def _amounts(kernel: KernelProfile, prefix: str) -> Iterator[Amount]:
+    yield Amount(f"{prefix}duration", kernel.duration_s or 0.0, "s")
+    yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
+    yield Amount(f"{prefix}registers", kernel.registers_per_thread or 0, "register")
+    yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block or 0.0, "B")
 
 
 def _block(kernel: KernelProfile) -> str:
     """Return the sides of a block without trailing sides of 1: "256", "16×16"."""
-    sides = list(kernel.block or ())
-    while len(sides) > 1 and sides[-1] == 1:
-        sides.pop()
-    return "×".join(map(str, sides))
-
-
-def _amount_of(item: Evidence) -> Amount:
-    if item.unit == "%":
-        return Amount(item.role, item.value / 100, "fraction")
-    return Amount(item.role, item.value, item.unit)
-
-
-def _most_different(facts: KernelFacts, other: KernelFacts) -> tuple[Evidence, ...]:
-    """Return the counter that differs most from the faster launch, with both values; nothing if none does."""
-    there = {item.role: item for item in _counters(other)}
-    apart = {item: difference(item.value, there[item.role].value) for item in _counters(facts) if item.role in there}
-    most = max(apart, key=lambda item: apart[item], default=None)
-    if most is None or apart[most] <= _LEAST_DIFFERENCE:
-        return ()
-    return most, replace(there[most.role], role=f"there-{most.role}")
-
-
-def _counters(facts: KernelFacts) -> tuple[Evidence, ...]:
-    """Return the counters that can explain why a configuration is slower."""
-    occupancy = facts.kernel.occupancy.achieved
-    return (
-        *facts.metric(_LOAD, "loads", "sector/request"),
-        *facts.metric(_STORE, "stores", "sector/request"),
-        *facts.metric(_CONFLICTS, "conflicts", "conflict"),
-        *facts.metric(WARP_INSTRUCTIONS, "instructions", "instruction"),
-        *context("occupancy", 100 * occupancy if occupancy is not None else None, "%"),
-        *context("waves", facts.kernel.waves, "wave"),
-    )
+    return "×".join(map(str, kernel.block or ())).removesuffix("×1").removesuffix("×1")
 
 
 RULE = Rule(
     "launch-configurations",
-    thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
+    thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, CLOCKS),
     check=_launch_configurations,
-    metrics=(WARP_INSTRUCTIONS, ACTIVE_THREADS, _LOAD, _STORE, _CONFLICTS),
     place=AT_KERNEL,
     of_launches=True,
 )

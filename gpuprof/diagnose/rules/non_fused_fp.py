@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.work import FloatingPoint
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, finding, labels_of
-from gpuprof.diagnose.thresholds import context, percent
+from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.findings import MAIN, Cases
-from gpuprof.model.session import Evidence
 
 NON_FUSED = percent("gain-of-fusing", 10.0)
 
@@ -32,7 +29,7 @@ def _non_fused(facts: KernelFacts) -> Findings:
         share = counted.alone / counted.all
         if not NON_FUSED.is_reached(share / 2):
             continue
-        has_fused = NEVER_FUSED.is_reached(counted.fused / counted.all)
+        has_fused = NEVER_FUSED.is_reached(1.0 - share)
         yield finding(
             facts,
             Cases(why=("main", "some-fused") if has_fused else MAIN),
@@ -40,17 +37,13 @@ def _non_fused(facts: KernelFacts) -> Findings:
             labels=labels_of(add=(add,), mul=(mul,), fma=(fma,), type=(name,)),
             confidence="guess" if has_fused else "inferred",
             saving=_fusing_saving(facts, counted, name),
-            evidence=_evidence(facts, name, counted, pipe),
+            evidence=(
+                NON_FUSED.evidence(50 * share, "saved-by-all", name, metric=counted.metrics),
+                NEVER_FUSED.evidence(100 * (1.0 - share)),
+                *facts.pipe_evidence(pipe),
+            ),
             place=facts.place_of_opcode(add, mul),
         )
-
-
-def _evidence(facts: KernelFacts, name: str, counted: FloatingPoint, pipe: str) -> Iterator[Evidence]:
-    yield from context("fused", counted.fused, counted.unit, name, metric=counted.fused_metric)
-    yield from context("unfused", counted.alone, counted.unit, name, metric=counted.alone_metric)
-    yield NON_FUSED.evidence(50 * (counted.alone / counted.all), "saved-by-all", name)
-    yield NEVER_FUSED.evidence(100 * (counted.fused / counted.all))
-    yield from facts.pipe_evidence(pipe)
 
 
 def _fusing_saving(facts: KernelFacts, counted: FloatingPoint, name: str) -> Saving | None:
@@ -62,15 +55,15 @@ def _fusing_saving(facts: KernelFacts, counted: FloatingPoint, name: str) -> Sav
         busy = 2 * work
     if busy is None and pairs:
         return None
-    stays = dict.fromkeys((pipe, "fmaheavy", "fmalite", ISSUE), 1.0 - pairs)
     own = share = 1.0
     if facts.opcodes():
         # Other instructions also use the pipe and wait.
         own = facts.share_of_opcodes(*operations)
         others = _ALSO_ON_FMA if pipe == "fma" else ()
-        share = min(1.0, own / (facts.share_of_opcodes(*operations, *others) or 1.0))
+        share = own / (facts.share_of_opcodes(*operations, *others) or 1.0)
     waits = bound_of_wait(facts, facts.stall("wait")).fraction
     taken = max(min(1.0, busy or 0.0) * share, waits * own)
+    stays = dict.fromkeys((pipe, "fmaheavy", "fmalite", ISSUE), 1.0 - pairs)
     return speedup_bound(facts, stays).if_held(pairs * taken, "everything-else-unchanged")
 
 

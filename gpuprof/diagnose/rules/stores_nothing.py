@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from gpuprof.annotated.counts import EXECUTED, opcode_of
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, finding
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
-from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.findings import Cases
 from gpuprof.model.groups import summed
 from gpuprof.model.kernel_kinds import kind_named
-from gpuprof.model.sass_opcodes import matrix_opcode, may_write_memory
+from gpuprof.model.sass_opcodes import may_write_memory
 
 STORES_NOTHING = "stores-nothing"
 
@@ -27,9 +27,6 @@ _PASSED = (
 )
 """Writes of SMs to L2, which include part of the local stores. Other units also write to L2."""
 
-_PRODUCTS = ("FFMA", "FMUL", "UFFMA", "UFMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
-"""Opcode prefixes of plain multiplications of floating-point values or packed integers."""
-
 
 def _stores_nothing(facts: KernelFacts) -> Findings:
     opcodes = _executed(facts)
@@ -40,17 +37,11 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
     if not is_product and (facts.kernel.duration_s is None or facts.is_short):
         return
     executed = sum(opcodes.values())
-    headline = ["main"]
-    why = "other"
-    if is_product:
-        why = "product"
-        if not any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes):
-            headline.append("no-product")
     source = WARP_OPCODES if facts.opcodes() else EXECUTED
     yield finding(
         facts,
-        Cases(headline=tuple(headline), why=(why,)),
-        amounts=(Amount("executed", executed, "instruction"),),
+        Cases(why=("product" if is_product else "other",)),
+        amounts=amounts_of("instruction", executed=executed),
         confidence="measured",
         severity="high" if is_product else "info",
         evidence=(
@@ -76,13 +67,13 @@ def _has_written(facts: KernelFacts, opcodes: Mapping[str, float]) -> bool:
     If no executed instruction is known to write, writes at L2 come from unknown ones.
     """
     threads = facts.opcode_counts(THREAD_OPCODES)
-    bases = {name: name.partition(".")[0] for name in opcodes}
-    for name, base in bases.items():
+    for name, count in opcodes.items():
+        base = name.partition(".")[0]
         # Counts of threads do not cover the copy engine of an SM.
         is_idle = threads and not base.startswith("U") and not threads.get(base)
-        if may_write_memory(name) and opcodes[name] >= WRITING.value and not is_idle:
+        if may_write_memory(name) and count >= WRITING.value and not is_idle:
             return True
-    return _LOCAL not in bases.values() and bool(facts.total(_PASSED))
+    return not any(name.startswith(_LOCAL) for name in opcodes) and bool(facts.total(_PASSED))
 
 
 RULE = Rule(

@@ -11,6 +11,7 @@ from gpuprof.diagnose.pipe_limits import (
     bound_of_full_pipe,
     cycles_per_instruction,
     of_ceiling,
+    only_fp64_cycles,
     pipe_limit,
     same_instructions,
     sm_evidence,
@@ -73,7 +74,8 @@ def _long_instructions(facts: KernelFacts) -> Findings:
     kernel's name decides.
     """
     sm = facts.sm_without_parts
-    if sm is None or not any(key.path.startswith("tensor") for key in facts.arch.compute):
+    has_tensor_cores = any(key.path.startswith("tensor") for key in facts.arch.compute)
+    if sm is None or not has_tensor_cores or only_fp64_cycles(facts) is not None:
         return
     cycles = cycles_per_instruction(facts, sm)
     are_long = cycles > SCALAR_CYCLES.value
