@@ -108,3 +108,10 @@ NUMBERS = (
 @each_row("name", NUMBERS)
 def test_a_fact_of_counters_that_are_not_there_is_missing_and_not_zero(name: str) -> None:
     assert getattr(facts_of(made()), name) is None
+
+
+def test_a_missing_fact_names_the_metrics_that_it_lacks() -> None:
+    facts = facts_of(made({BUSIEST: 100.0}))
+    assert facts.why_missing("idle_sms") == (ACTIVE,)
+    assert facts_of(made({BUSIEST: 100.0, ACTIVE: 75.0})).why_missing("idle_sms") == ()
+    assert "sm__cycles_elapsed.max" in facts_of(made({ACTIVE: 75.0})).why_missing("active_share")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gpuprof.annotated.counts import opcode_of
@@ -36,6 +36,7 @@ class Counters:
     seen: SeenCode = field(default_factory=SeenCode)
     code_error: str | None = field(default=None, init=False)
     _opcodes: dict[str, Mapping[str, float]] = field(default_factory=dict, init=False, repr=False)
+    _absent: set[str] = field(default_factory=set, init=False, repr=False)
 
     @cached_property
     def metrics(self) -> MetricTable:
@@ -58,7 +59,18 @@ class Counters:
             value = self.metrics.number(name)
             if value is not None:
                 return value
+        self._absent.update(names)
         return None
+
+    def why_missing(self, fact: str) -> tuple[str, ...]:
+        """Return the metrics that a fact (the name of a property) needs and the report does not have.
+
+        Empty if the fact is known, or missing for another reason: those are in the kernel's `missing`.
+        """
+        fresh = replace(self)
+        if getattr(fresh, fact) is not None:
+            return ()
+        return tuple(sorted(fresh._absent))
 
     def first_of(self, names: Iterable[str]) -> str:
         """Return the first of these metrics that has a number in the report; empty if none has."""

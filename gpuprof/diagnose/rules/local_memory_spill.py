@@ -18,6 +18,7 @@ RARE = percent("local-instructions", 0.1)
 
 _GLOBAL = tuple(map(GLOBAL_SECTORS.format, ("ld", "st")))
 
+_EXECUTED = "smsp__inst_executed.sum"
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
@@ -33,7 +34,7 @@ def _spill(facts: KernelFacts) -> Findings:
     of_instructions = _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS)
     if share is None:
         counted, metrics, share = "instructions", _LOCAL_INSTRUCTIONS, of_instructions
-    local, executed = facts.total(_LOCAL_INSTRUCTIONS, of_all=True), facts.number("smsp__inst_executed.sum")
+    local, executed = facts.total(_LOCAL_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
     of_all = min(1.0, local / executed) if executed and local is not None else None
     if share is None or not SPILL.is_reached(share) or (of_all is not None and not RARE.is_reached(of_all)):
         return
@@ -153,6 +154,6 @@ RULE = Rule(
     kind="defect",
     thresholds=(SPILL, RARE),
     check=_spill,
-    metrics=LOCAL_SECTORS + _GLOBAL,
+    metrics=(*LOCAL_SECTORS, *_GLOBAL, _EXECUTED),
     place=AT_MEMORY,
 )
