@@ -146,6 +146,7 @@ def half_tensor(opcode: str = "") -> Made:
         # On Turing, the longest matrix instruction takes 16 cycles of a scheduler: 2048 FLOP at 128 FLOP a cycle.
         says("only FP64", On(GEMM, *T4), FP64, 1 - 0.91 / 32, "29 cycles", confidence="inferred", severity="high"),
         silent("only FP64", On(GEMM, *T4), TENSOR, FP32, SLOTS),
+        silent("FP64 is idle", On(GEMM.plus(pipes(fp64=10)), *T4), FP64),
         # The 32 cycles of GeForce cards of Ampere could be products.
         silent("or FP64", On(GEMM, *RTX_3090), FP64),
         says("a wmma name", On(replace(GEMM, name=TENSOR_NAMES[0]), *T4), TENSOR, 0.09, "29 cycles"),

@@ -20,12 +20,12 @@ AT_LEAST_OF_RATED = 0.9
 its fraction of a rated peak."""
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
-SM_BUSY = "sm__instruction_throughput.avg.pct_of_peak_sustained_active"
+_SM_BUSY = "sm__instruction_throughput.avg.pct_of_peak_sustained_active"
 _CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"
 """Mem Busy: what caches and DRAM do inside, without what they send and receive."""
 _L2_HITS = "lts__t_sector_hit_rate.pct"
 _NO_REUSE = 10.0
-"""With a lower hit rate in percent, L2 sends hardly more bytes than it gets from DRAM, which carries fewer."""
+"""Below this hit rate in percent, L2 sends hardly more bytes than it gets from DRAM, which can carry fewer."""
 _MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
 _NO_DIFFERENCE = 1e-12
 _MOST_BUSY = 110.0
@@ -103,7 +103,7 @@ class UnitFacts(LaunchFacts):
                 needs.setdefault(unit.unit, unit.fraction)
         if "dram" not in needs and self.dram_at_least is not None:
             needs["dram"] = self.dram_at_least
-        sm_busy = self.number(SM_BUSY)
+        sm_busy = self.number(_SM_BUSY)
         if SM not in needs and sm_busy is not None and self.active_share is not None:
             needs[SM] = sm_busy / 100 * self.active_share
         if self.timed_only and self.asked_work:
