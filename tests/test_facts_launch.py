@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuprof.diagnose.facts.counters import SHARED_BUSY, SHARED_PASSES
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
@@ -13,6 +14,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.occupancy import allocated_shared
 from tests import builders
 from tests.kernels import REGISTERS, WAVES, Made, Values, lasting, made
+from tests.table import each_row
 
 BUSIEST_SM, AVERAGE_SM, ELAPSED = "sm__cycles_active.max", "sm__cycles_active.avg", "sm__cycles_elapsed.max"
 ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -72,6 +74,13 @@ def test_sms_of_an_unknown_gpu_follow_from_the_blocks_of_a_wave() -> None:
     # 0.05 waves can be 0.045 to 0.055.
     assert of_grid(20, {WAVES: 0.05}, REPORTED_LIMITS, device=UNKNOWN).sms_or_implied is None
     assert of_grid(100, {WAVES: 0.25}, REPORTED_LIMITS).sms_or_implied == 108
+
+
+@each_row(("percent", "sms"), [(0.25, 100.0), (0.03, None)])
+def test_sms_of_an_unknown_gpu_follow_from_a_count_and_its_percentage(percent: float, sms: float | None) -> None:
+    # Of 10 000 cycles 25 are passes: 2 500 of 100 SMs. But 0.03 % can be 0.025 to 0.035.
+    counts = {SHARED_BUSY: percent, SHARED_PASSES: 2500.0, ELAPSED: 1e4}
+    assert of_grid(20, counts, device=UNKNOWN).sms_or_implied == sms
 
 
 def test_lifetime_of_a_block() -> None:

@@ -29,6 +29,8 @@ FULL_OF = 0.9999
 """A larger fraction differs from 1 only by rounding."""
 _LEAST_WAVES = 0.1
 """Text exports round waves to two digits; for fewer waves the error is more than a twentieth."""
+_LEAST_PERCENT = 0.2
+"""Text exports round percentages to two digits, too."""
 _RAMP = 0.1
 """Less idle time of SMs is the ramp at the start and the end of a kernel."""
 LANES = ("smsp__thread_inst_executed_per_inst_executed.ratio", "derived__avg_thread_executed")
@@ -291,7 +293,7 @@ class LaunchFacts(Counters):
         if self.blocks and per_sm and self.waves is not None and self.waves >= _LEAST_WAVES:
             return self.blocks / self.waves / per_sm
         passes, percent, cycles = self.number(SHARED_PASSES), self.number(SHARED_BUSY), self.number(*ELAPSED)
-        if not passes or not percent or not cycles:
+        if not passes or not cycles or percent is None or percent < _LEAST_PERCENT:
             return None
         return passes / (percent / 100 * cycles)
 
