@@ -101,11 +101,12 @@ def _against(facts: KernelFacts, other: KernelFacts) -> Faster | None:
 
 
 def _same_work(facts: KernelFacts, other: KernelFacts) -> Confidence | None:
-    """Return the confidence that two launches in different configurations did the same work; None if nothing shows it.
+    """Return the confidence that launches in two configurations did the same work; None if nothing shows it.
 
     Arithmetic and what threads store must be equal, as far as they were counted. Equal arithmetic of
-    as many threads over the same extent proves it; about as many instructions suggest it. If a thread does more in one launch than in the
-    other, only what threads store shows it: products of other shapes can have the same arithmetic.
+    as many threads over the same extent proves it; about as many instructions suggest it. If a thread
+    does more in one launch than in the other, only what threads store shows it: products of other
+    shapes can have the same arithmetic.
     """
     flop, other_flop = _flop_by_path(facts), _flop_by_path(other)
     stored, stored_by_other = _stores(facts), _stores(other)
