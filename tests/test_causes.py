@@ -56,6 +56,17 @@ def test_a_cause_is_large_and_sure_enough_or_a_limit_that_is_reached() -> None:
     assert explained((WAIT, LOADS, stores), findings, causes)["wait"] == "7.stores"
 
 
+def test_a_guess_of_a_defect_explains_a_guess_of_waits_if_nothing_sure_does() -> None:
+    causes = {"wait": (Cause("loads"), Cause("grid"))}
+    grid, loads = rule("grid", "defect"), finding("loads", 0.5, confidence="guess")
+    wait = finding("wait", 0.5, confidence="guess")
+    assert explained((WAIT, LOADS), (wait, loads), causes)["wait"] == "7.loads"
+    assert explained((WAIT, LOADS, grid), (wait, loads, finding("grid", 0.3)), causes)["wait"] == "7.grid"
+    # Not large enough, or a limit that is itself a guess.
+    assert explained((WAIT, LOADS), (wait, finding("loads", 0.2, confidence="guess")), causes)["wait"] is None
+    assert explained((WAIT, rule("loads", "limit")), (wait, loads), causes)["wait"] is None
+
+
 def test_a_cause_that_is_explained_hands_on_its_own() -> None:
     findings = (finding("barrier", 0.3), finding("wait", 0.4), finding("loads", 0.5))
     causes = {**BY_LOADS, "barrier": (Cause("wait"),)}

@@ -58,7 +58,7 @@ def test_they_are_printed_with_their_units_and_are_on_the_page(tmp_path: Path) -
     printed = gpuprof("show", "--kernel", "#0", tmp_path / "log.txt").stdout
     assert "lts__t_sectors_op_read.sum 12\u202f345 sector" in printed
     assert "wavefronts_mem_shared_op_ld.sum 4\u202f040\n" in printed
-    assert "show what it costs. Hardly any bank\nconflicts:" in printed
+    assert "show what limits it. Hardly any bank\nconflicts:" in printed
     assert "Other counters that were collected (6)" in render_html(session(made(WIDE_LOADS)))
 
 
@@ -87,8 +87,8 @@ def test_more_than_a_hundred_are_of_sections_and_only_counted() -> None:
     [
         (
             WIDE_LOADS,
-            "Hardly any bank conflicts: 0.99 % of 4 040 load wavefronts; a load takes 4.04, and 4.00 without "
-            "conflicts, as accesses of 16 bytes per thread do",
+            "Hardly any bank conflicts: 0.99 % of 4 040 load wavefronts; a load takes 4.04 wavefronts, and "
+            "needs 4.00 for 16 bytes per thread",
         ),
         ({_CONFLICTS.format("ld"): 0.0}, "No bank conflicts in shared-memory loads"),
         (

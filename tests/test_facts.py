@@ -68,6 +68,15 @@ def test_a_unit_needs_its_busy_part_of_the_elapsed_time() -> None:
     assert facts.is_busiest("dram") and not facts.is_busiest("fma")
 
 
+def test_a_busy_sm_of_active_cycles_is_what_the_sm_needs_if_its_speed_of_light_is_missing() -> None:
+    sm_busy = {"sm__instruction_throughput.avg.pct_of_peak_sustained_active": 80.0}
+    facts = facts_of(made(sm_busy, {ELAPSED: 100.0, ACTIVE: 50.0}))
+    assert facts.needs["sm"] == pytest.approx(0.4)
+    assert facts.busiest is None, "it is a lower bound: parts of the SM were not collected"
+    assert facts_of(made(sm_busy, {ELAPSED: 100.0, ACTIVE: 50.0}, busy(sm=60))).needs["sm"] == 0.6
+    assert "sm" not in facts_of(made(sm_busy)).needs
+
+
 def test_memory_that_neither_l2_nor_dram_explains_is_that_of_l1() -> None:
     # The basic set has no L1 over elapsed cycles.
     assert facts_of(made(busy(memory=80, l2=30, dram=20))).l1_busy == pytest.approx(0.8)
@@ -92,8 +101,7 @@ def test_opcodes_are_counted_with_and_without_their_modifiers() -> None:
 NUMBERS = (
     "active_share", "busiest_share", "idle_sms", "block_cycles", "filled_share", "busiest", "busiest_need", "l1_busy",
     "memory_busy", "l1_speed", "memory_utilisation", "issue_active", "eligible_warps", "cycles_per_load",
-    "counted_sectors", "ideal_bytes", "wavefronts_per_request", "least_passes", "far_memory",
-    "waves",
+    "counted_sectors", "ideal_bytes", "wavefronts_per_request", "least_passes", "waves",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.occupancy import allocated_shared
 from tests import builders
@@ -35,14 +36,28 @@ def test_sms_with_a_block_and_their_time() -> None:
     # 27 of 108 SMs have a block. An average SM works for 2000 of 10 000 cycles, so one with a block for 8000.
     few = of_grid(27, {WAVES: 0.125, AVERAGE_SM: 2000.0, ELAPSED: 10000.0}, lasting(1e-4))
     assert few.with_block == 0.25 and few.active_with_block == pytest.approx(0.8)
-    assert few.idle_with_block == pytest.approx(0.2)
     # No more than 3 of 100 µs are the launch.
     assert few.working_share == pytest.approx(0.97) and few.late_share == pytest.approx(0.17)
-    # The busiest SM works for 8 000 cycles, too: none with a block ends early.
-    even = of_grid(27, {WAVES: 0.125, AVERAGE_SM: 2000.0, BUSIEST_SM: 8000.0, ELAPSED: 10000.0})
-    assert even.idle_with_block == pytest.approx(0.0)
     assert of_grid(900, {WAVES: 1.2}).with_block == 1.0
     assert of_grid(27).active_with_block is None
+
+
+def test_more_blocks_than_any_gpu_has_sms_give_each_a_block() -> None:
+    # An A100 has the most SMs of 8.0: 108.
+    hardware = HardwareFinder()(UNKNOWN)
+
+    def with_block(blocks: int) -> float | None:
+        launch = replace(made(), grid=(blocks, 1, 1)).launch()
+        analysis = analyse([builders.report(launch)], lambda _: hardware, "9.9")
+        return KernelFacts(analysis.session.kernels[0], analysis.recorded[0]).with_block
+
+    assert with_block(108) == 1.0
+    assert with_block(107) is None
+
+
+def test_cycles_of_all_sms_are_those_of_each() -> None:
+    # 108 SMs with 20 000 cycles each.
+    assert of_grid(900, {AVERAGE_SM: 15e3, "sm__cycles_elapsed.sum": 108 * 2e4}).active_share == pytest.approx(0.75)
 
 
 def test_an_average_sm_that_exceeds_the_busiest_of_another_pass_is_not_idle() -> None:
@@ -53,10 +68,10 @@ def test_an_average_sm_that_exceeds_the_busiest_of_another_pass_is_not_idle() ->
 
 def test_sms_of_an_unknown_gpu_follow_from_the_blocks_of_a_wave() -> None:
     # 4 blocks of 64 registers × 256 threads fit: 100 blocks are a quarter of a wave on 100 SMs.
-    assert of_grid(100, {WAVES: 0.25}, REPORTED_LIMITS, device=UNKNOWN).sms_by_waves == 100
+    assert of_grid(100, {WAVES: 0.25}, REPORTED_LIMITS, device=UNKNOWN).sms_or_implied == 100
     # 0.05 waves can be 0.045 to 0.055.
-    assert of_grid(20, {WAVES: 0.05}, REPORTED_LIMITS, device=UNKNOWN).sms_by_waves is None
-    assert of_grid(100, {WAVES: 0.25}, REPORTED_LIMITS).sms_by_waves == 108
+    assert of_grid(20, {WAVES: 0.05}, REPORTED_LIMITS, device=UNKNOWN).sms_or_implied is None
+    assert of_grid(100, {WAVES: 0.25}, REPORTED_LIMITS).sms_or_implied == 108
 
 
 def test_lifetime_of_a_block() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, at_work, capped, explained
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS, WAITS
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Remaining
@@ -119,3 +122,61 @@ def test_instructions_take_part_of_the_time(launch: Made, time: float | None, be
     facts = facts_of(launch)
     assert facts.time_of_instructions == (pytest.approx(time) if time is not None else None)
     assert facts.waits_beside_instructions is beside
+
+
+WGMMA: dict[str | int, float] = {"UTMALDG.2D": 10.0, "HGMMA.64x128x16.F32": 100.0, "SYNCS.PHASECHK": 200.0}
+FA3 = "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<T1>>>(T1::Params)"
+COOPERATIVE = "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<KernelTmaWarpSpecializedCooperative>>()"
+
+
+def on(launch: Made, capability: str, name: str = "kernel") -> Made:
+    """The launch on a GPU of this compute capability."""
+    return replace(launch, name=name, device=RecordedDevice(name="GPU", compute_capability=capability, sm_count=132))
+
+
+@each_row(
+    ("launch", "expected"),
+    [
+        (on(made(histograms={WARP_OPCODES: WGMMA}), "9.0"), True),
+        (on(made(histograms={WARP_OPCODES: {"UTCHMMA.2CTA": 10.0}}), "10.0"), True),
+        # Warps pass on their registers, although they multiply by mma.sync.
+        (on(made(histograms={WARP_OPCODES: {"USETMAXREG.DEALLOC.CTAPOOL": 9.0, "QMMA.16832": 90.0}}), "12.0"), True),
+        # A name shows less than the executed opcodes.
+        (on(made(histograms={WARP_OPCODES: {"HMMA.16816.F32": 90.0}}), "9.0", FA3), False),
+        (on(made(stalls(gmma=1)), "9.0"), True),
+        (on(made(stalls(wait=1)), "9.0"), False),
+        *((on(made(), "9.0", name), True) for name in (
+            "void wgmma_kernel<(int)128>(CUtensorMap)", FA3, COOPERATIVE, "nvjet_tst_128x256_64x4_1x2_h_bz_TNT",
+            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize2x1x1_kernel__5x_cublas",
+            "matmul_kernel_tma_persistent_ws", "cudnn_generated_fort_native_sdpa_sm100_flash_fprop_f16_knob_7",
+            "void deep_gemm::sm90_fp8_gemm_1d2d_impl<(unsigned int)0>()")),
+        *((on(made(), "9.0", name), False) for name in (
+            "void fp4_gemv_sm100_ptx_mma<(int)64>()", "void summa_kernel(float *)", "void sigmma(float *)",
+            "ampere_sgemm_128x64_tn", "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128>>()", "rows(float *)")),
+        (on(made(), "8.0", "nvjet_tst_128x256_64x4_1x2_h_bz_TNT"), False),
+        # The tensor pipe may be busy by either kind of instruction.
+        (on(made(pipes(tensor=50, fma=20)), "9.0"), None),
+        (on(made(pipes(tensor=20, fma=50)), "9.0"), False),
+        (on(made(pipes(tensor=50, fma=20)), "8.0"), False),
+    ],
+)  # fmt: skip
+def test_few_warps_are_enough_if_they_issue_copies_and_products_of_tiles(launch: Made, expected: bool | None) -> None:
+    report = builders.report(launch.launch(), device=launch.device)
+    analysis = analyse([report], lambda _: builders.hardware_of(launch.device), "9.9")
+    assert KernelFacts(analysis.session.kernels[0], analysis.recorded[0]).needs_few_warps is expected
+
+
+@each_row(
+    ("launch", "expected"),
+    [
+        (made(busy(sm=40, memory=30), issued(40)), True),
+        (made(busy(sm=40, memory=30)), True),
+        (made(busy(sm=40, memory=60), issued(40)), False),
+        (made(busy(sm=40, memory=30), issued(60)), False),
+        (made(busy(sm=40, memory=30), issued(40), {"smsp__warps_eligible.avg.per_cycle_active": 1.0}), False),
+        # wgmma keeps the tensor pipe busy with few instructions.
+        (made(busy(sm=40, memory=30), issued(40), histograms={WARP_OPCODES: WGMMA}), False),
+    ],
+)
+def test_idle_issue_slots_are_room_for_warps_unless_few_are_enough(launch: Made, expected: bool) -> None:
+    assert facts_of(launch).has_room is expected

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from tests import builders
-from tests.kernels import Made, Values, busy, counted_code, issued, lasting, made, pipes, session, stalls
+from tests.kernels import WAVES, Made, Values, busy, counted_code, issued, lasting, made, pipes, session, stalls
 from tests.rule_examples import (
     EXCESS,
     L2_ATOMICS,
@@ -130,14 +131,106 @@ HITS, L1_BYTES = "l1tex__t_sector_hit_rate.pct", {"l1tex__t_bytes.sum": 1e6}
         (made({TOTAL: 4000.0, EXCESS: 3000.0}, moving(1000, 900)), False),
         (made(busy(l1=80, l2=30), ONE_PASS, L1_BYTES, {HITS: 75.0}), True),
         (made(busy(l1=80, l2=30), ONE_PASS, L1_BYTES, {HITS: 74.0}), False),
-        (made(busy(l1=80, l2=7.9), ONE_PASS), True),
-        (made(busy(l1=80, l2=8.1), ONE_PASS), False),
+        (made(busy(l1=80, l2=7.9), ONE_PASS, NO_SHARED), True),
+        (made(busy(l1=80, l2=8.1), ONE_PASS, NO_SHARED), False),
+        # L1 may serve shared memory.
+        (made(busy(l1=80, l2=7.9), ONE_PASS), False),
         (made(busy(l1=80, l2=1), {WAVEFRONTS: 80.0, REQUESTS: 10.0}), False),
         (made(busy(l1=80, l2=1)), False),
     ],
 )
 def test_bytes_that_l1_has_already(launch: Made, rereads: bool) -> None:
     assert facts_of(launch).mostly_rereads is rereads
+
+
+FITS = "launch__occupancy_limit_shared_mem"
+
+
+@each_row(
+    ("launch", "uses"),
+    [
+        (made({FITS: 4.0}), True),
+        # A launch without shared memory fits eight times in the smallest carve-out.
+        (made({FITS: 8.0}), None),
+        (made({FITS: 4.0}, NO_SHARED), False),
+        (running({"LDS.128": 1.0, "LDG.E": 1.0}), True),
+        (running({"LD.E": 1.0}), None),
+        # Shuffles, special functions and matrix loads wait in the same queue.
+        (made(stalls(mio_throttle=60)), None),
+    ],
+)
+def test_what_shows_shared_memory(launch: Made, uses: bool | None) -> None:
+    assert facts_of(launch).uses_shared is uses
+
+
+ROWS = busy(l1=99, sm=3, memory=99, l2=43, dram=29)
+"""A thread for each row: L1 is 33 times as busy as the pipe of its requests."""
+
+
+@each_row(
+    ("launch", "capability", "passes"),
+    [
+        (made(ROWS), "8.0", 33),
+        # Bulk copies cause at most as much as L2 is busy: (99 − 43) / 3.
+        (made(ROWS), "9.0", 56 / 3),
+        (made(ROWS, NO_SHARED), "9.0", 33),
+        (made(busy(l1=99, sm=3, memory=99)), "9.0", None),
+    ],
+)
+def test_the_least_passes_of_a_request(launch: Made, capability: str, passes: float | None) -> None:
+    report = builders.report(launch.launch(), device=RecordedDevice("GPU", capability))
+    analysis = analyse([report], builders.hardware_of, "9.9")
+    least = KernelFacts(analysis.session.kernels[0], analysis.recorded[0]).least_passes
+    assert least == (passes if passes is None else pytest.approx(passes))
+
+
+EIGHT_PASSES = made(busy(l1=80, sm=10, memory=80, l2=20, dram=10))
+
+
+@each_row(
+    ("launch", "scattered", "rules"),
+    [
+        (EIGHT_PASSES.plus(NO_SHARED), True, ["uncoalesced-global"]),
+        (EIGHT_PASSES.plus(SHARED_4K), None, ["l1-bandwidth"]),
+        # Bank conflicts look the same, but not if global accesses mostly hit, or nearly all take 32 passes.
+        (EIGHT_PASSES, None, ["l1-bandwidth"]),
+        (EIGHT_PASSES.plus({HITS: 97.0}), True, ["uncoalesced-global"]),
+        (EIGHT_PASSES.plus(busy(sm=4.8)), True, ["uncoalesced-global"]),
+        (EIGHT_PASSES.plus(busy(sm=18)), False, ["l1-bandwidth"]),
+    ],
+)
+def test_scattered_accesses_are_one_finding(launch: Made, scattered: bool | None, rules: list[str]) -> None:
+    assert facts_of(launch).is_scattered is scattered
+    found = session(launch).kernels[0].findings
+    assert [finding.rule for finding in found] == rules
+    assert found[0].confidence == "inferred" and found[0].severity == "high"
+
+
+def test_full_load_store_instructions_are_known_by_the_same_speed_of_light() -> None:
+    # Shuffles: the SM and memory show the same unit, which fills L1.
+    shuffles = made(busy(l1=99.7, sm=99.5, memory=99.5, l2=2, dram=1))
+    assert shuffles.finding("l1-bandwidth").cases.headline == ("instructions",)
+    # Passes need more time than instructions, or other work keeps the SM busy.
+    for other in (busy(sm=60), busy(sm=90, memory=90)):
+        assert shuffles.plus(other).finding("l1-bandwidth").cases.headline == ("either",)
+    assert shuffles.plus(NO_SHARED, busy(sm=60)).finding("l1-bandwidth").cases.headline == ("main",)
+    assert shuffles.plus(SHARED_4K).finding("l1-bandwidth").cases.headline == ("with-shared",)
+
+
+def test_the_gain_of_fewer_accesses_is_the_part_of_l1s_own_time() -> None:
+    full = made(busy(l1=70, sm=30, memory=70, l2=30, dram=10)).finding("l1-bandwidth")
+    assert full.gain_kernel == pytest.approx(0.7 * (1 - 0.3))
+    assert full.assumes == ("little-arithmetic", "same-bytes-through-l2-and-dram", "rest-of-its-time-unchanged")
+
+
+def test_l1_is_no_limit_while_more_blocks_could_fill_it() -> None:
+    half_used = made(busy(l1=62, sm=37, memory=49, l2=49, dram=1), {WAVES: 0.4}, NO_SHARED, grid=(512, 1, 1))
+    assert facts_of(half_used).l1_has_room and half_used.findings("l1-bandwidth") == []
+    small = half_used.finding("small-grid")
+    assert small.severity == "low" and small.gain_kernel == pytest.approx(0.38)
+    for full in (busy(l1=81), {WAVES: 0.6}, busy(sm=70), {WAVES: 0.4, "sm__cycles_active.avg": 7e5,
+                 "sm__cycles_elapsed.max": 1e6}):  # fmt: skip
+        assert not facts_of(half_used.plus(full)).l1_has_room
 
 
 def test_what_multiplies_matrices_is_known_by_name_or_multiply_adds() -> None:

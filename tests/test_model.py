@@ -299,6 +299,7 @@ def test_stall_shares_of_each_family_sum_to_one() -> None:
             pattern.format("wait"): 3.0,
             "smsp__pcsamp_warps_issue_stalled_no_instructions": 15.0,
             "smsp__pcsamp_warps_issue_stalled_wait": 45.0,
+            "smsp__pcsamp_warps_issue_stalled_selected": 0.0,
         }
     )
     counter = {stall.reason: stall for stall in profile.stalls if stall.family == "counter"}
@@ -319,15 +320,24 @@ def test_stall_shares_of_each_family_sum_to_one() -> None:
 
 def test_too_few_samples_give_no_shares_and_say_so() -> None:
     # 0.5 ÷ √52 is 6.9 points, 0.5 ÷ √51 is 7.0014.
-    name, idle = "smsp__pcsamp_warps_issue_stalled_wait", "smsp__pcsamp_warps_issue_stalled_wait_not_issued"
-    enough = profiled({name: 52.0, idle: 51.0})
-    assert [(stall.family, stall.share) for stall in enough.stalls] == [("sampled", 1.0)]
+    name = "smsp__pcsamp_warps_issue_stalled_wait"
+    every = {f"smsp__pcsamp_warps_issue_stalled_{reason}": 0.0 for reason in builders.a100().arch.stalls}
+    idle = {f"{state}_not_issued": 0.0 for state in every}
+    enough = profiled({**every, name: 52.0, **idle, f"{name}_not_issued": 51.0})
+    assert [(stall.family, stall.share) for stall in enough.stalls if stall.share] == [("sampled", 1.0)]
     (gap,) = (gap for gap in enough.missing if gap.what.startswith("stalls"))
     assert gap.what == "stalls.sampled-not-issued" and gap.why.startswith("51 samples")
-    few = profiled({name: 1.0})
+    few = profiled({**every, name: 1.0})
     assert few.stalls == ()
     assert {"stalls", "stalls.sampled"} <= {gap.what for gap in few.missing}
-    assert "stalls" not in str(profiled({name: 52.0}).missing)
+    assert "stalls" not in str(profiled({**every, name: 52.0}).missing)
+
+
+def test_samples_of_a_few_states_are_shares_of_all_samples_or_of_nothing() -> None:
+    picked = {"smsp__pcsamp_warps_issue_stalled_barrier": 90.0, "smsp__pcsamp_warps_issue_stalled_wait": 10.0}
+    assert profiled(picked).stalls == ()
+    stalls = profiled({**picked, "smsp__pcsamp_sample_count": 1000.0}).stalls
+    assert [(stall.reason, stall.share) for stall in stalls] == [("barrier", 0.09), ("wait", 0.01)]
 
 
 PERCENT = "{}.avg.pct_of_peak_sustained_elapsed".format

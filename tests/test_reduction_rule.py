@@ -98,27 +98,3 @@ STEP_OF_DOUBLES = ("LDS.64 R2, [R9]", "LDS.64 R4, [R8]", "DADD R2, R2, R4", "STS
 def test_steps_of_a_tree_are_read_from_code(code: tuple[str, ...], steps: int) -> None:
     assert len(steps_of(code)) == steps
     assert [(at.store, at.barrier) for at in steps_of(LOOP[4:10] * 3)] == [(4, 5), (10, 11), (16, 17)]
-
-
-SHARED = "smsp__sass_inst_executed_op_shared_{}.sum"
-
-
-@each_row(
-    ("loads", "stores", "spoken"),
-    [
-        # 8 warps store once, then 4, 2, 1 and five times 1; each step loads two values.
-        (25.0, 20.0, True),
-        (8.0, 20.0, False),
-        # A tile of 640 elements, of which each thread reads five.
-        (40.0, 20.0, False),
-    ],
-)
-def test_blocks_that_store_as_often_as_a_tree_does_are_one(loads: float, stores: float, spoken: bool) -> None:
-    counted = made({SHARED.format("ld"): 864 * loads, SHARED.format("st"): 864 * stores})
-    findings = counted.findings("reduction-tree")
-    assert len(findings) == spoken
-    if spoken:
-        assert f" {stores:.0f} times" in findings[0].headline
-        assert findings[0].gain_kernel is None and findings[0].confidence == "inferred"
-    # What tells of time tells whether the tree costs any.
-    assert counted.plus(busy(dram=30)).findings("reduction-tree") == []

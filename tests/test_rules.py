@@ -16,13 +16,14 @@ from gpuprof.diagnose import access_shape, level_limits, pipe_limits, wait_findi
 from gpuprof.diagnose import thresholds as t
 from gpuprof.diagnose.bounds import Saving
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.registry import RULES, rule_named
+from gpuprof.diagnose.registry import RULES, rule_named, rule_of
 from gpuprof.diagnose.rule import finding
 from gpuprof.diagnose.rules import (
     atomic_contention,
     barrier_wait,
     branch_divergence,
     debug_build,
+    dram_bandwidth,
     fp32_compute_bound,
     fp64_bound,
     host_memory_traffic,
@@ -82,7 +83,6 @@ from tests.rule_examples import (
     EXAMPLES,
     EXCESS,
     FABRIC,
-    FAR,
     GEMM_NAME,
     H100,
     HALF_OCCUPANCY,
@@ -111,6 +111,7 @@ from tests.rule_examples import (
     Example,
     Judged,
     On,
+    active_for,
     half_full,
     of_rule,
     said,
@@ -198,7 +199,6 @@ def busy_metric(unit: str) -> str:
         ("block-size", "of one warp", REPORTED_OCCUPANCY, 50, "%", t.FULL),
         ("short-blocks", "half of the places", "", 625, "cycle", t.SHORT_BLOCK),
         ("load-imbalance", "of SMs", "", 30, "%", t.IMBALANCE),
-        ("load-imbalance", "of L2 slices", "", 25, "%", load_imbalance.SLICES),
         ("low-occupancy", "starved", REPORTED_OCCUPANCY, 50, "%", t.FULL),
         ("short-kernel", "4 µs", DURATION, 4e-6, "s", t.SHORT),
         ("memory-latency", "long scoreboard", stall_metric("long_scoreboard"), 40, "%", t.DOMINANT),
@@ -406,6 +406,9 @@ EDGES = (
     Edge("integer-bound", integer_bound.DATA_WORK, with_bit_work, action("hash")),
     Edge("dram-bandwidth", t.DOMINANT, lambda value: made(busy(dram=70, l2=10, l1=9), stalls(long_scoreboard=value)),
          lambda findings: findings[0].confidence == "measured"),
+    # While SMs have work, which is 80 % of the time.
+    Edge("dram-bandwidth", dram_bandwidth.WORKING, lambda value: made(
+         busy(dram=0.8 * value, l2=10), active_for(80), {WAVES: 8.0}), why("While SMs have work")),
     Edge("dram-bandwidth", t.QUEUED, waiting_for_loads, action("fewer bytes")),
     Edge("dram-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=65, l2=10, sm=65 + value)), above=False),
     Edge("l2-bandwidth", level_limits.BALANCED, lambda value: made(busy(dram=10, l2=65, sm=65 + value)), above=False),
@@ -421,23 +424,17 @@ EDGES = (
          lambda value: made(busy(l1=90, sm=90 / value, memory=90, dram=1, l2=40), NO_SHARED), action("coalescing")),
     Edge("l1-bandwidth", l1_bandwidth.WIDE_SECTORS,
          lambda value: made(busy(l1=90), NO_SHARED, {SECTORS_OF_LOADS: value}), action("coalescing")),
-    Edge("l1-bandwidth", l1_bandwidth.FROM_L2, lambda value: made(
-         busy(l1=80, l2=0.8 * value, dram=1), SHARED_4K, {WAVEFRONTS: 80.0, REQUESTS: 10.0}),
-         why("L1 hits"), above=False),
+    Edge("l1-bandwidth", t.EMPTY_SLOTS, lambda value: made(busy(dram=10, l1=70), {WAVES: 1.0 - value / 100}),
+         above=False),
     Edge("shared-bandwidth", t.BUSY, lambda value: made({SHARED_BUSY: value})),
     Edge("host-memory-traffic", host_memory_traffic.HOST_FILL,
          lambda value: made({HOST_FILLS: value, DEVICE_FILLS: 0.0})),
-    Edge("host-memory-traffic", t.FAR, lambda value: FAR.plus(busy(sm=100 * 51.2 / (4 * value)))),
-    Edge("host-memory-traffic", t.IDLE, lambda value: FAR.plus(busy(dram=value)), above=False),
-    Edge("host-memory-traffic", t.TAKES_IN, lambda value: FAR.plus(busy(l2=value))),
     Edge("host-memory-traffic", host_memory_traffic.HOST_SHARE, lambda value: made({HOST: value, DEVICE: 100 - value})),
     Edge("uncoalesced-global", uncoalesced_global.EXCESS, lambda value: made({TOTAL: 100.0, EXCESS: value})),
     Edge("uncoalesced-global", t.MANY_WAVEFRONTS,
          lambda value: made(busy(memory=80), {WAVEFRONTS: 80.0, REQUESTS: 80 / value}, NO_SHARED)),
     Edge("uncoalesced-global", access_shape.SHIFTED,
          lambda value: made({TOTAL: 100.0, EXCESS: value}), action("32 bytes"), above=False),
-    Edge("uncoalesced-global", uncoalesced_global.IN_L2,
-         lambda value: made({TOTAL: 100.0, EXCESS: 80.0, "lts__t_sector_hit_rate.pct": value}), action("tables")),
     # Bytes that a thread reads one at a time, in a row of a length that the code does not know.
     Edge("uncoalesced-global", access_shape.WIDE, lambda value: lanes_apart(
          "c[0x0][0x168]", *(f"LDG.E.U8 R6, [R4.64+{at:#x}]" for at in range(math.floor(value)))),
@@ -550,10 +547,6 @@ EDGES = (
     Edge("load-imbalance", t.TAIL_SLACK, lambda value: made(
          {WAVES: 1.5, "sm__cycles_active.max": 100.0, "sm__cycles_active.avg": 75 - value - 1e-9})),
     Edge("load-imbalance", t.OCCUPANCY_GAP, lambda value: made(HALF_OCCUPANCY, {ACTIVE: 50 - value, WAVES: 8.0})),
-    Edge("load-imbalance", load_imbalance.SLICES,
-         lambda value: made(busy(l2=60), {"lts__cycles_active.max": 100 + value, "lts__cycles_active.avg": 100.0})),
-    Edge("load-imbalance", load_imbalance.SLICE_BUSY, lambda value: made(
-         busy(l2=value / 1.25), {"lts__cycles_active.max": 125.0, "lts__cycles_active.avg": 100.0})),
     Edge("low-occupancy", t.FULL, lambda value: made({REPORTED_OCCUPANCY: value}, REPORTED_LIMITS), above=False),
     Edge("low-occupancy", t.QUEUED, half_full, SETTLED),
     Edge("low-occupancy", t.USED_DRAM, lambda value: half_full(1600, dram=value), SETTLED),
@@ -628,6 +621,9 @@ def test_every_threshold_is_tried_on_both_sides() -> None:
 
 def test_rules_have_unique_ids_and_thresholds_with_units() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES) and rule_named("no-such-rule") is None
+    # A finding of another version counts as a plain defect.
+    unknown = rule_of(hand_made.finding("no-such-rule"))
+    assert (unknown.kind, unknown.invalidates, unknown.of_run) == ("defect", "", False)
     for rule in RULES:
         assert rule_named(rule.id) is rule
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.id)

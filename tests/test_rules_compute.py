@@ -146,6 +146,7 @@ def half_tensor(opcode: str = "") -> Made:
         # On Turing, the longest matrix instruction takes 16 cycles of a scheduler: 2048 FLOP at 128 FLOP a cycle.
         says("only FP64", On(GEMM, *T4), FP64, 1 - 0.91 / 32, "29 cycles", confidence="inferred", severity="high"),
         silent("only FP64", On(GEMM, *T4), TENSOR, FP32, SLOTS),
+        silent("FP64 is idle", On(GEMM.plus(pipes(fp64=10)), *T4), FP64),
         # The 32 cycles of GeForce cards of Ampere could be products.
         silent("or FP64", On(GEMM, *RTX_3090), FP64),
         says("a wmma name", On(replace(GEMM, name=TENSOR_NAMES[0]), *T4), TENSOR, 0.09, "29 cycles"),
@@ -234,7 +235,7 @@ UNKNOWN = (None, None, None)
         (L4, "narrower", ("fp8", "sparsity", "less")),
         (H100, "main", ("fp8", "wgmma", "sparsity", "less")),
         (B200, "main", ("fp8", "tcgen05", "sparsity", "less")),
-        (UNKNOWN, "narrower", ("on-any-gpu", "less")),
+        (UNKNOWN, "less", ("less",)),
     ],
 )  # fmt: skip
 def test_tensor_cores_are_advised_only_what_the_gpu_has(

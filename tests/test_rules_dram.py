@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rules.dram_bandwidth import RULE
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Finding
 from tests import builders
-from tests.kernels import Histograms, Made, Values, busy, issued, lasting, made, pipes, stalls
+from tests.kernels import WAVES, Histograms, Made, Values, busy, issued, lasting, made, pipes, stalls
 from tests.rule_examples import (
     DEVICE,
     HOST,
@@ -90,6 +92,45 @@ def test_near_is_of_what_dram_reaches(percent: float, gain: float, *, is_fact: b
     assert finding.gain_kernel == pytest.approx(gain)
 
 
+AVERAGE_SM, ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.max"
+
+
+def working(percent: float) -> Values:
+    """An average SM works for this part of 20 µs, in 8 waves."""
+    return {AVERAGE_SM: 200.0 * percent, ELAPSED: 2e4, WAVES: 8.0, **lasting(2e-5)}
+
+
+@each_row(
+    ("dram", "active", "is_full", "gain"),
+    [
+        # 96 % of DRAM's peak is its ceiling: 72 % are 75 % of that, in 76 % of the time. More bytes in flight gain 1 %.
+        (72.0, 76.0, True, 0.01),
+        # DRAM still writes back after the SMs have ended.
+        (72.0, 70.0, True, 0.0),
+        # But not for as long as SMs that wait for a few long blocks are idle.
+        (72.0, 50.0, False, 0.25),
+        # 75 % in 90 % of the time are 83 %.
+        (72.0, 90.0, False, 0.25),
+        # Near the ceiling in all of the time, but the rest of it is not DRAM's.
+        (79.2, 85.0, True, 0.025),
+    ],
+)
+def test_dram_that_is_full_while_sms_work_has_no_room_for_more_bytes_in_flight(
+    dram: float, active: float, gain: float, *, is_full: bool
+) -> None:
+    (finding,) = RULE.check(facts_of(made(busy(dram=dram, l2=26, l1=20, sm=20), working(active))))
+    assert ("while-working" in finding.cases.headline) == is_full
+    assert (finding.severity == "info") == is_full
+    assert finding.gain_kernel == pytest.approx(gain)
+
+
+def test_sms_without_a_block_do_not_fill_dram() -> None:
+    """Half of the SMs have a block, and work all the time: DRAM at 62 % could carry the bytes of more."""
+    half = replace(made(busy(dram=62, l2=26, l1=20), {AVERAGE_SM: 1e4, ELAPSED: 2e4}, lasting()), grid=(54, 1, 1))
+    (finding,) = RULE.check(facts_of(half))
+    assert finding.cases.headline == ("main",) and finding.severity == "high"
+
+
 # Limit or latency.
 
 BUSY = busy(dram=67, l2=30, l1=30, sm=55)
@@ -120,16 +161,50 @@ def test_dram_is_a_limit_by_misses_of_l2_if_its_own_counters_were_not_collected(
     """In 1 ms DRAM of 616 GB/s moves 19.25 M sectors of 32 bytes: 16 M misses are 83 % of them, or more."""
     missing = made(busy(l2=40, l1=30), lasting(), {MISSES: 16e6})
     facts = facts_of(missing, TURING)
-    assert facts.dram_busy_by_misses == pytest.approx(16e6 * 32 / 616e9 / 1e-3, rel=2e-3)
+    assert facts.dram_at_least == pytest.approx(16e6 * 32 / 616e9 / 1e-3, rel=2e-3)
     finding = said(On(missing, TURING.name, "7.5", 68), DRAM)
     assert (finding.confidence, finding.severity) == ("inferred", "info")
     assert (finding.evidence[0].metric, finding.evidence[0].unit) == ("", "%"), "computed from the misses"
     # An A100 has two halves of L2: what misses one can be in the other.
-    assert facts_of(missing).dram_busy_by_misses is None
+    assert facts_of(missing).dram_at_least is None
     # What was counted goes before what follows from misses.
     assert facts_of(missing.plus(busy(dram=50)), TURING).need("dram") == 0.5
     # A lower bound does not show that DRAM is idle.
     assert facts_of(missing, TURING).memory_busy is None
+
+
+RATE, L2_HITS = "dram__bytes.sum.per_second", "lts__t_sector_hit_rate.pct"
+CACHES, REQUESTS = (
+    f"gpu__compute_memory_{what}_throughput.avg.pct_of_peak_sustained_elapsed" for what in ("access", "request")
+)
+
+
+def of_unknown_gpu(launch: Made, capability: str = "8.0") -> KernelFacts:
+    hardware = HardwareFinder()(RecordedDevice(compute_capability=capability))
+    analysis = analyse([builders.report(launch.launch())], lambda _: hardware, "1")
+    return KernelFacts(analysis.session.kernels[0], analysis.recorded[0])
+
+
+@each_row(
+    ("values", "expected"),
+    [
+        # An A100 80GB SXM has the most bytes per second of 8.0: 2039 GB/s.
+        ({RATE: 1.6e12}, 1.6 / 2.039),
+        ({RATE: 1.6e12, CACHES: 40.0, REQUESTS: 70.0}, 0.7),
+        # L2 reuses nothing: the memory that caches do not keep busy is DRAM.
+        ({RATE: 1.0e12, CACHES: 48.0, REQUESTS: 80.0, L2_HITS: 1.0}, 0.8),
+        # L2 answers a third of the sectors: the crossbar to the SMs can be the busy part.
+        ({RATE: 1.0e12, CACHES: 48.0, REQUESTS: 80.0, L2_HITS: 33.0}, 1.0 / 2.039),
+        ({CACHES: 79.0, REQUESTS: 80.0, L2_HITS: 1.0}, None),
+    ],
+)
+def test_dram_without_its_own_share_is_known_by_its_rate_or_by_what_the_caches_leave(
+    values: Values, expected: float | None
+) -> None:
+    facts = of_unknown_gpu(made(values))
+    assert facts.dram_at_least == (pytest.approx(expected, rel=2e-3) if expected is not None else None)
+    assert facts.needs.get("dram") == facts.dram_at_least
+    assert facts.at_most("dram") is None
 
 
 @each_row(

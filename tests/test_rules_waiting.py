@@ -136,13 +136,10 @@ def test_fences_are_not_called_barriers(shares: dict[str, float], change: tuple[
     assert (found.cases.why[0], "fences" in found.cases.why) == (change[0], "fences" in change)
 
 
-COPIES_TILES: dict[str | int, float] = {"UTMALDG.2D": 10.0, "HGMMA.64x128x16.F32": 100.0, "SYNCS.PHASECHK": 200.0}
-
-
 @each_row(
     ("launch", "confidence"),
     [
-        (made(stalls(barrier=40), issued(20), histograms={WARP_OPCODES: COPIES_TILES}), "guess"),
+        (made(stalls(barrier=40), issued(20), histograms={WARP_OPCODES: {"UTMALDG.2D": 10.0, "FADD": 90.0}}), "guess"),
         (made(stalls(barrier=40), issued(20), histograms={WARP_OPCODES: {"HMMA.16816.F32": 9.0}}), "measured"),
         (replace(made(stalls(barrier=40), issued(20), pipes(tensor=50)), device=H100), "guess"),
         (replace(made(stalls(barrier=40), issued(20), pipes(tensor=10, fma=50)), device=H100), "measured"),
@@ -221,23 +218,71 @@ def test_occupancy_is_raised_only_if_that_can_help(
 
 
 @each_row(
-    ("launch", "action", "why"),
+    ("launch", "action"),
     [
-        (NOTHING_BUSY, "main", "main"),
+        (NOTHING_BUSY, "main"),
         # 255 registers leave 8 of 64 warps, all of them there: more work per thread would take more registers.
-        (NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 12.4}), "registers", "launch-allows"),
+        (NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 12.4}), "registers"),
         # 32 registers leave room for all warps.
-        (NOTHING_BUSY.plus({REGISTERS: 32.0, ACTIVE: 95.0}), "main", "slots"),
+        (NOTHING_BUSY.plus({REGISTERS: 32.0, ACTIVE: 95.0}), "main"),
         # Shared memory limits the warps, and registers are free for more work of each.
         (replace(NOTHING_BUSY.plus({REGISTERS: 32.0, "launch__shared_mem_per_block_static": 49152.0, ACTIVE: 37.0}),
-                 grid=(3240, 1, 1)), "main", "launch-allows"),
-        (NOTHING_BUSY.plus({ACTIVE: 30.0}), "main", "slots"),
+                 grid=(3240, 1, 1)), "main"),
     ],
 )  # fmt: skip
-def test_latencies_are_hidden_by_what_the_launch_has_room_for(launch: Made, action: str, why: str) -> None:
-    found = said(launch, WAITING)
-    assert (found.cases.action, found.cases.why) == ((action,), (why, "stalls-unknown"))
-    assert (found.confidence, found.severity) == ("guess", "low")
+def test_latencies_are_hidden_by_what_the_launch_has_room_for(launch: Made, action: str) -> None:
+    found = launch.finding(WAITING)
+    assert (found.cases.action, found.cases.why) == ((action,), ("main", "stalls-unknown"))
+    assert found.confidence == "guess"
+
+
+def test_a_guess_of_occupancy_explains_a_guess_of_waits() -> None:
+    # 255 registers leave an eighth of the slots, all taken; nothing is busy, and warp states were not collected.
+    launch = NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 12.4})
+    first, second = launch.profile().findings
+    assert (first.rule, first.confidence, first.cause) == ("low-occupancy", "guess", None)
+    assert (second.rule, second.cause) == (WAITING, first.id)
+    # Known warp states are no guess, and nothing that is one explains them.
+    assert launch.plus(stalls(misc=40), issued(20)).finding(WAITING).confidence == "inferred"
+
+
+ONE_BLOCK = replace(
+    made(
+        busy(sm=45, memory=30),
+        issued(30),
+        stalls(barrier=30, long_scoreboard=25, wait=15),
+        {REGISTERS: 168.0, ACTIVE: 18.0},
+        grid=(1320, 1, 1),
+        block=(384, 1, 1),
+    ),
+    device=H100,
+)
+"""168 registers of 384 threads leave room for one block in an SM."""
+MULTIPLIES = ONE_BLOCK.plus(stalls(barrier=30, long_scoreboard=25, wait=10, gmma=5))
+"""Stall GMMA shows wgmma: a warp group copies tiles, and two multiply them."""
+
+
+def test_few_warps_that_multiply_tiles_are_no_defect() -> None:
+    first, *others = MULTIPLIES.profile().findings
+    assert (first.rule, first.confidence, first.cases.action) == (WAITING, "guess", ("few-warps",))
+    found = {item.rule: item for item in others}
+    assert (found["low-occupancy"].severity, found["low-occupancy"].gain_kernel) == ("info", 0.0)
+    assert (found[BARRIER].severity, found[BARRIER].cases.why) == ("info", ("main", "shared/few-warps"))
+    # A busy tensor pipe is the limit, however long warps wait.
+    first = MULTIPLIES.plus(pipes(tensor=75), busy(sm=75)).profile().findings[0]
+    assert (first.rule, "wgmma" in first.cases.advice) == (TENSOR, False)
+
+
+def test_a_name_with_warp_groups_shows_what_keeps_the_sm_busy() -> None:
+    name = "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<T1>>>(T1::Params)"
+    launch = replace(made(busy(sm=75, memory=30)), device=H100, name=name)
+    assert [(item.rule, item.confidence) for item in launch.profile().findings] == [(TENSOR, "guess")]
+
+
+def test_few_warps_of_other_kernels_are_one() -> None:
+    first, *_ = ONE_BLOCK.profile().findings
+    assert (first.rule, first.severity) == ("low-occupancy", "high")
+    assert ONE_BLOCK.finding(BARRIER).cause == first.id
 
 
 @each_row(

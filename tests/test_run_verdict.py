@@ -244,6 +244,29 @@ def test_a_finding_is_no_cause_if_the_report_does_not_show_that_it_is() -> None:
     assert not is_joined(spills, {"memory": 0.8, "dram": 0.3, "l2": 0.3, "l1": 0.3, "sm": 0.2})
 
 
+def test_a_kernel_mostly_waits_only_if_waits_take_half_of_its_time() -> None:
+    most, third = (
+        judged(kernel(0, finding("barrier-wait", gain_kernel=gain), throughput=lights(sm=0.67))) for gain in (0.5, 0.33)
+    )
+    assert (most.state, most.case) == (third.state, "waits") == ("waiting", "waits")
+    assert "mostly waits: barriers" in most.sentence
+    assert third.case == "slowed" and "is slowed by barriers" in third.sentence and "mostly" not in third.sentence
+
+
+def test_a_kernel_with_a_duration_is_not_said_to_have_only_counts_or_only_a_time() -> None:
+    empty = {**EMPTY, "duration_s": 1e-3, "time_total_s": 1e-3, "occupancy": Occupancy(1.0, 0.3, ("registers",))}
+    counted = judged(kernel(0, finding("tensor-cores-idle", severity="info", gain_kernel=None), **empty))
+    assert counted.case == "counted" and "only counts" not in counted.sentence
+    occupied = judged(kernel(0, **empty))
+    assert occupied.case == "unknown" and "only timed" not in occupied.sentence
+    assert "no numbers in the report that show what limits it" in occupied.sentence
+
+
+def test_blocks_that_leave_lanes_empty_are_named_by_their_size() -> None:
+    one = finding("block-size", amounts=(Amount("threads", 1, "thread"),))
+    assert "is slowed by blocks of 1 thread" in judged(kernel(0, one)).sentence
+
+
 def test_a_kernel_that_does_not_fill_the_gpu_has_its_limit_in_a_sentence_of_its_own() -> None:
     grid, slots = finding("small-grid"), finding("low-occupancy")
     full, empty = (judged(kernel(0, grid, throughput=lights(sm=sm))) for sm in (0.7, 0.3))
@@ -265,7 +288,7 @@ def test_a_memory_level_is_no_limit_if_the_sm_is_busier() -> None:
     limited, busy_sm = (judged(kernel(0, full, throughput=lights(l1=0.8, sm=of_sm))) for of_sm in (0.81, 0.9))
     assert "L1-bound (80 %)" in limited.sentence
     assert (busy_sm.subject, busy_sm.fraction) == ("sm", 0.9) and "-bound" not in busy_sm.sentence
-    assert "90 %" in busy_sm.sentence and "L1 80 %" in busy_sm.sentence
+    assert "slowed by L1 bandwidth" in busy_sm.sentence and "The SMs are 90 % busy" in busy_sm.sentence
 
 
 def test_unoptimised_code_is_the_verdict_and_what_it_reaches_is_a_sentence_of_its_own() -> None:

@@ -78,6 +78,7 @@ def test_idle_time_before_one_kernel_names_it() -> None:
     made = session(trace(*[item for pair in pairs for item in pair]))
     (fix,) = (item for item in recommendation_texts(made) if item.rule == "launch-gaps")
     assert fix.kernels.startswith("#") and not fix.everywhere
-    alike = session(trace(*[kernel("ab"[number % 2], 100 * number, 50) for number in range(40)]))
+    # Each of three ends a third.
+    alike = session(trace(*[kernel("abc"[number % 3], 100 * number, 50) for number in range(39)]))
     (fix,) = (item for item in recommendation_texts(alike) if item.rule == "launch-gaps")
     assert fix.kernels == "whole run"

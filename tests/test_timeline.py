@@ -341,9 +341,9 @@ def test_pauses_within_a_graph_are_counted_apart_and_no_graph_is_advised_for_the
     assert "programmatic dependent launch" in told.advice and "reduce-overhead" not in told.advice
     (share,) = (item for item in told.evidence if "nodes" in item.meaning)
     assert share.value == pytest.approx(100 * 54 / 99)
-    # With 3 × 18.5 = 55.5 µs between launches these are judged, and the rest is named.
+    # With 3 × 18.5 = 55.5 µs between launches most of the idle time is there.
     _, outside = gaps_of(session(replays(18.5)))
-    assert outside.cases.why[:2] == ("short", "outside-graphs") and "54.0 µs" in outside.why
+    assert outside.cases.why[0] == "short"
 
 
 @each_row(("call", "waits"), [

@@ -36,10 +36,7 @@ class Saving(Struct, frozen=True):
 
     def if_held(self, fraction: float, *assumes: str) -> Saving:
         """Return the smaller saving that is valid only on assumptions: "same-instructions"."""
-        least = self.no_more_than(fraction)
-        if least.fraction < self.fraction:
-            return replace(least, assumes=assumes)
-        return self
+        return self.or_less(self.no_more_than(fraction), *assumes)
 
     def or_less(self, other: Saving, *assumes: str) -> Saving:
         """Return the other saving, with its own remaining needs, if it is smaller and valid on assumptions."""

@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM
-from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.ranking import ENOUGH
 from gpuprof.diagnose.rule import CONFLICT_SHARE, Rule
 from gpuprof.diagnose.thresholds import LAUNCH_ALONE, NOTHING
 from gpuprof.model.session import Finding
-from gpuprof.units import SECTOR_BYTES
 
 
 class Cause(Struct, frozen=True):
@@ -33,27 +30,21 @@ class Cause(Struct, frozen=True):
     most: Callable[[Finding], bool] = lambda _: False
 
 
-def _excess_at(level: str) -> Callable[[KernelFacts], bool]:
-    return lambda facts: facts.excess_reaches(level)
-
-
 _FELT = 0.1
 """Less than a tenth of a level's bytes does not make it the limit."""
 
 
-def _local_at(level: str) -> Callable[[KernelFacts], bool]:
-    """Return a check whether local memory can be felt in a level's bytes; true if unknown."""
+def _past_l1(level: str) -> tuple[Cause, Cause]:
+    """Return causes of a full level that let more bytes pass L1, if the level can carry them."""
 
-    def can_be_felt(facts: KernelFacts) -> bool:
+    def is_local_felt(facts: KernelFacts) -> bool:
         share = facts.local_share_of(level)
         return share is None or share >= _FELT
 
-    return can_be_felt
-
-
-def _past_l1(level: str) -> tuple[Cause, Cause]:
-    """Return causes of a full level that let more bytes pass L1, if the level can carry them."""
-    return Cause("uncoalesced-global", when=_excess_at(level)), Cause("local-memory-spill", when=_local_at(level))
+    return (
+        Cause("uncoalesced-global", lambda facts: facts.excess_reaches(level)),
+        Cause("local-memory-spill", is_local_felt),
+    )
 
 
 _MOST_PASSES = 50.0
@@ -70,28 +61,13 @@ def _are_mostly_conflicts(found: Finding) -> bool:
     return found.severity == "high" and are_most
 
 
-def _asks_for_wide_accesses(found: Finding) -> bool:
-    """Return whether the fix of a finding on coalescing is wider accesses, as for narrow ones."""
-    return not _ASKS_FOR_WIDE.isdisjoint(found.cases.action)
-
-
-def _shared_atomics(facts: KernelFacts) -> bool:
-    """Return whether atomics are most of the work of shared memory."""
-    atomics, shared = facts.number(SHARED_ATOMICS), facts.number(SHARED_BUSY)
-    return atomics is not None and shared is not None and 2 * atomics >= shared
-
-
-_LANE_BYTES = 16
-"""The most bytes that a thread accesses at once."""
-
-
 def _are_few_lanes_side_by_side(facts: KernelFacts) -> bool:
     """Return whether a block's few lanes explain all excess: requests are as small as possible.
 
-    Adjacent lanes take at most 16 bytes each, and one sector more if the first address is not
+    Adjacent lanes take at most half a sector each, and one sector more if the first address is not
     aligned to a sector.
     """
-    most = _LANE_BYTES * (facts.threads_per_block or 0) / SECTOR_BYTES + 1
+    most = (facts.threads_per_block or 0) / 2 + 1
     return facts.has_few_lanes and all((facts.counted_request_sectors(what) or 0.0) <= most for what in ("ld", "st"))
 
 
@@ -167,13 +143,19 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "dram-bandwidth": _past_l1("dram"),
     "l2-bandwidth": (*_past_l1("l2"), _ATOMIC),
     "l1-bandwidth": (Cause("uncoalesced-global"), _CONFLICT, _SPILL, Cause("narrow-access"), _ATOMIC),
-    "shared-bandwidth": (_CONFLICT, Cause("atomic-contention", when=_shared_atomics), Cause("reduction-tree")),
+    "shared-bandwidth": (
+        _CONFLICT,
+        Cause("atomic-contention", what=lambda found: found.subject == "shared"),
+        Cause("reduction-tree"),
+    ),
     "uncoalesced-global": (
         Cause("block-size", _are_few_lanes_side_by_side),
         Cause("atomic-contention", lambda facts: facts.excess_is_of_atomics),
     ),
     "shared-bank-conflict": (Cause("reduction-tree"),),
-    "narrow-access": (Cause("uncoalesced-global", what=_asks_for_wide_accesses),),
+    "narrow-access": (
+        Cause("uncoalesced-global", what=lambda found: not _ASKS_FOR_WIDE.isdisjoint(found.cases.action)),
+    ),
     "fp64-bound": (Cause("tensor-cores-idle"),),
     "fp32-compute-bound": (Cause("tensor-cores-idle"), Cause("non-fused-fp"), *_WASTED),
     "integer-bound": _WASTED,
@@ -222,17 +204,15 @@ def with_causes(
 ) -> list[Finding]:
     """Return the findings; explained ones with the `cause`'s id and severity "info".
 
-    Of several causes the one with the largest gain counts, and of a chain of causes the first. A
-    finding that invalidates all others explains them before any other cause does.
+    Of several causes the one with the largest gain counts, guesses last, and of a chain of causes the
+    first. A finding that invalidates all others explains them before any other cause does.
     """
     causes: dict[str, str] = {}
     for rule, finding in findings:
-        causing = list(_voiding(rule, finding, findings, facts))
-        if not causing:
-            for cause in causes_of.get(rule.id, ()):
-                causing += _explaining(cause, finding, findings, facts)
+        causing = [*_voiding(rule, finding, findings, facts)]
+        causing = causing or [*_explaining(rule, finding, findings, facts, causes_of.get(rule.id, ()))]
         if causing:
-            causes[finding.id] = max(causing, key=lambda other: other.gain_kernel or 0.0).id
+            causes[finding.id] = max(causing, key=_rank).id
     explained = []
     for _, finding in findings:
         first = _first_cause(finding.id, causes)
@@ -256,27 +236,35 @@ def _voiding(rule: Rule, finding: Finding, findings: _Found, facts: KernelFacts)
             yield other
 
 
-def _explaining(cause: Cause, symptom: Finding, findings: _Found, facts: KernelFacts) -> list[Finding]:
-    return [
-        finding
-        for rule, finding in findings
-        if rule.id == cause.rule and finding.id != symptom.id
-        if _is_enough(rule, finding, symptom) or (finding.confidence != "guess" and cause.most(finding))
-        if cause.what(finding) and cause.when(facts)
-    ]
+def _explaining(
+    rule: Rule, symptom: Finding, findings: _Found, facts: KernelFacts, causes: Sequence[Cause]
+) -> Iterator[Finding]:
+    """Yield the findings that are sure and large enough to explain this one."""
+    # A guess of a defect can explain a guess of waits.
+    is_guess = rule.kind == "symptom" and symptom.confidence == "guess"
+    for cause in causes:
+        for other_rule, other in findings:
+            if other_rule.id != cause.rule or other.id == symptom.id:
+                continue
+            is_sure = other.confidence != "guess" or (is_guess and other_rule.kind == "defect")
+            is_large = cause.most(other) or _is_enough(other_rule, other, symptom)
+            if is_sure and is_large and cause.what(other) and cause.when(facts):
+                yield other
 
 
 def _is_enough(rule: Rule, finding: Finding, symptom: Finding) -> bool:
-    """Return whether a finding is sure and large enough to explain a symptom.
+    """Return whether a finding is large enough to explain a symptom.
 
     A limit that the kernel is at explains all waits for it, whatever its gain. So does a kernel
     that is as short as its launch.
     """
-    if finding.confidence == "guess":
-        return False
     if rule.kind == "limit" and (finding.severity == "info" or rule.by_times):
         return True
     return finding.severity != "info" and (finding.gain_kernel or 0.0) >= ENOUGH * (symptom.gain_kernel or 0.0)
+
+
+def _rank(finding: Finding) -> tuple[bool, float]:
+    return finding.confidence != "guess", finding.gain_kernel or 0.0
 
 
 def _first_cause(name: str, causes: dict[str, str]) -> str | None:

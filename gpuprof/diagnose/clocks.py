@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gpuprof.diagnose.thresholds import percent
@@ -24,8 +24,10 @@ def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
         return None
     if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS.value:
         return False
-    slow, fast = _ends((kernel, other))
-    return True if 100 * (_at_least(fast) / _at_most(slow) - 1.0) > CLOCKS.value else None
+    slow, fast = sorted((kernel, other), key=_sm_clock_hz)
+    least_hz = _sm_clock_hz(fast) / (1.0 + _off(fast))
+    most_hz = _sm_clock_hz(slow) / (1.0 - _off(slow))
+    return True if 100 * (least_hz / most_hz - 1.0) > CLOCKS.value else None
 
 
 def difference(value: float, other: float) -> float:
@@ -33,9 +35,14 @@ def difference(value: float, other: float) -> float:
     small, large = sorted((value, other))
     if small > 0:
         return 100 * (large / small - 1.0)
-    if large > 0:
-        return math.inf
-    return 0.0
+    return math.inf if large > 0 else 0.0
+
+
+def _off(kernel: KernelProfile) -> float:
+    """Return the largest error of a clock as a fraction; 0 if well below the limit."""
+    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
+        return 0.0
+    return off_by(kernel.duration_s, of_long=0.0)
 
 
 class ClockPair(NamedTuple):
@@ -51,90 +58,55 @@ class ClockPair(NamedTuple):
 
 
 def clocks_apart(session: Session) -> Iterator[ClockPair]:
-    """Yield for each GPU the launches whose clocks differ too much to compare their times."""
+    """Yield for each GPU the launches whose clocks differ too much to compare their times.
+
+    Users compare versions of a kernel in two reports anyway: these come before the long launches.
+    """
     for device in session.devices:
         kernels = [kernel for kernel in session.kernels if kernel.device == device.id]
-        pair, dram = _furthest_apart(kernels), _dram_ends(kernels)
-        if pair is not None or dram is not None:
-            yield ClockPair(pair, dram, is_other_time=pair is not None and _fell_alike(*pair))
+        by_name: dict[str, list[KernelProfile]] = {}
+        for kernel in kernels:
+            by_name.setdefault(kernel.demangled, []).append(kernel)
+        versions = [_sm_ends(alike) for alike in by_name.values() if len({kernel.source for kernel in alike}) > 1]
+        pairs = [pair for pair in versions if pair is not None]
+        long = [kernel for kernel in kernels if (kernel.duration_s or 0.0) >= LONG_ENOUGH_S]
+        sm = max(pairs, key=lambda pair: _sm_clock_hz(pair[1]) / _sm_clock_hz(pair[0]), default=_sm_ends(long))
+        dram = _ends(long, _dram_clock_hz, 100 * DRAM_CLOCK_DRIFT)
+        if dram is not None and _fell_alike(*dram):
+            dram = None
+        if sm is not None or dram is not None:
+            yield ClockPair(sm, dram, is_other_time=sm is not None and _fell_alike(*sm))
 
 
-def _furthest_apart(kernels: Sequence[KernelProfile]) -> _Ends | None:
-    """Return the launches of the lowest and the highest SM clock: of one kernel if its clocks
-    differ, else of all.
-
-    The time of a launch can include more than the counted cycles: if it is short, or if DRAM's
-    clock seems to have fallen alike. Such launches count only if they are of two reports, which
-    users compare anyway.
-    """
-    clocked = [kernel for kernel in kernels if kernel.sm_clock_hz and kernel.duration_s]
-    by_name: dict[str, list[KernelProfile]] = {}
-    for kernel in clocked:
-        by_name.setdefault(kernel.demangled, []).append(kernel)
-    pairs: list[_Ends] = []
-    for launches in by_name.values():
-        compared = launches
-        if len({kernel.source for kernel in launches}) == 1:
-            compared = list(filter(_is_long_enough, launches))
-        pairs += _if_apart(compared)
-    if not pairs:
-        pairs += _if_apart(list(filter(_is_long_enough, clocked)))
-    return max(pairs, key=lambda pair: _ratio(pair[0].sm_clock_hz, pair[1].sm_clock_hz), default=None)
+def _sm_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
+    """Return the launches of the lowest and the highest exact SM clock, if not only the time differs."""
+    ends = _ends([kernel for kernel in kernels if _off(kernel) == 0], _sm_clock_hz, CLOCKS.value)
+    if ends is None or (_fell_alike(*ends) and ends[0].source == ends[1].source):
+        return None
+    return ends
 
 
-def _if_apart(kernels: Sequence[KernelProfile]) -> Iterator[_Ends]:
-    """Yield the launches of the lowest and the highest clock if these differ."""
-    if not kernels:
-        return
-    slow, fast = _ends(kernels)
-    if clocks_differ(slow, fast) and (slow.source != fast.source or not _fell_alike(slow, fast)):
-        yield slow, fast
-
-
-def _is_long_enough(kernel: KernelProfile) -> bool:
-    return (kernel.duration_s or 0.0) >= LONG_ENOUGH_S
-
-
-def _ends(kernels: Sequence[KernelProfile]) -> _Ends:
-    """Return the launches of the lowest and the highest clock, by the bounds of each clock."""
-    return min(kernels, key=_at_most), max(kernels, key=_at_least)
-
-
-def _at_most(kernel: KernelProfile) -> float:
-    return (kernel.sm_clock_hz or 0.0) / (1.0 - _off(kernel))
-
-
-def _at_least(kernel: KernelProfile) -> float:
-    return (kernel.sm_clock_hz or 0.0) / (1.0 + _off(kernel))
-
-
-def _off(kernel: KernelProfile) -> float:
-    """Return the largest error of a clock as a fraction; 0 if well below the limit."""
-    if kernel.sm_clock_source in (GPC_CYCLES, DRIVER):
-        return 0.0
-    return off_by(kernel.duration_s, of_long=0.0)
-
-
-def _ratio(low: float | None, high: float | None) -> float:
-    if not low or not high:
-        return 1.0
-    return high / low
+def _ends(kernels: Iterable[KernelProfile], clock_hz: Callable[[KernelProfile], float], most: float) -> _Ends | None:
+    """Return the launches of the lowest and the highest clock if these differ by more percent."""
+    clocked = sorted(filter(clock_hz, kernels), key=clock_hz)
+    if not clocked:
+        return None
+    slow, fast = clocked[0], clocked[-1]
+    return (slow, fast) if difference(clock_hz(slow), clock_hz(fast)) > most else None
 
 
 def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
-    """Return whether DRAM's clock fell like the SMs': then the time has an uncounted part."""
-    sm = _ratio(slow.sm_clock_hz, fast.sm_clock_hz)
-    dram = _ratio(slow.dram_clock_hz, fast.dram_clock_hz)
-    return 100 * (dram - 1.0) > CLOCKS.value and abs(dram - sm) <= _ALIKE * (sm - 1.0)
+    """Return whether DRAM's clock fell like the SMs'."""
+    if not (_sm_clock_hz(slow) and _sm_clock_hz(fast) and _dram_clock_hz(slow) and _dram_clock_hz(fast)):
+        return False
+    sm = _sm_clock_hz(fast) / _sm_clock_hz(slow) - 1.0
+    dram = _dram_clock_hz(fast) / _dram_clock_hz(slow) - 1.0
+    return 100 * dram > CLOCKS.value and abs(dram - sm) <= _ALIKE * sm
 
 
-def _dram_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
-    """Return the launches of DRAM's lowest and highest clock if these differ."""
-    clocked = [kernel for kernel in kernels if kernel.dram_clock_hz and _is_long_enough(kernel)]
-    if not clocked:
-        return None
-    ordered = sorted(clocked, key=lambda kernel: kernel.dram_clock_hz or 0.0)
-    slow, fast = ordered[0], ordered[-1]
-    if _fell_alike(slow, fast) or _ratio(slow.dram_clock_hz, fast.dram_clock_hz) <= 1.0 + DRAM_CLOCK_DRIFT:
-        return None
-    return slow, fast
+def _sm_clock_hz(kernel: KernelProfile) -> float:
+    return kernel.sm_clock_hz or 0.0
+
+
+def _dram_clock_hz(kernel: KernelProfile) -> float:
+    return kernel.dram_clock_hz or 0.0

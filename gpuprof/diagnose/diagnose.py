@@ -20,7 +20,7 @@ from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
 from gpuprof.diagnose.pauses import pauses_of
 from gpuprof.diagnose.ranking import about, in_order, numbered, saving_of
 from gpuprof.diagnose.registry import RULES
-from gpuprof.diagnose.rule import SHORT_KERNEL, Rule, as_guess
+from gpuprof.diagnose.rule import SHORT_KERNEL, Rule
 from gpuprof.diagnose.summary import summarised
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
@@ -74,23 +74,16 @@ def _each_of(analysis: Analysis, diagnosed: Callable[[int], KernelProfile]) -> I
 
     `diagnosed` makes that of one index.
     """
-    order = _by_program(analysis)
-    for recorded in analysis.recorded:
-        if recorded.launch.metrics.has(EXECUTED):
+    launches = [recorded.launch for recorded in analysis.recorded]
+    # Kernels of one name are neighbours, because they share cached results.
+    order = sorted(range(len(launches)), key=lambda at: launches[at].mangled or "")
+    for launch in launches:
+        if launch.metrics.has(EXECUTED):
             with contextlib.suppress(DamagedInput):
                 # One call of nvdisasm reads the code of all kernels, instead of one per worker.
-                recorded.launch.details.code_gaps()
+                launch.details.code_gaps()
             return made_by_workers(order, diagnosed, _WITH_CODE)
     return made_by_workers(order, diagnosed, _WITHOUT)
-
-
-def _by_program(analysis: Analysis) -> list[int]:
-    """Return the indices of kernels, grouped by program and launch, which share cached results."""
-    launches = [recorded.launch for recorded in analysis.recorded]
-    first: dict[int, int] = {}
-    for at, launch in enumerate(launches):
-        first.setdefault(id(launch), at)
-    return sorted(range(len(launches)), key=lambda at: (launches[at].mangled or "", first[id(launches[at])]))
 
 
 def _diagnosed(facts: KernelFacts) -> KernelProfile:
@@ -147,7 +140,8 @@ def _found(rule: Rule, found: Finding, facts: KernelFacts) -> Finding:
     """Return a finding with its rule; a gain of a kernel as short as its launch is a guess."""
     found = replace(found, rule=rule.id)
     if rule.id != SHORT_KERNEL and found.gain_kernel is not None and facts.is_short:
-        found = as_guess(found)
+        severity = "low" if found.severity in ("high", "medium") else found.severity
+        found = replace(found, severity=severity, confidence="guess")
     return with_usual_change(found, facts)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.summary import summarised
 from gpuprof.errors import UsageError
-from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.model.run_totals import narrowed
 from gpuprof.model.session import Exclusion, KernelProfile, Session
 from gpuprof.privacy.texts import clean_text
@@ -22,36 +22,32 @@ def without_excluded(session: Session, texts: Sequence[str]) -> Session:
     Shares stay those of the whole run. Raise UsageError for an invalid pattern, and if no kernel is
     left.
     """
-    excluded = set[int]()
-    used = []
-    for pattern, ids in _matches(session, texts):
-        excluded.update(ids)
-        if ids:
-            used.append(clean_text(pattern.text))
+    matches = _matches(session, texts)
+    excluded = {number for _, ids in matches for number in ids}
     if not excluded:
         return session
     gone = [kernel for kernel in session.kernels if kernel.id in excluded]
     left = [kernel for kernel in session.kernels if kernel.id not in excluded]
     if not left:
         raise UsageError("every kernel is excluded", f"drop one of {', '.join(map(repr, texts))}")
+    used = [clean_text(text) for text, ids in matches if ids]
     exclusion = _exclusion(session.excluded, gone, left, used)
     return summarised(replace(narrowed(session, left), excluded=exclusion))
 
 
 def unused(session: Session, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns that match no kernel of a session."""
-    return tuple(pattern.text for pattern, ids in _matches(session, texts) if not ids)
+    return tuple(text for text, ids in _matches(session, texts) if not ids)
 
 
-def _matches(session: Session, texts: Sequence[str]) -> Iterator[tuple[KernelPattern, list[int]]]:
-    """Yield each pattern with the ids of the kernels that match it."""
+def _matches(session: Session, texts: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Return each pattern with the ids of the kernels that match it."""
+    matches = []
     for text in texts:
         pattern = kernel_pattern(text, OPTION)
-        ids = []
-        for kernel in session.kernels:
-            if pattern.fits(kernel.label, kernel.demangled, kernel.id):
-                ids.append(kernel.id)
-        yield pattern, ids
+        fitting = [kernel.id for kernel in session.kernels if pattern.fits(kernel.label, kernel.demangled, kernel.id)]
+        matches.append((text, fitting))
+    return matches
 
 
 def _exclusion(
@@ -59,25 +55,20 @@ def _exclusion(
 ) -> Exclusion:
     """Return the exclusion of these kernels added to an earlier one of the session."""
     known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
-    launches = known.launches
-    untimed = known.untimed
-    time_s = known.time_s
-    share = known.time_share
-    for kernel in gone:
-        launches += kernel.launches
-        if kernel.time_total_s is not None:
-            time_s = (time_s or 0.0) + kernel.time_total_s
-        if kernel.time_share is not None:
-            share = (share or 0.0) + kernel.time_share
-        else:
-            untimed += kernel.launches
     labels = {kernel.label for kernel in gone}
     is_in_part = not labels.isdisjoint(kernel.label for kernel in left)
+    share = _sum(known.time_share, *(kernel.time_share for kernel in gone))
     return Exclusion(
         patterns=tuple(dict.fromkeys((*known.patterns, *used))),
         kernels=known.kernels + len(gone if is_in_part else labels),
-        launches=launches,
-        untimed=untimed,
-        time_s=time_s,
+        launches=known.launches + sum(kernel.launches for kernel in gone),
+        untimed=known.untimed + sum(kernel.launches for kernel in gone if kernel.time_share is None),
+        time_s=_sum(known.time_s, *(kernel.time_total_s for kernel in gone)),
         time_share=min(1.0, share) if share is not None else None,
     )
+
+
+def _sum(*values: float | None) -> float | None:
+    """Return the sum of the known values; None if there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -51,11 +51,11 @@ def confidence_of_level(facts: KernelFacts, level: str) -> Confidence:
 def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
     """Bound the gain of fewer accesses: the arithmetic and the launch remain.
 
-    `fraction` is the utilization of the level; the rest of the time is not its own. The saving is
-    smaller if the levels below move the same bytes and the SM does the same beside accesses. The
-    accesses and the SM's work for them go, and so do their addresses if only pipes show the other
-    work. A change that keeps values on the chip takes bytes from the levels below, too: their needs
-    are no bound.
+    `fraction` is the utilization of the level: the rest of the time is not its own, and a part of the
+    others' work is done in it. The saving is smaller if the levels below move the same bytes and the
+    SM does the same beside accesses. The accesses and the SM's work for them go, and so do their
+    addresses if only pipes show the other work. A change that keeps values on the chip takes bytes
+    from the levels below, too: their needs are no bound.
     """
     gone = {*MEMORY, *ACCESS_UNITS} - {*below}
     stays = {unit: need for unit, need in facts.least_times.items() if unit not in gone}
@@ -67,7 +67,7 @@ def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
     stays[WORK] = work
     reuse = bound.or_less(saving(stays, {}), arithmetic, *same_bytes)
     reuse = reuse.or_less(saving({**stays, **others}, {}), "same-other-instructions", *same_bytes)
-    return reuse.if_held(fraction, "rest-of-its-time-unchanged")
+    return reuse.if_held(fraction * reuse.fraction, *reuse.assumes, "rest-of-its-time-unchanged")
 
 
 ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
@@ -113,16 +113,21 @@ def level_evidence(facts: KernelFacts, level: str) -> tuple[Evidence, ...]:
     )
 
 
-def change_of_shared(facts: KernelFacts, passes: float = 0.0) -> str:
-    """Return the change that fits reads of shared memory: wider ones if their queue is full and no
-    arithmetic is known.
+def change_of_shared(facts: KernelFacts) -> str:
+    """Return the change that fits accesses of shared memory.
 
-    A larger tile uses each value in more arithmetic. A search, a sort or a sum of integers has no
-    such arithmetic. Matrix fragments come from a tile already.
+    Matrix fragments come from a tile already. Multiply-adds use each value of a larger tile more
+    often: a search, a sort or a sum does not.
     """
     if facts.uses_fragments:
         return "shared-bandwidth/fragments"
-    feeds = facts.arithmetic_fraction or SM in needs_beside_accesses(facts)
-    if feeds or passes >= WIDE_PASSES.value or not facts.waits_for_shared_queue:
-        return "shared-bandwidth/larger-tile"
-    return "shared-bandwidth/wide"
+    return "shared-bandwidth/larger-tile" if _multiplies_and_adds(facts) else "shared-bandwidth/main"
+
+
+def _multiplies_and_adds(facts: KernelFacts) -> bool:
+    """Return whether most arithmetic is multiply-adds; if not counted, whether the FMA pipe does more
+    than that of comparisons and logic."""
+    counted = facts.fused_and_alone("FFMA", "FADD", "FMUL")
+    if counted is not None and counted.all:
+        return 2 * counted.fused >= counted.all
+    return facts.multiplies or 0.0 < facts.need("alu") < facts.need("fma")

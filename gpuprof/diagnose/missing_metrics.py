@@ -8,11 +8,10 @@ import shlex
 from collections.abc import Container, Sequence
 from typing import Literal, NamedTuple
 
-from gpuprof.diagnose.ranking import is_counted
 from gpuprof.model.kernel_filter_regex import escaped, unique_expression
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.ncu_line import VARIABLE, arguments_of, is_ncu, option_at
-from gpuprof.model.profiler_lines import FILTERS, KEPT
+from gpuprof.model.profiler_lines import FILTERS, KEPT, takes_text
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT, kind_named
@@ -24,8 +23,6 @@ PROGRAM = "PROGRAM"
 
 _LONGEST = 4000
 _LONGEST_NAME = 40
-_INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|c|tc)?sh|python[\d.]*)")
-_TEXT_OPTION = re.compile(r"-[A-Za-z]*c")
 _SURVEYED_BY = "GPUPROF_SURVEY_BY="
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -47,8 +44,8 @@ class _NcuLine(NamedTuple):
 _UNKNOWN = _NcuLine((), None)
 
 
-Gap = Literal["counters", "costs", "units", "stalls", "pipes"]
-"""Missing data of a kernel: all counters, all costs, utilization of units and pipes, stalls."""
+Gap = Literal["counters", "units", "stalls", "pipes"]
+"""Missing data of a kernel: all counters, utilization of units and pipes, stalls."""
 
 
 def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
@@ -56,9 +53,6 @@ def gaps_of(session: Session, kernel: KernelProfile) -> tuple[Gap, ...]:
     source = session.sources[kernel.source]
     if (source.is_survey and not kernel.throughput) or kind_named(source.kind).is_trace:
         return ("counters",)
-    measured = kernel.duration_s or kernel.throughput or kernel.traffic or kernel.work or kernel.stalls or kernel.pipes
-    if not measured and not any(is_counted(finding) or finding.gain_kernel for finding in kernel.findings):
-        return ("costs",)
     known: dict[Gap, object] = {
         "units": kernel.throughput or kernel.roofline,
         "stalls": kernel.stalls,
@@ -217,7 +211,7 @@ def _read(command: str | None) -> _NcuLine:
         options.append(option[:2])
         place += option[2]
     program = tuple(arguments[place:])
-    return _NcuLine(tuple(options), program if program and (is_quoted or not _takes_text(program)) else None)
+    return _NcuLine(tuple(options), program if program and (is_quoted or not takes_text(program)) else None)
 
 
 def _program(command: str | None) -> tuple[str, ...] | None:
@@ -232,12 +226,3 @@ def _program(command: str | None) -> tuple[str, ...] | None:
     except ValueError:
         return None
     return tuple(itertools.dropwhile(VARIABLE.match, arguments)) or None
-
-
-def _takes_text(program: Sequence[str]) -> bool:
-    """Return whether a shell or Python takes its program as a text of several words (`-c`).
-
-    Without quotes the end of that text is not known.
-    """
-    starts = [place for place, name in enumerate(program) if _INTERPRETER.fullmatch(name)]
-    return bool(starts) and any(map(_TEXT_OPTION.fullmatch, program[starts[0] :]))

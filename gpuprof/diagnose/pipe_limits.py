@@ -156,9 +156,9 @@ def cycles_per_instruction(facts: KernelFacts, sm: float) -> float:
 
 
 def only_fp64_cycles(facts: KernelFacts) -> float | None:
-    """Return the SM's cycles per instruction if only FP64 takes so long; None if not, or if pipes explain them."""
+    """Return the SM's cycles per instruction if only FP64 takes so long, whose pipe was not collected; else None."""
     sm = facts.sm_without_parts
-    if sm is None or multiplies_on_tensor_cores(facts.kernel.demangled):
+    if sm is None or facts.pipe("fp64") is not None or multiplies_on_tensor_cores(facts.kernel.demangled):
         return None
     cycles = cycles_per_instruction(facts, sm)
     return cycles if cycles > _LONGEST_PRODUCT.get(facts.arch.name, math.inf) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from gpuprof.diagnose.calibration import expected_saving
-from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.registry import rule_of
 from gpuprof.diagnose.rule import Kind
 from gpuprof.diagnose.thresholds import LOW, MEDIUM, WELL_USED
 from gpuprof.model.session import Finding
@@ -49,20 +49,19 @@ def unique(names: Iterable[str]) -> Iterator[str]:
 
 def about(finding: Finding) -> Kind:
     """Return the kind of a finding: "defect", "limit" or "symptom"."""
-    rule = rule_named(finding.rule)
-    return rule.kind if rule is not None else "defect"
+    return rule_of(finding).kind
 
 
 def is_counted(finding: Finding) -> bool:
     """Return whether a finding rests on counts alone: its cost is not known."""
-    rule = rule_named(finding.rule)
-    return finding.gain_kernel is None and rule is not None and not rule.by_times and rule.kind != "symptom"
+    rule = rule_of(finding)
+    return finding.gain_kernel is None and not rule.by_times and rule.kind != "symptom"
 
 
 def is_at_limit(finding: Finding) -> bool:
     """Return whether a kernel is at this limit by itself: near a roof, or as short as its launch."""
-    rule = rule_named(finding.rule)
-    if rule is None or rule.kind != "limit" or finding.cause is not None:
+    rule = rule_of(finding)
+    if rule.kind != "limit" or finding.cause is not None:
         return False
     is_near = finding.gain_kernel is not None and finding.gain_kernel <= 1.0 - WELL_USED + _ROUNDING
     return rule.by_times or (finding.severity == "info" and is_near)
@@ -94,17 +93,17 @@ def _importance(finding: Finding, rest: float | None) -> tuple[bool, int, int, b
 
 
 def _group(finding: Finding, rest: float | None) -> int:
-    rule = rule_named(finding.rule)
+    rule = rule_of(finding)
     gain = _gain(finding)
     is_sure = finding.confidence != "guess"
     if rest is not None and is_at_limit(finding):
         return _AT_LIMIT
     if finding.severity == "info":
         return _FACT
-    if rule is not None and rule.invalidates and is_sure:
+    if rule.invalidates and is_sure:
         return _VOIDING
     is_notable = is_sure and saving_of(finding, gain) >= _NOTABLE and gain > (rest or 0.0) + _ROUNDING
-    if rest is None or is_notable or is_of_run(finding):
+    if rest is None or is_notable or rule.of_run:
         return _WORTHWHILE
     return _BESIDE_LIMIT
 

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from gpuprof.diagnose.bounds import together
 from gpuprof.diagnose.calibration import expected_saving
 from gpuprof.diagnose.ranking import ENOUGH, about, is_at_limit, unique
-from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.registry import is_of_run, rule_of
 from gpuprof.diagnose.thresholds import LOW
 from gpuprof.diagnose.without_durations import is_of_launch_alone, small_and_untimed
-from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.session import Finding, KernelProfile, Recommendation
 from gpuprof.model.set_up import set_up_kernels
 
@@ -32,41 +31,33 @@ def recommendations(kernels: Sequence[KernelProfile], busy: float = 1.0) -> tupl
     Without durations the gain of the run is not known: rank changes by the gain of their kernel,
     and leave out findings on the launch of a small one.
     """
-    set_up = set_up_kernels(kernels)
     worthwhile = []
-    for members in _groups(kernels, set_up):
-        item = _recommendation(members, set_up)
+    for sets_up, members in _groups(kernels):
+        item = _recommendation(members, sets_up)
         if item.gain_total is None or item.gain_total >= _LEAST_OF_RUN:
             worthwhile.append((item, members))
     worthwhile.sort(key=lambda pair: _rank(*pair))
     return tuple(_after_those_before(worthwhile, busy))
 
 
-def _groups(kernels: Sequence[KernelProfile], set_up: frozenset[int]) -> Iterator[list[Member]]:
+def _groups(kernels: Sequence[KernelProfile]) -> Iterator[tuple[bool, list[Member]]]:
     """Group the findings by the change that they need, the largest gain first in each group.
 
-    Guesses and set-up kernels have groups of their own: a finding can be measured for one kernel
-    and a guess for another.
+    Guesses have groups of their own, because a finding can be measured for one kernel and a guess
+    for another. So have kernels that only set up, unless the finding is on the run.
     """
-    groups: dict[tuple[str, tuple[str, ...], bool, bool], list[Member]] = {}
+    groups: dict[tuple[bool, bool, str, tuple[str, ...]], list[Member]] = {}
+    set_up = set_up_kernels(kernels)
     small = small_and_untimed(kernels)
     for kernel in kernels:
         for finding in kernel.findings:
             if not is_recommendation(kernel, finding) or (kernel.id in small and is_of_launch_alone(finding)):
                 continue
-            is_guess = finding.confidence == "guess"
-            key = (finding.rule, finding.cases.action, is_guess, _sets_up(kernel, finding, set_up))
+            sets_up = kernel.id in set_up and not is_of_run(finding)
+            key = (sets_up, finding.confidence == "guess", finding.rule, finding.cases.action)
             groups.setdefault(key, []).append((kernel, finding))
-    for members in groups.values():
-        yield sorted(members, key=lambda member: -_gain(member[1]))
-
-
-def _sets_up(kernel: KernelProfile, finding: Finding, set_up: frozenset[int]) -> bool:
-    """Return whether a finding is about a kernel that only sets up.
-
-    A finding on the run is not about its kernel.
-    """
-    return kernel.id in set_up and not is_of_run(finding)
+    for key, members in groups.items():
+        yield key[0], sorted(members, key=lambda member: -_gain(member[1]))
 
 
 def is_recommendation(kernel: KernelProfile, finding: Finding) -> bool:
@@ -79,24 +70,17 @@ def is_recommendation(kernel: KernelProfile, finding: Finding) -> bool:
         return False
     if about(finding) == "defect":
         return True
-    return not any(_outweighs(other, finding) for other in kernel.findings)
+    severities = ("high",) if finding.severity == "high" else ("high", "medium")
+    enough = ENOUGH * (finding.gain_kernel or 0.0)
+    return not any(
+        about(other) == "defect" and other.severity in severities and (other.gain_kernel or 0.0) >= enough
+        for other in kernel.findings
+    )
 
 
-def _outweighs(defect: Finding, finding: Finding) -> bool:
-    if defect.severity not in ("high", "medium") or about(defect) != "defect":
-        return False
-    if SEVERITIES.index(defect.severity) > SEVERITIES.index(finding.severity):
-        return False
-    return (defect.gain_kernel or 0.0) >= ENOUGH * (finding.gain_kernel or 0.0)
-
-
-def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recommendation:
+def _recommendation(members: Sequence[Member], sets_up: bool) -> Recommendation:
     first = members[0][1]
-    # Two findings of one kernel with the same change save the same time: the larger counts.
-    totals: dict[int, float] = {}
-    for kernel, finding in members:
-        if finding.gain_total is not None:
-            totals[kernel.id] = max(totals.get(kernel.id, 0.0), finding.gain_total)
+    totals = [finding.gain_total for _, finding in _one_of_each(members) if finding.gain_total is not None]
     is_of_one_kind = all(finding.gain_kind == first.gain_kind for _, finding in members)
     return Recommendation(
         id=first.rule,
@@ -108,13 +92,18 @@ def _recommendation(members: Sequence[Member], set_up: frozenset[int]) -> Recomm
         place=first.place,
         severity=first.severity,
         confidence=first.confidence,
-        gain_total=min(1.0, sum(totals.values())) if totals else None,
+        gain_total=min(1.0, sum(totals)) if totals else None,
         gain_after=None,
         gain_kind=first.gain_kind if is_of_one_kind else "conditional",
         held=None,
         assumes=first.assumes if is_of_one_kind else ("each-finding",),
-        set_up=_sets_up(*members[0], set_up),
+        set_up=sets_up,
     )
+
+
+def _one_of_each(members: Sequence[Member]) -> list[Member]:
+    """Return the first finding of each kernel: others with the same change save the same time."""
+    return list({kernel.id: (kernel, finding) for kernel, finding in reversed(members)}.values())[::-1]
 
 
 def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, bool, bool, int, bool, float]:
@@ -126,8 +115,7 @@ def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, 
     kernel, finding = members[0]
     gain = item.gain_total if item.gain_total is not None else _gain(finding)
     is_guess = item.confidence == "guess"
-    rule = rule_named(item.rule)
-    invalidates = rule is not None and rule.invalidates != "" and not is_guess
+    invalidates = rule_of(finding).invalidates != "" and not is_guess
     is_beside_limit = is_guess and any(map(is_at_limit, kernel.findings))
     saving = expected_saving(gain, item.confidence)
     steps = int(saving / LOW)
@@ -147,24 +135,14 @@ def _after_those_before(
     ids = unique(item.rule for item, _ in ranked)
     for (item, members), id_ in zip(ranked, ids, strict=True):
         after = 0.0
-        counted = set[int]()
-        for kernel, finding in members:
-            if kernel.id in counted:
-                continue
-            counted.add(kernel.id)
+        for kernel, finding in _one_of_each(members):
             if finding.gain_kernel is None or kernel.time_share is None:
                 after += finding.gain_total or 0.0
                 continue
             before = done.setdefault(kernel.id, [])
-            part = _still_saved(finding, before, saved.get(kernel.id, 0.0))
-            after += part * kernel.time_share * busy
             before.append(finding)
+            left = 1.0 - saved.get(kernel.id, 0.0) - together([other.remains for other in before])
+            part = min(finding.gain_kernel, left) if left > _ROUNDING else 0.0
+            after += part * kernel.time_share * busy
             saved[kernel.id] = saved.get(kernel.id, 0.0) + part
         yield replace(item, id=id_, gain_after=min(1.0, after) if item.gain_total is not None else None)
-
-
-def _still_saved(finding: Finding, before: Sequence[Finding], saved: float) -> float:
-    """Return the part of a kernel's time that a change saves after others that saved `saved`."""
-    floor = together([other.remains for other in (*before, finding)])
-    left = 1.0 - saved - floor
-    return min(finding.gain_kernel or 0.0, left) if left > _ROUNDING else 0.0

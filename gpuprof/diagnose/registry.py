@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.rule import Rule
+from gpuprof.diagnose.rule import AT_KERNEL, Rule
 from gpuprof.diagnose.rules import (
     atomic_contention,
     barrier_wait,
@@ -94,6 +94,7 @@ _MODULES = (
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)
 
 _BY_ID = {rule.id: rule for rule in RULES}
+_UNKNOWN = Rule("", check=lambda _: iter(()), place=AT_KERNEL)
 
 
 def rule_named(rule_id: str) -> Rule | None:
@@ -101,7 +102,11 @@ def rule_named(rule_id: str) -> Rule | None:
     return _BY_ID.get(rule_id)
 
 
+def rule_of(finding: Finding) -> Rule:
+    """Return the rule of a finding; a plain defect for one that this version does not know."""
+    return _BY_ID.get(finding.rule, _UNKNOWN)
+
+
 def is_of_run(finding: Finding) -> bool:
     """Return whether a finding is about the run on a timeline, not about the kernel that has it."""
-    rule = rule_named(finding.rule)
-    return rule is not None and rule.of_run
+    return rule_of(finding).of_run

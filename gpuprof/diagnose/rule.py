@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import Saving
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -48,6 +47,7 @@ AT_MEMORY = TreePlace((*MEMORY_STALLS, "membar"), "unit")
 AT_SHARED = TreePlace(SHARED_STALLS, "unit")
 AT_MATH = TreePlace(("math_pipe_throttle",), "unit")
 AT_KERNEL = TreePlace((), "kernel")
+AT_WARPS = TreePlace((), "warps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +110,18 @@ def finding(
     if is_fact:
         severity = "info"
     known = saving or Saving(0.0)
-    gain = of_run = None
-    kind: GainKind | None = None
+    gain = None
+    kind: GainKind | None = "bound"
     if saving is not None:
         gain = saving.fraction
-        kind = "conditional" if saving.assumes else "bound"
-        if facts.run_share is not None:
-            of_run = gain * facts.run_share
-    elif gain_of_run is not None:
-        of_run = min(1.0, max(0.0, gain_of_run))
-        kind = "bound"
+        gain_of_run = gain * facts.run_share if facts.run_share is not None else None
+    elif gain_of_run is None:
+        kind = None
+    if known.assumes:
+        kind = "conditional"
     return Finding(
         rule="",
-        severity=severity or _grade(of_run if gain is None else gain, confidence),
+        severity=severity or _grade(gain_of_run if gain is None else gain, confidence),
         confidence=confidence,
         subject=subject,
         cases=cases,
@@ -131,7 +130,7 @@ def finding(
         evidence=tuple(evidence),
         place=place,
         gain_kernel=gain,
-        gain_total=of_run,
+        gain_total=gain_of_run,
         gain_kind=kind,
         assumes=known.assumes,
         remains=known.remains,
@@ -147,13 +146,6 @@ def cases_of(change: CaseName, headline: tuple[CaseName, ...] = MAIN, why: tuple
 def cases_named(name: str) -> Cases:
     """Return the case of this name in each section."""
     return cases_of(name, (name,), (name,))
-
-
-def as_guess(found: Finding) -> Finding:
-    """Return a finding as a guess, with at most low severity."""
-    if found.severity in ("high", "medium"):
-        found = replace(found, severity="low")
-    return replace(found, confidence="guess")
 
 
 def _grade(gain: float | None, confidence: Confidence) -> Severity:
@@ -176,7 +168,5 @@ def counts_case(total: float) -> CaseName:
     """Return the case of a headline for counts: "120 of 2 000" or "28.4 M of 31.9 M"."""
     return "shared/counts" if total < _MANY else "shared/large-counts"
 
-
-AT_WARPS = TreePlace((), "warps")
 
 SHORT_KERNEL = "short-kernel"

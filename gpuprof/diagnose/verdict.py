@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
 from gpuprof.diagnose.ranking import about, is_counted
-from gpuprof.diagnose.registry import is_of_run, rule_named
+from gpuprof.diagnose.registry import is_of_run, rule_of
 from gpuprof.diagnose.rule import SHORT_KERNEL
 from gpuprof.diagnose.thresholds import HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
 from gpuprof.model.groups import summed
-from gpuprof.model.headline import TWO_PASSES, main_point, nearest_limit, units_not_collected
+from gpuprof.model.headline import TWO_PASSES, main_point, nearest_limit
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import busy_share, is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
@@ -59,7 +59,6 @@ class _State(NamedTuple):
     case: str
     reached: _Reached | None = None
     finding: Finding | None = None
-    is_cause: bool = False
 
 
 def run_verdict(session: Session) -> RunVerdict:
@@ -70,19 +69,17 @@ def run_verdict(session: Session) -> RunVerdict:
     if kernel is None:
         return RunVerdict(kernel=None, state="open", ceiling=None, fraction=None)
     state = _state(kernel, only_times=session.only_times)
-    if state.case == "busiest" and sum(other.label == kernel.label for other in session.kernels) > 1:
-        state = state._replace(case="busiest-launch")
     if kernel.kind == COMMUNICATION and (state.name == "open" or state.case == "waits-unknown"):
-        state = state._replace(name="open", case="exchange")
+        state = _State("open", "exchange")
     verdict = RunVerdict(
         kernel=kernel.id,
         state=state.name if working else "set-up",
         case=state.case,
         ceiling=None,
         fraction=None,
-        explains_limit=state.is_cause,
+        explains_limit=state.case == "caused",
         run_finding=_leading_finding(session),
-        command=_command(session, kernel, state, has_work=bool(working)),
+        command=_command(session, kernel, state.case, has_work=bool(working)),
     )
     if state.finding is not None:
         verdict = replace(verdict, cause=state.finding.id, place=state.finding.place)
@@ -92,11 +89,11 @@ def run_verdict(session: Session) -> RunVerdict:
     return verdict
 
 
-def _command(session: Session, kernel: KernelProfile, state: _State, *, has_work: bool) -> str | None:
+def _command(session: Session, kernel: KernelProfile, case: str, *, has_work: bool) -> str | None:
     """Return the command that collects the missing data of a kernel; None if nothing is open."""
     if not has_work and not is_part(session):
         return command_for_rest(session, kernel)
-    if not is_open(state.case, kernel) or not gaps_of(session, kernel) or has_failed(session, kernel):
+    if not is_open(case, kernel) or not gaps_of(session, kernel) or has_failed(session, kernel):
         return None
     return command_for_more(session, kernel)
 
@@ -126,9 +123,7 @@ def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
     if at_roof is not None:
         return at_roof
     finding = first_proven(kernel, with_facts=False)
-    if only_times and finding is None:
-        return _State("open", "time-only")
-    return _likely(kernel, finding) or _proven(kernel, finding) or _open_state(kernel, proven)
+    return _likely(kernel, finding) or _proven(kernel, finding) or _open_state(kernel, None if only_times else proven)
 
 
 def first_proven(kernel: KernelProfile, *, with_facts: bool = True) -> Finding | None:
@@ -181,18 +176,19 @@ def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
     """Return a kernel's state by the first proven finding with something to fix."""
     if finding is None:
         return None
-    rule = rule_named(finding.rule)
+    rule = rule_of(finding)
     busy = _busiest(kernel)
-    if rule is not None and rule.invalidates == "time":
+    if rule.invalidates == "time":
         return _State("void", "void", finding=finding)
-    if rule is not None and rule.invalidates:
+    if rule.invalidates:
         return _State("limited", "unoptimised", busy, finding)
-    case = "unfilled" if finding.rule in _OF_THE_GRID else "slowed"
-    is_wait = about(finding) == "symptom"
-    if is_wait:
-        in_part = units_not_collected(kernel) and (finding.gain_kernel or 0.0) < _MOST
-        case = "waits-in-part" if in_part else "waits"
-    if rule is not None and rule.place.otherwise == "warps" and finding.subject not in MEMORY:
+    is_wait = rule.kind == "symptom"
+    case = "slowed"
+    if is_wait and (finding.gain_kernel or 0.0) >= _MOST:
+        case = "waits"
+    elif finding.rule in _OF_THE_GRID:
+        case = "unfilled"
+    if rule.place.otherwise == "warps" and finding.subject not in MEMORY:
         return _State("unfilled", case, busy, finding)
     if is_wait:
         return _State("waiting", case, busy, finding)
@@ -201,37 +197,24 @@ def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
 
 def _limited(kernel: KernelProfile, finding: Finding, busy: _Reached | None) -> _State | None:
     """Return the state of a kernel that a finding limits, or that is at the limit because of it."""
-    level = level_of(finding)
-    if busy is not None and level is not None:
-        return _limited_by(level, busy, finding)
-    if busy is not None and is_limit(busy.fraction, busy.bound) and _is_cause(finding, busy, kernel):
-        return _State("limited", "caused", busy, finding, is_cause=True)
-    return None
-
-
-def level_of(finding: Finding) -> str | None:
-    """Return the memory level that a finding names as the limit.
-
-    None if it is on something else.
-    """
+    if busy is None:
+        return None
     level = _LEVELS_OF_RULES.get(finding.rule)
-    return level if finding.subject in (None, level) else None
-
-
-def is_limit(fraction: float | None, bound: Bound | None) -> bool:
-    """Return whether a unit that is so busy can be the limit."""
-    return fraction is not None and fraction >= BUSY and bound != "at-most"
-
-
-def _limited_by(level: str, busy: _Reached, finding: Finding) -> _State:
-    """Return the state of a kernel limited by a memory level, unless the SM is busier."""
+    if level is None or finding.subject not in (None, level):
+        is_caused = is_limit(busy.fraction, busy.bound) and _is_cause(finding, busy, kernel)
+        return _State("limited", "caused", busy, finding) if is_caused else None
     fraction = finding.amount("busy")
     if fraction is None and level == busy.subject:
         fraction = busy.fraction
     # A part of the level can be busier than its average: use the finding's number.
     if fraction is not None and fraction >= busy.fraction - TWO_PASSES:
         return _State("limited", "limit", _Reached(level, fraction), finding)
-    return _State("limited", "two-limits" if fraction is not None else "slowed", busy, finding)
+    return None
+
+
+def is_limit(fraction: float | None, bound: Bound | None) -> bool:
+    """Return whether a unit that is so busy can be the limit."""
+    return fraction is not None and fraction >= BUSY and bound != "at-most"
 
 
 def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
@@ -241,10 +224,9 @@ def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:
     each unit that remains: nothing remains of a known unit that is not in the list. Not known is
     which unit keeps memory busy if none of its levels does.
     """
-    if finding.amount("sm") is None:
-        for pipe in kernel.pipes:
-            if pipe.name == finding.subject and pipe.fraction < busy.fraction - TWO_PASSES:
-                return False
+    own_pipe = [pipe.fraction for pipe in kernel.pipes if pipe.name == finding.subject]
+    if own_pipe and own_pipe[0] < busy.fraction - TWO_PASSES and finding.amount("sm") is None:
+        return False
     if busy.subject == "memory":
         return False
     if about(finding) == "limit":
@@ -280,9 +262,7 @@ def _open_state(kernel: KernelProfile, finding: Finding | None) -> _State:
         return _State("open", "busiest", busy)
     if finding is not None and is_counted(finding):
         return _State("open", "counted", finding=finding)
-    if kernel.duration_s is not None:
-        return _State("open", "time-only")
-    return _State("open", "no-times" if any(map(is_counted, kernel.findings)) else "no-cost")
+    return _State("open", "unknown")
 
 
 def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, finding, labels_of
@@ -36,10 +38,14 @@ def waiting(
     is_fact: bool = False,
     evidence: tuple[Evidence, ...] = (),
 ) -> Findings:
-    """Report that warps wait for these reasons often enough while issue slots are idle."""
+    """Report that warps wait for these reasons often enough while issue slots are idle; as a fact if
+    few warps are enough by design."""
     share = facts.stall(*reasons)
     if not facts.issues_rarely or not threshold.is_reached(share):
         return
+    if facts.needs_few_warps:
+        cases = replace(cases, why=(*cases.why, "shared/few-warps"))
+        is_fact = True
     shown = tuple(reason for reason in reasons if facts.stall(reason) > 0)
     yield finding(
         facts,

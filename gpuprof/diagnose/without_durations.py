@@ -39,14 +39,9 @@ def largest_untimed(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
     """
     amounts = _amounts(kernels)
     least = _FAR_FEWER * max(amounts, default=0.0)
-    best: tuple[bool, float] = (False, -1.0)
-    largest = None
-    for kernel, amount in zip(kernels, amounts, strict=True):
-        rank = (any(map(_is_from_counters, kernel.findings)), amount)
-        if amount >= least and rank > best:
-            best = rank
-            largest = kernel
-    return largest
+    large = [pair for pair in zip(kernels, amounts, strict=True) if pair[1] >= least]
+    large.sort(key=lambda pair: (any(map(_is_from_counters, pair[0].findings)), pair[1]), reverse=True)
+    return large[0][0] if large else None
 
 
 def _is_from_counters(finding: Finding) -> bool:
@@ -68,8 +63,7 @@ def _amounts(kernels: Sequence[KernelProfile]) -> list[float]:
 
 
 def _measures(kernel: KernelProfile) -> tuple[float | None, ...]:
-    """Return the instructions, the bytes at each level and the threads of a launch."""
+    """Return the instructions and the threads of a launch."""
     instructions = next((count.value for count in kernel.counts if count.name == "instructions"), None)
-    moved = {item.level: item.bytes for item in kernel.traffic}
     threads = float(math.prod(kernel.grid or ()) * math.prod(kernel.block or ()))
-    return instructions, moved.get("dram"), moved.get("l2"), moved.get("l1"), threads
+    return instructions, threads

@@ -40,6 +40,11 @@ _TENSOR_CORES = re.compile(
 )
 """Shapes of matrix instructions (s1688, tensor16x8x16, m16n8k16), their names, a type that nothing else multiplies, and
 libraries that use nothing else."""
+_NEEDS_FEW_WARPS = re.compile(
+    r"(?<![A-Za-z])[whiq]?gmma|Gmma|GMMA|tcgen05|TmaUmma|(?<!S)UMMA|[Ww]arp_?[Ss]peciali[sz]ed|warpgroupsize|(?<![A-Za-z])nvjet"
+    r"|Sm(?:90|100)(?!\d)|(?<![A-Za-z])sm_?(?:90|100)a?_\w{0,80}(?:gemm|attn|fmha|mla|flash|fprop)|tma_(?:\w{1,20}_)?ws(?![A-Za-z])"
+)
+"""Asynchronous matrix instructions, warps with roles, and libraries that use nothing else on Hopper and Blackwell."""
 _GENERATION = re.compile(
     r"(?:cutlass_|(?<![A-Za-z0-9])sm_?)(?P<major>\d{1,2})\d(?!\d)"
     r"|(?<![A-Za-z])(?P<name>volta|turing|ampere|ada|hopper|blackwell)_"
@@ -87,7 +92,14 @@ def multiplies_on_scalar_pipes(demangled: str) -> bool:
 @lru_cache(maxsize=4096)
 def multiplies_on_tensor_cores(demangled: str) -> bool:
     """Tell whether a kernel's name says that it executes matrix instructions."""
-    return _TENSOR_CORES.search(demangled) is not None and plain_library_type(demangled) is None
+    has_name = _TENSOR_CORES.search(demangled) is not None or needs_few_warps_by_name(demangled)
+    return has_name and plain_library_type(demangled) is None
+
+
+@lru_cache(maxsize=4096)
+def needs_few_warps_by_name(demangled: str) -> bool:
+    """Return whether a kernel's name shows wgmma, tcgen05 or warps with roles: wgmma_kernel, FlashAttnBwdSm90."""
+    return _NEEDS_FEW_WARPS.search(demangled) is not None
 
 
 @lru_cache(maxsize=4096)

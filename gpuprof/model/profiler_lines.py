@@ -53,12 +53,13 @@ def may_be_copied(command: str) -> bool:
 def _is_program(arguments: Sequence[str]) -> bool:
     if not arguments or arguments[0].startswith("-") or VARIABLE.match(arguments[0]) is not None:
         return False
-    return _STARTER.fullmatch(arguments[0]) is None and not any(
-        _INTERPRETER.fullmatch(name) is not None and _takes_text(arguments[place + 1 :])
-        for place, name in enumerate(arguments)
-    )
+    return _STARTER.fullmatch(arguments[0]) is None and not takes_text(arguments)
 
 
-def _takes_text(arguments: Sequence[str]) -> bool:
-    """Return whether these arguments may make an interpreter run code from the command line."""
-    return arguments[:1] != [] and arguments[0].startswith("-") and any(map(_TEXT_OPTION.match, arguments))
+def takes_text(program: Sequence[str]) -> bool:
+    """Return whether a shell or an interpreter may take its program as a text on the command line (`-c`)."""
+    for place, name in enumerate(program[:-1], 1):
+        is_option = _INTERPRETER.fullmatch(name) is not None and program[place].startswith("-")
+        if is_option and any(map(_TEXT_OPTION.match, program[place:])):
+            return True
+    return False

@@ -38,6 +38,7 @@ _SAMPLED: dict[StallFamily, str] = {
     "sampled-not-issued": "smsp__pcsamp_warps_issue_stalled_{}_not_issued",
 }
 
+_ALL_SAMPLES = "smsp__pcsamp_sample_count"
 LEAST_SAMPLES = 52
 """From so many samples on, the standard error of a share, at most 0.5 ÷ √n, stays under 7 points."""
 
@@ -68,7 +69,10 @@ def stall_breakdown(metrics: MetricTable, arch: ArchSpec, names: frozenset[str] 
     too_few: dict[StallFamily, int] = {}
     for family, pattern in _SAMPLED.items():
         values = _values(metrics, arch, pattern, names)
-        total = sum(values.values())
+        every = metrics.number(_ALL_SAMPLES) if family == "sampled" else None
+        if every is None and not _is_whole(values, arch):
+            continue
+        total = max(sum(values.values()), every or 0.0)
         if total >= LEAST_SAMPLES:
             stalls += _shares(values, total, family)
         elif total > 0:
@@ -84,7 +88,7 @@ def _counted(metrics: MetricTable, arch: ArchSpec, names: frozenset[str] | None)
     """
     patterns = [pattern for pattern in _COUNTERS if _metric_names(arch.stalls, pattern, names)]
     tables = [(pattern, _values(metrics, arch, pattern, names), _whole(pattern, metrics, arch)) for pattern in patterns]
-    usable = [table for table in tables if table[2] is not None or "selected" in table[1] or _are_most(table[1], arch)]
+    usable = [table for table in tables if table[2] is not None or _is_whole(table[1], arch)]
     if not usable:
         return ()
     pattern, values, told = max(usable, key=lambda table: len(table[1]))
@@ -94,8 +98,9 @@ def _counted(metrics: MetricTable, arch: ArchSpec, names: frozenset[str] | None)
     return _shares(values, whole, "counter", cycles=pattern == PER_ISSUE)
 
 
-def _are_most(values: Mapping[str, float], arch: ArchSpec) -> bool:
-    return 2 * len(values) > len(arch.stalls)
+def _is_whole(values: Mapping[str, float], arch: ArchSpec) -> bool:
+    """Return whether these are (nearly) all states: with `selected`, as ncu's sets have it, or most reasons."""
+    return "selected" in values or 2 * len(values) > len(arch.stalls)
 
 
 def _whole(pattern: str, metrics: MetricTable, arch: ArchSpec) -> float | None:

@@ -24,8 +24,8 @@ CONFIDENCE_WORDS = {
 def gain_text(finding: Finding) -> str:
     """Write the gain of a finding: "at most 31 % of this kernel's time (12 % of the run)".
 
-    Only a bound has "at most". Others name their condition, after what fixes usually save of such
-    gains: "12–19 % of this kernel's time is usual, 31 % (12 % of the run) with the same work".
+    Others than bounds begin with what fixes usually save of such gains, and end with their condition:
+    "usually 12–19 % of this kernel's time; at most 31 % (12 % of the run), with the same work".
     """
     gain = finding.gain_kernel
     total = finding.gain_total
@@ -37,8 +37,8 @@ def gain_text(finding: Finding) -> str:
     of_run = f" ({format_percent(total)} of the run)" if total is not None and total != gain else ""
     if finding.gain_kind == "bound" or finding.severity == "info":
         return _qualified(of_kernel + of_run, finding)
-    most = _qualified(f"{format_percent(gain)}{of_run}", finding)
-    return f"{usual_range(gain)} of this kernel's time is usual, {most}"
+    most = joined_by(", ", f"{format_percent(gain)}{of_run}", held_text(finding.held))
+    return f"usually {usual_range(gain)} of this kernel's time; at most {most}"
 
 
 def usual_range(gain: float) -> str:

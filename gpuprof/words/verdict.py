@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
-from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, level_of, likely_finding, run_findings
+from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -188,8 +188,10 @@ def _at_roof(facts: _Facts) -> str:
     helps = "less arithmetic or a narrower type helps"
     if verdict.subject == "dram":
         helps = "moving fewer bytes helps"
-    # The work as it is has something to gain, too.
-    has_gap = facts.finding is not None and (facts.finding.gain_kernel or 0.0) >= SMALL_PART
+    # The work as it is has something to gain, too, or the time in which SMs have none.
+    finding = facts.finding
+    is_partly = finding is not None and "while-working" in finding.cases.headline
+    has_gap = is_partly or (finding is not None and (finding.gain_kernel or 0.0) >= SMALL_PART)
     advice = f"{helps} most" if has_gap else f"only {helps}"
     return f"is at {facts.share} of {ceiling_name(verdict.subject)}: {advice}"
 
@@ -210,45 +212,34 @@ def _caused(facts: _Facts) -> str:
     return f"is {bound_text(facts.verdict.subject or '')} ({facts.share}): {facts.cause}"
 
 
-def _two_limits(facts: _Facts) -> str:
-    """Write how busy the SMs are, and the memory level of the finding, which is nearly as busy."""
-    finding = facts.finding
-    level = level_of(finding) if finding is not None else None
-    fraction = finding.amount("busy") if finding is not None else None
-    if level is None or fraction is None:
-        raise KeyError("a verdict on two limits names no memory level")
-    return f"keeps {facts.subject} {facts.share} and {unit_text(level)} {format_percent(fraction)} busy"
-
-
-def _slowed(facts: _Facts, how: str = "can be faster") -> str:
+def _slowed(facts: _Facts, how: str = "is slowed by") -> str:
     """Write what slows a kernel down, and apart from that how busy its units are."""
-    text = f"{how}: {facts.cause}"
-    if facts.verdict.subject is None:
-        return text
-    return f"{text}. {_how_busy(facts)}"
+    return joined_by(". ", f"{how} {facts.cause}", _how_busy(facts))
 
 
 def _unoptimised(facts: _Facts) -> str:
     text = f"is an {facts.cause}: compile it with optimisation before anything else"
-    return text if facts.verdict.subject is None else f"{text}. {_how_busy(facts)}"
-
-
-def _how_busy(facts: _Facts) -> str:
-    """Write how busy the unit is that may be the limit; else how busy the units are at most."""
-    verdict = facts.verdict
-    if not is_limit(verdict.fraction, verdict.bound):
-        return _no_unit(facts)
-    if verdict.subject == "dram":
-        return f"It already reaches {facts.share} of {ceiling_name('dram')}"
-    verb = "are" if verdict.subject == "sm" else "is"
-    return f"{capital(facts.subject)} {verb} {facts.share} busy"
+    return joined_by(". ", text, _how_busy(facts))
 
 
 def _waits_unknown(facts: _Facts) -> str:
-    return f"mostly waits, and the report does not show for what. {_how_busy(facts)}"
+    return joined_by(". ", "mostly waits, and the report does not show for what", _how_busy(facts))
 
 
-def _no_unit(facts: _Facts) -> str:
+def _how_busy(facts: _Facts) -> str:
+    """Write how busy the unit is that may be the limit, else how busy the units are; empty if unknown."""
+    subject = facts.verdict.subject
+    if subject is None:
+        return ""
+    if not is_limit(facts.verdict.fraction, facts.verdict.bound):
+        return _no_limit(facts)
+    if subject == "dram":
+        return f"It already reaches {facts.share} of {ceiling_name('dram')}"
+    verb = "are" if subject == "sm" else "is"
+    return f"{capital(facts.subject)} {verb} {facts.share} busy"
+
+
+def _no_limit(facts: _Facts) -> str:
     """Write how busy the units are at most; one that was not collected can be busier."""
     bound = facts.verdict.bound
     unknown = units_not_collected(facts.kernel)
@@ -279,35 +270,27 @@ def _counted(facts: _Facts) -> str:
     finding = facts.finding
     if finding is None:
         raise KeyError("a verdict on counts names no finding")
-    text = "has only counts in the report, and nothing shows its bottleneck"
+    text = "has no numbers in the report that show what limits it"
     return f"{text}. {finding.headline}. If that takes time: {inside(finding.action)}"
 
 
-def _busiest(facts: _Facts, when: str = "", subject: str = "it") -> str:
+def _busiest(facts: _Facts) -> str:
     collected = " that was collected" if units_not_collected(facts.kernel) else ""
-    helps = _what_helps(facts, subject)
-    if facts.fraction < BUSY and facts.verdict.bound != "at-least":
-        return f"keeps no unit{collected} more than {_most_busy(facts)} busy{when}; {helps}"
-    return f"keeps {facts.subject} {facts.share} busy{when}, more than any other unit{collected}; {helps}"
-
-
-def _what_helps(facts: _Facts, subject: str) -> str:
-    """Write the likely cause; without one, that nothing shows what would make a kernel faster."""
+    helps = "nothing in the report shows what would make it faster"
     likely = likely_finding(facts.kernel)
-    if likely is None:
-        return f"nothing in the report shows what would make {subject} faster"
-    return f"the likely cause is a guess: {cause_phrase(likely)}"
+    if likely is not None:
+        helps = f"the likely cause is a guess: {cause_phrase(likely)}"
+    if facts.fraction < BUSY and facts.verdict.bound != "at-least":
+        return f"keeps no unit{collected} more than {_most_busy(facts)} busy; {helps}"
+    return f"keeps {facts.subject} {facts.share} busy, more than any other unit{collected}; {helps}"
 
 
-def _time_only(facts: _Facts) -> str:
+def _unknown(facts: _Facts) -> str:
     """Write how fast a kernel is if nothing shows why it is no faster."""
-    kernel = facts.kernel
-    speed = _by_shapes(kernel) or _by_dram(kernel)
+    speed = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
     if speed:
-        return f"{speed}; only counters show what limits it"
-    if kernel.traffic or kernel.work or kernel.stalls or kernel.pipes or kernel.collected:
-        return "has no numbers in the report that show what limits it"
-    return "was only timed: counters show what limits it"
+        return f"{speed}; nothing in the report shows what limits it"
+    return "has no numbers in the report that show what limits it"
 
 
 def _by_shapes(kernel: KernelProfile) -> str:
@@ -349,17 +332,12 @@ _SENTENCES: Mapping[str, Callable[[_Facts], str]] = {
     "caused": _caused,
     "slowed": _slowed,
     "unoptimised": _unoptimised,
-    "two-limits": _two_limits,
-    "unfilled": lambda facts: _slowed(facts, "does not fill the GPU"),
-    "waits": lambda facts: _slowed(facts, "mostly waits"),
-    "waits-in-part": lambda facts: _slowed(facts, "waits in part"),
+    "unfilled": lambda facts: _slowed(facts, "does not fill the GPU:"),
+    "waits": lambda facts: _slowed(facts, "mostly waits:"),
     "waits-unknown": _waits_unknown,
     "counted": _counted,
     "busiest": _busiest,
-    "busiest-launch": lambda facts: _busiest(facts, " in its longest launch", "that launch"),
-    "time-only": _time_only,
-    "no-times": lambda _: "has no times in the report",
-    "no-cost": lambda _: "has no numbers in the report that show what it costs",
+    "unknown": _unknown,
     "exchange": _exchange,
 }
 """By the case of a verdict: the words after the kernel's name."""
@@ -371,7 +349,7 @@ def _with_bytes(kernel: KernelProfile, verdict: RunVerdict, state: str) -> str:
     if reached is None or verdict.subject == "dram" or verdict.case in ("short", "void", "exchange"):
         return state
     share = f"{format_percent(reached)} of {ceiling_name('dram')}"
-    return f"{full_stop(state)} Kernels of its kind are memory-bound: it reaches {share}"
+    return f"{full_stop(state)} Kernels of its kind are usually memory-bound: it reaches {share}"
 
 
 def _set_up(session: Session, kernel: KernelProfile, state: str) -> str:
@@ -419,7 +397,5 @@ def _gap_sentence(session: Session, kernel: KernelProfile, gaps: Sequence[Gap]) 
         if reason is None or reason == NOT_CHOSEN:
             return "It was timed, not profiled."
         return f"It was timed, not profiled: {reason.why}."
-    if "costs" in gaps:
-        return "The report has no duration, throughput, traffic or stalls of this launch."
     *some, last = (_MISSING[gap] for gap in gaps)
     return f"The report does not show {joined_by(' or ', ', '.join(some), last)}."

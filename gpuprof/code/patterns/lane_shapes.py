@@ -63,8 +63,7 @@ class LaunchedCode(NamedTuple):
 class WarpRequest(NamedTuple):
     """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
 
-    `most`: for global memory the unused sectors that it touches; as many as for lanes far apart if
-    that number is not known. For shared memory the wavefronts beyond those that it needs.
+    `most`: the unused sectors that it touches; as many as for lanes far apart if that is not known.
     """
 
     kind: str

@@ -70,11 +70,6 @@ class CodeFacts(WorkFacts):
         """Whether the text of any of those instructions is known."""
         return self.kernel_code.has_sass
 
-    @property
-    def code_by_line(self) -> Mapping[tuple[str, int], list[ProfiledInstruction]]:
-        """The instructions by source line (file and number), as far as they have one."""
-        return self.kernel_code.by_line
-
     @cached_property
     def source_texts(self) -> Mapping[str, str] | None:
         """The embedded source texts by file; None, with `code_error` set, if they are damaged."""

@@ -74,10 +74,7 @@ class Counters:
 
     def first_of(self, names: Iterable[str]) -> str:
         """Return the first of these metrics that has a number in the report; empty if none has."""
-        for name in names:
-            if self.metrics.number(name) is not None:
-                return name
-        return ""
+        return next((name for name in names if self.metrics.number(name) is not None), "")
 
     def ratio(self, metric: str, *over: str) -> float | None:
         """Return a metric over the first known one of others; None if unknown or divided by 0."""
@@ -130,6 +127,4 @@ class Counters:
     def share_of_opcodes(self, *starts: str) -> float:
         """Return the share of executed instructions with these opcode prefixes; 0 if not counted."""
         total = sum(self.opcodes().values())
-        if not total:
-            return 0.0
-        return self.executed(*starts) / total
+        return self.executed(*starts) / total if total else 0.0

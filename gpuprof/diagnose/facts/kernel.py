@@ -11,41 +11,39 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, Wait
 
 
-class Pauses(Struct, frozen=True):
-    """The pauses of the GPU that is idle longest in a timeline, and the activity that ends most.
-
-    `idle_share` is the idle time of all GPUs of the run over their spans. `gpus` is their number,
-    in `files` files. `rank` is that of the GPU's file. `ends` is the number of kernels and kinds of
-    copies that end pauses. `most_s` is the idle time before the one that ends most. `rival_s` is
-    the idle time before another kernel, if `wait` is for one.
-    """
+class OneGpu(Struct, frozen=True):
+    """A GPU of a timeline, among all GPUs and files of the run; its rank, if it is known."""
 
     device: DeviceTimeline
-    wait: Wait
-    idle_share: float
     gpus: int
     files: int
     rank: int | None
+
+
+class Pauses(Struct, frozen=True):
+    """The pauses of the GPU that is idle longest in a timeline.
+
+    `wait` is for the activity that ends most of the idle time, one of `ends` kernels and kinds of
+    copies. `idle_share` is the idle time of all GPUs of the run over their spans.
+    """
+
+    gpu: OneGpu
+    wait: Wait
+    idle_share: float
     ends: int
-    most_s: float
-    rival_s: float
 
 
 class Exposed(Struct, frozen=True):
     """Copies (of one kind) or communication not overlapped by any kernel, for the worst GPU.
 
-    `time_s` is that time, and `share` that of all GPUs of the run over their spans. The other
-    fields are as in `Pauses`. If it waits for other ranks, `awaited` is the rank with the longest
-    waits and its share of all waits.
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans. If it waits for
+    other ranks, `awaited` is the rank with the longest waits and its share of all waits.
     """
 
-    device: DeviceTimeline
+    gpu: OneGpu
     done: Copies | Communication
     time_s: float
     share: float
-    gpus: int
-    files: int
-    rank: int | None
     awaited: tuple[int, float] | None = None
 
 

@@ -9,10 +9,10 @@ from gpuprof.diagnose.facts.code import CodeFacts
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES
 from gpuprof.diagnose.facts.traffic import EXCESS_SECTORS, GLOBAL_REQUESTS, GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
-from gpuprof.diagnose.thresholds import MANY_WAVEFRONTS
+from gpuprof.diagnose.thresholds import EMPTY_SLOTS, MANY_WAVEFRONTS, NEAR_ROOF
 from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.kernel_kinds import kind_named
-from gpuprof.model.product_names import is_product_by_name
+from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.units import SECTOR_BYTES
 
@@ -27,6 +27,8 @@ _REREAD = 4.0
 """Global accesses that ask for this many times the bytes that L2 moves mostly read bytes that L1 has."""
 _LITTLE_OF_L2 = 0.1
 """L2 gives an SM two sectors per cycle: with a tenth of L1's use it serves one load of five at most."""
+_MOST_CONFLICTS = 16.5
+"""Passes per request if a conflict of all 32 lanes follows each access of one pass."""
 _MULTIPLY_ADDS = ("FFMA", "HFMA2", "DFMA")
 _LEAST_MULTIPLY_ADDS = 0.05
 """A matrix product without tiles has two loads and a dozen other instructions for each multiply-add."""
@@ -116,23 +118,56 @@ class L1Facts(CodeFacts):
             return self.memory_busy
         return max(self.need("dram"), self.need("l2"), self.most_of_l1_by_global * self.need("l1"))
 
+    @property
+    def passes(self) -> float | None:
+        """The passes through L1 per request, or a lower bound; None if unknown."""
+        counted = self.wavefronts_per_request
+        return self.least_passes if counted is None else counted
+
+    @property
+    def l1_has_room(self) -> bool:
+        """Whether more blocks could use L1 better: no unit is busier, it is not well used while SMs
+        work, and half of the warp slots or more have no block."""
+        l1, busiest = self.need("l1"), max(self.busiest_need or 0.0, self.issue_active or 0.0)
+        is_small = self.waves is not None and EMPTY_SLOTS.is_reached(1.0 - self.waves)
+        return is_small and 0.0 < l1 == busiest and not NEAR_ROOF.is_reached(self.while_active(l1) or l1)
+
+    @property
+    def mostly_hits_l1(self) -> bool | None:
+        """Whether three of four sectors of global and local accesses hit in L1; None if not counted."""
+        hits = self.number("l1tex__t_sector_hit_rate.pct")
+        return hits >= 100 - 100 / _REREAD if hits is not None else None
+
+    @cached_property
+    def is_scattered(self) -> bool | None:
+        """Whether global accesses cause many passes through L1 per request; None if bank conflicts may.
+
+        Without shared memory they do. If shared memory is unknown: global accesses that mostly hit in L1
+        are no copies into shared memory, and copies keep the mean of conflicts below half of 32 passes.
+        """
+        if self.passes is None or self.passes < MANY_WAVEFRONTS.value:
+            return False
+        if self.uses_shared is not None:
+            return None if self.uses_shared else True
+        is_certain = self.passes >= _MOST_CONFLICTS or self.mostly_hits_l1
+        return True if is_certain else None
+
     @cached_property
     def mostly_rereads(self) -> bool:
         """Whether global accesses mostly read bytes that L1 already has; false if unknown.
 
         Source: the bytes that they need over those of L2. Without counts of sectors, if requests are not
-        scattered, L1's hit rate, or how little L2 does beside L1.
+        scattered, L1's hit rate, or without shared memory how little L2 does beside L1.
         """
         moved = self.bytes_of("l2")
         if self.ideal_bytes is not None and moved:
             return self.ideal_bytes >= _REREAD * moved
-        passes = self.wavefronts_per_request or self.least_passes
-        if passes is None or passes >= MANY_WAVEFRONTS.value:
+        if self.passes is None or self.passes >= MANY_WAVEFRONTS.value:
             return False
-        hits, l2 = self.hit_rates.get("l1"), self.at_most("l2")
-        if hits is not None:
-            return hits >= 1.0 - 1.0 / _REREAD
-        return l2 is not None and l2 < _LITTLE_OF_L2 * self.need("l1")
+        if self.mostly_hits_l1 is not None:
+            return self.mostly_hits_l1
+        l2 = self.at_most("l2")
+        return self.uses_shared is False and l2 is not None and l2 < _LITTLE_OF_L2 * self.need("l1")
 
     @cached_property
     def multiplies(self) -> bool:
@@ -146,10 +181,11 @@ class L1Facts(CodeFacts):
 
     @cached_property
     def uses_fragments(self) -> bool:
-        """Whether operands are matrix fragments, by opcodes or else the tensor pipe; false if unknown."""
+        """Whether operands are matrix fragments, by opcodes, else the tensor pipe, else the kernel's name."""
         if self.opcodes():
             return any(map(matrix_opcode, self.opcodes()))
-        return bool(self.pipe("tensor"))
+        tensor = self.pipe("tensor")
+        return multiplies_on_tensor_cores(self.kernel.demangled) if tensor is None else tensor > 0.0
 
     @cached_property
     def excess_is_of_atomics(self) -> bool:

@@ -60,12 +60,6 @@ class LaunchFacts(Counters):
         return limit.value if limit is not None else None
 
     @property
-    def most_sms(self) -> float | None:
-        """The SMs of the GPU, else the most of any GPU of its architecture; None if unknown."""
-        siblings = (gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings())
-        return self.sms or max(siblings, default=0.0) or None
-
-    @property
     def blocks(self) -> int | None:
         """The blocks of the grid."""
         return math.prod(self.kernel.grid) if self.kernel.grid is not None else self.kernel.grid_size
@@ -105,6 +99,9 @@ class LaunchFacts(Counters):
 
     def _of_elapsed(self, cycles: str, *otherwise: str) -> float | None:
         share = self.ratio(cycles, "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", *otherwise)
+        of_all = self.ratio(cycles, "sm__cycles_elapsed.sum")
+        if share is None and of_all is not None and self.sms is not None:
+            share = of_all * self.sms
         return min(1.0, share) if share is not None else None
 
     @cached_property
@@ -123,13 +120,18 @@ class LaunchFacts(Counters):
 
     @cached_property
     def with_block(self) -> float | None:
-        """The share of the SMs that have a block; None if that is not known."""
-        blocks, sms, waves = self.blocks, self.sms_or_implied, self.waves
-        if waves is not None and waves >= 1.0:
+        """The share of the SMs that have a block; None if that is not known.
+
+        Each has one if there are more blocks than any GPU of the architecture has SMs.
+        """
+        if self.waves is not None and self.waves >= 1.0:
             return 1.0
-        if not blocks or not sms:
+        if not self.blocks:
             return None
-        return min(1.0, blocks / sms)
+        if self.sms_or_implied:
+            return min(1.0, self.blocks / self.sms_or_implied)
+        most_sms = max((gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings()), default=0.0)
+        return 1.0 if 0 < most_sms <= self.blocks else None
 
     @cached_property
     def active_with_block(self) -> float | None:
@@ -137,14 +139,6 @@ class LaunchFacts(Counters):
         if self.active_share is None or not self.with_block:
             return None
         return min(1.0, self.active_share / self.with_block)
-
-    @cached_property
-    def idle_with_block(self) -> float | None:
-        """The idle share of an average SM with a block while the busiest works, or in the whole
-        time if the busiest is not known."""
-        if self.active_with_block is None:
-            return None
-        return max(0.0, 1.0 - self.active_with_block / (self.busiest_share or 1.0))
 
     @cached_property
     def block_cycles(self) -> float | None:
@@ -221,10 +215,9 @@ class LaunchFacts(Counters):
     @property
     def is_under_a_wave(self) -> bool:
         """Whether SMs are idle because there are no blocks for them."""
-        waves, blocks, sms = self.waves, self.blocks, self.sms
-        if waves is not None:
-            return waves < FULL_WAVE.value
-        return blocks is not None and sms is not None and blocks < sms
+        if self.waves is not None:
+            return self.waves < FULL_WAVE.value
+        return self.with_block is not None and self.with_block < 1.0
 
     @property
     def is_held_by_blocks(self) -> bool:
@@ -289,20 +282,14 @@ class LaunchFacts(Counters):
         return OCCUPANCY_GAP.is_reached(theoretical - achieved)
 
     @cached_property
-    def sms_by_waves(self) -> float | None:
-        """The number of SMs; for an unknown GPU, blocks ÷ waves ÷ blocks that fit in an SM."""
+    def sms_or_implied(self) -> float | None:
+        """The number of SMs; for an unknown GPU, blocks ÷ waves ÷ blocks that fit in an SM, else by a
+        count and its percentage of peak."""
         if self.sms is not None:
             return self.sms
         per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        if not self.blocks or not per_sm or self.waves is None or self.waves < _LEAST_WAVES:
-            return None
-        return self.blocks / self.waves / per_sm
-
-    @cached_property
-    def sms_or_implied(self) -> float | None:
-        """The number of SMs; for an unknown GPU, by waves or from a count and its percentage of peak."""
-        if self.sms_by_waves is not None:
-            return self.sms_by_waves
+        if self.blocks and per_sm and self.waves is not None and self.waves >= _LEAST_WAVES:
+            return self.blocks / self.waves / per_sm
         passes, percent, cycles = self.number(SHARED_PASSES), self.number(SHARED_BUSY), self.number(*ELAPSED)
         if not passes or not percent or not cycles:
             return None
@@ -347,14 +334,12 @@ class LaunchFacts(Counters):
         if theoretical is not None and achieved is not None:
             metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
             yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
-            yield from self.theoretical_evidence()
             yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
 
     def active_evidence(self) -> tuple[Evidence, ...]:
         """Return as evidence the share of the time in which an average SM had work."""
-        if self.active_share is None:
-            return ()
-        return context("sms-with-work", 100 * self.active_share, "%", metric=AVERAGE_SM)
+        share = None if self.active_share is None else 100 * self.active_share
+        return context("sms-with-work", share, "%", metric=AVERAGE_SM)
 
     def theoretical_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return theoretical occupancy as evidence; nothing if it is not known."""

@@ -6,11 +6,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.counters import ELAPSED
-from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
-from gpuprof.diagnose.thresholds import DOMINANT, FAR, IDLE, TAKES_IN
-from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.session import Evidence, Traffic
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS
 
@@ -27,25 +24,20 @@ SHARED_CONFLICTS_BY_KIND = tuple(
 )
 _WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
 _ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
-_AMPERE, _HOPPER = 8.0, 9.0
-"""The first compute capability with `cp.async`, and the first with copies of a whole tile by one
-thread (CUDA programming guide)."""
+_AMPERE = 8.0
+"""The first compute capability with `cp.async` (CUDA programming guide)."""
 _ONE_WAY = "only"
 """Word in the definition of traffic that covers only one direction."""
 LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
+_BLOCKS_WITHOUT_SHARED = 8
+"""The smallest carve-out, 8 KB, has the 1 KB that the driver keeps of a block for eight blocks (from Ampere on; before
+that it keeps none, and as many fit as an SM can have)."""
 _NOTICED = 1.01
 """A larger ratio to the ideal bytes is more than rounding and the kernel's own parameters."""
 HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
 """Counters of accesses to host memory; the second is in every set of newer versions."""
-_FULL = 0.6
-"""From this utilization on, L2 itself can have a queue."""
-_ASKED = 2.0
-"""L1 requests at most four sectors per cycle, and L2 gives an SM two. Requests of SMs make L2 at
-most twice as busy as L1."""
-_WAITING = 0.3
-"""The least share of the stalls on memory, if stalls are known."""
 
 
 class CountedSectors(NamedTuple):
@@ -179,39 +171,36 @@ class TrafficFacts(WaitFacts):
         cycle: the ratio of their utilizations is no more than the passes of a request. It stays below
         the four passes of accesses of 16 bytes per thread on every architecture. If the pipes were not
         collected (basic set), use the SM's speed of light, which is that of its busiest part. Bulk
-        copies, from Hopper on, reach L1 without those pipes; they need shared memory.
+        copies, from Hopper on, reach L1 without those pipes. Their bytes keep L2 busy for longer than
+        L1, so L1 serves other accesses in the rest of its time.
         """
-        l1, issued = self.l1_speed, self.number(_ISSUED)
-        part = self.needs.get("lsu") if "lsu" in self.pipes else None
+        busy, issued = self.l1_speed, self.number(_ISSUED)
         if issued is not None:
-            part = issued / 100
-        elif part is None and (self.kernel.shared_memory_per_block == 0 or not self.has_bulk_copies):
-            part = self.utilisation.get("sm")
-        return l1 / part if l1 and part else None
+            part: float | None = issued / 100
+        else:
+            part = self.needs.get("lsu") if "lsu" in self.pipes else self.utilisation.get("sm")
+        copies: float | None = 0.0
+        if self.has_bulk_copies and self.kernel.shared_memory_per_block != 0:
+            copies = self.at_most("l2")
+        if not busy or not part or copies is None:
+            return None
+        return max(0.0, busy - copies) / part
 
     @property
     def uses_shared(self) -> bool | None:
-        """Whether blocks use shared memory; None if neither their bytes nor anything else shows
-        it.
+        """Whether blocks use shared memory; None if neither their bytes nor anything else shows it.
 
-        Bank conflicts show it. So do many warps that wait for the queue of shared memory: special
-        functions use it, too, but hardly fill it while L1 is busy.
+        Bank conflicts and opcodes show it, and so do few blocks that fit: every launch gets shared
+        memory for what the driver keeps of eight blocks. The queue of shared memory shows nothing:
+        shuffles, special functions and matrix loads use it, too.
         """
         if self.kernel.shared_memory_per_block is not None:
             return self.kernel.shared_memory_per_block > 0
         conflicts = self.total((SHARED_CONFLICTS, *SHARED_CONFLICTS_BY_KIND))
-        return True if conflicts or self.waits_for_shared_queue else None
-
-    @property
-    def waits_for_shared_queue(self) -> bool:
-        """Whether many warps wait for the queue of shared memory and special functions."""
-        return DOMINANT.is_reached(self.stall("mio_throttle"))
-
-    @property
-    def has_bulk_copies(self) -> bool:
-        """Whether one thread can copy a whole tile; true if the architecture is unknown."""
-        capability = self.arch.compute_capability
-        return not capability or float(capability) >= _HOPPER
+        fits = self.number("launch__occupancy_limit_shared_mem")
+        if conflicts or self.executed("LDS", "STS") or (fits is not None and fits < _BLOCKS_WITHOUT_SHARED):
+            return True
+        return None
 
     @cached_property
     def waits_for_memory(self) -> float | None:
@@ -242,28 +231,3 @@ class TrafficFacts(WaitFacts):
     def shares_memory(self) -> bool:
         """Whether the GPU has no memory of its own and uses the host's."""
         return bool(self.number("device__attribute_integrated"))
-
-    @cached_property
-    def far_memory(self) -> float | None:
-        """The least cycles of a warp per instruction if they are too many for the GPU's own
-        memory, else None.
-
-        Instructions are those issued, or as many as the SM's speed of light allows. Return None, too,
-        if accesses to the host were counted, the GPU has no other memory, or the kernel waits for links
-        to other GPUs.
-        """
-        kind = kind_named(self.kernel.kind)
-        if self.number(HOST_MISSES, HOST_FILLS) is not None or self.shares_memory:
-            return None
-        if kind is not None and kind.binds == "links":
-            return None
-        achieved, room = self.occupancy.achieved, self.warps_per_sm
-        issued = self.needs.get(ISSUE, self.needs.get(SM))
-        dram, l2, l1 = self.utilisation.get("dram"), self.needs.get("l2"), self.needs.get("l1")
-        if dram is None or l2 is None or l1 is None or not issued or achieved is None or room is None:
-            return None
-        cycles = min(1.0, achieved) * room / (self.schedulers * issued)
-        is_memory = not self.stalls or self.stall(*self.memory_stalls) >= _WAITING
-        is_idle = not IDLE.is_reached(max(dram, issued, l1))
-        takes_in = TAKES_IN.is_reached(l2) and _ASKED * l1 < l2 < _FULL
-        return cycles if cycles >= FAR.value and is_memory and is_idle and takes_in else None

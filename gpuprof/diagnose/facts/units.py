@@ -8,11 +8,11 @@ from functools import cached_property
 
 from gpuprof.diagnose.facts.launch import LaunchFacts
 from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_of
-from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, STARVED_ISSUE, WELL_USED
+from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
 from gpuprof.model.roofline import is_possible
-from gpuprof.model.session import Evidence, Pipe
+from gpuprof.model.session import Evidence, Pipe, Throughput
 from gpuprof.units import SECTOR_BYTES
 
 AT_LEAST_OF_RATED = 0.9
@@ -20,6 +20,12 @@ AT_LEAST_OF_RATED = 0.9
 its fraction of a rated peak."""
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+_SM_BUSY = "sm__instruction_throughput.avg.pct_of_peak_sustained_active"
+_CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"
+"""Mem Busy: what caches and DRAM do inside, without what they send and receive."""
+_L2_HITS = "lts__t_sector_hit_rate.pct"
+_NO_REUSE = 10.0
+"""Below this hit rate in percent, L2 sends hardly more bytes than it gets from DRAM, which can carry fewer."""
 _MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
 _NO_DIFFERENCE = 1e-12
 _MOST_BUSY = 110.0
@@ -34,9 +40,14 @@ class UnitFacts(LaunchFacts):
     """Facts of the launch, and of the units of the GPU."""
 
     @cached_property
+    def throughput(self) -> Mapping[str, Throughput]:
+        """Speed of light of each unit, exact or a bound."""
+        return {known.unit: known for known in self.kernel.throughput}
+
+    @cached_property
     def utilisation(self) -> Mapping[str, float]:
         """Speed of light of each unit over all elapsed cycles, at most 1."""
-        return {unit.unit: min(1.0, unit.fraction) for unit in self.kernel.throughput if unit.is_exact}
+        return {unit: min(1.0, known.fraction) for unit, known in self.throughput.items() if known.is_exact}
 
     @cached_property
     def busiest(self) -> float | None:
@@ -44,27 +55,23 @@ class UnitFacts(LaunchFacts):
         return max(self.utilisation.values(), default=None)
 
     def at_most(self, unit: str) -> float | None:
-        """Return the most that a unit needs; None if that is not known."""
-        if unit == "dram":
-            # By L2's misses it is a lower bound.
-            return self._bounded.get(unit)
-        return self.needs.get(unit, self._bounded.get(unit))
+        """Return the most that a unit needs; None if that is not known, as of DRAM by its bytes alone."""
+        if unit != "dram" and unit in self.needs:
+            return self.needs[unit]
+        return self._bounded.get(unit)
 
     @cached_property
     def _bounded(self) -> Mapping[str, float]:
         """Speed of light of each unit, or its upper bound."""
-        return {
-            known.unit: known.fraction for known in self.kernel.throughput if known.is_exact or known.bound == "at-most"
-        }
+        known = self.throughput.values()
+        return {unit.unit: unit.fraction for unit in known if unit.is_exact or unit.bound == "at-most"}
 
     def light_metric(self, unit: str) -> str:
         """Return the metric whose value is a unit's speed of light; empty if it is computed from others."""
         names = [*self.counters_of(f"throughput.{unit}")]
         if unit == SM:
-            names += self.counters_of("scheduler.issue-slots")
-            names += [pipe.metric for pipe in self.kernel.pipes]
-        known = next((known for known in self.kernel.throughput if known.unit == unit), None)
-        return self._metric_with(names, known.fraction) if known is not None else ""
+            names += [*self.counters_of("scheduler.issue-slots"), *(pipe.metric for pipe in self.kernel.pipes)]
+        return self._metric_with(names, self.throughput[unit].fraction) if unit in self.throughput else ""
 
     def _metric_with(self, names: Iterable[str], fraction: float) -> str:
         """Return the first of these metrics whose value is this fraction, maybe in percent; empty if none is."""
@@ -77,11 +84,11 @@ class UnitFacts(LaunchFacts):
 
     def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
-        units = [unit for unit in self.utilisation if unit not in leave_out]
-        if not units:
+        known = [(busy, unit) for unit, busy in self.utilisation.items() if unit not in leave_out]
+        if not known:
             return ()
-        unit = max(units, key=lambda name: self.utilisation[name])
-        return (Evidence(self.light_metric(unit), 100 * self.utilisation[unit], "%", threshold, role=role),)
+        busy, unit = max(known)
+        return (Evidence(self.light_metric(unit), 100 * busy, "%", threshold, role=role),)
 
     @cached_property
     def needs(self) -> Mapping[str, float]:
@@ -94,8 +101,11 @@ class UnitFacts(LaunchFacts):
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
-        if "dram" not in needs and self.dram_busy_by_misses is not None:
-            needs["dram"] = self.dram_busy_by_misses
+        if "dram" not in needs and self.dram_at_least is not None:
+            needs["dram"] = self.dram_at_least
+        sm_busy = self.number(_SM_BUSY)
+        if SM not in needs and sm_busy is not None and self.active_share is not None:
+            needs[SM] = sm_busy / 100 * self.active_share
         if self.timed_only and self.asked_work:
             # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
@@ -132,19 +142,46 @@ class UnitFacts(LaunchFacts):
         return self.hardware.dram_reached(self.recorded.at_clock.get("dram"))
 
     @cached_property
-    def dram_busy_by_misses(self) -> float | None:
-        """The least fraction of DRAM's peak that L2's misses need, 0 to 1.
+    def dram_at_least(self) -> float | None:
+        """The least share of DRAM's peak that the kernel needs, if its own was not collected, 0 to 1.
 
-        A miss reads a sector of 32 bytes; writes to DRAM come on top. None on GPUs with two halves of
-        L2: a miss in one of them can be a hit in the other.
+        Memory's share if neither the caches nor reuse in L2 explain it. Else DRAM's bytes or L2's
+        misses of 32 bytes per second over DRAM's peak: at the kernel's clock, as rated, or if the GPU
+        is unknown, the largest of its architecture.
 
-        Source: lts__t_sectors…_lookup_miss.sum × 32 ÷ (duration × peak, at the kernel's clock if that is known).
+        Source: Max Bandwidth, Mem Busy and L2's hit rate; dram__bytes…, lts__t_sectors…_lookup_miss.sum.
         """
-        misses, duration = self.number(*_MISSES), self.kernel.duration_s
-        peak = self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)
-        if misses is None or not duration or peak is None or "fabric.l2" in self.arch.counters:
+        memory, caches = self.utilisation.get("memory", 1.0), self.number(_CACHES)
+        hits = self.number(_L2_HITS)
+        if caches is not None and caches < 100 * AS_BUSY * memory and hits is not None and hits < _NO_REUSE:
+            return memory
+        rate, peak = self._dram_rate, self._dram_peak
+        if rate is None or not peak:
             return None
-        return min(1.0, misses * SECTOR_BYTES / (duration * peak.value))
+        return min(memory, rate / peak)
+
+    @property
+    def _dram_rate(self) -> float | None:
+        """The least bytes per second of DRAM.
+
+        By L2's misses they are reads alone. These are no count on GPUs with two halves of L2: a miss in
+        one of them can be a hit in the other.
+        """
+        for moved in self.kernel.traffic:
+            if moved.level == "dram" and moved.basis == "counted":
+                return moved.bytes_per_s
+        misses, duration = self.number(*_MISSES), self.kernel.duration_s
+        if misses is None or not duration or "fabric.l2" in self.arch.counters:
+            return None
+        return misses * SECTOR_BYTES / duration
+
+    @property
+    def _dram_peak(self) -> float:
+        """The most bytes per second of DRAM; 0 if neither the GPU nor its architecture is known."""
+        limits = [self.recorded.at_clock.get("dram") or rated_bandwidth("dram", self.hardware.gpu)]
+        if limits == [None]:
+            limits = [rated_bandwidth("dram", gpu) for gpu in self.hardware.siblings()]
+        return max((limit.value for limit in limits if limit is not None), default=0.0)
 
     @property
     def l1_busy(self) -> float | None:
@@ -159,22 +196,18 @@ class UnitFacts(LaunchFacts):
         The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
         explains is L1's.
         """
-        known = [(self.utilisation["l1"], self.light_metric("l1"))] if "l1" in self.utilisation else []
-        known += [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
-        if "lsu" in self.pipes:
-            lsu = self.pipes["lsu"]
-            need = need_of_pipe(lsu, self.active_share)
-            if need is not None:
-                known.append((need, self._metric_with((lsu.metric,), need)))
-        if known:
-            busy, name = max(known, key=lambda item: item[0])
-            return name, min(1.0, busy)
-        memory = self.utilisation.get("memory")
-        dram = self._bounded.get("dram")
-        l2 = self._bounded.get("l2")
-        if memory is None or dram is None or l2 is None or AS_BUSY * memory <= max(dram, l2):
-            return None
-        return self.light_metric("memory"), memory
+        known = [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
+        if "l1" in self.utilisation:
+            known.insert(0, (self.utilisation["l1"], self.light_metric("l1")))
+        lsu = self.pipes.get("lsu")
+        need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
+        if lsu is not None and need is not None:
+            known.append((need, self._metric_with((lsu.metric,), need)))
+        memory, dram, l2 = self.utilisation.get("memory", 0.0), self._bounded.get("dram"), self._bounded.get("l2")
+        if not known and dram is not None and l2 is not None and AS_BUSY * memory > max(dram, l2):
+            known.append((memory, self.light_metric("memory")))
+        busy, name = max(known, key=lambda item: item[0], default=(None, ""))
+        return (name, min(1.0, busy)) if busy is not None else None
 
     @cached_property
     def hit_rates(self) -> Mapping[str, float]:
@@ -203,16 +236,15 @@ class UnitFacts(LaunchFacts):
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        if name not in self.pipes:
-            return None
-        return self.pipes[name].fraction
+        known = self.pipes.get(name)
+        return known.fraction if known is not None else None
 
     def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
-        if name not in self.pipes:
+        known = self.pipes.get(name)
+        if known is None:
             return ()
-        pipe = self.pipes[name]
-        return (Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
+        return (Evidence(known.metric, 100 * known.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
 
     def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
@@ -234,18 +266,16 @@ class UnitFacts(LaunchFacts):
         most = 0.0
         for work in self.kernel.work:
             limit = self.recorded.at_clock.get(work.path)
-            if not work.flop_per_s or "int32" in work.path or limit is None or limit.value <= 0:
-                continue
-            fraction = work.flop_per_s / limit.value
-            if is_possible(fraction):
-                most = max(most, fraction)
+            if work.flop_per_s and "int32" not in work.path and limit is not None and limit.value > 0:
+                fraction = work.flop_per_s / limit.value
+                most = max(most, fraction if is_possible(fraction) else 0.0)
         return min(1.0, most)
 
     @cached_property
     def memory_busy(self) -> float | None:
         """The need of the busiest memory level; None if that may not be collected."""
-        overall = self.utilisation.get("memory")
         levels = (self.utilisation.get("dram"), self.needs.get("l2"), self.l1_speed)
+        overall = self.utilisation.get("memory")
         if overall is None and None in levels:
             return None
         return max(level or 0.0 for level in (*levels, overall))
@@ -253,10 +283,9 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def l1_speed(self) -> float | None:
         """The need of L1; None if only a part or a lower bound of it is known."""
-        l1 = next((unit for unit in self.kernel.throughput if unit.unit == "l1"), None)
-        is_bound = l1 is not None and l1.bound == "at-least" and "memory" not in self.utilisation
-        whole = (l1 is not None and not is_bound) or self.number(WAVEFRONTS) is not None
-        return self.needs.get("l1") if whole else None
+        l1 = self.throughput.get("l1")
+        is_whole = l1 is not None and (l1.bound != "at-least" or "memory" in self.utilisation)
+        return self.needs.get("l1") if is_whole or self.number(WAVEFRONTS) is not None else None
 
     def while_active(self, busy: float | None) -> float | None:
         """Return the utilization of a part of the SM while its SM works; None if that is not known.
@@ -298,20 +327,6 @@ class UnitFacts(LaunchFacts):
         """The warps per scheduler that could issue in an average cycle."""
         scheduler = self.kernel.scheduler
         return scheduler.eligible_warps if scheduler is not None else None
-
-    @property
-    def has_room(self) -> bool:
-        """Whether more warps would find idle issue slots: few are used, hardly a warp is
-        eligible, no unit is busy.
-
-        If issue slots were not collected, use the SM, which is at least as busy.
-        """
-        issued, eligible = self.issue_active, self.eligible_warps
-        if issued is None:
-            issued = self.utilisation.get("sm")
-        if issued is None or self.busiest is None or (eligible is not None and eligible >= 1.0):
-            return False
-        return max(issued, self.busiest, self.busiest_need or 0.0) < STARVED_ISSUE.value / 100
 
     @property
     def moves_bytes_well(self) -> bool:

@@ -9,8 +9,19 @@ from functools import cached_property
 from gpuprof.annotated.counts import stall_metric
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
-from gpuprof.diagnose.thresholds import BARRIERS, BUSY, COVERED, PIPE_BUSY, QUEUED, SM_PIPE, THROTTLED, USED_DRAM
+from gpuprof.diagnose.thresholds import (
+    BARRIERS,
+    BUSY,
+    COVERED,
+    PIPE_BUSY,
+    QUEUED,
+    SM_PIPE,
+    STARVED_ISSUE,
+    THROTTLED,
+    USED_DRAM,
+)
 from gpuprof.model.headline import TWO_PASSES, stalls_of
+from gpuprof.model.product_names import needs_few_warps_by_name
 from gpuprof.model.session import Evidence
 from gpuprof.model.stalls import NOT_STALLED
 
@@ -38,6 +49,11 @@ _ROUNDING = 0.01
 _TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
 _LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
 BULK_LOADS = ("UBLKCP", "UTMALDG")
+_HOPPER = 9.0
+"""The first compute capability with copies of a whole tile by one thread (CUDA programming guide)."""
+_FEW_WARPS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "WARPGROUP", "UTC", "USETMAXREG")
+"""Opcodes of wgmma (a warp group), tcgen05 (one thread), and of warps that pass on registers."""
+_GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
 
 
 _OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
@@ -94,6 +110,45 @@ class WaitFacts(UnitFacts):
             return own
         return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / delays))
 
+    @property
+    def has_bulk_copies(self) -> bool:
+        """Whether one thread can copy a whole tile; true if the architecture is unknown."""
+        capability = self.arch.compute_capability
+        return not capability or float(capability) >= _HOPPER
+
+    @cached_property
+    def needs_few_warps(self) -> bool | None:
+        """Whether few warps are enough by design; None if that is not known.
+
+        A warp group or a thread issues an asynchronous matrix instruction (wgmma, tcgen05), which keeps
+        the tensor pipe busy for more than 100 cycles. Others copy tiles, and need few registers. So few used
+        issue slots, few warps and many of them at barriers are normal.
+
+        Source: executed opcodes; else Stall GMMA or the pipe of wgmma; else the kernel's name.
+        """
+        if self.opcodes():
+            return self.executed(*_FEW_WARPS) > 0
+        if not self.has_bulk_copies:
+            return False
+        if self.stall("gmma") or self.number(_GMMA) or needs_few_warps_by_name(self.kernel.demangled):
+            return True
+        return None if self.is_busiest("tensor") else False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more warps would find idle issue slots: few are used, although many are needed, hardly
+        a warp is eligible, no unit is busy.
+
+        If issue slots were not collected, use the SM, which is at least as busy.
+        """
+        issued, eligible = self.issue_active, self.eligible_warps
+        if issued is None:
+            issued = self.utilisation.get(SM)
+        if issued is None or self.busiest is None or (eligible is not None and eligible >= 1.0):
+            return False
+        is_idle = max(issued, self.busiest, self.busiest_need or 0.0) < STARVED_ISSUE.value / 100
+        return is_idle and not self.needs_few_warps
+
     @cached_property
     def time_of_instructions(self) -> float | None:
         """The fraction of the elapsed time that issue slots and arithmetic pipes need, else the SM."""
@@ -136,12 +191,11 @@ class WaitFacts(UnitFacts):
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the shares of stall reasons as evidence, with their metrics."""
         known = {stall.reason: stall for stall in stalls_of(self.kernel)}
-        evidence: list[Evidence] = []
-        for reason in reasons:
-            if reason in known:
-                metric = stall_metric(reason, known[reason].family)
-                evidence.append(Evidence(metric, 100 * known[reason].share, "%", threshold, role="stall", of=(reason,)))
-        return tuple(evidence)
+        return tuple(
+            Evidence(stall_metric(reason, stall.family), 100 * stall.share, "%", threshold, role="stall", of=(reason,))
+            for reason in reasons
+            if (stall := known.get(reason)) is not None
+        )
 
     @cached_property
     def other_reason(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.waits import WAITS
+from gpuprof.diagnose.facts.waits import BULK_LOADS, WAITS
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace
 from gpuprof.diagnose.thresholds import NOTABLE, percent
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, SHOWN, waiting
@@ -11,34 +11,24 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 
 ALONE = percent("one-block-barrier", 5.0)
+_CASES = {"barrier": "main", "membar": "fences"}
 
 
 def _barrier(facts: KernelFacts) -> Findings:
-    """Report the waits; as a guess if warps with different roles wait for each other by design."""
-    changes, threshold = [], NOTABLE
-    confidence: Confidence = "measured"
+    """Report the waits; as a guess if some warps may copy tiles for others, which wait by design."""
     reasons = tuple(reason for reason in WAITS["barrier"] if facts.stall(reason) >= SHOWN)
-    if "barrier" in reasons:
-        changes.append("main")
-    if "membar" in reasons:
-        changes.append("fences")
+    changes = tuple(_CASES[reason] for reason in reasons)
     why = list(changes)
-    if _one_block_fits(facts):
-        threshold = ALONE
-        why.append("one-block")
-    if _have_roles(facts):
+    threshold = NOTABLE
+    confidence: Confidence = "measured"
+    if facts.needs_few_warps is None or facts.executed(*BULK_LOADS):
         confidence = "guess"
         why.append("roles")
-    cases = Cases(why=tuple(why), action=tuple(changes[:1]), advice=tuple(changes))
+    elif not facts.needs_few_warps and _one_block_fits(facts):
+        threshold = ALONE
+        why.append("one-block")
+    cases = Cases(why=tuple(why), action=changes[:1], advice=changes)
     yield from waiting(facts, reasons, threshold, cases, confidence=confidence)
-
-
-def _have_roles(facts: KernelFacts) -> bool:
-    """Return whether some warps copy tiles for others: bulk copies by one thread, or a busy tensor
-    pipe on a GPU that has them if the opcodes are not known."""
-    if facts.opcodes():
-        return facts.executed("UBLKCP", "UTMALDG") > 0
-    return facts.has_bulk_copies and facts.is_busiest("tensor")
 
 
 def _one_block_fits(facts: KernelFacts) -> bool:

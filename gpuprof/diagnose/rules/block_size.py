@@ -13,31 +13,21 @@ from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 from gpuprof.units import WARP_THREADS
 
-_OTHER_LIMITS = tuple(f"launch__occupancy_limit_{name}" for name in ("registers", "shared_mem", "warps"))
-
 
 def _block_size(facts: KernelFacts) -> Findings:
-    threads, warps = facts.threads_per_block, facts.warps_per_block
-    capped = _would_larger_blocks_help(facts)
-    if not threads or not warps or not (facts.leaves_lanes_empty or capped):
-        return
-    filled, missing = 1.0, 0.0
+    threads, warps, filled = facts.threads_per_block, facts.warps_per_block, facts.filled_lanes
     parts: list[str] = []
+    missing = 0.0
     confidence: Confidence = "guess" if facts.busiest_need is None else "measured"
-    evidence = [*context("threads", threads, "thread", metric="launch__block_size")]
     if facts.leaves_lanes_empty:
         parts.append("lanes")
-        filled = facts.filled_lanes
-        evidence += facts.metric(facts.first_of(LANES), "active-threads", "thread")
-        evidence.append(EMPTY_LANES.evidence(100 * (1.0 - filled)))
-    if capped:
+    if _would_larger_blocks_help(facts):
         parts.append("slots")
         confidence = "inferred"
         missing = _with_more_warps(facts)
-        evidence += facts.theoretical_evidence(FULL.value)
-        evidence += facts.issue_evidence(STARVED_ISSUE.value)
-        evidence += facts.busiest_evidence("busiest-unit", STARVED_ISSUE.value)
-    change = ("full-warps", "one-warp") if threads < WARP_THREADS or capped else ("multiple-of-32",)
+    if not threads or not warps or not parts:
+        return
+    change = ("full-warps", "one-warp") if threads < WARP_THREADS or missing else ("multiple-of-32",)
     saving = bound_beside(facts, NOT_OF_LANES, filled).only_if("same-bytes-through-l2-and-dram")
     yield finding(
         facts,
@@ -50,7 +40,11 @@ def _block_size(facts: KernelFacts) -> Findings:
         confidence=confidence,
         saving=saving.if_held(facts.working_share * (1.0 - filled * (1.0 - missing)), PER_WARP),
         is_fact=facts.moves_bytes_well and not facts.has_few_lanes,
-        evidence=evidence,
+        evidence=(
+            *context("threads", threads, "thread", metric="launch__block_size"),
+            EMPTY_LANES.evidence(100 * (1.0 - filled)),
+            *facts.theoretical_evidence(FULL.value),
+        ),
     )
 
 
@@ -65,16 +59,9 @@ def _would_larger_blocks_help(facts: KernelFacts) -> bool:
 
 
 def _with_more_warps(facts: KernelFacts) -> float:
-    """Return the saving of blocks with more warps of the same resources each.
-
-    Their warps are as many as the other limits allow, if the report has these.
-    """
-    theoretical, limit = facts.occupancy.theoretical or 0.0, facts.number("launch__occupancy_limit_blocks")
-    others = [count for name in _OTHER_LIMITS if (count := facts.number(name)) is not None]
-    missing = 1.0 - theoretical
-    if limit and others:
-        missing = max(0.0, 1.0 - limit / min(others))
-    return min(1.0 - (facts.issue_active or 0.0), missing, facts.stall_at_most(*LATENCIES))
+    """Return the saving of blocks with more warps, up to full occupancy."""
+    missing = 1.0 - (facts.occupancy.theoretical or 0.0)
+    return min(missing, 1.0 - (facts.issue_active or 0.0), facts.stall_at_most(*LATENCIES))
 
 
 RULE = Rule(

@@ -1,11 +1,9 @@
 """The rule on idle lanes of a warp: inactive because of a divergent branch, or predicated off.
 
-If one thread issues matrix instructions for the SM, few active threads are no waste.
+If one thread issues copies or matrix instructions for many, few active threads are no waste.
 """
 
 from __future__ import annotations
-
-from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, bound_beside
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -26,20 +24,16 @@ _UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _NOT_OF_PREDICATES = (*NOT_OF_LANES, "l1", "lsu", "tex")
 """Units that predicates do not relieve: lanes that are off access nothing."""
 
-_TCGEN05 = "UTC"
-"""Prefix of tcgen05 instructions; one thread issues them (NVIDIA's Compute Triage Guide)."""
-
 
 def _idle_lanes(facts: KernelFacts) -> Findings:
     """Report lanes that branches leave idle; else those that predicates switch off; else the cost
     of a few idle lanes if issue slots are the busiest unit."""
-    if is_issued_by_one_thread(facts):
+    if facts.needs_few_warps is not False:
         return
     lanes, active, on = facts.lanes_of_block, facts.number(*LANES), facts.number(_SWITCHED_ON)
     fewest = min(filter(None, (active, on)), default=lanes)
     confidence: Confidence = "inferred"
-    issued = facts.need(ISSUE)
-    cost = (1.0 - fewest / lanes) * issued
+    cost = (1.0 - fewest / lanes) * facts.need(ISSUE)
     if active and _are_few(active, lanes):
         fewest = active
         confidence = "measured"
@@ -50,9 +44,6 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
         saving = _by_instructions(facts, on / lanes, _NOT_OF_PREDICATES, "same-accesses")
     elif facts.is_busiest(ISSUE) and cost >= LOW:
         cases = cases_named("issue-slots")
-        if active and (1.0 - active / lanes) * issued < LOW:
-            # Branches leave nearly all lanes active, so uniform ones would gain nothing.
-            cases = replace(cases_named("predicates"), headline=cases.headline, why=("issue-slots-predicates",))
         saving = bound_beside(facts, _NOT_OF_PREDICATES, fewest / lanes).if_held(cost, "same-time-without-issue")
     else:
         return
@@ -88,17 +79,6 @@ def _by_instructions(facts: KernelFacts, part: float, kept: tuple[str, ...], con
     else:
         saving = bound.if_held(facts.working_share * (1.0 - part), "same-time-per-instruction")
     return saving.only_if(condition)
-
-
-def is_issued_by_one_thread(facts: KernelFacts) -> bool:
-    """Return whether one thread issues the matrix instructions: few threads are then no waste.
-
-    If the opcodes are not known, judge by a busy tensor pipe on a GPU that has such instructions.
-    """
-    if facts.opcodes():
-        return facts.executed(_TCGEN05) > 0
-    has_them = any(key.instruction == "tcgen05" for key in facts.arch.compute)
-    return has_them and bool(facts.pipe("tensor"))
 
 
 RULE = Rule(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.exposed import exposed_finding, exposed_rule, of_all, part_case
+from gpuprof.diagnose.exposed import exposed_finding, exposed_rule
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.pauses import gpu_case
-from gpuprof.diagnose.rule import Findings
-from gpuprof.model.findings import MAIN, Cases
+from gpuprof.diagnose.rule import Findings, amounts_of
+from gpuprof.model.findings import MAIN
 from gpuprof.model.session import Communication
 
 
@@ -15,12 +14,10 @@ def _exposed_communication(facts: KernelFacts) -> Findings:
         talk = exposed.done
         if not isinstance(talk, Communication) or exposed.awaited is not None:
             continue
-        headline = ("name", gpu_case(exposed), part_case(exposed, talk))
-        if talk.waiting_s is None:
-            cases = Cases(headline=headline, why=("with-waits", *of_all(exposed)), advice=(*MAIN, "with-waits"))
-        else:
-            cases = Cases(headline=(*headline, "without-waits"), why=("without-waits", *of_all(exposed)))
-        yield exposed_finding(facts, exposed, cases)
+        change = "with-waits" if talk.waiting_s is None else "without-waits"
+        headline = MAIN if talk.waiting_s is None else (*MAIN, "without-waits")
+        amounts = amounts_of("s", communication=talk.time_s)
+        yield exposed_finding(facts, exposed, change, headline, (change,), amounts=amounts)
 
 
 RULE = exposed_rule("exposed-communication", _exposed_communication)

@@ -6,9 +6,8 @@ from gpuprof.diagnose.bounds import OTHER_WAITS, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import HOST_FILLS, HOST_MISSES
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
-from gpuprof.diagnose.level_limits import unit_busy
-from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_named, cases_of, finding
-from gpuprof.diagnose.thresholds import FAR, IDLE, TAKES_IN, percent
+from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_of, finding
+from gpuprof.diagnose.thresholds import percent
 from gpuprof.units import SECTOR_BYTES
 
 HOST_SHARE = percent("host-share", 10.0)
@@ -41,13 +40,11 @@ _ROLES = {
 
 
 def _host(facts: KernelFacts) -> Findings:
-    yield from _host_by_waits(facts)
-    passed = _below_l2(facts)
-    if passed is None or facts.shares_memory:
+    counted, host, device = _below_l2(facts)
+    if host is None or device is None or facts.shares_memory:
         return
-    counted, host, device = passed
     share = host / ((host + device) or 1.0)
-    if not HOST_SHARE.is_reached(share):
+    if not HOST_SHARE.is_reached(share) or (counted == "fills" and host < HOST_FILL.value):
         return
     saving = speedup_bound(facts, {}).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS)
     if counted != "fills" and facts.kernel.duration_s:
@@ -69,60 +66,30 @@ def _host(facts: KernelFacts) -> Findings:
     )
 
 
-def _below_l2(facts: KernelFacts) -> tuple[str, float, float] | None:
+def _below_l2(facts: KernelFacts) -> tuple[str, float | None, float | None]:
     """Return the sectors that L2 passes on to the host and those of DRAM, else the misses or fills
     of both.
 
     Misses alone are no share of the traffic: most of it can be writes, which L2 counts as hits.
     """
-    misses, of_dram = facts.number(HOST_MISSES), facts.bytes_of("dram")
-    counted, device = "traffic", facts.number(_DEVICE_MISSES)
-    host = misses
+    misses, device_misses, of_dram = facts.number(HOST_MISSES), facts.number(_DEVICE_MISSES), facts.bytes_of("dram")
     if misses is not None and of_dram is not None:
         # An atomic can count as a miss, too.
         host = max(misses, _atomics(facts)) + (facts.number(_HOST_WRITES) or 0.0)
-        device = of_dram / SECTOR_BYTES
-    elif misses is not None and device is not None:
-        counted = "misses"
-    else:
-        counted, host, device = "fills", facts.number(HOST_FILLS), facts.number(_DEVICE_FILLS)
-    if host is None or device is None or (counted == "fills" and host < HOST_FILL.value):
-        return None
-    return counted, host, device
+        return "traffic", host, of_dram / SECTOR_BYTES
+    if misses is not None and device_misses is not None:
+        return "misses", misses, device_misses
+    return "fills", facts.number(HOST_FILLS), facts.number(_DEVICE_FILLS)
 
 
 def _atomics(facts: KernelFacts) -> float:
     return facts.total(_HOST_ATOMICS) or facts.total(_MISSING_ATOMICS) or 0.0
 
 
-def _host_by_waits(facts: KernelFacts) -> Findings:
-    """Guess host traffic if warps wait longer than the GPU's memory takes, without a counter."""
-    cycles = facts.far_memory
-    if cycles is None:
-        return
-    yield finding(
-        facts,
-        cases_named("waits"),
-        amounts=(
-            *amounts_of("cycle", cycles=cycles),
-            *amounts_of(l2=facts.needs["l2"], dram=facts.needs["dram"]),
-        ),
-        confidence="guess",
-        saving=speedup_bound(facts, {}).only_if("same-instructions-and-bytes"),
-        evidence=(
-            FAR.evidence(cycles, "least-cycles"),
-            unit_busy(facts, "l2", TAKES_IN),
-            unit_busy(facts, "dram", IDLE),
-            *facts.issue_evidence(),
-        ),
-        place=facts.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
-    )
-
-
 RULE = Rule(
     "host-memory-traffic",
     kind="defect",
-    thresholds=(HOST_SHARE, HOST_FILL, FAR, IDLE, TAKES_IN),
+    thresholds=(HOST_SHARE, HOST_FILL),
     check=_host,
     metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES),
     survives_code_change=lambda _: True,

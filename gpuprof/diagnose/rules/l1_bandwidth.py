@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.needs import SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.level_limits import (
     WIDE_PASSES,
@@ -15,18 +16,17 @@ from gpuprof.diagnose.level_limits import (
     is_sm_ahead,
 )
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_of, finding
-from gpuprof.diagnose.thresholds import BUSY, MANY_WAVEFRONTS, NEAR_ROOF, Threshold, percent
+from gpuprof.diagnose.thresholds import BUSY, EMPTY_SLOTS, MANY_WAVEFRONTS, NEAR_ROOF, Threshold
 from gpuprof.model.findings import MAIN
-from gpuprof.model.headline import TWO_PASSES
+from gpuprof.model.headline import AS_BUSY, TWO_PASSES
 
 WIDE_SECTORS = Threshold("wide-sectors", 8.0, "sector")
-
-FROM_L2 = percent("l2-relative-to-l1", 10.0)
 
 _AHEAD = 100 * TWO_PASSES
 """Difference of one counter between two passes of ncu, in percent."""
 
-_ONE_PASS = 1.5
+_SAME = 0.001
+"""Difference of one number in two rows of a report."""
 
 
 def _l1(facts: KernelFacts) -> Findings:
@@ -37,25 +37,15 @@ def _l1(facts: KernelFacts) -> Findings:
     # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
     if is_sm_ahead(facts, fraction, _AHEAD) or (shared or 0.0) >= BUSY.value:
         return
-    per_request, least = facts.wavefronts_per_request, facts.least_passes
-    passes = per_request if per_request is not None else least or 0.0
-    is_scattered = passes >= MANY_WAVEFRONTS.value
-    if is_scattered and facts.kernel.shared_memory_per_block == 0:
-        # `uncoalesced-global` reports the same, with its cause.
+    if facts.is_scattered or facts.l1_has_room:
+        # `uncoalesced-global` and `small-grid` report the same, with its cause.
         return
     shares = facts.uses_shared
     if shared is not None and 2 * shared < 100 * fraction:
         # Global accesses are most of the load.
         shares = False
-    # Without a count, a bound shows scattered accesses, unless the kernel may use shared memory.
-    many = is_scattered and (per_request is not None or shares is None)
-    if many:
-        kind, why = "passes", _why_many_passes(facts, shares)
-    elif shares:
-        kind, why = change_of_shared(facts, passes), MAIN
-    else:
-        kind, why = _change_of_global(facts, passes)
-    headline = ["with-shared" if shares else "main"]
+    kind = _change(facts, fraction, shares)
+    headline = [kind if kind == "instructions" else _ACCESSES[shares]]
     time, while_working = fraction, None
     if not BUSY.is_reached(fraction):
         while_working = facts.while_active(fraction)
@@ -64,40 +54,65 @@ def _l1(facts: KernelFacts) -> Findings:
         while_working = min(1.0, while_working)
         time = max(fraction, facts.working_share * while_working)
         headline.append("while-working")
-    if per_request is not None:
-        headline.append("one-pass" if per_request < _ONE_PASS else "passes")
+    passes = facts.wavefronts_per_request
+    if passes is not None and passes >= WIDE_PASSES.value:
+        headline.append("passes")
     yield finding(
         facts,
-        cases_of(kind, tuple(headline), why),
+        cases_of(kind, tuple(headline), _WHY.get(kind, MAIN)),
         amounts=(
-            *amounts_of(busy=fraction, while_working=while_working, l2=facts.at_most("l2")),
-            *amounts_of("wavefront", passes=passes or None),
+            *amounts_of(busy=fraction, while_working=while_working),
+            *amounts_of("wavefront", passes=passes),
         ),
         subject="l1",
         confidence=confidence_of_level(facts, "l1"),
-        saving=_fewer_passes(facts) if many else bound_of_reuse(facts, time, "l2", "dram"),
+        saving=_fewer_passes(facts) if kind == "passes" else bound_of_reuse(facts, time, "l2", "dram"),
         evidence=facts.l1_evidence() + facts.stall_evidence("mio_throttle", "lg_throttle"),
         place=facts.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 
-def _change_of_global(facts: KernelFacts, passes: float) -> tuple[str, tuple[str, ...]]:
-    """Return the change for accesses of global memory and its reason: wider ones help if these are
-    narrow and read new bytes."""
-    if facts.mostly_rereads:
-        return "reuse", ("main", "reuse")
-    sectors = facts.request_sectors("ld") or 0.0
-    if passes >= WIDE_PASSES.value or sectors >= WIDE_SECTORS.value:
-        return "kept", ("main", "kept")
-    return "main", MAIN
+_ACCESSES = {True: "with-shared", False: "main", None: "either"}
+"""Cases of the headline, by whether blocks use shared memory."""
+_WHY = {
+    "passes": ("passes",),
+    "reuse": ("main", "reuse"),
+    "instructions": ("instructions",),
+    "kept": ("main", "kept"),
+}
+"""Cases of the reason, by the change, if it is more than that L1 is busy."""
 
 
-def _why_many_passes(facts: KernelFacts, shares: bool | None) -> tuple[str, ...]:
-    """Return the cause of many passes: if L2 is idle, no scattered accesses miss L1."""
-    l2 = facts.at_most("l2")
-    if shares and l2 is not None and 100 * l2 < FROM_L2.value * facts.needs["l1"]:
-        return ("many-passes", "idle-l2")
-    return ("many-passes", "either")
+def _change(facts: KernelFacts, fraction: float, shares: bool | None) -> str:
+    """Return the change that relieves L1: wider global accesses help if these are narrow and read new bytes."""
+    passes = facts.passes or 0.0
+    if passes >= MANY_WAVEFRONTS.value:
+        kind = "passes"
+    elif shares:
+        kind = change_of_shared(facts)
+    elif facts.mostly_rereads:
+        kind = "reuse"
+    elif _is_full_of_instructions(facts, fraction):
+        kind = "instructions"
+    elif shares is None:
+        kind = "either"
+    elif passes >= WIDE_PASSES.value or (facts.request_sectors("ld") or 0.0) >= WIDE_SECTORS.value:
+        kind = "kept"
+    else:
+        kind = "main"
+    return kind
+
+
+def _is_full_of_instructions(facts: KernelFacts, fraction: float) -> bool:
+    """Return whether the load/store unit takes no more instructions, however many bytes they move.
+
+    The speeds of light of the SM and of memory are equal if their busiest part is the same one: the
+    pipe of loads, stores and shuffles.
+    """
+    sm, memory = facts.utilisation.get(SM), facts.utilisation.get("memory")
+    if sm is None or memory is None or abs(sm - memory) > _SAME:
+        return False
+    return sm >= AS_BUSY * fraction
 
 
 def _fewer_passes(facts: KernelFacts) -> Saving:
@@ -110,7 +125,7 @@ def _fewer_passes(facts: KernelFacts) -> Saving:
 RULE = Rule(
     "l1-bandwidth",
     kind="limit",
-    thresholds=(BUSY, NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, FROM_L2),
+    thresholds=(BUSY, NEAR_ROOF, MANY_WAVEFRONTS, WIDE_PASSES, WIDE_SECTORS, EMPTY_SLOTS),
     check=_l1,
     metrics=(WAVEFRONTS, REQUESTS),
     place=AT_MEMORY,

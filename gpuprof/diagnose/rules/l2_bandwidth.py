@@ -42,32 +42,24 @@ _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 
 
 def _l2(facts: KernelFacts) -> Findings:
-    """Report the part of L2 that limits, or the fabric between its halves."""
-    fabric = _fabric(facts)
-    if fabric is not None and _is_limit(facts, fabric.value / 100):
+    """Report the part of L2 that limits, or the fabric between its halves if that is busier."""
+    fabric, fraction = _fabric(facts), facts.needs.get("l2")
+    if fabric is not None:
         yield _finding(facts, _FABRIC, fabric.value / 100, (fabric,))
+    elif fraction is None or not BUSY.is_reached(fraction) or is_sm_ahead(facts, fraction):
         return
-    fraction = facts.needs.get("l2")
-    if fraction is None or not BUSY.is_reached(fraction) or is_sm_ahead(facts, fraction):
-        return
-    if is_busiest_level(facts, "l2") is not False:
+    elif is_busiest_level(facts, "l2") is not False:
         yield _finding(facts, _busiest_part(facts, fraction), fraction, level_evidence(facts, "l2"))
 
 
 def _fabric(facts: KernelFacts) -> Evidence | None:
-    """Return the utilization of the fabric between the halves of L2; None if not collected."""
-    for link in facts.arch.counters.get("fabric.l2", ()):
-        for name, factor in link.terms:
-            busy = facts.number(name)
-            if busy is not None:
-                return FABRIC_FULL.evidence(100 * factor * busy, "fabric-busy", metric=name)
-    return None
-
-
-def _is_limit(facts: KernelFacts, fabric: float) -> bool:
-    """Return whether the fabric is well used, and no level of memory is as busy."""
-    is_busiest = max(map(facts.need, MEMORY)) < AS_BUSY * fabric
-    return is_busiest and FABRIC_FULL.is_reached(fabric) and not is_sm_ahead(facts, fabric)
+    """Return the utilization of the fabric between the halves of L2 if that is well used, and no level
+    of memory as busy."""
+    names = facts.counters_of("fabric.l2")
+    busy = (facts.number(*names) or 0.0) / 100
+    if not FABRIC_FULL.is_reached(busy) or is_sm_ahead(facts, busy) or max(map(facts.need, MEMORY)) >= AS_BUSY * busy:
+        return None
+    return FABRIC_FULL.evidence(100 * busy, "fabric-busy", metric=facts.first_of(names))
 
 
 def _busiest_part(facts: KernelFacts, fraction: float) -> str | None:
@@ -80,17 +72,15 @@ def _busiest_part(facts: KernelFacts, fraction: float) -> str | None:
 def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
     rate = facts.bytes_per_s_of("l2") if part in _CARRY_ALL_BYTES else None
     subject, headline = "l2", "main" if rate is None else "counted"
-    why: tuple[str, ...] = MAIN
-    if part is not None:
-        why = ("part", part)
     if part not in (None, *_CARRY_ALL_BYTES):
         subject, headline = f"l2-{part}", str(part)
     change = _change(facts, part)
     # Bytes without reuse also come from DRAM.
     levels = () if change == "once" else ("dram",)
+    advice = (change, "dram-bandwidth/fewer-bytes") if change == "once" else (change,)
     return finding(
         facts,
-        Cases(headline=(headline,), why=why, action=(change,), advice=_ADVICE[change]),
+        Cases(headline=(headline,), why=MAIN if part is None else ("part", part), action=(change,), advice=advice),
         amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
         subject=subject,
         confidence=confidence_of_level(facts, "l2"),
@@ -98,13 +88,6 @@ def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tu
         evidence=evidence,
         place=facts.place_of_stall("long_scoreboard", "lg_throttle"),
     )
-
-
-_ADVICE = {
-    "main": ("main",),
-    "once": ("once", "dram-bandwidth/fewer-bytes"),
-    "requests": ("requests",),
-}
 
 
 def _change(facts: KernelFacts, part: str | None) -> str:

@@ -9,87 +9,66 @@ from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import DOMINANT, OCCUPANCY_GAP, SHORT_BLOCK, SLOWER_THAN_LOADS, Threshold, context
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, LATENCY_BOUND, stall_case
-from gpuprof.model.findings import Amount
 
 MANY_WAVES = Threshold("many-waves", 8.0, "wave")
-
-_FULL_OF_WARPS = 0.9
 
 
 def _latency_bound(facts: KernelFacts) -> Findings:
     """Report that nothing is busy, with the main stall that no other rule reports.
 
-    A unit that was not collected may be busy, unless a roofline has the work and the bytes.
+    A unit that was not collected may be busy, unless a roofline has the work and the bytes. If few
+    warps are enough by design, their stalls do not show the reason.
     """
     is_known = bool({SM, ISSUE} & facts.needs.keys()) and facts.memory_busy is not None
     if facts.busiest is None or not (is_known or facts.kernel.roofline):
         return
     busiest = max(facts.busiest, facts.busiest_need or 0.0)
     is_between_blocks = facts.occupancy_gap is not None and facts.idles_between_blocks
-    if LATENCY_BOUND.is_reached(busiest) or facts.far_memory is not None or is_between_blocks:
-        # `host-memory-traffic` or `short-blocks` reports the reason.
+    if LATENCY_BOUND.is_reached(busiest) or is_between_blocks:
+        # `short-blocks` reports the reason.
         return
     reason = facts.other_reason
-    is_named = facts.issues_rarely and DOMINANT.is_reached(facts.stall(reason))
+    is_named = facts.issues_rarely and DOMINANT.is_reached(facts.stall(reason)) and not facts.needs_few_warps
     named = (reason,) if is_named else ()
-    in_line = not is_named and _wait_in_line(facts, busiest)
     headline = ["main" if is_known else "collected"]
-    slots, amounts = _warp_slots(facts)
+    change = _change(facts, busiest)
+    why = change if change in ("in-line", "few-warps") else "main"
     if is_named:
         headline += ["waiting", stall_case(reason)]
-    elif in_line:
-        slots = "in-line"
-        amounts = ()
-        headline.append(slots)
+    elif change == "in-line":
+        headline.append(change)
     yield finding(
         facts,
-        cases_of(
-            "in-line" if in_line else _change(facts),
-            tuple(headline),
-            (slots,) if facts.stalls else (slots, "stalls-unknown"),
-        ),
-        amounts=(*amounts_of(busiest=busiest, share=facts.stall(*named) or None), *amounts),
+        cases_of(change, tuple(headline), (why,) if facts.stalls else (why, "stalls-unknown")),
+        amounts=amounts_of(busiest=busiest, share=facts.stall(*named) or None),
         labels=labels_of(reasons=named),
-        confidence="inferred" if facts.stalls and not in_line else "guess",
+        confidence="inferred" if facts.stalls and why == "main" else "guess",
         saving=bound_of_wait(facts, facts.stall(reason)) if is_named else _same_work(facts),
         evidence=(
-            *facts.busiest_evidence(LATENCY_BOUND.name, (SLOWER_THAN_LOADS if in_line else LATENCY_BOUND).value),
+            *facts.busiest_evidence(LATENCY_BOUND.name, LATENCY_BOUND.value),
             *facts.stall_evidence(*named, threshold=DOMINANT.value),
-            *context("waves", facts.waves if in_line else None, "wave"),
+            *context("waves", facts.waves, "wave"),
             *facts.issue_evidence(ISSUES_OFTEN.value),
         ),
         place=facts.place_of_stall(*named),
     )
 
 
-def _wait_in_line(facts: KernelFacts, busiest: float) -> bool:
-    """Return whether the grid fills the GPU many times, and still hardly anything works.
+def _change(facts: KernelFacts, busiest: float) -> str:
+    """Return the case of the change that hides latencies on this launch.
 
-    Warps then wait for each other, and more in flight, or more work of each, makes that worse.
+    If the grid fills the GPU many times and still hardly anything works, warps wait for each other,
+    and more in flight, or more work of each, makes that worse.
     """
-    return not SLOWER_THAN_LOADS.is_reached(busiest) and (facts.waves or 0.0) >= MANY_WAVES.value
-
-
-def _change(facts: KernelFacts) -> str:
-    """Return the case of the change that hides latencies on this launch."""
-    if facts.is_busiest(ISSUE) and (facts.occupancy.achieved or 0.0) >= _FULL_OF_WARPS:
-        # Instructions take most of the time, and no more warps fit.
-        return "issue-slots"
+    if not SLOWER_THAN_LOADS.is_reached(busiest) and (facts.waves or 0.0) >= MANY_WAVES.value:
+        return "in-line"
+    if facts.needs_few_warps:
+        return "few-warps"
     all_fit = facts.is_under_a_wave or (facts.occupancy.theoretical or 1.0) >= FULL_OF
     if "registers" in facts.occupancy.limiters and not all_fit:
         # More work per thread takes registers, and so leaves room for fewer warps.
         return "registers"
     return "main"
-
-
-def _warp_slots(facts: KernelFacts) -> tuple[str, tuple[Amount, ...]]:
-    """Return the case of the wording on missing warps, if that is known, and its amounts."""
-    achieved, theoretical = facts.occupancy.achieved, facts.occupancy.theoretical
-    if achieved is None:
-        return "main", ()
-    if theoretical is not None and _FULL_OF_WARPS * theoretical <= achieved < _FULL_OF_WARPS:
-        return "launch-allows", amounts_of(theoretical=theoretical)
-    return "slots", amounts_of(achieved=achieved)
 
 
 def _same_work(facts: KernelFacts) -> Saving:

@@ -1,10 +1,10 @@
-"""SMs, warps or slices of L2 have unequal work."""
+"""SMs or warps have unequal work."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.bounds import PER_WARP, bound_of_wait, speedup_bound, without_idle
+from gpuprof.diagnose.bounds import PER_WARP, bound_of_wait, without_idle
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import AVERAGE_SM, BUSIEST_SM
 from gpuprof.diagnose.facts.needs import LAUNCH_S
@@ -17,7 +17,6 @@ from gpuprof.diagnose.thresholds import (
     TAIL_SLACK,
     WELL_USED,
     Threshold,
-    context,
     percent,
 )
 from gpuprof.model.findings import Cases
@@ -26,37 +25,8 @@ RAMP = Threshold("idle-time", LAUNCH_S, "s")
 
 UNEVEN_BLOCKS = percent("idle-sms-with-block", 50.0)
 
-SLICES = percent("slice-imbalance", 5.0)
-
-SLICE_BUSY = percent("slice-busy", 50.0)
-
-_BUSIEST_SLICE, _AVERAGE_SLICE = "lts__cycles_active.max", "lts__cycles_active.avg"
-
 
 def _imbalance(facts: KernelFacts) -> Findings:
-    if not _are_alike(facts):
-        yield from _uneven_blocks(facts)
-    yield from _uneven_slices(facts)
-
-
-_OF_SCHEDULERS = ("smsp__inst_executed.max", "smsp__inst_executed.min")
-
-
-def _are_alike(facts: KernelFacts) -> bool:
-    """Return whether all warps executed the same instructions, so no block has more to do.
-
-    Then each opcode's count is a multiple of the number of warps. That is also possible with unlike
-    warps: for example, block b of an odd number of blocks runs a loop b times. But then the busiest
-    and the idlest scheduler did not execute a multiple of the instructions of an average warp.
-    """
-    warps, counts = facts.warps, facts.opcodes().values()
-    executed = sum(counts)
-    if not warps or not executed or any(count % warps for count in counts):
-        return False
-    return all((facts.number(name) or 0.0) % (executed / warps) == 0 for name in _OF_SCHEDULERS)
-
-
-def _uneven_blocks(facts: KernelFacts) -> Findings:
     """Yield the clearest finding on uneven blocks: idle SMs by counters, else empty warp slots."""
     idle = facts.idle_sms
     if facts.is_under_a_wave:
@@ -93,20 +63,21 @@ def _uneven_few_blocks(facts: KernelFacts) -> Findings:
 
     If all SMs have a block, only the busiest one shows that the time is not that of the launch.
     """
-    idle, duration = facts.idle_with_block, facts.kernel.duration_s
-    if idle is None or duration is None or (facts.busiest_share is None and facts.with_block == 1.0):
+    active, busiest, duration = facts.active_with_block, facts.busiest_share, facts.kernel.duration_s
+    if active is None or duration is None or (busiest is None and facts.with_block == 1.0):
         return
+    working = min(1.0, active / (busiest or 1.0))
+    idle = 1.0 - working
     if not UNEVEN_BLOCKS.is_reached(idle) or idle * duration < SHORT.value:
         return
     yield finding(
         facts,
         Cases(headline=("few-blocks",), why=("few-blocks",)),
-        amounts=amounts_of(working=1 - idle),
+        amounts=amounts_of(working=working),
         confidence="inferred",
         saving=without_idle(facts, facts.late_share, PER_WARP),
         evidence=(
             *facts.active_evidence(),
-            *context("sms-with-block", 100 * (facts.with_block or 0.0), "%"),
             UNEVEN_BLOCKS.evidence(100 * idle, "idle-with-block"),
         ),
     )
@@ -115,8 +86,8 @@ def _uneven_few_blocks(facts: KernelFacts) -> Findings:
 def _is_idle_late(facts: KernelFacts) -> bool:
     """Return whether an average SM idles longer than the launch and a partial last wave take, with
     blocks for all SMs."""
-    late = facts.late_share
-    if facts.kernel.duration_s is None or facts.with_block != 1.0 or _is_expected(facts, late):
+    late, is_counted = facts.late_share, facts.waves is not None or facts.sms_or_implied is not None
+    if facts.kernel.duration_s is None or not is_counted or facts.with_block != 1.0 or _is_expected(facts, late):
         return False
     return 100 * (late - (facts.tail or 0.0)) > TAIL_SLACK.value
 
@@ -131,7 +102,7 @@ def _is_expected(facts: KernelFacts, idle: float) -> bool:
 def _occupancy_gap(facts: KernelFacts) -> Findings:
     """Yield a finding on low occupancy with long blocks: warps or blocks end at different times."""
     empty = facts.occupancy_gap
-    if empty is None or facts.has_short_blocks or facts.far_memory is not None:
+    if empty is None or facts.has_short_blocks:
         return
     yield finding(
         facts,
@@ -144,35 +115,10 @@ def _occupancy_gap(facts: KernelFacts) -> Findings:
     )
 
 
-def _uneven_slices(facts: KernelFacts) -> Findings:
-    """Yield a finding if a slice of L2 works for most of the time, and longer than the average."""
-    busiest, average, l2 = facts.number(_BUSIEST_SLICE), facts.number(_AVERAGE_SLICE), facts.utilisation.get("l2")
-    if not busiest or not average or l2 is None:
-        return
-    longer, of_busiest = busiest / average - 1.0, l2 * busiest / average
-    if not SLICES.is_reached(longer) or not SLICE_BUSY.is_reached(of_busiest):
-        return
-    part = average / busiest
-    saving = speedup_bound(facts, {"l2": part}).if_held(min(of_busiest, 1.0 - part), "same-accesses")
-    yield finding(
-        facts,
-        cases_named("slices"),
-        subject="l2",
-        amounts=amounts_of(longer=longer),
-        confidence="inferred",
-        saving=saving.only_if("same-accesses"),
-        evidence=(
-            *facts.metrics_as({_BUSIEST_SLICE: "busiest-slice", _AVERAGE_SLICE: "average-slice"}, "cycle"),
-            SLICES.evidence(100 * longer, "above-average"),
-            *context("unit-busy", 100 * l2, "%", "l2"),
-        ),
-    )
-
-
 RULE = Rule(
     "load-imbalance",
-    thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP, SLICES, SLICE_BUSY),
+    thresholds=(IMBALANCE, RAMP, UNEVEN_BLOCKS, SHORT_BLOCK, TAIL_SLACK, OCCUPANCY_GAP),
     check=_imbalance,
-    metrics=(BUSIEST_SM, AVERAGE_SM, _BUSIEST_SLICE, _AVERAGE_SLICE),
+    metrics=(BUSIEST_SM, AVERAGE_SM),
     place=AT_WARPS,
 )

@@ -7,6 +7,7 @@ from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, at_work, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
+from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import LOW, percent
 from gpuprof.model.findings import Cases
@@ -17,14 +18,12 @@ RARE = percent("local-instructions", 0.1)
 
 _GLOBAL = tuple(map(GLOBAL_SECTORS.format, ("ld", "st")))
 
+_EXECUTED = "smsp__inst_executed.sum"
 _LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
 
 _GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 
 _ALL_REGISTERS = 255
-
-_MOST_WARPS = 32
-"""The most warps of a block, on every architecture."""
 
 _STACK_OF_CALL = 64
 """The most local accesses per call that are its arguments and saved registers."""
@@ -32,28 +31,33 @@ _STACK_OF_CALL = 64
 
 def _spill(facts: KernelFacts) -> Findings:
     counted, metrics, share = "sectors", LOCAL_SECTORS, _share(facts, LOCAL_SECTORS, _GLOBAL)
+    of_instructions = _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS)
     if share is None:
-        counted, metrics, share = "instructions", _LOCAL_INSTRUCTIONS, _share_of_instructions(facts)
-    executed, local = facts.number("smsp__inst_executed.sum"), facts.total(_LOCAL_INSTRUCTIONS, of_all=True)
+        counted, metrics, share = "instructions", _LOCAL_INSTRUCTIONS, of_instructions
+    local, executed = facts.total(_LOCAL_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
     of_all = min(1.0, local / executed) if executed and local is not None else None
     if share is None or not SPILL.is_reached(share) or (of_all is not None and not RARE.is_reached(of_all)):
         return
-    registers, most_registers = facts.kernel.registers_per_thread, _most_registers(facts)
+    accesses = max(share, of_instructions or 0.0)
     yield finding(
         facts,
-        _cases(facts, counted, most_registers),
+        _cases(facts, counted),
         amounts=(
             *amounts_of(share=share),
-            *amounts_of("", registers=registers, most_registers=most_registers, threads=facts.threads_per_block),
+            *amounts_of(
+                "",
+                registers=facts.kernel.registers_per_thread,
+                most_registers=_most_registers(facts),
+                threads=facts.threads_per_block,
+            ),
         ),
         subject="local",
         # Without busy units or stalls, a share of accesses does not show a cost.
         confidence="guess" if facts.busiest_need is None and not facts.stalls else "measured",
-        saving=_without_local(facts, share, of_all or 0.0),
+        saving=_without_local(facts, share, accesses, of_all or 0.0),
         evidence=(
             *facts.metrics_as(dict(zip(metrics, ("local-loads", "local-stores"), strict=True)), counted[:-1]),
             SPILL.evidence(100 * share, f"share-of-{counted}"),
-            *facts.metric("launch__registers_per_thread", "registers-per-thread", "register"),
         ),
         place=facts.place_of("memory_l2_theoretical_sectors_local") or facts.place_of_opcode("LDL", "STL"),
     )
@@ -70,10 +74,6 @@ def _share(facts: KernelFacts, of_local: tuple[str, ...], of_global: tuple[str, 
     return local / every if every else None
 
 
-def _share_of_instructions(facts: KernelFacts) -> float | None:
-    return _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS)
-
-
 def _most_registers(facts: KernelFacts) -> float:
     """Return the most registers of a thread at this block size, by the ISA or the register file."""
     registers = facts.arch.limits.get("registers_per_sm")
@@ -82,21 +82,24 @@ def _most_registers(facts: KernelFacts) -> float:
     return min(_ALL_REGISTERS, registers.value / facts.threads_per_block // 8 * 8)
 
 
-def _cases(facts: KernelFacts, counted: str, most_registers: float) -> Cases:
-    # No instruction can address more than 255 registers: then there is no cap to raise.
-    reason, action, more = "all-registers", "lower-pressure", ""
+def _cases(facts: KernelFacts, counted: str) -> Cases:
     if 0 < facts.executed("LDL", "STL") <= _STACK_OF_CALL * facts.executed("CALL.ABS"):
         # Divisions and roots call by a relative address, and without a stack.
         return Cases(headline=(counted, "stack"), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
+    most_registers = _most_registers(facts)
+    reason, action = "all-registers", "smaller-blocks"
+    advice: tuple[str, ...] = ("smaller-blocks", "shorter-ranges")
     if (facts.kernel.registers_per_thread or 0) < most_registers:
-        reason, action, more = "local-arrays", "keep-arrays", "raise-cap"
-    elif most_registers < _ALL_REGISTERS:
-        action = more = "smaller-blocks"
-    advice = tuple(filter(None, (more, "shorter-ranges")))
+        reason, action = "local-arrays", "keep-arrays"
+        advice = ("raise-cap", "shorter-ranges")
+    elif most_registers == _ALL_REGISTERS:
+        # No instruction can address more: then there is no cap to raise.
+        action = "lower-pressure"
+        advice = ("shorter-ranges",)
     return Cases(headline=(counted, "spills"), why=(reason, "through-l1"), action=(action,), advice=advice)
 
 
-def _without_local(facts: KernelFacts, share: float, of_all: float) -> Saving:
+def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: float) -> Saving:
     """Bound the gain without local memory, which may be all of the traffic of L2 and DRAM.
 
     Of each level at most its own bytes go; if they were not counted, its share of the accesses. Its
@@ -104,13 +107,10 @@ def _without_local(facts: KernelFacts, share: float, of_all: float) -> Saving:
     accesses as code and samples show, else for its share of the accesses: queues fill by sectors,
     and latency is that of instructions.
     """
-    parts = {"l1": share, ISSUE: of_all}
-    keeps = {"l1": 0.0, "lsu": 0.0, ISSUE: 1.0 - of_all}
     known = {level: facts.local_share_of(level) for level in ("l2", "dram")}
-    for level, part in known.items():
-        parts[level] = share if part is None else part
-        keeps[level] = 1.0 - parts[level]
-    bound = speedup_bound(facts, keeps)
+    parts = {level: share if part is None else part for level, part in known.items()} | {ISSUE: of_all}
+    keeps = {unit: 1.0 - part for unit, part in parts.items()}
+    bound = speedup_bound(facts, keeps | {"l1": 0.0, "lsu": 0.0})
     if None in known.values():
         bound = bound.only_if("same-time-per-access")
     if bound.fraction < LOW:
@@ -118,9 +118,8 @@ def _without_local(facts: KernelFacts, share: float, of_all: float) -> Saving:
     condition, waits = OTHER_WAITS, _sampled_waits(facts)
     if waits is None:
         condition = "same-time-per-access"
-        accesses = max(share, _share_of_instructions(facts) or 0.0)
-        waits = accesses * facts.stall_at_most(*facts.memory_stalls, "barrier", "membar")
-    unknown = facts.memory_utilisation or 0.0
+        waits = accesses * facts.waits_behind(*MEMORY_STALLS)
+    parts["l1"], unknown = share, facts.memory_utilisation or 0.0
     busy = max(part * facts.needs.get(unit, unknown) for unit, part in parts.items())
     return bound.if_held(facts.working_share * at_work(facts, busy, waits, share), condition)
 
@@ -146,7 +145,7 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
         # A reason with next to no samples is not read by instruction: then count all samples.
         reason = SAMPLES if is_access else stall_metric("long_scoreboard", "sampled")
         waits += counts.get(reason, counts.get(SAMPLES, 0.0)) / total
-    behind = waits * ((facts.warps_per_block or _MOST_WARPS) - 1)
+    behind = waits * ((facts.warps_per_block or 1) - 1)
     return min(1.0, waits) + min(facts.stall_at_most("barrier", "membar"), behind)
 
 
@@ -155,6 +154,6 @@ RULE = Rule(
     kind="defect",
     thresholds=(SPILL, RARE),
     check=_spill,
-    metrics=LOCAL_SECTORS + _GLOBAL,
+    metrics=(*LOCAL_SECTORS, *_GLOBAL, _EXECUTED),
     place=AT_MEMORY,
 )

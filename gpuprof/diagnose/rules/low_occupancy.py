@@ -9,14 +9,14 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import FULL_OF
 from gpuprof.diagnose.facts.traffic import LOCAL_SECTORS
 from gpuprof.diagnose.facts.waits import LATENCIES
-from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding, labels_of
+from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import COVERED, FULL, QUEUED, STARVED_ISSUE, TAKEN, USED_DRAM, WELL_USED, context
 from gpuprof.model.findings import Cases
 from gpuprof.model.occupancy import allocated_shared
 
 _CHEAPEST_FIRST = ("carve-out", "block-size", "blocks", "shared-memory", "registers")
 """Changes of the launch come before changes of the code."""
-_NO_CHANGE = ("few-blocks", "queue", "unit-full")
+_NO_CHANGE = ("few-warps", "few-blocks", "queue", "unit-full")
 """Reasons for which more warps hardly help."""
 _HELPS = ("latencies", "few-eligible", "no-unit-busy")
 """Reasons for which more warps help, or probably do."""
@@ -27,7 +27,7 @@ def _occupancy(facts: KernelFacts) -> Findings:
     if theoretical is None or theoretical >= FULL_OF or not limiters:
         return
     why = _why(facts)
-    waits = 0.0 if why in ("few-blocks", "queue") else facts.stall_at_most(*LATENCIES)
+    waits = 0.0 if why in ("few-warps", "few-blocks", "queue") else facts.stall_at_most(*LATENCIES)
     saving = bound_of_wait(facts, min(1.0 - theoretical, waits))
     shared = None
     if facts.kernel.shared_memory_per_block:
@@ -51,6 +51,8 @@ def _occupancy(facts: KernelFacts) -> Findings:
 
 def _why(facts: KernelFacts) -> str:
     """Return the reason for which more warps help or do not."""
+    if facts.needs_few_warps:
+        return "few-warps"
     if facts.is_under_a_wave:
         return "few-blocks"
     if facts.queues_at_dram:
@@ -66,7 +68,7 @@ def _changes(facts: KernelFacts, limiters: tuple[str, ...], why: str) -> Cases:
     """Return the cases of what raises occupancy: nothing that needs more registers if these limit,
     and no cap on them if values are spilled."""
     if why in _NO_CHANGE:
-        return Cases(why=(why,), action=(why,), advice=(why,))
+        return cases_of(why, why=(why,))
     names = [limiter.replace(" ", "-") for limiter in limiters]
     advice = [name for name in _CHEAPEST_FIRST if name in names]
     if "registers" not in names:

@@ -47,14 +47,8 @@ def _memory_latency(facts: KernelFacts) -> Findings:
             *amounts_of("cycle", waited=facts.cycles_per_load if why == "queue" else None),
         ),
         is_fact=is_full,
-        evidence=(
-            *(item for item in facts.metrics_as(_HIT_RATES, "%") if item.value < 100.5),
-            *facts.busiest_evidence("busiest-memory-unit", None, "sm"),
-        ),
+        evidence=facts.busiest_evidence("busiest-memory-unit", None, "sm"),
     )
-
-
-_HIT_RATES = {"l1tex__t_sector_hit_rate.pct": "l1-hit-rate", "lts__t_sector_hit_rate.pct": "l2-hit-rate"}
 
 
 RULE = Rule(

@@ -25,6 +25,9 @@ _WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16, ".256
 
 _GLOBAL_ACCESS = ("LDG.", "STG.", "LDGSTS.", "LD.", "ST.")
 
+_NARROW = 4
+"""The bytes of a narrow access of a thread, at most."""
+
 _WIDEST = 16
 """The most bytes that a thread accesses at once on most GPUs."""
 
@@ -34,31 +37,28 @@ def _narrow(facts: KernelFacts) -> Iterator[Finding]:
     total = sum(widths.values())
     if not total or not _is_under_pressure(facts):
         return
-    for size in (2, 4):
-        narrow = {width: count for width, count in widths.items() if width <= size}
-        share = sum(narrow.values()) / total
-        if NARROW.is_reached(share):
-            break
-    else:
+    narrow = {width: count for width, count in widths.items() if width <= _NARROW}
+    share = sum(narrow.values()) / total
+    if not NARROW.is_reached(share):
         return
     spared = sum(count * (1 - width / _WIDEST) for width, count in narrow.items()) / total
     # Wider accesses of a matrix product without tiles read the same bytes as often.
     severity: Severity | None = "info" if facts.mostly_rereads and facts.multiplies else None
     yield finding(
         facts,
-        amounts=amounts_of(share=share) + amounts_of("B", size=size),
+        amounts=amounts_of(share=share) + amounts_of("B", size=max(narrow)),
         subject="global",
         confidence="inferred",
         saving=_widened(facts, spared),
         severity=severity,
         evidence=(
-            NARROW.evidence(100 * share, f"at-most-{size}-bytes", metric=WARP_OPCODES),
+            NARROW.evidence(100 * share, "narrow-share", metric=WARP_OPCODES),
             *facts.stall_evidence("lg_throttle", threshold=NARROW_PRESSURE.value),
             *facts.pipe_evidence("lsu", BUSY.value),
         ),
         place=facts.place(
             lambda instruction: instruction.counts.get(EXECUTED, 0.0),
-            [place for place, opcode in enumerate(facts.opcode_names) if 0 < width_of(opcode) <= size],
+            [place for place, opcode in enumerate(facts.opcode_names) if 0 < width_of(opcode) <= _NARROW],
         ),
     )
 

@@ -12,9 +12,9 @@ from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY
 from gpuprof.diagnose.facts.units import WAVEFRONTS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import AT_SHARED, CONFLICT_SHARE, Rule, amounts_of, counts_case, finding
-from gpuprof.diagnose.thresholds import LOW, WELL_USED, Threshold, percent
+from gpuprof.diagnose.thresholds import WELL_USED, Threshold, percent
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, CaseName, Cases
+from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.session import Evidence, Finding
 
 CONFLICTS = percent("conflicts", 5.0)
@@ -24,8 +24,6 @@ CONFLICTS_A_WARP = Threshold("conflicts-per-warp", 1.0, "wavefront/warp")
 _WAVES = "memory_l1_wavefronts_shared"
 
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
-
-_WAVES_IDEAL = "memory_l1_wavefronts_shared_ideal"
 
 _PASSES_OF_KINDS = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
 
@@ -60,7 +58,6 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
     if conflicts is None:
         return
     excess, total = conflicts.excess, conflicts.total
-    why = MAIN
     saving = None
     if not total:
         per_warp = excess / facts.warps if facts.warps else 0.0
@@ -75,37 +72,25 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
             return
         headline = ("wavefronts", counts_case(total))
         amounts = amounts_of(share=fraction) + amounts_of("", excess=excess, total=total)
-        if total > excess:
-            why = ("times",)
-            amounts += amounts_of("", times=total / (total - excess))
         evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
         saving = _without_conflicts(facts, fraction, excess)
-    place = facts.place_of(_WAVES_EXCESS, _WAVES)
-    by_code: tuple[Evidence, ...] = ()
-    by_hardware = facts.number(SHARED_CONFLICTS)
-    if place is None and by_hardware and saving is not None and saving.fraction >= LOW:
-        from gpuprof.diagnose.by_code import conflicts_by_code
-
-        place, by_code = conflicts_by_code(facts, by_hardware)
     yield finding(
         facts,
-        Cases(headline=headline, why=why),
+        Cases(headline=headline),
         amounts=amounts,
         subject="shared",
         confidence=conflicts.confidence,
         saving=saving,
-        evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS), *by_code),
-        place=place,
+        evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS)),
+        place=facts.place_of(_WAVES_EXCESS, _WAVES),
     )
 
 
 def _counted_conflicts(facts: KernelFacts) -> _Conflicts | None:
     """Return the counts of instrumentation, else of the hardware, which include other conflicts."""
-    total, excess, ideal = map(facts.number, (_WAVES, _WAVES_EXCESS, _WAVES_IDEAL))
-    if total is not None and excess is None and ideal is not None:
-        excess = total - ideal
+    total, excess = map(facts.number, (_WAVES, _WAVES_EXCESS))
     if total is not None and excess is not None:
-        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES_IDEAL: "ideal-wavefronts", _WAVES: "wavefronts"}
+        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES: "wavefronts"}
         return _Conflicts(excess, total, facts.metrics_as(roles, "wavefront"), "measured")
     for conflicts, passes in _COUNTED_BY:
         excess = facts.total(conflicts)

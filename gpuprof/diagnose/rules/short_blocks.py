@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from msgspec.structs import replace
 
 from gpuprof.annotated.counts import EXECUTED
@@ -24,14 +26,11 @@ def _short_blocks(facts: KernelFacts) -> Findings:
     empty, cycles = facts.occupancy_gap, facts.block_cycles
     if empty is None or cycles is None or not facts.idles_between_blocks:
         return
-    saving = bound_of_wait(facts, empty)
-    if facts.active_share is not None:
-        saving = saving.no_more_than(empty * facts.active_share)
+    saving = bound_of_wait(facts, empty).no_more_than(empty * (facts.active_share or 1.0))
     is_well_used = max(facts.busiest or 0.0, facts.busiest_need or 0.0) >= WELL_USED
-    exits = _share_that_exits(facts)
-    cases = Cases()
+    exits, cases = _share_that_exits(facts), Cases()
     evidence = [*facts.gap_evidence(), *facts.active_evidence()]
-    if exits is not None and EXITS.is_reached(exits):
+    if EXITS.is_reached(exits):
         cases = cases_named("exits")
         evidence.append(EXITS.evidence(100 * exits))
     if is_well_used:
@@ -50,40 +49,23 @@ def _short_blocks(facts: KernelFacts) -> Findings:
     )
 
 
-def _share_that_exits(facts: KernelFacts) -> float | None:
-    """Return the least share of warps that exit without work; None if unknown.
+def _share_that_exits(facts: KernelFacts) -> float:
+    """Return the least share of warps that exit without work; 0 if unknown.
 
-    No more warps can access memory than there are accesses, and no more can go on after a
-    conditional exit than execute the next instruction.
+    No more warps can access memory than there are accesses, by opcodes or as the most that L1 can
+    take. No more go on after an exit of some threads than execute the next instruction.
     """
-    warps = facts.warps
-    if not warps:
-        return None
-    going_on = _going_on(facts)
-    accesses = _accesses(facts)
-    if accesses is not None:
-        going_on.append(accesses)
-    return 1.0 - min(1.0, min(going_on) / warps) if going_on else None
-
-
-def _going_on(facts: KernelFacts) -> list[float]:
-    """Return how many warps execute the instruction after each exit that only some threads take."""
-    return [
-        after.counts.get(EXECUTED, 0.0)
-        for before, after in zip(facts.code, facts.code[1:], strict=False)
-        if before.sass.startswith("@") and " EXIT" in before.sass
-        if 2 * before.counts.get(EXECUTED, 0.0) >= (facts.warps or 0)
-    ]
-
-
-def _accesses(facts: KernelFacts) -> float | None:
-    """Return the instructions that access memory, by opcodes or as the most that L1 can take."""
+    warps, requests, cycles = facts.warps or 0, facts.number(REQUESTS), facts.number(*ELAPSED)
+    going_on = [float(warps)]
     if facts.opcodes():
-        return facts.executed(*_ACCESSES)
-    percent_of_peak, cycles = facts.number(REQUESTS), facts.number(*ELAPSED)
-    if percent_of_peak is None or cycles is None or not facts.sms:
-        return None
-    return percent_of_peak / 100 * cycles * facts.sms
+        going_on.append(facts.executed(*_ACCESSES))
+    elif requests is not None and cycles is not None and facts.sms:
+        going_on.append(requests / 100 * cycles * facts.sms)
+    for before, after in pairwise(facts.code):
+        is_conditional = before.sass.startswith("@") and " EXIT" in before.sass
+        if is_conditional and 2 * before.counts.get(EXECUTED, 0.0) >= warps:
+            going_on.append(after.counts.get(EXECUTED, 0.0))
+    return 1.0 - min(going_on) / warps if warps else 0.0
 
 
 RULE = Rule(

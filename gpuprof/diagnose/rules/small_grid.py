@@ -15,11 +15,12 @@ from gpuprof.model.session import Evidence, Finding
 
 NEARLY_FULL = Threshold("nearly-full", 0.9, "wave")
 
-_LEAST_WAVES = 0.01
-"""Text exports round waves to two digits."""
-
 _FEWEST_SMS = 4
 """No GPU since Volta has fewer SMs: Orin Nano 4GB has 4."""
+
+_SLICES = 7
+"""The most slices of a GPU (MIG). No other GPU of an architecture has fewer SMs than the smallest such slice of the
+smallest one with a spec."""
 
 
 def _small_grid(facts: KernelFacts) -> Findings:
@@ -36,27 +37,31 @@ def _small_grid(facts: KernelFacts) -> Findings:
 
 
 def _without_block(facts: KernelFacts, blocks: int) -> Finding | None:
-    """Return a finding on SMs without a block. If the SMs are not known, infer them from the waves,
+    """Return a finding on SMs without a block. If the SMs are not known, infer them from other counts,
     else take those of the smallest GPU of the architecture."""
-    sms, case, why = facts.sms_by_waves, "few-blocks", "no-block"
-    confidence: Confidence = "measured" if facts.sms is not None else "inferred"
-    if facts.sms is None and sms is not None:
+    sms, case, why = facts.sms_or_implied, "few-blocks", "no-block"
+    confidence: Confidence = "inferred"
+    if facts.sms is not None:
+        confidence = "measured"
+    elif sms is not None:
         case = "about"
-    elif sms is None and facts.waves is None:
-        sms, case, why = float(facts.hardware.fewest_sms() or _FEWEST_SMS), "at-least", "perhaps-no-block"
-        confidence = "inferred" if blocks < _FEWEST_SMS else "guess"
+    else:
+        fewest = facts.hardware.fewest_sms() or _FEWEST_SMS
+        if blocks < max(_FEWEST_SMS, fewest / _SLICES):
+            sms, case = float(fewest), "fewer-than-sms"
+        elif facts.waves is None:
+            sms, case, why, confidence = float(fewest), "at-least", "perhaps-no-block", "guess"
     if sms is None or blocks >= NEARLY_FULL.value * sms:
         return None
-    empty = 1.0 - blocks / sms
     # More blocks mostly divide the work in another way and change the accesses, so these give no bound.
-    saving = speedup_bound(facts, {}).if_held(_at_work(facts) * empty, PER_SM)
+    saving = speedup_bound(facts, {}).if_held(_at_work(facts) * (1.0 - blocks / sms), PER_SM)
     return finding(
         facts,
         Cases(headline=(case,), why=(why,)),
         amounts=(*amounts_of("block", blocks=blocks), *amounts_of("SM", sms=round(sms))),
         confidence=confidence,
         saving=saving.only_if("same-instructions-and-accesses"),
-        evidence=(_blocks_evidence(blocks, sms), *facts.metric(WAVES, "waves", "wave")),
+        evidence=_blocks_evidence(facts, blocks, sms),
     )
 
 
@@ -67,11 +72,12 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
     allow a quarter of the warps or less, smaller ones fix both the few blocks and the few warps of
     each SM.
     """
-    waves, theoretical = facts.waves, facts.occupancy.theoretical
-    if waves is None or waves >= NEARLY_FULL.value:
+    filled, theoretical = facts.waves, facts.occupancy.theoretical
+    if filled is None or filled >= NEARLY_FULL.value:
         return None
-    headline = ["blocks" if waves >= _LEAST_WAVES else "hardly"]
-    filled, assumption = waves, PER_WARP
+    headline, assumption = ["blocks"], PER_WARP
+    if filled:
+        headline.append("waves")
     if facts.sms is not None:
         headline.append("on-sms")
     if facts.has_room and theoretical is not None and theoretical <= FEW_WARPS.value / 100:
@@ -81,7 +87,9 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
     is_exposed = facts.has_room
     if facts.busiest is None and facts.stalls:
         is_exposed = facts.others_cover
-    busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
+    busiest = 0.0
+    if not facts.l1_has_room:
+        busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
     saving = bound_of_wait(facts, 1.0 - filled).no_more_than(_at_work(facts) * (1.0 - filled))
     return finding(
         facts,
@@ -89,29 +97,26 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
         amounts=(
             *amounts_of("block", blocks=blocks),
             *amounts_of("SM", sms=facts.sms),
-            *amounts_of(waves=waves, least=_LEAST_WAVES, filled=filled),
+            *amounts_of(waves=facts.waves, filled=filled),
         ),
         confidence="inferred" if is_exposed else "guess",
         saving=replace(saving, assumes=(assumption,)),
         is_fact=STARVED_ISSUE.is_reached(busiest),
-        evidence=(
-            _blocks_evidence(blocks, facts.sms),
-            *facts.metric(WAVES, "waves", "wave", NEARLY_FULL.value),
-            *facts.issue_evidence(STARVED_ISSUE.value),
-            *facts.busiest_evidence("busiest-unit", STARVED_ISSUE.value),
-        ),
+        evidence=_blocks_evidence(facts, blocks, facts.sms),
     )
 
 
 def _at_work(facts: KernelFacts) -> float:
     """Return the share of the time in which an average SM with a block works."""
-    if facts.active_with_block is None:
-        return facts.working_share
-    return min(facts.working_share, facts.active_with_block)
+    return min(facts.working_share, facts.active_with_block or 1.0)
 
 
-def _blocks_evidence(blocks: int, sms: float | None) -> Evidence:
-    return Evidence("launch__grid_size", float(blocks), "block", float(round(sms)) if sms else None, role="blocks")
+def _blocks_evidence(facts: KernelFacts, blocks: int, sms: float | None) -> tuple[Evidence, ...]:
+    most = float(round(sms)) if sms else None
+    return (
+        Evidence("launch__grid_size", float(blocks), "block", most, role="blocks"),
+        *facts.metric(WAVES, "waves", "wave", NEARLY_FULL.value),
+    )
 
 
 RULE = Rule(

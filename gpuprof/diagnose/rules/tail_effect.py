@@ -17,11 +17,12 @@ def _tail(facts: KernelFacts) -> Findings:
         return
     rounds = math.ceil(waves)
     empty = facts.working_share * tail
-    if facts.filled_share is not None:
+    filled = facts.filled_share
+    if filled is not None:
         # The idle time of an average SM can be the tail itself: only the busiest SM shows the
         # launch's part.
         working = 1.0 if facts.busiest_share is None else facts.working_share
-        empty = min(empty, working - facts.filled_share)
+        empty = min(empty, working - filled)
     yield finding(
         facts,
         amounts=(*amounts_of("", rounds=rounds), *amounts_of(partial=waves - (rounds - 1))),

@@ -50,9 +50,6 @@ def _with_tensor_change(facts: KernelFacts, found: Finding) -> Finding:
     """Return a finding with the changes that this architecture allows beyond the kernel's own."""
     advice = [*found.cases.advice[:-1]]
     action = "less"
-    if not facts.arch.compute:
-        advice.append("on-any-gpu")
-        action = "narrower"
     possible = {name for key in facts.arch.compute for name in (key.path, key.instruction)}
     keys = [known.key for opcode in facts.opcodes() if (known := matrix_opcode(opcode)) is not None]
     used = {name for key in keys for name in (key.path, key.instruction)}
@@ -61,7 +58,7 @@ def _with_tensor_change(facts: KernelFacts, found: Finding) -> Finding:
         advice.append(narrower)
         action = "narrower"
     newer = next((name for name in ("tcgen05", "wgmma") if name in possible), None)
-    if newer is not None and newer not in used:
+    if newer is not None and newer not in used and (used or not facts.needs_few_warps):
         advice.append(newer)
         action = "main"
     if "tensor.bf16" in possible:

@@ -16,9 +16,11 @@ from gpuprof.diagnose.access_shape import (
     FoundShape,
     cases_of_shape,
     request_evidence,
+    shape_of_excess,
     worst_of,
 )
 from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
+from gpuprof.diagnose.by_code import shape_by_code
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, MEMORY
 from gpuprof.diagnose.facts.traffic import (
@@ -39,8 +41,6 @@ from gpuprof.units import SECTOR_BYTES
 
 EXCESS = percent("excess", 1.0)
 
-IN_L2 = percent("in-l2", 90.0)
-
 _PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 
 _MANY_SECTORS = 16.5
@@ -50,8 +50,6 @@ _FEW_SECTORS = 4.0
 """Sectors of a coalesced request of 4 bytes per thread."""
 
 _LEVELS = ("l2", "dram")
-
-_L2_HITS = "lts__t_sector_hit_rate.pct"
 
 _KINDS = {"ld": "load", "st": "store"}
 
@@ -155,9 +153,6 @@ def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
 
 def _shape(facts: KernelFacts) -> FoundShape | None:
     """Return the shape of the accesses with most excess, by counts or else by the code alone."""
-    from gpuprof.diagnose.by_code import shape_by_code
-    from gpuprof.diagnose.excess_shape import shape_of_excess
-
     if any(name in item.counts for item in facts.code for name in (EXCESS_SECTORS, ALL_SECTORS)):
         return shape_of_excess(facts)
     unused = {}
@@ -169,31 +164,16 @@ def _shape(facts: KernelFacts) -> FoundShape | None:
 
 def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cases:
     """Return the cases for the shape of the accesses, or for the possible causes without one."""
+    stays = ("stays-in-l1",) if _stays_in_l1(facts) else ()
     if shape is not None:
         cases = cases_of_shape(shape.name)
-        return replace(cases, why=cases.why + _past_l1(facts))
+        return replace(cases, why=cases.why + stays)
     if not SHIFTED.is_reached(excess.fraction):
         return _SMALL_EXCESS
-    why = (excess.why, *_past_l1(facts))
-    if _stays_in_l1(facts):
+    why = (excess.why, *stays)
+    if stays:
         return replace(_CAUGHT, why=why)
-    cases = replace(_SCATTERED, why=why)
-    if (facts.number(_L2_HITS) or 0.0) < IN_L2.value:
-        return cases
-    return replace(cases, action=(*cases.action, "or-table"), advice=(*cases.advice, "table"))
-
-
-def _past_l1(facts: KernelFacts) -> tuple[CaseName, ...]:
-    """Return which levels below L1 move more than the global accesses need, by counts.
-
-    Nothing if that is not known.
-    """
-    if _stays_in_l1(facts):
-        return ("stays-in-l1",)
-    if facts.ideal_bytes is None:
-        return ()
-    levels = [level for level in _LEVELS if facts.bytes_per_s_of(level) is not None and facts.excess_reaches(level)]
-    return (f"moved-by-{'-and-'.join(levels)}",) if levels else ()
+    return replace(_SCATTERED, why=why)
 
 
 def _stays_in_l1(facts: KernelFacts) -> bool:
@@ -265,7 +245,7 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     for level in _LEVELS:
         waits = 0.0
         if is_sure and level == limit:
-            waits = facts.stall_at_most(*MEMORY_STALLS, "barrier", "membar")
+            waits = facts.waits_behind(*MEMORY_STALLS)
         most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, needs[level], waits))
     return saving.no_more_than(facts.working_share * most)
 
@@ -354,19 +334,16 @@ def _used_bytes(facts: KernelFacts, what: str) -> float | None:
 
 def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
     """Return the excess by the basic set: L1 is busy, and requests take many passes."""
-    headline = "wavefronts-per-request"
-    ratio = facts.wavefronts_per_request
-    if ratio is None:
-        headline = "least-wavefronts-per-request"
-        ratio = facts.least_passes
-    if ratio is None or ratio < MANY_WAVEFRONTS.value or not facts.is_l1_full or facts.uses_shared:
+    passes = facts.passes
+    if passes is None or not facts.is_scattered or not facts.is_l1_full:
         return None
+    least = "least-" if facts.wavefronts_per_request is None else ""
     return _Excess(
-        1.0 - 1.0 / ratio,
-        (headline,),
-        amounts_of("wavefront", per_request=ratio),
-        "inferred" if facts.kernel.shared_memory_per_block is not None else "guess",
-        evidence=(*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(ratio)),
+        1.0 - 1.0 / passes,
+        (f"{least}wavefronts-per-request",),
+        amounts_of("wavefront", per_request=passes),
+        "inferred",
+        evidence=(*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(passes)),
         in_l1_alone=True,
         why="many-wavefronts",
     )
@@ -375,7 +352,7 @@ def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
 RULE = Rule(
     "uncoalesced-global",
     kind="defect",
-    thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST, IN_L2),
+    thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST),
     check=_uncoalesced,
     metrics=tuple(name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, GLOBAL_REQUESTS) for what in _KINDS),
     place=AT_MEMORY,

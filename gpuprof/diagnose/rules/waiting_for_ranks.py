@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.exposed import exposed_finding, exposed_rule, of_all, part_case
+from gpuprof.diagnose.exposed import exposed_finding, exposed_rule
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.pauses import gpu_case
-from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, labels_of
+from gpuprof.diagnose.rule import Findings, amounts_of, labels_of
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.findings import MAIN
 from gpuprof.model.session import Communication, Evidence
@@ -20,15 +19,16 @@ def _waits_for_ranks(facts: KernelFacts) -> Findings:
             continue
         rank, part = exposed.awaited
         # A rank is a straggler if it has this part of all waits beyond an even share.
-        even = 100 / exposed.gpus
+        even = 100 / exposed.gpu.gpus
         least = even + STRAGGLER.value / 100 * (100 - even)
         whose = "one-rank" if 100 * part >= least else "any-rank"
-        headline = ("name", gpu_case(exposed), part_case(exposed, talk), whose)
         yield exposed_finding(
             facts,
             exposed,
-            cases_of(whose, headline, MAIN + of_all(exposed)),
-            amounts=amounts_of(waits_for_one=part),
+            whose,
+            (*MAIN, whose),
+            MAIN,
+            amounts=amounts_of("s", communication=talk.time_s) + amounts_of(waits_for_one=part),
             labels=labels_of(slowest=(str(rank),)),
             evidence=(Evidence("", 100 * part, "%", least, role="waits-for-one"),),
         )
