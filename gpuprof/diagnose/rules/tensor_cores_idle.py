@@ -125,7 +125,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
     is_guess = product.how in ("by-convolution", "by-arithmetic")
     headline = [product.how if is_guess else "product"]
     faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", product.type.name)
-    evidence = [*facts.pipe_evidence("tensor")]
+    evidence = [*facts.pipe_evidence("tensor"), faster]
     if product.work is not None:
         headline.append("at-peak")
         evidence.append(facts.peak_evidence(plain, product.type.fused, product.work, FMA_WORK.value))
@@ -149,7 +149,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         ),
         confidence="guess" if is_guess else "inferred",
         saving=_saving(facts, product),
-        evidence=(*evidence, faster),
+        evidence=evidence,
         place=facts.place_of_opcode(product.type.fused),
         is_fact=bool(limit),
     )
