@@ -22,6 +22,7 @@ from tests.table import each_row
 from tests.worded import summarised
 
 RULE = "launch-configurations"
+EXECUTED = "smsp__inst_executed.sum"
 STORED = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 WORK = operations(ffma=5e8, fadd=0, fmul=0)
 """1 GFLOP."""
@@ -104,7 +105,8 @@ FAST, SLOW = pair(WORK, WORK)
          SILENT),
         # Equal arithmetic, or as many threads over one extent.
         ([FAST, SLOW], MEASURED),
-        (pair({}, {}), INFERRED),
+        (pair({EXECUTED: 1e6}, {EXECUTED: 1.24e6}), INFERRED),
+        (pair({EXECUTED: 1e6}, {EXECUTED: 1.26e6}), SILENT),
         # Other arithmetic is other work.
         *((pair(WORK, operations(ffma=5e8 * more, fadd=0, fmul=0)), expected)
           for more, expected in ((1.005, MEASURED), (1.02, SILENT), (2.0, SILENT))),

@@ -71,3 +71,7 @@ def test_all_else_goes_with_it_and_the_verdict_and_the_first_fix_are_about_it() 
     assert judged.verdict is not None and judged.verdict.state == "void"
     assert (judged.verdict.unknown, judged.verdict.command) == (None, None)
     assert [fix.rule for fix in recommendation_texts(judged)] == ["stores-nothing"]
+    # Without tensor instructions and floating-point products it is not said to multiply. IMAD computes addresses, too.
+    for opcode, multiplies in {"HMMA.16816.F32": True, "FFMA2": True, "IMAD.WIDE": False}.items():
+        headline = running((opcode, 64.0)).finding("stores-nothing").cases.headline
+        assert ("no-product" in headline) is not multiplies, opcode

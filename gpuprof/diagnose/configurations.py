@@ -17,6 +17,9 @@ from gpuprof.model.timed import GRAPH_REPLAY
 FASTER_BY = percent("faster", 10.0)
 SAME_WORK = percent("same-work", 1.0)
 SAME_THREADS = percent("same-threads", 10.0)
+OTHER_LOOPS = percent("other-loops", 25.0)
+
+WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
 
 _STORES = ("ST", "STG", "RED", "REDG", "ATOM", "ATOMG")
 
@@ -98,11 +101,12 @@ def _against(facts: KernelFacts, other: KernelFacts) -> Faster | None:
 
 
 def _same_work(facts: KernelFacts, other: KernelFacts) -> Confidence | None:
-    """Return the confidence that two launches in different configurations did the same work; None if nothing shows it.
+    """Return the confidence that launches in two configurations did the same work; None if nothing shows it.
 
     Arithmetic and what threads store must be equal, as far as they were counted. Equal arithmetic of
-    as many threads over the same extent proves it. If a thread does more in one launch than in the
-    other, only what threads store shows it: products of other shapes can have the same arithmetic.
+    as many threads over the same extent proves it; about as many instructions suggest it. If a thread
+    does more in one launch than in the other, only what threads store shows it: products of other
+    shapes can have the same arithmetic.
     """
     flop, other_flop = _flop_by_path(facts), _flop_by_path(other)
     stored, stored_by_other = _stores(facts), _stores(other)
@@ -119,7 +123,9 @@ def _same_work(facts: KernelFacts, other: KernelFacts) -> Confidence | None:
         return None
     if difference(_threads(facts.kernel), _threads(other.kernel)) > SAME_THREADS.value:
         return "inferred" if stored else None
-    if not _cover_the_same(facts.kernel, other.kernel):
+    executed, executed_by_other = (each.number(WARP_INSTRUCTIONS) or 0.0 for each in (facts, other))
+    is_alike = is_counted or difference(executed, executed_by_other) <= OTHER_LOOPS.value
+    if not is_alike or not _cover_the_same(facts.kernel, other.kernel):
         return None
     return "measured" if is_counted and not is_rebuilt else "inferred"
 

@@ -28,15 +28,15 @@ TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "F
 KINDS = {
     "integer": (
         "IADD", "IMAD", "IMUL", "LOP", "SHF.", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
-        "PLOP", "POPC", "FLO", "UIADD", "UIMAD", "ULOP", "USHF", "UISETP", "ULEA", "UMOV", "R2UR",
+        "PLOP", "UIADD", "UIMAD", "ULOP", "USHF", "UMOV", "R2UR",
     ),
     "floating": (
-        "FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "HADD", "HMUL", "HFMA2", "HSETP", "HMNMX", "DADD", "DMUL",
-        "DFMA", "DSETP", "MUFU", "UFADD", "UFMUL", "UFFMA",
+        "FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "HADD", "HMUL", "HFMA2", "DADD", "DMUL", "DFMA",
+        "DSETP", "MUFU",
     ),
     "conversions": ("I2F", "F2I", "F2F", "I2I.", "FRND"),
-    "accesses": ("LD", "ST", "ULD", "ATOM", "RED", "TEX", "TLD", "SULD", "SUST", "SHFL", "UTMA", "UBLK"),
-    "control": ("BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BMOV", "BAR", "VOTE"),
+    "accesses": ("LD", "ST", "ULD", "ATOM", "RED", "TEX", "TLD", "SHFL", "UTMA", "UBLK"),
+    "control": ("BRA", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BAR", "VOTE"),
 }  # fmt: skip
 """Opcode prefixes of the kinds of instructions, without rare ones."""
 

@@ -14,7 +14,7 @@ from gpuprof.model.set_up import makes_data
 
 DATA_WORK = percent("data-instructions", 50.0)
 
-_DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "POPC", "FLO", "IMNMX", "VIMNMX", "ISETP", "SEL", "PLOP", "IDP")
+_DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "IMNMX", "VIMNMX", "ISETP", "SEL", "PLOP", "IDP")
 """Opcode prefixes of integer instructions that change bits, compare or select values. Indices need few."""
 
 

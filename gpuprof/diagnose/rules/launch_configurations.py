@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.bounds import saving
 from gpuprof.diagnose.clocks import CLOCKS
-from gpuprof.diagnose.configurations import FASTER_BY, SAME_THREADS, SAME_WORK
+from gpuprof.diagnose.configurations import FASTER_BY, OTHER_LOOPS, SAME_THREADS, SAME_WORK, WARP_INSTRUCTIONS
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, finding
 from gpuprof.diagnose.thresholds import context
@@ -62,8 +62,9 @@ def _block(kernel: KernelProfile) -> str:
 
 RULE = Rule(
     "launch-configurations",
-    thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, CLOCKS),
+    thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
     check=_launch_configurations,
+    metrics=(WARP_INSTRUCTIONS,),
     place=AT_KERNEL,
     of_launches=True,
 )

@@ -9,10 +9,10 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
-from gpuprof.model.findings import Cases
+from gpuprof.model.findings import MAIN, Cases
 from gpuprof.model.groups import summed
 from gpuprof.model.kernel_kinds import kind_named
-from gpuprof.model.sass_opcodes import may_write_memory
+from gpuprof.model.sass_opcodes import matrix_opcode, may_write_memory
 
 STORES_NOTHING = "stores-nothing"
 
@@ -28,6 +28,10 @@ _PASSED = (
 """Writes of SMs to L2, which include part of the local stores. Other units also write to L2."""
 
 
+_PRODUCTS = ("FFMA", "FMUL", "HFMA2", "HMUL2", "DFMA", "DMUL", "IDP")
+"""Opcode prefixes of plain multiplications of floating-point values or packed integers."""
+
+
 def _stores_nothing(facts: KernelFacts) -> Findings:
     opcodes = _executed(facts)
     if not opcodes or _has_written(facts, opcodes):
@@ -37,10 +41,12 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
     if not is_product and (facts.kernel.duration_s is None or facts.is_short):
         return
     executed = sum(opcodes.values())
+    multiplies = any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes)
+    headline = ("main", "no-product") if is_product and not multiplies else MAIN
     source = WARP_OPCODES if facts.opcodes() else EXECUTED
     yield finding(
         facts,
-        Cases(why=("product" if is_product else "other",)),
+        Cases(headline=headline, why=("product" if is_product else "other",)),
         amounts=amounts_of("instruction", executed=executed),
         confidence="measured",
         severity="high" if is_product else "info",
