@@ -50,6 +50,14 @@ class LaunchFacts(Counters):
         """The waves of blocks on the GPU."""
         return self.kernel.waves
 
+    @cached_property
+    def waves_at_least(self) -> float:
+        """The waves of blocks; if unknown, the fewest: warps ÷ warp slots of the architecture's largest GPU, or 0."""
+        if self.waves is not None:
+            return self.waves
+        sms = self.sms or max((gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings()), default=0.0)
+        return (self.warps or 0) / (sms * self.warps_per_sm) if sms and self.warps_per_sm else 0.0
+
     @property
     def sms(self) -> int | None:
         """The SMs of the GPU."""

@@ -19,6 +19,7 @@ from gpuprof.diagnose.thresholds import (
     STARVED_ISSUE,
     THROTTLED,
     USED_DRAM,
+    WELL_USED,
 )
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.product_names import needs_few_warps_by_name
@@ -135,11 +136,37 @@ class WaitFacts(UnitFacts):
         return None if self.is_busiest("tensor") else False
 
     @property
+    def issue_at_most(self) -> float | None:
+        """The used issue slots of active cycles, 0 to 1; if not collected, the SM, which is at least as busy."""
+        if self.issue_active is not None:
+            return self.issue_active
+        return self.while_active(self.utilisation.get(SM))
+
+    @property
+    def has_spare_warps(self) -> bool:
+        """Whether as many warps could issue as did, or more: hardly an issue slot is idle then.
+
+        If warps are ready independently of each other, and E of them on average, 1 − e^−E of the slots are
+        used. E is twice that at 80 %.
+        """
+        return self.stall("not_selected") >= self.stall("selected") > 0
+
+    @property
+    def issues_rarely(self) -> bool:
+        """Whether stalls matter: for NVIDIA, if fewer than 80 % of the issue slots are used.
+
+        If these were not collected, use the SM while it works, and the warps that could issue.
+        """
+        if self.issue_active is None and self.has_spare_warps:
+            return False
+        return self.issue_at_most is None or self.issue_at_most < WELL_USED
+
+    @property
     def has_room(self) -> bool:
         """Whether more warps would find idle issue slots: few are used, although many are needed, hardly
         a warp is eligible, no unit is busy.
 
-        If issue slots were not collected, use the SM, which is at least as busy.
+        If issue slots were not collected, use the SM over the elapsed cycles.
         """
         issued, eligible = self.issue_active, self.eligible_warps
         if issued is None:
