@@ -143,21 +143,14 @@ class WaitFacts(UnitFacts):
         return self.while_active(self.utilisation.get(SM))
 
     @property
-    def has_spare_warps(self) -> bool:
-        """Whether as many warps could issue as did, or more: hardly an issue slot is idle then.
-
-        If warps are ready independently of each other, and E of them on average, 1 − e^−E of the slots are
-        used. E is twice that at 80 %.
-        """
-        return self.stall("not_selected") >= self.stall("selected") > 0
-
-    @property
     def issues_rarely(self) -> bool:
         """Whether stalls matter: for NVIDIA, if fewer than 80 % of the issue slots are used.
 
-        If these were not collected, use the SM while it works, and the warps that could issue.
+        If these were not collected, use the SM while it works. Hardly a slot is idle, either, if as many
+        warps could issue but did not as warps that did: if warps are ready independently of each other, and
+        E of them on average, 1 − e^−E of the slots are used, and E is twice that at 80 %.
         """
-        if self.issue_active is None and self.has_spare_warps:
+        if self.issue_active is None and self.stall("not_selected") >= self.stall("selected") > 0:
             return False
         return self.issue_at_most is None or self.issue_at_most < WELL_USED
 

@@ -36,13 +36,14 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
     fewest = min(filter(None, (active, on)), default=lanes)
     confidence: Confidence = "inferred"
     cost = (1.0 - fewest / lanes) * facts.need(ISSUE)
-    if active and _are_few(active, lanes):
+    threshold = THREADS.value * lanes / WARP_THREADS
+    if active and active < threshold:
         fewest = active
         confidence = "measured"
         # Lanes that rarely part at a branch are idle because they have ended, or skip a long part.
         cases = cases_named("ended" if (facts.number(_UNIFORM) or 0.0) >= UNIFORM.value else "branches")
         saving = _by_instructions(facts, active / lanes, NOT_OF_LANES, "same-bytes-through-l2-and-dram")
-    elif active and on and _are_few(on, lanes):
+    elif active and on and on < threshold:
         cases = cases_named("predicates")
         saving = _by_instructions(facts, on / lanes, _NOT_OF_PREDICATES, "same-accesses")
     elif facts.is_busiest(ISSUE) and cost >= LOW:
@@ -53,7 +54,6 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
     if facts.waits_beside_instructions or (facts.busiest_need is None and not facts.stalls):
         # Without busy units or stalls, idle lanes do not show a cost.
         confidence = "guess"
-    threshold = THREADS.value * lanes / WARP_THREADS
     yield finding(
         facts,
         cases,
@@ -70,10 +70,6 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
         ),
         place=facts.place_of("smsp__branch_targets_threads_divergent"),
     )
-
-
-def _are_few(threads: float, lanes: float) -> bool:
-    return WARP_THREADS * threads / lanes < THREADS.value
 
 
 def _by_instructions(facts: KernelFacts, part: float, kept: tuple[str, ...], condition: str) -> Saving:

@@ -32,11 +32,10 @@ def _latency_bound(facts: KernelFacts) -> Findings:
     named = (reason,) if is_named else ()
     headline = ["main" if is_known else "collected"]
     change = _change(facts, busiest)
-    why = [change if change in ("in-line", "in-line-or-few", "few-warps") else "main"]
-    is_launch_known = facts.waves is not None and facts.occupancy.achieved is not None
+    why = ["main" if change == "registers" else change]
     if not facts.stalls:
         why.append("stalls-unknown")
-    elif not is_launch_known:
+    elif facts.waves is None or facts.occupancy.achieved is None:
         why.append("launch-unknown")
     if is_named:
         headline += ["waiting", stall_case(reason)]
