@@ -327,8 +327,8 @@ LATENCY = (
             0.40, "high", "measured", "8 of 32", ("derived__avg_thread_executed",)),
     # In 40 % of their time the warps wait for that.
     Example("latency-bound", "with a stall",
-            made(busy(sm=20, dram=30, memory=30), stalls(short_scoreboard=40), issued(10)), 0.40, "high",
-            "inferred", "40 %"),
+            made(busy(sm=20, dram=30, memory=30), stalls(short_scoreboard=40), issued(10), {WAVES: 8.0, ACTIVE: 90.0}),
+            0.40, "high", "inferred", "40 %"),
     Example("latency-bound", "without stalls", made(busy(sm=30, memory=10)), 0.70, "low", "guess", "30 %",
             (*busy(sm=0, memory=0),)),
 )  # fmt: skip

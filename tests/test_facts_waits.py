@@ -14,7 +14,7 @@ from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.analyse import analyse
 from gpuprof.model.session import Remaining
 from tests import builders
-from tests.kernels import ISSUE, Made, busy, issued, lasting, made, pipes, stall_metric, stalls
+from tests.kernels import ISSUE, WAVES, Made, busy, issued, lasting, made, pipes, stall_metric, stalls
 from tests.table import each_row
 
 ALL_STATES = "smsp__average_warp_latency_per_inst_issued.ratio"
@@ -40,6 +40,32 @@ def test_states_are_summed_by_cause() -> None:
     assert {cause: round(share, 9) for cause, share in waits.items() if share} == {
         "memory": 0.06, "shared": 0.24, "barrier": 0.4, "other": 0.1, "dependency": 0.1, "issued": 0.1,
     }  # fmt: skip
+
+
+@each_row(
+    ("launch", "most", "rarely"),
+    [
+        (made(busy(sm=90), issued(79)), 0.79, True),
+        (made(issued(80)), 0.80, False),
+        # The SM is as busy as its issue slots, or busier: 40 % of the half of the time in which it works.
+        (made(busy(sm=40), {"sm__cycles_active.avg": 5e5, "sm__cycles_elapsed.max": 1e6}), 0.80, False),
+        (made(busy(sm=79)), 0.79, True),
+        (made(), None, True),
+        (made(stalls(wait=40, not_selected=29)), None, True),
+        (made(stalls(wait=40, not_selected=30)), None, False),
+    ],
+)
+def test_stalls_matter_while_issue_slots_are_idle(launch: Made, most: float | None, rarely: bool) -> None:
+    facts = facts_of(launch)
+    assert facts.issue_at_most == pytest.approx(most)
+    assert facts.issues_rarely is rarely
+
+
+def test_the_fewest_waves_are_those_of_full_warp_slots() -> None:
+    # 6912 warps are one wave of 108 SMs with 64 warps each.
+    assert facts_of(made(grid=(8 * 864, 1, 1))).waves_at_least == 8.0
+    assert facts_of(made({WAVES: 9.0})).waves_at_least == 9.0
+    assert facts_of(made(grid=None)).waves_at_least == 0.0
 
 
 def test_fp64_instructions_in_the_queue_of_textures_wait_for_dispatch() -> None:

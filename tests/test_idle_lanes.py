@@ -95,6 +95,27 @@ def test_lanes_that_wait_with_their_warp_cost_only_its_instructions(launch: Made
     assert finding.gain_kind == "conditional"
 
 
+UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
+UNITS = busy(sm=50, dram=10, l2=10, l1=10)
+
+
+@each_row(
+    ("launch", "case", "confidence"),
+    [
+        (made({ACTIVE: 8.0}, UNITS), "branches", "measured"),
+        (made({ACTIVE: 8.0, UNIFORM: 50.0}, UNITS), "branches", "measured"),
+        # 8 of 32 lanes run the code to its end, and never part.
+        (made({ACTIVE: 8.0, UNIFORM: 100.0}, UNITS), "ended", "measured"),
+        # Nothing shows what the time of the kernel is spent on.
+        (made({ACTIVE: 16.0}), "branches", "guess"),
+        (made({ACTIVE: 16.0}, stalls(wait=40)), "branches", "measured"),
+    ],
+)  # fmt: skip
+def test_idle_lanes_are_divergence_if_branches_part_them(launch: Made, case: str, confidence: str) -> None:
+    found = launch.finding(RULE)
+    assert (found.cases.why, found.cases.action, found.confidence) == ((case,), (case,), confidence)
+
+
 def test_lanes_that_a_scan_leaves_idle_do_not_come_before_its_barriers() -> None:
     first, *others = made({ACTIVE: 16.0}, ELSEWHERE, issued(25), ALU_40, busy(sm=40, memory=20)).profile().findings
     assert (first.rule, first.cause) == ("barrier-wait", None)

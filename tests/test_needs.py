@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.diagnose.bounds import remaining, saving, together
+from gpuprof.diagnose.bounds import saving, together
 from gpuprof.diagnose.facts.needs import needs_of
 from gpuprof.model.session import Pipe, Remaining, Scheduler, Throughput
 from tests.hand_made import kernel
@@ -88,6 +88,6 @@ def test_a_need_that_was_not_collected_never_tightens_a_bound(needs: dict[str, f
 def test_two_fixes_together_leave_no_more_than_either(
     needs: dict[str, float], some: dict[str, float], others: dict[str, float]
 ) -> None:
-    first, second = remaining(needs, some), remaining(needs, others)
+    first, second = saving(needs, some).remains, saving(needs, others).remains
     least = min(max((item.fraction for item in remains), default=0.0) for remains in (first, second))
     assert together([first, second]) <= least

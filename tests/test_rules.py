@@ -584,6 +584,8 @@ EDGES = (
     Edge("reduction-tree", t.BARRIERS, lambda value: tree(barriers=value)),
     Edge("reduction-tree", t.NOTABLE, lambda value: tree().plus(stalls(barrier=value))),
     Edge("branch-divergence", branch_divergence.THREADS, lambda value: made({THREADS: value}), above=False),
+    Edge("branch-divergence", branch_divergence.UNIFORM, lambda value: made(
+         {THREADS: 8.0, "smsp__sass_average_branch_targets_threads_uniform.pct": value}), action("longest part")),
     Edge("latency-bound", wait_findings.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
     Edge("latency-bound", t.DOMINANT,
          lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), shows_the_wait),

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.model.stalls import NOT_STALLED
+from tests import builders
 from tests.kernels import (
     REGISTERS,
     WAVES,
@@ -42,6 +44,14 @@ MEMORY, DEPENDENCY, BARRIER, FETCH, CONSTANT = (
 )  # fmt: skip
 DIVERGENCE, WAITING, SHORT_BLOCKS = "branch-divergence", "latency-bound", "short-blocks"
 TENSOR = "tensor-compute-bound"
+SAMPLED_WITHOUT_ISSUE = {
+    f"smsp__pcsamp_warps_issue_stalled_{reason}_not_issued": count
+    for reason, count in (
+        dict.fromkeys(builders.a100().arch.stalls, 0.0) | {"long_scoreboard": 400.0, "wait": 600.0}
+    ).items()
+    if reason not in NOT_STALLED
+}
+HALF_ACTIVE = {"sm__cycles_active.avg": 5e5, "sm__cycles_elapsed.max": 1e6}
 MEMORY_WAITS = made(stalls(long_scoreboard=50), issued(20))
 HALF_WAVE = {WAVES: 0.4}
 EIGHT_WAVES = made(HALF_OCCUPANCY, {WAVES: 8.0})
@@ -223,6 +233,8 @@ def test_occupancy_is_raised_only_if_that_can_help(
         (NOTHING_BUSY, "main"),
         # 255 registers leave 8 of 64 warps, all of them there: more work per thread would take more registers.
         (NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 12.4}), "registers"),
+        # A third of the slots that 255 registers leave is empty anyway.
+        (NOTHING_BUSY.plus({REGISTERS: 255.0, ACTIVE: 8.3}), "main"),
         # 32 registers leave room for all warps.
         (NOTHING_BUSY.plus({REGISTERS: 32.0, ACTIVE: 95.0}), "main"),
         # Shared memory limits the warps, and registers are free for more work of each.
@@ -244,6 +256,56 @@ def test_a_guess_of_occupancy_explains_a_guess_of_waits() -> None:
     assert (second.rule, second.cause) == (WAITING, first.id)
     # Known warp states are no guess, and nothing that is one explains them.
     assert launch.plus(stalls(misc=40), issued(20)).finding(WAITING).confidence == "inferred"
+
+
+@each_row(
+    ("launch", "change"),
+    [
+        # 32 768 blocks of 8 warps are 37.9 waves of 108 SMs with 64 warps each, or more.
+        (made(busy(sm=0.3, memory=1.6), lasting(24e-3), grid=(32768, 1, 1)), "in-line"),
+        # 864 such blocks are one wave, or more.
+        (made(busy(sm=0.3, memory=1.6), lasting(24e-3)), "in-line-or-few"),
+        (made(busy(sm=0.3, memory=1.6), lasting(24e-3), grid=None), "in-line-or-few"),
+        (made(busy(sm=0.3, memory=1.6), lasting(24e-3), {WAVES: 1.0}), "main"),
+    ],
+)
+def test_a_long_kernel_that_keeps_nothing_busy_is_not_sent_more_accesses(launch: Made, change: str) -> None:
+    found = launch.finding(WAITING)
+    assert (found.cases.action, found.cases.why[0], found.confidence) == ((change,), change, "guess")
+
+
+@each_row(
+    "known",
+    [{}, {WAVES: 8.0}, {ACTIVE: 90.0}],
+)
+def test_empty_slots_that_were_not_counted_can_be_the_reason_that_nothing_is_busy(known: dict[str, float]) -> None:
+    waiting = NOTHING_BUSY.plus(stalls(misc=40), issued(20))
+    found = waiting.plus(known).finding(WAITING)
+    assert (found.confidence, found.cases.why) == ("guess", ("main", "launch-unknown"))
+    assert waiting.plus({WAVES: 8.0, ACTIVE: 90.0}).finding(WAITING).confidence == "inferred"
+
+
+@each_row(
+    ("launch", "confidence"),
+    [
+        (made(stalls(long_scoreboard=40), busy(sm=50)), "inferred"),
+        (made(stalls(long_scoreboard=40)), "inferred"),
+        # The samples without an issued instruction say nothing about the others.
+        (made(SAMPLED_WITHOUT_ISSUE), "guess"),
+        (made(SAMPLED_WITHOUT_ISSUE, busy(sm=50)), "inferred"),
+        (made(SAMPLED_WITHOUT_ISSUE, busy(sm=85)), None),
+        # 85 % of the half of the time in which SMs work.
+        (made(SAMPLED_WITHOUT_ISSUE, busy(sm=42.5), HALF_ACTIVE), None),
+        # The scheduler mostly has another warp.
+        (made(stalls(long_scoreboard=35, not_selected=50)), None),
+        (made(stalls(long_scoreboard=40, not_selected=45), busy(sm=55, dram=50, l2=20, l1=20)), None),
+        # It is counted how often it has none.
+        (made(stalls(long_scoreboard=40, not_selected=45), issued(50)), "inferred"),
+    ],
+)
+def test_waits_cost_time_only_if_issue_slots_are_idle(launch: Made, confidence: str | None) -> None:
+    assert [found.confidence for found in launch.findings(MEMORY)] == ([] if confidence is None else [confidence])
+    assert confidence or not launch.findings(WAITING)
 
 
 ONE_BLOCK = replace(

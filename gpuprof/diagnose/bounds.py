@@ -120,23 +120,17 @@ def capped(facts: KernelFacts, bound: Saving, share: float, weight: float) -> Sa
 
 
 def saving(needs: Mapping[str, float], relieved: Mapping[str, float]) -> Saving:
-    """Bound the saving of a fix that leaves these parts of the units' needs (0: none)."""
-    remains = remaining(needs, relieved)
-    rest = remains[0].fraction if remains else 0.0
-    return Saving(1.0 - rest, remains)
+    """Bound the saving of a fix that leaves these parts of the units' needs (0: none).
 
-
-def remaining(needs: Mapping[str, float], relieved: Mapping[str, float]) -> tuple[Remaining, ...]:
-    """Return the remaining needs of the units, largest first, without those that need nothing.
-
-    The SM's speed of light is that of its busiest part: it stays only if the fix relieves no part
-    of the SM.
+    What remains is listed, largest first, without units that need nothing. The SM's speed of light is
+    that of its busiest part: it stays only if the fix relieves no part of the SM.
     """
     kept = {unit: need * min(1.0, max(0.0, relieved.get(unit, 1.0))) for unit, need in needs.items()}
     if any(unit not in (*MEMORY, LAUNCH) and factor < 1.0 for unit, factor in relieved.items()):
         kept.pop(SM, None)
     ranked = sorted(kept.items(), key=lambda item: -item[1])
-    return tuple(Remaining(unit, min(1.0, need)) for unit, need in ranked[:_SHOWN] if need > 0)
+    remains = tuple(Remaining(unit, min(1.0, need)) for unit, need in ranked[:_SHOWN] if need > 0)
+    return Saving(1.0 - (remains[0].fraction if remains else 0.0), remains)
 
 
 def together(findings: Iterable[tuple[Remaining, ...]]) -> float:

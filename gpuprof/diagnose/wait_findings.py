@@ -46,6 +46,9 @@ def waiting(
     if facts.needs_few_warps:
         cases = replace(cases, why=(*cases.why, "shared/few-warps"))
         is_fact = True
+    elif facts.issue_at_most is None and not facts.stall("selected"):
+        cases = replace(cases, why=(*cases.why, "shared/slots-unknown"))
+        confidence = "guess"
     shown = tuple(reason for reason in reasons if facts.stall(reason) > 0)
     yield finding(
         facts,

@@ -50,6 +50,14 @@ class LaunchFacts(Counters):
         """The waves of blocks on the GPU."""
         return self.kernel.waves
 
+    @cached_property
+    def waves_at_least(self) -> float:
+        """The waves of blocks; if unknown, the fewest: warps ÷ warp slots of the architecture's largest GPU, or 0."""
+        if self.waves is not None:
+            return self.waves
+        slots = self._most_sms * (self.warps_per_sm or 0.0)
+        return (self.warps or 0) / slots if slots else 0.0
+
     @property
     def sms(self) -> int | None:
         """The SMs of the GPU."""
@@ -132,8 +140,12 @@ class LaunchFacts(Counters):
             return None
         if self.sms_or_implied:
             return min(1.0, self.blocks / self.sms_or_implied)
-        most_sms = max((gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings()), default=0.0)
-        return 1.0 if 0 < most_sms <= self.blocks else None
+        return 1.0 if 0 < self._most_sms <= self.blocks else None
+
+    @property
+    def _most_sms(self) -> float:
+        """The number of SMs; for an unknown GPU, the most of its architecture, or 0."""
+        return self.sms or max((gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings()), default=0.0)
 
     @cached_property
     def active_with_block(self) -> float | None:

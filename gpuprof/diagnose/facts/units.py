@@ -224,11 +224,6 @@ class UnitFacts(LaunchFacts):
         """Fraction of the active cycles in which a scheduler issued an instruction."""
         return self.kernel.scheduler.issue_active if self.kernel.scheduler is not None else None
 
-    @property
-    def issues_rarely(self) -> bool:
-        """Whether stalls matter: for NVIDIA, if fewer than 80 % of the issue slots are used."""
-        return self.issue_active is None or self.issue_active < 0.8
-
     @cached_property
     def pipes(self) -> Mapping[str, Pipe]:
         """The execution pipes whose use was collected, by name."""
@@ -292,14 +287,8 @@ class UnitFacts(LaunchFacts):
 
         If active cycles were not collected, only SMs without a block count as idle.
         """
-        if busy is None:
-            return None
-        if self.active_share:
-            return busy / self.active_share
-        blocks, sms = self.blocks, self.sms_or_implied
-        if not blocks or not sms:
-            return None
-        return busy * sms / min(sms, blocks)
+        works = self.active_share or self.with_block
+        return busy / works if busy is not None and works else None
 
     @property
     def is_l1_full(self) -> bool:

@@ -19,6 +19,7 @@ from gpuprof.diagnose.thresholds import (
     STARVED_ISSUE,
     THROTTLED,
     USED_DRAM,
+    WELL_USED,
 )
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.product_names import needs_few_warps_by_name
@@ -135,11 +136,30 @@ class WaitFacts(UnitFacts):
         return None if self.is_busiest("tensor") else False
 
     @property
+    def issue_at_most(self) -> float | None:
+        """The used issue slots of active cycles, 0 to 1; if not collected, the SM, which is at least as busy."""
+        if self.issue_active is not None:
+            return self.issue_active
+        return self.while_active(self.utilisation.get(SM))
+
+    @property
+    def issues_rarely(self) -> bool:
+        """Whether stalls matter: for NVIDIA, if fewer than 80 % of the issue slots are used.
+
+        If these were not collected, use the SM while it works. Hardly a slot is idle, either, if as many
+        warps could issue but did not as warps that did: if warps are ready independently of each other, and
+        E of them on average, 1 − e^−E of the slots are used, and E is twice that at 80 %.
+        """
+        if self.issue_active is None and self.stall("not_selected") >= self.stall("selected") > 0:
+            return False
+        return self.issue_at_most is None or self.issue_at_most < WELL_USED
+
+    @property
     def has_room(self) -> bool:
         """Whether more warps would find idle issue slots: few are used, although many are needed, hardly
         a warp is eligible, no unit is busy.
 
-        If issue slots were not collected, use the SM, which is at least as busy.
+        If issue slots were not collected, use the SM over the elapsed cycles.
         """
         issued, eligible = self.issue_active, self.eligible_warps
         if issued is None:

@@ -11,11 +11,13 @@ from gpuprof.diagnose.facts.launch import LANES
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.units import NOT_OF_LANES
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_named, finding
-from gpuprof.diagnose.thresholds import LOW, Threshold
+from gpuprof.diagnose.thresholds import LOW, Threshold, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.units import WARP_THREADS
 
 THREADS = Threshold("active-threads", 24.0, "thread")
+
+UNIFORM = percent("uniform", 95.0)
 
 _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 
@@ -34,12 +36,14 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
     fewest = min(filter(None, (active, on)), default=lanes)
     confidence: Confidence = "inferred"
     cost = (1.0 - fewest / lanes) * facts.need(ISSUE)
-    if active and _are_few(active, lanes):
+    threshold = THREADS.value * lanes / WARP_THREADS
+    if active and active < threshold:
         fewest = active
         confidence = "measured"
-        cases = cases_named("branches")
+        # Lanes that rarely part at a branch are idle because they have ended, or skip a long part.
+        cases = cases_named("ended" if (facts.number(_UNIFORM) or 0.0) >= UNIFORM.value else "branches")
         saving = _by_instructions(facts, active / lanes, NOT_OF_LANES, "same-bytes-through-l2-and-dram")
-    elif active and on and _are_few(on, lanes):
+    elif active and on and on < threshold:
         cases = cases_named("predicates")
         saving = _by_instructions(facts, on / lanes, _NOT_OF_PREDICATES, "same-accesses")
     elif facts.is_busiest(ISSUE) and cost >= LOW:
@@ -47,12 +51,14 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
         saving = bound_beside(facts, _NOT_OF_PREDICATES, fewest / lanes).if_held(cost, "same-time-without-issue")
     else:
         return
-    threshold = THREADS.value * lanes / WARP_THREADS
+    if facts.waits_beside_instructions or (facts.busiest_need is None and not facts.stalls):
+        # Without busy units or stalls, idle lanes do not show a cost.
+        confidence = "guess"
     yield finding(
         facts,
         cases,
         amounts=amounts_of("thread", threads=fewest, lanes=lanes),
-        confidence="guess" if facts.waits_beside_instructions else confidence,
+        confidence=confidence,
         saving=saving,
         # Other instructions feed a busy tensor pipe, many of them from one thread.
         is_fact=facts.moves_bytes_well or facts.is_busiest("tensor"),
@@ -64,10 +70,6 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
         ),
         place=facts.place_of("smsp__branch_targets_threads_divergent"),
     )
-
-
-def _are_few(threads: float, lanes: float) -> bool:
-    return WARP_THREADS * threads / lanes < THREADS.value
 
 
 def _by_instructions(facts: KernelFacts, part: float, kept: tuple[str, ...], condition: str) -> Saving:
@@ -83,7 +85,7 @@ def _by_instructions(facts: KernelFacts, part: float, kept: tuple[str, ...], con
 
 RULE = Rule(
     "branch-divergence",
-    thresholds=(THREADS,),
+    thresholds=(THREADS, UNIFORM),
     check=_idle_lanes,
     metrics=(LANES[0], _SWITCHED_ON, _UNIFORM),
     place=TreePlace(("branch_resolving",), "issue"),

@@ -24,25 +24,29 @@ def _latency_bound(facts: KernelFacts) -> Findings:
         return
     busiest = max(facts.busiest, facts.busiest_need or 0.0)
     is_between_blocks = facts.occupancy_gap is not None and facts.idles_between_blocks
-    if LATENCY_BOUND.is_reached(busiest) or is_between_blocks:
-        # `short-blocks` reports the reason.
+    if LATENCY_BOUND.is_reached(busiest) or is_between_blocks or not facts.issues_rarely:
+        # `short-blocks` reports the reason, or warps do not wait while SMs have work.
         return
     reason = facts.other_reason
-    is_named = facts.issues_rarely and DOMINANT.is_reached(facts.stall(reason)) and not facts.needs_few_warps
+    is_named = DOMINANT.is_reached(facts.stall(reason)) and not facts.needs_few_warps
     named = (reason,) if is_named else ()
     headline = ["main" if is_known else "collected"]
     change = _change(facts, busiest)
-    why = change if change in ("in-line", "few-warps") else "main"
+    why = ["main" if change == "registers" else change]
+    if not facts.stalls:
+        why.append("stalls-unknown")
+    elif facts.waves is None or facts.occupancy.achieved is None:
+        why.append("launch-unknown")
     if is_named:
         headline += ["waiting", stall_case(reason)]
     elif change == "in-line":
         headline.append(change)
     yield finding(
         facts,
-        cases_of(change, tuple(headline), (why,) if facts.stalls else (why, "stalls-unknown")),
+        cases_of(change, tuple(headline), tuple(why)),
         amounts=amounts_of(busiest=busiest, share=facts.stall(*named) or None),
         labels=labels_of(reasons=named),
-        confidence="inferred" if facts.stalls and why == "main" else "guess",
+        confidence="inferred" if why == ["main"] else "guess",
         saving=bound_of_wait(facts, facts.stall(reason)) if is_named else _same_work(facts),
         evidence=(
             *facts.busiest_evidence(LATENCY_BOUND.name, LATENCY_BOUND.value),
@@ -58,14 +62,18 @@ def _change(facts: KernelFacts, busiest: float) -> str:
     """Return the case of the change that hides latencies on this launch.
 
     If the grid fills the GPU many times and still hardly anything works, warps wait for each other,
-    and more in flight, or more work of each, makes that worse.
+    and more in flight, or more work of each, makes that worse. Fewer registers help no launch whose
+    warp slots are empty anyway.
     """
-    if not SLOWER_THAN_LOADS.is_reached(busiest) and (facts.waves or 0.0) >= MANY_WAVES.value:
-        return "in-line"
+    if not SLOWER_THAN_LOADS.is_reached(busiest):
+        if facts.waves_at_least >= MANY_WAVES.value:
+            return "in-line"
+        if facts.waves is None and not facts.is_under_a_wave:
+            return "in-line-or-few"
     if facts.needs_few_warps:
         return "few-warps"
     all_fit = facts.is_under_a_wave or (facts.occupancy.theoretical or 1.0) >= FULL_OF
-    if "registers" in facts.occupancy.limiters and not all_fit:
+    if "registers" in facts.occupancy.limiters and facts.is_taken and not all_fit:
         # More work per thread takes registers, and so leaves room for fewer warps.
         return "registers"
     return "main"
