@@ -219,7 +219,8 @@ def check_order(findings: Sequence[Finding]) -> None:
     """Findings that others explain come last, facts but for reached limits before them, and what voids all else first.
 
     Among those with something to fix a finding comes before one that is no more certain, of no earlier kind, and saves
-    less by more than a near tie. No guess comes before a limit that the kernel is at.
+    less by more than a near tie. No guess comes before a limit that the kernel is at, nor before a notable saving that
+    is proven, unless it is expected to save twice as much.
     """
     explained = [finding.cause is not None for finding in findings]
     assert explained == sorted(explained)
@@ -233,8 +234,13 @@ def check_order(findings: Sequence[Finding]) -> None:
     if at_limit:
         assert all(finding.confidence != "guess" for finding in open_findings[: at_limit[0]])
         return
-    for before, after in itertools.combinations(open_findings, 2):
-        if after.severity != "info" and before.rule not in VOIDING and about(before) == about(after):
+    guesses = [finding for finding in worth if finding.confidence == "guess"]
+    proven = [finding for finding in worth if finding not in guesses and finding.severity != "low"]
+    for before, after in itertools.combinations(worth, 2):
+        if before in guesses and after in proven:
+            assert _expected(before) >= 2 * _expected(after) - EXACT
+        may_save_less = before.rule in VOIDING or (proven and after in guesses)
+        if about(before) == about(after) and not may_save_less:
             assert _expected(before) >= _expected(after) - LOW - EXACT
 
 

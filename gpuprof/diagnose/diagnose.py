@@ -132,8 +132,7 @@ def _explains(finding: Finding, fallback: Finding) -> bool:
     """Return whether a finding names the reason of waits, or a defect that costs as much as they do."""
     if finding.rule == FALLBACK or finding.severity not in ("high", "medium"):
         return False
-    enough = saving_of(fallback, fallback.gain_kernel)
-    return about(finding) != "defect" or saving_of(finding, finding.gain_kernel) >= enough
+    return about(finding) != "defect" or saving_of(finding) >= saving_of(fallback)
 
 
 def _found(rule: Rule, found: Finding, facts: KernelFacts) -> Finding:

@@ -26,11 +26,14 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     First those that invalidate the others; then by expected saving; then those with nothing to fix,
     and explained ones last. A limit that the kernel is at comes before guesses, small savings, and
-    what can save no more than the rest up to it.
+    what can save no more than the rest up to it. A guess comes after each notable saving that is
+    proven, unless it is expected to save twice as much. The verdict is about the first finding.
     """
     known = tuple(findings)
     rest = max((_gain(finding) for finding in known if is_at_limit(finding)), default=None)
-    return tuple(sorted(known, key=lambda finding: _importance(finding, rest)))
+    notable = [finding for finding in known if finding.severity in ("high", "medium")]
+    proven = [finding for finding in notable if finding.confidence != "guess"]
+    return tuple(sorted(known, key=lambda finding: _importance(finding, rest, proven)))
 
 
 def numbered(findings: Sequence[Finding], kernel: int) -> list[Finding]:
@@ -67,12 +70,12 @@ def is_at_limit(finding: Finding) -> bool:
     return rule.by_times or (finding.severity == "info" and is_near)
 
 
-def saving_of(finding: Finding, gain: float | None) -> float:
-    """Return what the fix of a finding is expected to save of a gain of this size.
+def saving_of(finding: Finding) -> float:
+    """Return what the fix of a finding is expected to save.
 
     Limits and symptoms count by what a defect must save to be their cause.
     """
-    saving = expected_saving(gain, finding.confidence)
+    saving = _expected(finding)
     return saving if about(finding) == "defect" else ENOUGH * saving
 
 
@@ -80,32 +83,39 @@ _VOIDING, _WORTHWHILE, _AT_LIMIT, _BESIDE_LIMIT, _FACT = range(5)
 """Groups of findings in their order."""
 
 
-def _importance(finding: Finding, rest: float | None) -> tuple[bool, int, int, bool, int, float]:
+def _importance(
+    finding: Finding, rest: float | None, proven: Sequence[Finding]
+) -> tuple[bool, int, int, bool, int, float]:
     """Return the sort key; `rest` is what is left to the limit that the kernel is at."""
     group = _group(finding, rest)
-    saving = saving_of(finding, _gain(finding))
+    saving = saving_of(finding)
+    is_guess = finding.confidence == "guess"
+    if is_guess and ENOUGH * _expected(finding) < max(map(_expected, proven), default=0.0):
+        saving = min(saving, *map(saving_of, proven))
     steps = int(saving / LOW) if group in (_WORTHWHILE, _BESIDE_LIMIT) else 0
     if group == _AT_LIMIT:
         # The nearest limit comes first.
         saving = -saving
-    is_guess = finding.confidence == "guess"
     return finding.cause is not None, group, -steps, is_guess, _KINDS.index(about(finding)), -saving
 
 
 def _group(finding: Finding, rest: float | None) -> int:
-    rule = rule_of(finding)
-    gain = _gain(finding)
     is_sure = finding.confidence != "guess"
+    rule = rule_of(finding)
     if rest is not None and is_at_limit(finding):
         return _AT_LIMIT
     if finding.severity == "info":
         return _FACT
     if rule.invalidates and is_sure:
         return _VOIDING
-    is_notable = is_sure and saving_of(finding, gain) >= _NOTABLE and gain > (rest or 0.0) + _ROUNDING
-    if rest is None or is_notable or rule.of_run:
+    if rest is None or rule.of_run:
         return _WORTHWHILE
-    return _BESIDE_LIMIT
+    is_notable = is_sure and saving_of(finding) >= _NOTABLE and _gain(finding) > rest + _ROUNDING
+    return _WORTHWHILE if is_notable else _BESIDE_LIMIT
+
+
+def _expected(finding: Finding) -> float:
+    return expected_saving(_gain(finding), finding.confidence)
 
 
 def _gain(finding: Finding) -> float:

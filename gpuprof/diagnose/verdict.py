@@ -2,8 +2,8 @@
 
 Only useful work counts towards a ceiling: bytes that have to move, or arithmetic of a type that the
 result needs. A busy integer pipe, full issue slots or wasted sectors are a limit, but never a
-ceiling. A guess decides the state only if nothing that is proven explains a notable part of the
-time; the verdict then names it as likely.
+ceiling. A guess decides the state only if it is the first finding; the verdict then names it as
+likely.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ _PATHS_OF_RULES = {"dram-bandwidth": "dram", "fp32-compute-bound": "fp32", "tens
 BUSY = 0.6
 """A unit that is less busy is no limit, by NVIDIA's speed-of-light rule."""
 _MOST = 0.5
-SMALL_PART = 0.1
-"""A smaller saving does not explain the time of a kernel."""
 _OF_THE_GRID = ("small-grid", "tail-effect", "load-imbalance")
 """Findings of SMs without work.
 
@@ -123,7 +121,7 @@ def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
     if at_roof is not None:
         return at_roof
     finding = first_proven(kernel, with_facts=False)
-    return _likely(kernel, finding) or _proven(kernel, finding) or _open_state(kernel, None if only_times else proven)
+    return _likely(kernel) or _proven(kernel, finding) or _open_state(kernel, None if only_times else proven)
 
 
 def first_proven(kernel: KernelProfile, *, with_facts: bool = True) -> Finding | None:
@@ -161,15 +159,14 @@ def _at_roof(finding: Finding | None, kernel: KernelProfile) -> _State | None:
     return _State("at-roof", "at-roof", _Reached(path, min(1.0, fraction)), finding)
 
 
-def _likely(kernel: KernelProfile, proven: Finding | None) -> _State | None:
-    """Return a kernel's state if its first finding is a guess, and others explain little time."""
+def _likely(kernel: KernelProfile) -> _State | None:
+    """Return a kernel's state if its first finding is a guess."""
     likely = likely_finding(kernel)
-    if likely is None or (proven is not None and (proven.gain_kernel or 0.0) >= SMALL_PART):
+    if likely is None:
         return None
-    busy = _busiest(kernel)
     if likely.rule == _NOTHING_BUSY and (likely.gain_kernel or 0.0) >= _MOST:
-        return _State("waiting", "waits-unknown", busy)
-    return _State("open", "busiest", busy) if busy is not None else None
+        return _State("waiting", "waits-unknown", _busiest(kernel))
+    return _open_state(kernel, None)
 
 
 def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _BAR_WIDTH = 8
-_GAIN_WIDTH = 8
+_GAIN_WIDTH = len("~ 0.50–0.82 %")
 _INDENT = 2
 _DOT = " · "
-_SPREAD_PART = 4
+_SPREAD_PART = 3
 """The part of a line, one in so many, in which it is said whole in what files or launches a kernel is."""
 _BRIEF = ("low", "info")
 _TEXT_COLUMN = _INDENT + _BAR_WIDTH + _GAIN_WIDTH + 2

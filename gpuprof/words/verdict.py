@@ -9,7 +9,8 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
-from gpuprof.diagnose.verdict import BUSY, SMALL_PART, is_limit, is_open, likely_finding, run_findings
+from gpuprof.diagnose.thresholds import MEDIUM
+from gpuprof.diagnose.verdict import BUSY, is_limit, is_open, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -191,7 +192,7 @@ def _at_roof(facts: _Facts) -> str:
     # The work as it is has something to gain, too, or the time in which SMs have none.
     finding = facts.finding
     is_partly = finding is not None and "while-working" in finding.cases.headline
-    has_gap = is_partly or (finding is not None and (finding.gain_kernel or 0.0) >= SMALL_PART)
+    has_gap = is_partly or (finding is not None and (finding.gain_kernel or 0.0) >= MEDIUM)
     advice = f"{helps} most" if has_gap else f"only {helps}"
     return f"is at {facts.share} of {ceiling_name(verdict.subject)}: {advice}"
 
@@ -276,21 +277,24 @@ def _counted(facts: _Facts) -> str:
 
 def _busiest(facts: _Facts) -> str:
     collected = " that was collected" if units_not_collected(facts.kernel) else ""
-    helps = "nothing in the report shows what would make it faster"
-    likely = likely_finding(facts.kernel)
-    if likely is not None:
-        helps = f"the likely cause is a guess: {cause_phrase(likely)}"
+    helps = _likely_text(facts) or "nothing in the report shows what would make it faster"
     if facts.fraction < BUSY and facts.verdict.bound != "at-least":
         return f"keeps no unit{collected} more than {_most_busy(facts)} busy; {helps}"
     return f"keeps {facts.subject} {facts.share} busy, more than any other unit{collected}; {helps}"
 
 
+def _likely_text(facts: _Facts) -> str:
+    likely = likely_finding(facts.kernel)
+    return f"the likely cause is a guess: {cause_phrase(likely)}" if likely is not None else ""
+
+
 def _unknown(facts: _Facts) -> str:
     """Write how fast a kernel is if nothing shows why it is no faster."""
     speed = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
+    limit = "has no numbers in the report that show what limits it"
     if speed:
-        return f"{speed}; nothing in the report shows what limits it"
-    return "has no numbers in the report that show what limits it"
+        limit = f"{speed}; nothing in the report shows what limits it"
+    return joined_by("; ", limit, _likely_text(facts))
 
 
 def _by_shapes(kernel: KernelProfile) -> str:
