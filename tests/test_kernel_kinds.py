@@ -188,6 +188,7 @@ FULL_DRAM = (busy(dram=95, l2=20, sm=20), lasting())
         (COPY, FULL_DRAM, "dram-bandwidth", "main"),
         (SGEMM, (pipes(fma=70),), "fp32-compute-bound", "kinds/another-algorithm"),
         (COPY, (pipes(xu=70),), "special-function-bound", "kinds/operation"),
+        ("void at::elementwise_kernel<128, 4>(int)", IN_FLIGHT, "dram-bandwidth", "kinds/operation"),
         (SGEMM, (busy(l2=80, dram=10, sm=20), lasting()), "l2-bandwidth", "kinds/another-algorithm"),
         # More warps are of no use beside a full unit: nothing to change.
         (SGEMM, (busy(sm=88), pipes(fma=88), HALF_OCCUPANCY, {WAVES: 8.0}), "low-occupancy", "unit-full"),

@@ -69,8 +69,8 @@ _COMPILED_IN_LIBRARY = re.compile(
 )
 """Kernels that cuBLAS and cuDNN contain: names without namespaces and arguments, as no template
 has, or with such a name as their only argument."""
-_OF_PYTORCH = re.compile(r"(?:void )?at::native::")
-"""Kernels that PyTorch contains."""
+_OF_PYTORCH = re.compile(r"(?:void )?at::")
+"""Kernels that PyTorch contains; some ncu versions leave `native::` out of their names."""
 _NEED_CODE_CHANGE = frozenset(
     {
         "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks", "small-grid",
