@@ -209,8 +209,9 @@ COMPUTE = (
             histograms={WARP_OPCODES: {"IMAD.WIDE": 40.0, "IMAD": 20.0, "FFMA": 40.0}}), 0.70, "high", "inferred",
             "75 %", (pipe_metric("fma"), WARP_OPCODES)),
     # 70 % of the issue slots in all cycles, no pipe above 40 %: the same instructions leave 30 %.
-    Example("issue-bound", "of the slots", made(busy(sm=70, dram=20), issued(70), pipes(alu=30, fma=40), {
-            "sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6}), 0.30, "high", "measured", "70 %",
+    Example("issue-bound", "of the slots", made(busy(sm=70, dram=20), issued(70),
+            pipes(alu=30, fma=40, xu=5, fp64=0, tensor=0),
+            {"sm__cycles_active.avg": 1e6, "sm__cycles_elapsed.max": 1e6}), 0.30, "high", "measured", "70 %",
             ("smsp__issue_active.avg.per_cycle_active",)),
     Example("issue-bound", "of a pipe for constants", made(busy(sm=65, dram=20), pipes(adu=65, alu=30)), 0.35, "high",
             "measured", "ADU pipe 65 %", (pipe_metric("adu"),)),

@@ -51,6 +51,19 @@ def test_issue_slots_limit_if_they_are_the_busiest_part_of_all_units() -> None:
     assert facts_of(made(issued(90), grid=None)).other_limit is None
 
 
+def test_a_pipe_that_was_not_collected_can_be_busier_than_the_others() -> None:
+    every = pipes(alu=54, fma=50, xu=5, fp64=0, tensor=0)
+    assert facts_of(made(every)).has_all_pipes
+    assert facts_of(made(busy(sm=70), every)).is_known_limit(0.54)
+    some = facts_of(made(busy(sm=70), pipes(alu=54, tensor=50)))
+    assert not some.has_all_pipes
+    # The rest of the SM's 70 % may be the FMA pipe, unless a pipe is well used or as busy as the SM.
+    assert not some.is_known_limit(0.54)
+    assert some.is_known_limit(0.6)
+    assert facts_of(made(busy(sm=58), pipes(alu=57))).is_known_limit(0.57)
+    assert not facts_of(made(pipes(alu=54))).is_known_limit(0.54)
+
+
 def test_pipes_without_a_rule_of_their_own_limit_if_no_other_does() -> None:
     assert is_close(facts_of(made(pipes(adu=66, fp16=62, alu=40))).other_limit, "adu", 0.66)
     for more in (pipes(alu=62), busy(l2=65)):

@@ -11,8 +11,10 @@ from gpuprof.diagnose import kinds
 from gpuprof.diagnose.registry import RULES
 from gpuprof.model.kernel_kinds import FEW_ROWS, KINDS, kernel_kind, kind_by_name
 from gpuprof.model.session import RooflinePoint
+from gpuprof.words.wording import wording
 from tests import hand_made
-from tests.kernels import DURATION, busy, lasting, made, operations, pipes, session, stalls
+from tests.kernels import DURATION, WAVES, Values, busy, lasting, made, operations, pipes, session, stalls
+from tests.rule_examples import HALF_OCCUPANCY
 from tests.table import each_row
 from tests.test_timeline import kernel as activity
 from tests.test_timeline import session as traced
@@ -43,6 +45,8 @@ def test_names_of_public_libraries_tell_their_kind() -> None:
     assert {kind for kind, _ in told} - {"-"} == set(KINDS) - {"gemm-low-reuse"}
     assert {rule for rules in kinds._HELPED.values() for rule in rules} <= RULE_IDS
     assert kinds._USUAL_CHANGES.keys() <= KINDS.keys() and kinds._FOR_EXCHANGE <= RULE_IDS
+    assert kinds._NEED_CODE_CHANGE <= RULE_IDS
+    assert all(action in wording(rule).action for rule, action in kinds._FOR_USERS)
 
 
 def test_names_of_other_programs_tell_none() -> None:
@@ -166,3 +170,33 @@ def test_a_backward_pass_is_not_advised_what_helps_the_forward_one() -> None:
     for name, is_forward in (("rms_norm_kernel", True), ("rms_norm_backward_kernel", False), ("layer_norm_bwd", False)):
         (finding,) = replace(waiting, name=name).findings("memory-latency")
         assert ("kinds/norm-fuse" in finding.cases.advice) is is_forward, name
+
+
+SGEMM, COPY = "ampere_sgemm_128x64_nn", "void at::native::elementwise_kernel<128, 4, copy>(int)"
+IN_FLIGHT = (busy(dram=70, l2=20, sm=20), lasting())
+FULL_DRAM = (busy(dram=95, l2=20, sm=20), lasting())
+
+
+@each_row(
+    ("name", "metrics", "rule", "action"),
+    [
+        ("copy_rows", IN_FLIGHT, "dram-bandwidth", "few-in-flight"),
+        (SGEMM, IN_FLIGHT, "dram-bandwidth", "kinds/another-algorithm"),
+        (COPY, IN_FLIGHT, "dram-bandwidth", "kinds/operation"),
+        # Fusion and narrower types are up to the user of a library.
+        (SGEMM, FULL_DRAM, "dram-bandwidth", "main"),
+        (COPY, FULL_DRAM, "dram-bandwidth", "main"),
+        (SGEMM, (pipes(fma=70),), "fp32-compute-bound", "kinds/another-algorithm"),
+        (COPY, (pipes(xu=70),), "special-function-bound", "kinds/operation"),
+        ("void at::elementwise_kernel<128, 4>(int)", IN_FLIGHT, "dram-bandwidth", "kinds/operation"),
+        (SGEMM, (busy(l2=80, dram=10, sm=20), lasting()), "l2-bandwidth", "kinds/another-algorithm"),
+        # More warps are of no use beside a full unit: nothing to change.
+        (SGEMM, (busy(sm=88), pipes(fma=88), HALF_OCCUPANCY, {WAVES: 8.0}), "low-occupancy", "unit-full"),
+        (SGEMM, (busy(sm=20, memory=20), HALF_OCCUPANCY, {WAVES: 8.0}), "low-occupancy", "kinds/another-algorithm"),
+    ],
+)  # fmt: skip
+def test_users_of_a_library_are_not_advised_to_change_its_code(
+    name: str, metrics: tuple[Values, ...], rule: str, action: str
+) -> None:
+    (found,) = made(*metrics, name=name).findings(rule)
+    assert found.cases.action[0] == action

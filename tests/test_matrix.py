@@ -143,8 +143,8 @@ def test_a_naive_product_has_its_accesses_fixed_first() -> None:
     finding = launch.finding(RULE)
     assert finding.severity == "info" and first(launch).rule == "l1-bandwidth"
     assert "95 % busy" in finding.why
-    # In TF32 20 % ÷ 8; DRAM's 5 % stay.
-    assert finding.gain_kernel == pytest.approx(0.95)
+    # In TF32 20 % ÷ 8; L1's 95 % stay with the same operand reuse.
+    assert finding.gain_kernel == pytest.approx(0.05)
     small = made(pipes(tensor=0, fma=20), lasting(), FIFTH, name="gemm_naive").finding(RULE)
     assert small.severity == "info" and small.cases.why[0] == "by-name" and "20 %" in small.why
     # One that is bound by bytes is silent.

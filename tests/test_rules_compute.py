@@ -47,6 +47,8 @@ IMADS = made(busy(sm=75), pipes(fma=75), histograms={WARP_OPCODES: {"IMAD.WIDE":
 CONSTANTS: Histograms = {WARP_OPCODES: {"FFMA": 900.0, "DMUL": 30.0, "F2F.F64.F32": 30.0}}
 SORTS: Histograms = {WARP_OPCODES: {"ISETP.GT": 30.0, "SEL": 30.0, "SHFL": 15.0, "IADD3": 20.0, "LDS": 5.0}}
 RANDOM = "void at::native::distribution_elementwise_grid_stride_kernel<float, 4>(int)"
+FP32_QUARTER = operations(ffma=1.728e9, fadd=0, fmul=0)
+OTHER_PIPES = pipes(alu=5, fma=5, xu=5, fp64=0, tensor=0)
 MOSTLY_ACTIVE = {"sm__cycles_active.avg": 0.95e6, "sm__cycles_elapsed.max": 1e6}
 ALONE = made(pipes(fma=80), operations(ffma=0, fadd=50, fmul=50))
 GEMM = made(busy(sm=91, memory=15), issued(3.3), MOSTLY_ACTIVE, name="gemm_kernel")
@@ -103,17 +105,33 @@ def half_tensor(opcode: str = "") -> Made:
 
         silent("integers on the FMA pipe", IMADS, FP32),
         # Halves of the FMA pipe, 68 and 44 %, are its 56 %: FP32 limits a busy SM.
-        says("a busier half", On(made(busy(sm=69), pipes(fma=56), HALVES), *A10G), FP32, 0.31, "56 %"),
+        says("a busier half", On(made(busy(sm=69), OTHER_PIPES, pipes(fma=56), HALVES), *A10G), FP32, 0.31, "56 %",
+             confidence="inferred"),
+        # A pipe of a busy SM is its limit only if no other one can be busier.
+        says("other pipes are unknown", made(busy(sm=66), pipes(tensor=54)), TENSOR, 0.34, "54 %", confidence="guess"),
+        says("no pipe is busier than the SM", made(busy(sm=60), pipes(tensor=59)), TENSOR, 0.4, confidence="inferred"),
+        says("other pipes are unknown", made(busy(sm=70, dram=20), pipes(fp64=54)), FP64, 1 - 0.54 / 2,
+             confidence="guess"),
         # 60 of 80 integer instructions compare and select: a sort computes no indices.
         says("a sort", made(busy(sm=70), pipes(alu=69), histograms=SORTS), INTEGER, 1.0,
              evidence={pipe_metric("alu"): 69.0}),
+        # Fewer passes or values move fewer bytes, too; simpler indices do not.
+        says("a sort reads its data", made(busy(sm=80, dram=60), pipes(alu=80), histograms=SORTS), INTEGER, 0.4,
+             kind="conditional"),
+        says("random numbers are written", replace(made(busy(sm=80, dram=60), pipes(alu=80)), name=RANDOM), INTEGER,
+             0.4, kind="conditional"),
+        says("indices move no bytes", made(busy(sm=80, dram=60), pipes(alu=80)), INTEGER, 0.4, kind="bound"),
         # Random numbers are integer work by design.
         says("random numbers", replace(made(busy(sm=70), pipes(alu=69)), name=RANDOM), INTEGER, 1.0, severity="info"),
         # 75 % of the slots while SMs work, for 95 % of the time: 60 of 100 instructions are integers and go, or 20.
         says("slots full of integers", made(issued(75), MOSTLY_ACTIVE, pipes(alu=45, fma=30), busy(dram=20),
              histograms=of_kinds(60)), INTEGER, 1 - 0.4 * 0.75 * 0.95, "60 % of the instructions"),
-        says("slots full of loads", made(issued(75), MOSTLY_ACTIVE, pipes(alu=45, fma=30), busy(dram=20),
-             histograms=of_kinds(20)), SLOTS, 1 - 0.75 * 0.95, "60 % of the instructions are loads"),
+        says("slots full of loads", made(issued(75), MOSTLY_ACTIVE, OTHER_PIPES, busy(dram=20),
+             histograms=of_kinds(20)), SLOTS, 1 - 0.75 * 0.95, "60 % of the instructions are loads",
+             confidence="measured"),
+        # The FMA pipe of an FP32 kernel may be as full.
+        says("slots without all pipes", made(issued(75), MOSTLY_ACTIVE, pipes(alu=45)), SLOTS, 1 - 0.75 * 0.95,
+             confidence="guess", severity="low"),
         silent("slots full of integers", made(issued(75), MOSTLY_ACTIVE, histograms=of_kinds(60)), SLOTS),
         silent("memory is as busy", made(issued(75), MOSTLY_ACTIVE, busy(dram=72)), SLOTS),
         silent("59 % of the slots", made(issued(62), MOSTLY_ACTIVE), SLOTS, INTEGER),
@@ -121,7 +139,8 @@ def half_tensor(opcode: str = "") -> Made:
              "near its ceiling", severity="info"),
 
         # A busy load/store unit does not hide full issue slots.
-        says("full issue slots", made(busy(sm=75), pipes(fma=56, lsu=64)), FP32, 0.25, "56 %"),
+        says("full issue slots", made(busy(sm=75), OTHER_PIPES, pipes(fma=56, lsu=64)), FP32, 0.25, "56 %",
+             confidence="inferred"),
 
         says("the pipe is unknown", made(operations(ffma=60, fadd=30, fmul=10)), FUSING, None, severity="info"),
         says("all stands alone", ALONE, FUSING, 0.5 * 0.8),
@@ -133,6 +152,13 @@ def half_tensor(opcode: str = "") -> Made:
           for name, times in (("NVIDIA GeForce RTX 2080 Ti", 4), ("Tesla T4", 8), ("Some RTX card", 4))),
         *(silent("Turing without", On(product(2.176e9), name, "7.5", 68), IDLE)
           for name in ("NVIDIA GeForce GTX 1660 Ti", "NVIDIA GeForce GTX 1650", "NVIDIA T400", "")),
+
+        # Arithmetic is 25 % of its peak, an eighth of that in TF32. With the same reuse the busier L1 stays.
+        says("L1 is the limit", made(pipes(tensor=0), busy(l1=85, sm=85), lasting(), FP32_QUARTER, name="my_gemm"),
+             IDLE, 0.15, severity="info", kind="conditional"),
+        # It feeds arithmetic of 50 %, which takes wider accesses on tensor cores: that is an assumption, too.
+        says("L1 feeds the arithmetic", made(pipes(tensor=0), busy(l1=85, sm=85), lasting(), FP32_HALF, name="my_gemm"),
+             IDLE, 1 - 0.5 / 8, severity="high", kind="conditional"),
 
         # If FP32 accumulation has half the rate, half of the pipe is the roof.
         says("half of the rate", On(half_tensor("HMMA.16816.F32.BF16"), *RTX_3090), TENSOR, 1 - 0.48 / 0.5, "50 %",
@@ -233,8 +259,8 @@ UNKNOWN = (None, None, None)
         (T4, "narrower", ("int8", "less")),
         (A100, "narrower", ("int8", "sparsity", "less")),
         (L4, "narrower", ("fp8", "sparsity", "less")),
-        (H100, "main", ("fp8", "wgmma", "sparsity", "less")),
-        (B200, "main", ("fp8", "tcgen05", "sparsity", "less")),
+        (H100, "narrower", ("fp8", "wgmma", "sparsity", "less")),
+        (B200, "narrower", ("fp8", "tcgen05", "sparsity", "less")),
         (UNKNOWN, "less", ("less",)),
     ],
 )  # fmt: skip

@@ -69,15 +69,25 @@ _COMPILED_IN_LIBRARY = re.compile(
 )
 """Kernels that cuBLAS and cuDNN contain: names without namespaces and arguments, as no template
 has, or with such a name as their only argument."""
+_OF_PYTORCH = re.compile(r"(?:void )?at::")
+"""Kernels that PyTorch contains; some ncu versions leave `native::` out of their names."""
 _NEED_CODE_CHANGE = frozenset(
     {
-        "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks",
+        "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks", "small-grid",
         "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
         "branch-divergence", "uncoalesced-global", "narrow-access", "shared-bank-conflict", "shared-bandwidth",
-        "l1-bandwidth", "local-memory-spill", "non-fused-fp", "reduction-tree",
+        "l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "local-memory-spill", "non-fused-fp", "reduction-tree",
+        "issue-bound", "integer-bound", "fp32-compute-bound", "special-function-bound",
     }
 )  # fmt: skip
 """Rules whose findings need a change of the kernel's code or launch."""
+_FOR_USERS = frozenset(
+    {
+        ("dram-bandwidth", "main"), ("l2-bandwidth", "once"), ("integer-bound", "makes-data"),
+        *(("low-occupancy", case) for case in ("few-warps", "few-blocks", "queue", "unit-full")),
+    }
+)  # fmt: skip
+"""Actions of these rules that need no such change, or none at all."""
 _FOR_EXCHANGE = frozenset({"short-kernel", "host-memory-traffic"})
 """Rules that also apply to a kernel that waits for other GPUs.
 
@@ -107,13 +117,27 @@ def with_usual_change(found: Finding, facts: KernelFacts) -> Finding:
     if kind is not None and kind.id in _FUSED and _is_backward(facts):
         usual = ()
     cases = found.cases
-    if found.rule in _NEED_CODE_CHANGE and _COMPILED_IN_LIBRARY.match(facts.kernel.demangled):
-        advice = ("kinds/not-yours", *(usual or ("kinds/another-algorithm",)))
-        return replace(found, cases=replace(cases, action=("kinds/another-algorithm",), advice=advice))
+    change = _change_of_library(facts)
+    if change is not None and _needs_code_change(found):
+        advice = ("kinds/not-yours", *(usual or (change,)))
+        return replace(found, cases=replace(cases, action=(change,), advice=advice))
     if kind is None or not usual:
         return found
     cases = replace(cases, advice=(*cases.advice, "kinds/for-kind", *usual))
     return replace(found, cases=cases, labels=(*found.labels, Label("kind", (kind.title,))))
+
+
+def _change_of_library(facts: KernelFacts) -> str | None:
+    """Return the case of what a user of a library can change of its kernel; None if a library does not contain it."""
+    if _COMPILED_IN_LIBRARY.match(facts.kernel.demangled):
+        return "kinds/another-algorithm"
+    return "kinds/operation" if _OF_PYTORCH.match(facts.kernel.demangled) else None
+
+
+def _needs_code_change(found: Finding) -> bool:
+    """Return whether a finding's action changes the kernel's code or launch."""
+    action = found.cases.action[0]
+    return found.rule in _NEED_CODE_CHANGE and "/" not in action and (found.rule, action) not in _FOR_USERS
 
 
 def _is_backward(facts: KernelFacts) -> bool:

@@ -60,7 +60,10 @@ def pipe_limit(
     reason = "shared/pipe-full"
     advice = [change]
     evidence = [*facts.pipe_evidence(pipe, roof * PIPE_BUSY.value)]
-    if is_issue_bound(facts, reached):
+    if not facts.is_known_limit(reached):
+        reason = "shared/pipes-missing"
+        confidence = "guess"
+    elif is_issue_bound(facts, reached):
         reached = facts.utilisation["sm"]
         reason = "shared/issue-bound"
         parts = [reason]

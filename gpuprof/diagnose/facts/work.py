@@ -94,6 +94,19 @@ class WorkFacts(TrafficFacts):
         return any(self.is_pipe_limit(busy) for name in LIMITING_PIPES if (busy := self.pipe(name)) is not None)
 
     @cached_property
+    def has_all_pipes(self) -> bool:
+        """Whether all pipes were collected that can be the limit: no other one can be busier than they are."""
+        return all(self.pipe(name) is not None for name in LIMITING_PIPES)
+
+    def is_known_limit(self, busy: float) -> bool:
+        """Return whether a pipe that is the limit is well used, or no pipe that was not collected can be busier.
+
+        None is busier than the SM, whose speed of light is that of its busiest part.
+        """
+        explains_sm = busy >= self.utilisation.get(SM, 1.0) - TWO_PASSES
+        return PIPE_BUSY.is_reached(busy) or self.has_all_pipes or explains_sm
+
+    @cached_property
     def other_limit(self) -> tuple[str, float] | None:
         """The issue slots or a pipe for control flow, uniform values or packed FP16 that limits, and its use, 0 to 1.
 

@@ -60,7 +60,7 @@ def _fp64(facts: KernelFacts) -> Findings:
             *amounts_of("", fp32_speed=1 / ratio if ratio else None, cycles=cycles),
             *amounts_of("FLOP/s", rate=rate or None),
         ),
-        confidence="inferred",
+        confidence="guess" if is_full and not facts.is_known_limit(use) else "inferred",
         saving=_saving(facts, use, divisions, is_full=is_full),
         is_fact=not is_full and not is_beside,
         evidence=(*evidence, *context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)),

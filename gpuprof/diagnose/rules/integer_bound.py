@@ -20,7 +20,11 @@ _DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "IMNMX", "VIMNMX", "ISETP", "SEL",
 
 def _integer(facts: KernelFacts) -> Findings:
     """Report integers that fill a pipe, or that are most of the instructions that fill the issue slots."""
-    saving, change, data = _without_integers(facts), _change(facts), amounts_of(data=_data_share(facts))
+    change, data = _change(facts), amounts_of(data=_data_share(facts))
+    saving = _without_integers(facts)
+    if change != "main":
+        # Fewer values or passes also move fewer bytes.
+        saving = saving.only_if("same-bytes")
     is_fact = makes_data(facts.kernel)
     pipes: dict[str, Confidence] = {"alu": "measured"}
     if is_integer_work(facts):

@@ -60,7 +60,8 @@ def _with_tensor_change(facts: KernelFacts, found: Finding) -> Finding:
     newer = next((name for name in ("tcgen05", "wgmma") if name in possible), None)
     if newer is not None and newer not in used and (used or not facts.needs_few_warps):
         advice.append(newer)
-        action = "main"
+        if used:
+            action = "main"
     if "tensor.bf16" in possible:
         # Both came with Ampere.
         advice.append("sparsity")

@@ -148,7 +148,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
             unit=(busiest,),
         ),
         confidence="guess" if is_guess else "inferred",
-        saving=_saving(facts, product),
+        saving=_saving(facts, product, is_limit=not limit),
         evidence=evidence,
         place=facts.place_of_opcode(product.type.fused),
         is_fact=bool(limit),
@@ -269,22 +269,24 @@ def _limit(facts: KernelFacts, product: _Product, busiest: str) -> tuple[str, ..
     return () if is_enough else ("little-arithmetic",)
 
 
-def _saving(facts: KernelFacts, product: _Product) -> Saving | None:
+def _saving(facts: KernelFacts, product: _Product, *, is_limit: bool) -> Saving | None:
     """Bound the saving by the tensor cores' time for the same arithmetic, as far as that was counted.
 
-    Operands reach tensor cores in fewer and wider accesses, which can relieve L1 and the scalar
-    pipes altogether. Larger tiles read operands less often from L2 and DRAM, and inputs of 16 bits
-    are half as wide.
+    Larger tiles read operands less often from all memory levels, and inputs of 16 bits are half as wide. If
+    arithmetic is the limit, its operands can reach tensor cores in fewer and wider accesses to L1.
     """
     if product.use is None:
         return None
-    relieved = dict.fromkeys((*SCALAR_PIPES, WORK, "lsu", ISSUE, "l1"), 0.0)
+    relieved = dict.fromkeys((*SCALAR_PIPES, WORK, "lsu", ISSUE), 0.0)
     stays = 0.5 if product.change == "narrower" else 1.0
-    same_reuse = speedup_bound(facts, {**relieved, "l2": stays, "dram": stays}).fraction
+    levels = {"l1": 0.0 if is_limit else stays, "l2": stays, "dram": stays}
+    same_reuse = speedup_bound(facts, {**relieved, **levels}).fraction
     fraction = min(same_reuse, 1.0 - (product.work or product.use) / product.speedup)
-    bound = speedup_bound(facts, {**relieved, "l2": 0.0, "dram": 0.0})
+    bound = speedup_bound(facts, {**relieved, "l1": 0.0, "l2": 0.0, "dram": 0.0})
+    is_wider = is_limit and stays * facts.need("l1") > 1.0 - fraction
+    reuse = "same-operand-reuse-in-wider-accesses" if is_wider else "same-operand-reuse"
     assumes = ["tf32-inputs"] if product.in_tf32 else []
-    return bound.if_held(fraction, *assumes, "same-operand-reuse").only_if("same-multiplications-in-these-types")
+    return bound.if_held(fraction, *assumes, reuse).only_if("same-multiplications-in-these-types")
 
 
 RULE = Rule(
