@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuprof.diagnose.bounds import Saving, speedup_bound
+from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY, SHARED_PASSES
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
@@ -79,7 +79,7 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
         Cases(headline=headline),
         amounts=amounts,
         subject="shared",
-        confidence=conflicts.confidence,
+        confidence=conflicts.confidence if _shows_cost(facts) else "guess",
         saving=saving,
         evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS)),
         place=facts.place_of(_WAVES_EXCESS, _WAVES),
@@ -108,9 +108,11 @@ def _without_conflicts(facts: KernelFacts, conflicts: float, excess: float) -> S
 
     A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore
     waits while the pipe works. The number of passes also bounds how long conflicts keep the pipe
-    busy.
+    busy. These are averages: a kernel lasts as long as its slowest SM. If the pipe's load was not
+    collected, warps' waits for shared memory show it.
     """
     shared = facts.number(SHARED_BUSY)
+    assumes = ["same-load-on-all-sms"]
     delayed = conflicts
     if shared is not None:
         keeps = facts.l1_keeps(max(facts.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared)
@@ -121,9 +123,18 @@ def _without_conflicts(facts: KernelFacts, conflicts: float, excess: float) -> S
         counted = facts.while_active(facts.cycles_of_passes(excess))
         if counted is not None:
             delayed = min(delayed, counted / WELL_USED)
+    if busy is None and facts.stalls:
+        busy = facts.waits_behind(*SHARED_STALLS)
+        assumes.append(OTHER_WAITS)
     if busy is not None:
         delayed = min(delayed, conflicts * (busy / WELL_USED))
-    return speedup_bound(facts, {"l1": keeps}).no_more_than(delayed)
+    return speedup_bound(facts, {"l1": keeps}).if_held(delayed, *assumes)
+
+
+def _shows_cost(facts: KernelFacts) -> bool:
+    """Return whether the load of L1, its cycles or stalls show what conflicts cost."""
+    loads = (facts.l1_speed, facts.number(SHARED_BUSY), facts.cycles_of_passes(0.0))
+    return bool(facts.stalls) or any(load is not None for load in loads)
 
 
 RULE = Rule(

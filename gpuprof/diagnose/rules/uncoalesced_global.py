@@ -32,7 +32,7 @@ from gpuprof.diagnose.facts.traffic import (
     CountedSectors,
 )
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
-from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, counts_case, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, certainty, counts_case, finding
 from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, MEDIUM, NEAR_ROOF, percent
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.findings import Amount, CaseName, Cases
@@ -48,6 +48,8 @@ _MANY_SECTORS = 16.5
 
 _FEW_SECTORS = 4.0
 """Sectors of a coalesced request of 4 bytes per thread."""
+
+_NO_MORE_PASSES = "no-more-l1-wavefronts"
 
 _LEVELS = ("l2", "dram")
 
@@ -70,8 +72,7 @@ class _Excess(NamedTuple):
 
     `may_be_single_words`: requests for a single word, which need one sector each, can look the
     same.
-    `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and
-    DRAM.
+    `assumes`: what must be true if no more than this fraction can go.
     """
 
     fraction: float
@@ -80,8 +81,8 @@ class _Excess(NamedTuple):
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     may_be_single_words: bool = False
-    in_l1_alone: bool = False
     why: CaseName = "not-adjacent"
+    assumes: str = "same-l1-wavefronts-per-sector"
 
 
 def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
@@ -104,7 +105,9 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
     elif excess.may_be_single_words:
         cases = replace(cases, why=(*cases.why, "or-single-words"))
     if not _MORE_THAN_SECTORS.isdisjoint(cases.action):
-        saving = _without_instructions(facts, excess).or_less(saving, *(saving.assumes or ("same-instructions",)))
+        saving = _without_instructions(facts, _most(facts, excess)).or_less(
+            saving, *(saving.assumes or ("same-instructions",))
+        )
     severity: Severity | None = None
     if not facts.excess_reaches("dram") and NEAR_ROOF.is_reached(facts.needs.get("dram")):
         # All that is left is the rest to DRAM's roof, which does not see the excess.
@@ -114,7 +117,7 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
         replace(cases, headline=excess.headline),
         amounts=excess.amounts,
         subject="global",
-        confidence=confidence,
+        confidence=certainty(facts, confidence),
         saving=saving,
         severity=severity,
         evidence=excess.evidence + evidence,
@@ -130,19 +133,29 @@ def _excess(facts: KernelFacts) -> _Excess | None:
 
 
 def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
-    """Bound the gain of coalescing.
+    """Bound the gain of coalescing: by the most that can go, or by what the counts show.
 
-    Scattered words take a pass through L1 each but share 32-byte sectors: the larger waste counts,
-    unless the passes may be those of shared memory.
+    Scattered words take a pass through L1 each but share 32-byte sectors: if L1 is full, the larger
+    waste counts, unless the passes may be those of shared memory.
     """
-    passes = facts.wavefronts_per_request
-    most = excess
-    if passes is not None and passes >= MANY_WAVEFRONTS.value:
-        most = excess._replace(fraction=max(excess.fraction, 1.0 - 1.0 / passes))
-    saving = _coalesced(facts, most)
-    if facts.counted_sectors is not None and facts.kernel.shared_memory_per_block == 0:
-        return saving
-    return saving.or_less(_coalesced(facts, excess), "same-l1-wavefronts-per-sector")
+    shown = _with_passes(excess, facts.passes) if facts.is_scattered and facts.is_l1_full else excess
+    saving = _coalesced(facts, shown)
+    return _coalesced(facts, _most(facts, excess)).or_less(saving, *saving.assumes, shown.assumes)
+
+
+def _most(facts: KernelFacts, excess: _Excess) -> _Excess:
+    """Return the most that the excess can be: all if sectors or passes were not counted."""
+    counted = facts.wavefronts_per_request
+    if facts.counted_sectors is None or counted is None:
+        return excess._replace(fraction=1.0)
+    return _with_passes(excess, counted)
+
+
+def _with_passes(excess: _Excess, passes: float | None) -> _Excess:
+    """Return the excess of passes of L1 beyond one per request if they are many and it is larger."""
+    if passes is None or passes < MANY_WAVEFRONTS.value or 1.0 - 1.0 / passes <= excess.fraction:
+        return excess
+    return excess._replace(fraction=1.0 - 1.0 / passes, assumes=_NO_MORE_PASSES)
 
 
 def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
@@ -186,16 +199,13 @@ def _keeps(facts: KernelFacts, excess: _Excess, *, same_data: bool) -> dict[str,
 
     Shared memory and the needed bytes stay in L1. An access may use the same part of its fetched
     data as of its sectors. Less goes if other accesses use the rest (`same_data`): then a level
-    only loses what none of them needs. If the excess was seen in L1 alone and a level was not
-    measured, its need may stay whole or go with the excess.
+    only loses what none of them needs.
     """
     keeps = {"l1": max(facts.l1_keeps(), facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)}
     counts, ideal = facts.counted_sectors, facts.ideal_bytes
     for level in _LEVELS:
         moved = facts.bytes_of(level)
         keeps[level] = 1.0 - excess.fraction
-        if excess.in_l1_alone and moved is None:
-            keeps[level] = 0.0
         if counts is None or ideal is None or not moved:
             continue
         fetched = SECTOR_BYTES * max(0.0, counts.excess)
@@ -213,9 +223,7 @@ def _coalesced(facts: KernelFacts, excess: _Excess) -> Saving:
     """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
     weight = explained(facts, facts.busy_by_global, MEMORY_STALLS)
     keeps = _keeps(facts, excess, same_data=False)
-    share = excess.fraction
-    if not excess.in_l1_alone:
-        share = max(share, *(1.0 - keeps[level] for level in _LEVELS))
+    share = max(excess.fraction, *(1.0 - keeps[level] for level in _LEVELS))
     bound = capped(facts, speedup_bound(facts, keeps), share, weight)
     return bound.or_less(_with_same_data(facts, excess, weight), "same-data-through-l2-and-dram")
 
@@ -298,7 +306,7 @@ def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
         role = f"sectors-per-{kind}-request"
         counters += (Evidence(metric, ratio or 0.0, "sector/request", _MANY_SECTORS, role=role),)
         amounts = amounts_of("sector", per_request=ratio)
-        return _Excess(fraction, (role,), amounts, "inferred", counters, in_l1_alone=True)
+        return _Excess(fraction, (role,), amounts, "inferred", counters, assumes="four-bytes-per-thread")
     confidence: Confidence = "measured"
     if ratio is None:
         # Without counts of requests, single words look the same, but hardly keep L2 or DRAM busy.
@@ -344,8 +352,8 @@ def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
         amounts_of("wavefront", per_request=passes),
         "inferred",
         evidence=(*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(passes)),
-        in_l1_alone=True,
         why="many-wavefronts",
+        assumes=_NO_MORE_PASSES,
     )
 
 
