@@ -75,10 +75,11 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
         amounts = amounts_of(share=fraction) + amounts_of("", excess=excess, total=total)
         evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
         busy = _busy(facts, excess / fraction)
-        saving = _without_conflicts(facts, fraction, busy)
         if busy is None and not facts.stalls:
             # Without the load of L1 or stalls, a share of its passes does not show a cost.
+            busy = 1.0
             confidence = "guess"
+        saving = _without_conflicts(facts, fraction, busy)
     yield finding(
         facts,
         Cases(headline=headline),

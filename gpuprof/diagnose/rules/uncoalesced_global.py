@@ -105,9 +105,7 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
     elif excess.may_be_single_words:
         cases = replace(cases, why=(*cases.why, "or-single-words"))
     if not _MORE_THAN_SECTORS.isdisjoint(cases.action):
-        saving = _without_instructions(facts, _most(facts, excess)).or_less(
-            saving, *(saving.assumes or ("same-instructions",))
-        )
+        saving = _without_instructions(facts).or_less(saving, *(saving.assumes or ("same-instructions",)))
     severity: Severity | None = None
     if not facts.excess_reaches("dram") and NEAR_ROOF.is_reached(facts.needs.get("dram")):
         # All that is left is the rest to DRAM's roof, which does not see the excess.
@@ -138,24 +136,22 @@ def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
     Scattered words take a pass through L1 each but share 32-byte sectors: if L1 is full, the larger
     waste counts, unless the passes may be those of shared memory.
     """
-    shown = _with_passes(excess, facts.passes) if facts.is_scattered and facts.is_l1_full else excess
+    passes = facts.wavefronts_per_request
+    shown, assumes = excess.fraction, excess.assumes
+    most = 1.0
+    if facts.counted_sectors is not None and passes is not None:
+        most = _with_passes(shown, passes)
+    if facts.is_scattered and facts.is_l1_full:
+        shown = _with_passes(shown, facts.passes or 0.0)
+        if shown > excess.fraction:
+            assumes = _NO_MORE_PASSES
     saving = _coalesced(facts, shown)
-    return _coalesced(facts, _most(facts, excess)).or_less(saving, *saving.assumes, shown.assumes)
+    return _coalesced(facts, most).or_less(saving, *saving.assumes, assumes)
 
 
-def _most(facts: KernelFacts, excess: _Excess) -> _Excess:
-    """Return the most that the excess can be: all if sectors or passes were not counted."""
-    counted = facts.wavefronts_per_request
-    if facts.counted_sectors is None or counted is None:
-        return excess._replace(fraction=1.0)
-    return _with_passes(excess, counted)
-
-
-def _with_passes(excess: _Excess, passes: float | None) -> _Excess:
+def _with_passes(fraction: float, passes: float) -> float:
     """Return the excess of passes of L1 beyond one per request if they are many and it is larger."""
-    if passes is None or passes < MANY_WAVEFRONTS.value or 1.0 - 1.0 / passes <= excess.fraction:
-        return excess
-    return excess._replace(fraction=1.0 - 1.0 / passes, assumes=_NO_MORE_PASSES)
+    return max(fraction, 1.0 - 1.0 / passes) if passes >= MANY_WAVEFRONTS.value else fraction
 
 
 def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
@@ -194,7 +190,7 @@ def _stays_in_l1(facts: KernelFacts) -> bool:
     return facts.bytes_of("l2") is not None and not facts.excess_reaches("l2")
 
 
-def _keeps(facts: KernelFacts, excess: _Excess, *, same_data: bool) -> dict[str, float]:
+def _keeps(facts: KernelFacts, fraction: float, *, same_data: bool) -> dict[str, float]:
     """Return the part of each memory level's need that stays after coalescing.
 
     Shared memory and the needed bytes stay in L1. An access may use the same part of its fetched
@@ -205,7 +201,7 @@ def _keeps(facts: KernelFacts, excess: _Excess, *, same_data: bool) -> dict[str,
     counts, ideal = facts.counted_sectors, facts.ideal_bytes
     for level in _LEVELS:
         moved = facts.bytes_of(level)
-        keeps[level] = 1.0 - excess.fraction
+        keeps[level] = 1.0 - fraction
         if counts is None or ideal is None or not moved:
             continue
         fetched = SECTOR_BYTES * max(0.0, counts.excess)
@@ -215,20 +211,20 @@ def _keeps(facts: KernelFacts, excess: _Excess, *, same_data: bool) -> dict[str,
             # Lines are fetched again, or around the requested sectors: that can go as well.
             keeps[level] = ideal / moved
         else:
-            keeps[level] = 1.0 - min(excess.fraction, fetched / moved)
+            keeps[level] = 1.0 - min(fraction, fetched / moved)
     return keeps
 
 
-def _coalesced(facts: KernelFacts, excess: _Excess) -> Saving:
+def _coalesced(facts: KernelFacts, fraction: float) -> Saving:
     """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
     weight = explained(facts, facts.busy_by_global, MEMORY_STALLS)
-    keeps = _keeps(facts, excess, same_data=False)
-    share = max(excess.fraction, *(1.0 - keeps[level] for level in _LEVELS))
+    keeps = _keeps(facts, fraction, same_data=False)
+    share = max(fraction, *(1.0 - keeps[level] for level in _LEVELS))
     bound = capped(facts, speedup_bound(facts, keeps), share, weight)
-    return bound.or_less(_with_same_data(facts, excess, weight), "same-data-through-l2-and-dram")
+    return bound.or_less(_with_same_data(facts, fraction, weight), "same-data-through-l2-and-dram")
 
 
-def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Saving:
+def _with_same_data(facts: KernelFacts, fraction: float, weight: float) -> Saving:
     """Return the saving if other accesses use the rest of the data that an access fetches.
 
     L1 saves no more than its part of its busy time and of the waits for its queue. If L2 or DRAM is
@@ -236,20 +232,20 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     one saves its part of its busy time. If the excess takes little time of any level, waits for memory are
     latencies, which requests with fewer sectors hardly shorten.
     """
-    keeps = _keeps(facts, excess, same_data=True)
+    keeps = _keeps(facts, fraction, same_data=True)
     stays_in_l1 = _stays_in_l1(facts)
     if stays_in_l1:
         keeps = {"l1": keeps["l1"]}
-    saving = capped(facts, speedup_bound(facts, keeps), excess.fraction, weight)
+    saving = capped(facts, speedup_bound(facts, keeps), fraction, weight)
     needs = {level: facts.needs.get(level, 1.0) for level in MEMORY}
     needs["l1"] *= facts.most_of_l1_by_global
     limit = max(MEMORY, key=lambda level: needs[level])
     is_below_l1 = limit in _LEVELS and limit in facts.needs and bool(facts.bytes_of(limit))
     is_sure = is_below_l1 and BUSY.is_reached(needs[limit])
-    is_little = excess.fraction * (facts.while_active(needs[limit]) or needs[limit]) < MEDIUM
+    is_little = fraction * (facts.while_active(needs[limit]) or needs[limit]) < MEDIUM
     if not (stays_in_l1 or is_sure or is_little):
         return saving
-    most = excess.fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
+    most = fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
     for level in _LEVELS:
         waits = 0.0
         if is_sure and level == limit:
@@ -258,14 +254,14 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     return saving.no_more_than(facts.working_share * most)
 
 
-def _without_instructions(facts: KernelFacts, excess: _Excess) -> Saving:
+def _without_instructions(facts: KernelFacts) -> Saving:
     """Bound the gain of wider accesses, or of sums on the chip, which also remove instructions.
 
     Instructions of shared memory and its part of L1 stay, and with wider accesses the needed bytes.
     """
     keeps = dict.fromkeys(("lsu", *MEMORY), 0.0)
     if not facts.excess_is_of_atomics:
-        keeps = _keeps(facts, excess, same_data=False)
+        keeps = _keeps(facts, 1.0, same_data=False)
         keeps["l1"] = max(facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)
         keeps["lsu"] = 1.0 - facts.most_of_lsu_by_global
     return speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
