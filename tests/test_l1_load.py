@@ -420,3 +420,10 @@ def test_fewer_passes_of_a_full_l1_are_one_of_two_fixes() -> None:
     found = made(busy(l1=80, sm=10, memory=80, l2=20, dram=10), SHARED_4K).finding("l1-bandwidth")
     assert found.gain_kind == "conditional"
     assert found.assumes == ("same-accesses", "same-bytes-through-l2-and-dram")
+
+
+def test_a_part_of_l1_beside_its_data_pipe_asks_for_no_wider_accesses() -> None:
+    # Scattered atomics on a V100: L1 is busier than memory as a whole, which has L1's data pipe in it.
+    atomics = made(busy(l1=62, sm=37, memory=49, l2=49, dram=1), {WAVES: 0.6}, NO_SHARED)
+    assert atomics.finding("l1-bandwidth").cases.action == ("other-part",)
+    assert atomics.plus(busy(memory=62)).finding("l1-bandwidth").cases.action == ("main",)

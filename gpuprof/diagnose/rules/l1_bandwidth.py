@@ -83,6 +83,7 @@ _WHY = {
     "reuse": ("main", "reuse"),
     "instructions": ("instructions",),
     "kept": ("main", "kept"),
+    "other-part": ("main", "other-part"),
 }
 """Cases of the reason, by the change, if it is more than that L1 is busy."""
 
@@ -100,6 +101,9 @@ def _change(facts: KernelFacts, fraction: float, shares: bool | None) -> str:
         kind = "instructions"
     elif shares is None:
         kind = "either"
+    elif facts.utilisation.get("memory", 1.0) < AS_BUSY * fraction:
+        # The speed of light of memory has L1's data pipe and requests in it.
+        kind = "other-part"
     elif passes >= WIDE_PASSES.value or (facts.request_sectors("ld") or 0.0) >= WIDE_SECTORS.value:
         kind = "kept"
     else:
