@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,
@@ -15,9 +14,7 @@ from gpuprof.diagnose.access_shape import (
     WIDE,
     FoundShape,
     cases_of_shape,
-    request_evidence,
     shape_of_excess,
-    worst_of,
 )
 from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
 from gpuprof.diagnose.by_code import shape_by_code
@@ -92,7 +89,7 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
     saving = _saving(facts, excess)
     shape = None
     place = facts.place_of(EXCESS_SECTORS, ALL_SECTORS)
-    evidence = _worst_request(facts)
+    evidence: tuple[Evidence, ...] = ()
     if saving.fraction >= LOW and not facts.excess_is_of_atomics:
         shape = _shape(facts)
     cases = _ATOMICS if facts.excess_is_of_atomics else _cases(facts, shape, excess)
@@ -146,18 +143,12 @@ def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
         if shown > excess.fraction:
             assumes = _NO_MORE_PASSES
     saving = _coalesced(facts, shown)
-    return _coalesced(facts, most).or_less(saving, *saving.assumes, assumes)
+    return _coalesced(facts, most).if_held(saving.fraction, *saving.assumes, assumes)
 
 
 def _with_passes(fraction: float, passes: float) -> float:
     """Return the excess of passes of L1 beyond one per request if they are many and it is larger."""
     return max(fraction, 1.0 - 1.0 / passes) if passes >= MANY_WAVEFRONTS.value else fraction
-
-
-def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
-    """Return the sectors per request of the instruction with most excess, if counted."""
-    counted = [item for item in facts.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
-    return (request_evidence(worst_of(counted)),) if counted else ()
 
 
 def _shape(facts: KernelFacts) -> FoundShape | None:
