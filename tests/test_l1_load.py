@@ -22,7 +22,9 @@ from tests.rule_examples import (
     SHARED_4K,
     SHARED_ATOMICS,
     SHARED_BUSY,
+    SHARED_EXCESS,
     SHARED_PASSES,
+    SHARED_WAVES,
     STORE_SECTORS,
     TOTAL,
     WAVEFRONTS,
@@ -348,3 +350,80 @@ def test_an_excess_of_few_bytes_does_not_shorten_waits() -> None:
     found = launch.finding("uncoalesced-global")
     assert found.gain_kernel == pytest.approx(0.75 * 0.02 / 0.8) and found.severity == "info"
     assert launch.plus(busy(dram=20)).finding("uncoalesced-global").severity == "high"
+
+
+def test_the_least_passes_are_no_bound_of_what_can_go() -> None:
+    found = made(busy(l1=80, sm=10, memory=80, l2=20, dram=10), NO_SHARED).finding("uncoalesced-global")
+    # The accesses take eight passes or more; with 32 only the SM's 10 % would bound the gain.
+    assert found.gain_kernel == pytest.approx(1 - 1 / 8)
+    assert found.gain_kind == "conditional" and found.assumes[-1] == "no-more-l1-wavefronts"
+    counted = made(busy(l1=80, sm=10, memory=80, l2=20, dram=10), NO_SHARED, {WAVEFRONTS: 80.0, REQUESTS: 10.0})
+    assert counted.plus({TOTAL: 100.0, EXCESS: 50.0}).finding("uncoalesced-global").gain_kind == "bound"
+
+
+def test_sectors_of_a_request_assume_the_width_of_its_accesses() -> None:
+    columns = made(busy(dram=60, l1=95), {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0}).finding("uncoalesced-global")
+    # Of bytes, one of 32 sectors is needed, not four.
+    assert columns.gain_kernel == pytest.approx(1 - 4 / 32) and columns.assumes[-1] == "four-bytes-per-thread"
+
+
+def test_counted_sectors_do_not_hide_passes_that_were_not_counted() -> None:
+    half = {TOTAL: 1000.0, EXCESS: 500.0}
+    # Each request takes at least 15 passes; with one, L1 needs as much as the SM.
+    full = made(busy(l1=90, sm=6), half, NO_SHARED).finding("uncoalesced-global")
+    assert full.gain_kernel == pytest.approx(1 - 1 / 15) and full.gain_kind == "conditional"
+    # They cost nothing if L1 is not full, and may be bank conflicts.
+    for other in (busy(l1=45, sm=3), SHARED_4K):
+        found = made(busy(l1=90, sm=6), half, NO_SHARED, other).finding("uncoalesced-global")
+        assert found.gain_kernel == pytest.approx(0.5) and found.assumes[-1] == "same-l1-wavefronts-per-sector"
+
+
+def test_conflicts_of_an_average_sm_bound_no_slower_sm() -> None:
+    # One of 108 SMs is busy with conflicts for twice as long as the others.
+    counts = {SHARED_WAVES: 1000.0, SHARED_EXCESS: 930.0, SHARED_BUSY: 0.86, "sm__cycles_active.avg": 505e3}
+    launch = made(counts, {"sm__cycles_active.max": 1e6, "sm__cycles_elapsed.max": 1e6}, busy(l1=0.9))
+    found = launch.finding("shared-bank-conflict")
+    assert found.gain_kernel == pytest.approx(0.93 * 0.0086 / 0.505 / 0.8)
+    assert found.gain_kind == "conditional" and found.assumes == ("same-load-on-all-sms",)
+
+
+def test_waste_without_busy_units_or_stalls_is_a_guess() -> None:
+    counts = {LOAD_SECTORS: 3200.0, LOAD_REQUESTS: 100.0, SHARED_WAVES: 1000.0, SHARED_EXCESS: 900.0}
+    for known, confidences in (
+        ({}, ("guess", "guess")),
+        (busy(dram=50), ("inferred", "guess")),
+        (busy(l1=50), ("inferred", "measured")),
+        (stalls(short_scoreboard=40), ("inferred", "measured")),
+    ):
+        launch = made(counts, known)
+        rules = ("uncoalesced-global", "shared-bank-conflict")
+        assert tuple(launch.finding(rule).confidence for rule in rules) == confidences, known
+
+
+def test_waits_for_shared_memory_show_the_cost_of_conflicts_without_its_load() -> None:
+    conflicts = made({SHARED_WAVES: 1000.0, SHARED_EXCESS: 900.0}, stalls(short_scoreboard=40))
+    found = conflicts.finding("shared-bank-conflict")
+    assert found.gain_kernel == pytest.approx(0.9 * 0.4 / 0.8)
+    assert found.assumes == ("same-load-on-all-sms", "other-stalls-unchanged")
+
+
+def test_l1_is_surely_the_limit_only_if_the_levels_below_it_are_known() -> None:
+    for known, confidence in (
+        (busy(dram=10), "guess"),
+        (busy(dram=10, l2=20), "inferred"),
+        (busy(dram=10, memory=80), "inferred"),
+    ):
+        assert made(busy(l1=80, sm=40), known).finding("l1-bandwidth").confidence == confidence
+
+
+def test_fewer_passes_of_a_full_l1_are_one_of_two_fixes() -> None:
+    found = made(busy(l1=80, sm=10, memory=80, l2=20, dram=10), SHARED_4K).finding("l1-bandwidth")
+    assert found.gain_kind == "conditional"
+    assert found.assumes == ("same-accesses", "same-bytes-through-l2-and-dram")
+
+
+def test_a_part_of_l1_beside_its_data_pipe_asks_for_no_wider_accesses() -> None:
+    # Scattered atomics on a V100: L1 is busier than memory as a whole, which has L1's data pipe in it.
+    atomics = made(busy(l1=62, sm=37, memory=49, l2=49, dram=1), {WAVES: 0.6}, NO_SHARED)
+    assert atomics.finding("l1-bandwidth").cases.action == ("other-part",)
+    assert atomics.plus(busy(memory=62)).finding("l1-bandwidth").cases.action == ("main",)

@@ -162,7 +162,7 @@ EXCESS_SECTORS = {**SIX_OF_EIGHT, WAVES: 1.0, TOTAL: 1000.0, EXCESS: 600.0}
 @each_row(
     ("launch", "rule", "expected"),
     [
-        says("sectors", made(EXCESS_SECTORS), UNCOALESCED, 0.6 * 0.75, kind="bound"),
+        says("sectors", made(EXCESS_SECTORS), UNCOALESCED, 0.6 * 0.75, kind="conditional"),
         # Warps wait for them in half of those.
         says("sectors that half of the time waits for", made(EXCESS_SECTORS, stalls(long_scoreboard=40, wait=60),
              busy(dram=20, l2=20, l1=20, memory=20)), UNCOALESCED, 0.6 * 0.75 * 0.5, kind="conditional"),

@@ -168,7 +168,7 @@ def test_consumers_at_a_barrier_do_not_make_an_excess_of_loads_worth_their_time(
     shares = {"long_scoreboard": 6.0, "short_scoreboard": 24.0, "barrier": 40.0, "sleeping": 10.0, "wait": 10.0}
     found = made(stalls(**shares), issued(10), busy(dram=12, l2=5, l1=5), EXCESS_600).finding("uncoalesced-global")
     assert found.gain_kernel is not None and abs(found.gain_kernel - 0.09) < 1e-9
-    assert found.assumes == ("other-stalls-unchanged",)
+    assert found.assumes == ("other-stalls-unchanged", "same-l1-wavefronts-per-sector")
 
 
 def test_no_share_of_warp_time_is_called_a_bound() -> None:

@@ -42,10 +42,11 @@ def is_sm_ahead(facts: KernelFacts, fraction: float, points: float = BALANCED.va
 
 
 def confidence_of_level(facts: KernelFacts, level: str) -> Confidence:
-    """Return "inferred" for the busiest level; "guess" if DRAM or the SM is unknown."""
+    """Return "inferred" for the busiest level; "guess" if a level below it or the SM is unknown."""
     if SM not in facts.needs and not NEAR_ROOF.is_reached(facts.needs.get(level, 1.0)):
         return "guess"
-    return "inferred" if "dram" in facts.needs or is_busiest_level(facts, level) else "guess"
+    below = MEMORY[: MEMORY.index(level)]
+    return "inferred" if facts.needs.keys() >= {*below} or is_busiest_level(facts, level) else "guess"
 
 
 def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:

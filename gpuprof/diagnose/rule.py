@@ -138,6 +138,11 @@ def finding(
     )
 
 
+def certainty(facts: KernelFacts, confidence: Confidence) -> Confidence:
+    """Return "guess" instead if neither a busy unit nor stalls show what a counted waste costs."""
+    return "guess" if facts.busiest_need is None and not facts.stalls else confidence
+
+
 def cases_of(change: CaseName, headline: tuple[CaseName, ...] = MAIN, why: tuple[CaseName, ...] = MAIN) -> Cases:
     """Return these cases, with the same one for the action and the advice."""
     return Cases(headline=headline, why=why, action=(change,), advice=(change,))

@@ -52,7 +52,7 @@ class L1Facts(CodeFacts):
         passes = self.number(SHARED_PASSES)
         if passes is None and self.opcodes():
             passes = sum(self.opcode_counts().get(name, 0.0) for name in _SHARED)
-        return self._of_passes(passes)
+        return self.of_passes(passes)
 
     @cached_property
     def l1_beside_global(self) -> float:
@@ -62,7 +62,7 @@ class L1Facts(CodeFacts):
         A pass moves at most four sectors of local memory.
         """
         sectors = self.total(LOCAL_SECTORS)
-        local = self._of_passes(sectors / _SECTORS_OF_PASS) if sectors is not None else None
+        local = self.of_passes(sectors / _SECTORS_OF_PASS) if sectors is not None else None
         return min(1.0, (self.l1_of_shared or 0.0) + (local or 0.0))
 
     @property
@@ -73,10 +73,11 @@ class L1Facts(CodeFacts):
         Wider accesses do not remove these passes: only reuse does.
         """
         ideal, l1 = self.ideal_bytes, self.need("l1")
-        needed = self._of_passes(ideal / SECTOR_BYTES / _SECTORS_OF_PASS) if ideal is not None else None
+        needed = self.of_passes(ideal / SECTOR_BYTES / _SECTORS_OF_PASS) if ideal is not None else None
         return min(1.0, (self.l1_beside_global + (needed or 0.0)) / l1) if l1 else 0.0
 
-    def _of_passes(self, passes: float | None) -> float | None:
+    def of_passes(self, passes: float | None) -> float | None:
+        """Return the share of the elapsed cycles that passes through L1 take at one a cycle, if known."""
         cycles, sms = self.number(*ELAPSED), self.sms_or_implied
         if passes is None or not cycles or not sms:
             return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-from gpuprof.diagnose.facts.counters import ELAPSED
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
 from gpuprof.model.session import Evidence, Traffic
@@ -118,17 +117,6 @@ class TrafficFacts(WaitFacts):
         if passed is None or self.number(loads) is None or not moved:
             return None
         return min(1.0, SECTOR_BYTES * passed / moved)
-
-    def cycles_of_passes(self, passes: float) -> float | None:
-        """Return the maximum share of the elapsed cycles that passes through L1 take, if known.
-
-        A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
-        """
-        sms, rate = self.sms_or_implied, self.request_rate
-        cycles = self.number(*ELAPSED, "gpc__cycles_elapsed.max")
-        if not sms or not cycles or not rate:
-            return None
-        return passes / (sms * cycles) / min(1.0, rate)
 
     def l1_keeps(self, *percent: float | None) -> float:
         """Return the part of L1's need that stays if each request takes as few passes as possible.

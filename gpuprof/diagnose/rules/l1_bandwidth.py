@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.bounds import Saving, speedup_bound
+from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import SM
@@ -57,6 +57,10 @@ def _l1(facts: KernelFacts) -> Findings:
     passes = facts.wavefronts_per_request
     if passes is not None and passes >= WIDE_PASSES.value:
         headline.append("passes")
+    saving = bound_of_reuse(facts, time, "l2", "dram")
+    if kind == "passes":
+        saving = speedup_bound(facts, {"l1": facts.l1_keeps()})
+        saving = saving.only_if("same-accesses", "same-bytes-through-l2-and-dram")
     yield finding(
         facts,
         cases_of(kind, tuple(headline), _WHY.get(kind, MAIN)),
@@ -66,7 +70,7 @@ def _l1(facts: KernelFacts) -> Findings:
         ),
         subject="l1",
         confidence=confidence_of_level(facts, "l1"),
-        saving=_fewer_passes(facts) if kind == "passes" else bound_of_reuse(facts, time, "l2", "dram"),
+        saving=saving,
         evidence=facts.l1_evidence() + facts.stall_evidence("mio_throttle", "lg_throttle"),
         place=facts.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
@@ -79,6 +83,7 @@ _WHY = {
     "reuse": ("main", "reuse"),
     "instructions": ("instructions",),
     "kept": ("main", "kept"),
+    "other-part": ("main", "other-part"),
 }
 """Cases of the reason, by the change, if it is more than that L1 is busy."""
 
@@ -96,6 +101,9 @@ def _change(facts: KernelFacts, fraction: float, shares: bool | None) -> str:
         kind = "instructions"
     elif shares is None:
         kind = "either"
+    elif facts.utilisation.get("memory", 1.0) < AS_BUSY * fraction:
+        # The speed of light of memory has L1's data pipe and requests in it.
+        kind = "other-part"
     elif passes >= WIDE_PASSES.value or (facts.request_sectors("ld") or 0.0) >= WIDE_SECTORS.value:
         kind = "kept"
     else:
@@ -113,13 +121,6 @@ def _is_full_of_instructions(facts: KernelFacts, fraction: float) -> bool:
     if sm is None or memory is None or abs(sm - memory) > _SAME:
         return False
     return sm >= AS_BUSY * fraction
-
-
-def _fewer_passes(facts: KernelFacts) -> Saving:
-    """Bound the gain of fewer passes, with fewer unused sectors from L2 and DRAM."""
-    stays = {"l1": facts.l1_keeps()}
-    bound = speedup_bound(facts, {**stays, "l2": 0.0, "dram": 0.0})
-    return bound.or_less(speedup_bound(facts, stays), "same-bytes-through-l2-and-dram")
 
 
 RULE = Rule(

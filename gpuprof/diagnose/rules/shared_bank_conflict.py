@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuprof.diagnose.bounds import Saving, speedup_bound
+from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY, SHARED_PASSES
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
@@ -59,6 +59,7 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
         return
     excess, total = conflicts.excess, conflicts.total
     saving = None
+    confidence = conflicts.confidence
     if not total:
         per_warp = excess / facts.warps if facts.warps else 0.0
         if per_warp < CONFLICTS_A_WARP.value:
@@ -73,13 +74,18 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
         headline = ("wavefronts", counts_case(total))
         amounts = amounts_of(share=fraction) + amounts_of("", excess=excess, total=total)
         evidence = CONFLICTS.evidence(100 * fraction, CONFLICT_SHARE)
-        saving = _without_conflicts(facts, fraction, excess)
+        busy = _busy(facts, excess / fraction)
+        if busy is None and not facts.stalls:
+            # Without the load of L1 or stalls, a share of its passes does not show a cost.
+            busy = 1.0
+            confidence = "guess"
+        saving = _without_conflicts(facts, fraction, busy)
     yield finding(
         facts,
         Cases(headline=headline),
         amounts=amounts,
         subject="shared",
-        confidence=conflicts.confidence,
+        confidence=confidence,
         saving=saving,
         evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS)),
         place=facts.place_of(_WAVES_EXCESS, _WAVES),
@@ -103,27 +109,35 @@ def _counted_conflicts(facts: KernelFacts) -> _Conflicts | None:
     return None
 
 
-def _without_conflicts(facts: KernelFacts, conflicts: float, excess: float) -> Saving:
+def _busy(facts: KernelFacts, passes: float) -> float | None:
+    """Return the most of the time with work in which L1's data pipe serves shared memory; None if unknown.
+
+    A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
+    """
+    shared = facts.number(SHARED_BUSY)
+    cycles = passes / min(1.0, facts.request_rate or 0.5)
+    loads = [shared / 100] if shared is not None else [facts.l1_speed, facts.of_passes(cycles)]
+    return min((busy for load in loads if (busy := facts.while_active(load)) is not None), default=None)
+
+
+def _without_conflicts(facts: KernelFacts, conflicts: float, busy: float | None) -> Saving:
     """Bound the gain without conflicts by their share of L1's passes and its busy time.
 
     A pass delays others for the one cycle that it takes. Whatever waits for conflicts therefore
-    waits while the pipe works. The number of passes also bounds how long conflicts keep the pipe
-    busy.
+    waits while the pipe works, or if its load was not collected, while warps wait for shared memory.
+    These are averages: a kernel lasts as long as its slowest SM.
     """
     shared = facts.number(SHARED_BUSY)
-    delayed = conflicts
+    assumes = ["same-load-on-all-sms"]
     if shared is not None:
         keeps = facts.l1_keeps(max(facts.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared)
-        busy = facts.while_active(shared / 100)
     else:
         keeps = facts.l1_keeps()
-        busy = facts.while_active(facts.l1_speed)
-        counted = facts.while_active(facts.cycles_of_passes(excess))
-        if counted is not None:
-            delayed = min(delayed, counted / WELL_USED)
-    if busy is not None:
-        delayed = min(delayed, conflicts * (busy / WELL_USED))
-    return speedup_bound(facts, {"l1": keeps}).no_more_than(delayed)
+    if busy is None:
+        busy = facts.waits_behind(*SHARED_STALLS)
+        assumes.append(OTHER_WAITS)
+    delayed = conflicts * min(1.0, busy / WELL_USED)
+    return speedup_bound(facts, {"l1": keeps}).if_held(delayed, *assumes)
 
 
 RULE = Rule(

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose.access_shape import (
     LINE,
     MOST,
@@ -15,9 +14,7 @@ from gpuprof.diagnose.access_shape import (
     WIDE,
     FoundShape,
     cases_of_shape,
-    request_evidence,
     shape_of_excess,
-    worst_of,
 )
 from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
 from gpuprof.diagnose.by_code import shape_by_code
@@ -32,7 +29,7 @@ from gpuprof.diagnose.facts.traffic import (
     CountedSectors,
 )
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
-from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, counts_case, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, certainty, counts_case, finding
 from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, MEDIUM, NEAR_ROOF, percent
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.findings import Amount, CaseName, Cases
@@ -48,6 +45,8 @@ _MANY_SECTORS = 16.5
 
 _FEW_SECTORS = 4.0
 """Sectors of a coalesced request of 4 bytes per thread."""
+
+_NO_MORE_PASSES = "no-more-l1-wavefronts"
 
 _LEVELS = ("l2", "dram")
 
@@ -70,8 +69,7 @@ class _Excess(NamedTuple):
 
     `may_be_single_words`: requests for a single word, which need one sector each, can look the
     same.
-    `in_l1_alone`: the counts are of requests at L1; it is unknown whether the excess reaches L2 and
-    DRAM.
+    `assumes`: what must be true if no more than this fraction can go.
     """
 
     fraction: float
@@ -80,8 +78,8 @@ class _Excess(NamedTuple):
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     may_be_single_words: bool = False
-    in_l1_alone: bool = False
     why: CaseName = "not-adjacent"
+    assumes: str = "same-l1-wavefronts-per-sector"
 
 
 def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
@@ -91,7 +89,7 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
     saving = _saving(facts, excess)
     shape = None
     place = facts.place_of(EXCESS_SECTORS, ALL_SECTORS)
-    evidence = _worst_request(facts)
+    evidence: tuple[Evidence, ...] = ()
     if saving.fraction >= LOW and not facts.excess_is_of_atomics:
         shape = _shape(facts)
     cases = _ATOMICS if facts.excess_is_of_atomics else _cases(facts, shape, excess)
@@ -104,7 +102,7 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
     elif excess.may_be_single_words:
         cases = replace(cases, why=(*cases.why, "or-single-words"))
     if not _MORE_THAN_SECTORS.isdisjoint(cases.action):
-        saving = _without_instructions(facts, excess).or_less(saving, *(saving.assumes or ("same-instructions",)))
+        saving = _without_instructions(facts).or_less(saving, *(saving.assumes or ("same-instructions",)))
     severity: Severity | None = None
     if not facts.excess_reaches("dram") and NEAR_ROOF.is_reached(facts.needs.get("dram")):
         # All that is left is the rest to DRAM's roof, which does not see the excess.
@@ -114,7 +112,7 @@ def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
         replace(cases, headline=excess.headline),
         amounts=excess.amounts,
         subject="global",
-        confidence=confidence,
+        confidence=certainty(facts, confidence),
         saving=saving,
         severity=severity,
         evidence=excess.evidence + evidence,
@@ -130,25 +128,27 @@ def _excess(facts: KernelFacts) -> _Excess | None:
 
 
 def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
-    """Bound the gain of coalescing.
+    """Bound the gain of coalescing: by the most that can go, or by what the counts show.
 
-    Scattered words take a pass through L1 each but share 32-byte sectors: the larger waste counts,
-    unless the passes may be those of shared memory.
+    Scattered words take a pass through L1 each but share 32-byte sectors: if L1 is full, the larger
+    waste counts, unless the passes may be those of shared memory.
     """
     passes = facts.wavefronts_per_request
-    most = excess
-    if passes is not None and passes >= MANY_WAVEFRONTS.value:
-        most = excess._replace(fraction=max(excess.fraction, 1.0 - 1.0 / passes))
-    saving = _coalesced(facts, most)
-    if facts.counted_sectors is not None and facts.kernel.shared_memory_per_block == 0:
-        return saving
-    return saving.or_less(_coalesced(facts, excess), "same-l1-wavefronts-per-sector")
+    shown, assumes = excess.fraction, excess.assumes
+    most = 1.0
+    if facts.counted_sectors is not None and passes is not None:
+        most = _with_passes(shown, passes)
+    if facts.is_scattered and facts.is_l1_full:
+        shown = _with_passes(shown, facts.passes or 0.0)
+        if shown > excess.fraction:
+            assumes = _NO_MORE_PASSES
+    saving = _coalesced(facts, shown)
+    return _coalesced(facts, most).if_held(saving.fraction, *saving.assumes, assumes)
 
 
-def _worst_request(facts: KernelFacts) -> tuple[Evidence, ...]:
-    """Return the sectors per request of the instruction with most excess, if counted."""
-    counted = [item for item in facts.code if item.counts.get(EXCESS_SECTORS) and item.counts.get(EXECUTED)]
-    return (request_evidence(worst_of(counted)),) if counted else ()
+def _with_passes(fraction: float, passes: float) -> float:
+    """Return the excess of passes of L1 beyond one per request if they are many and it is larger."""
+    return max(fraction, 1.0 - 1.0 / passes) if passes >= MANY_WAVEFRONTS.value else fraction
 
 
 def _shape(facts: KernelFacts) -> FoundShape | None:
@@ -181,21 +181,18 @@ def _stays_in_l1(facts: KernelFacts) -> bool:
     return facts.bytes_of("l2") is not None and not facts.excess_reaches("l2")
 
 
-def _keeps(facts: KernelFacts, excess: _Excess, *, same_data: bool) -> dict[str, float]:
+def _keeps(facts: KernelFacts, fraction: float, *, same_data: bool) -> dict[str, float]:
     """Return the part of each memory level's need that stays after coalescing.
 
     Shared memory and the needed bytes stay in L1. An access may use the same part of its fetched
     data as of its sectors. Less goes if other accesses use the rest (`same_data`): then a level
-    only loses what none of them needs. If the excess was seen in L1 alone and a level was not
-    measured, its need may stay whole or go with the excess.
+    only loses what none of them needs.
     """
     keeps = {"l1": max(facts.l1_keeps(), facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)}
     counts, ideal = facts.counted_sectors, facts.ideal_bytes
     for level in _LEVELS:
         moved = facts.bytes_of(level)
-        keeps[level] = 1.0 - excess.fraction
-        if excess.in_l1_alone and moved is None:
-            keeps[level] = 0.0
+        keeps[level] = 1.0 - fraction
         if counts is None or ideal is None or not moved:
             continue
         fetched = SECTOR_BYTES * max(0.0, counts.excess)
@@ -205,22 +202,20 @@ def _keeps(facts: KernelFacts, excess: _Excess, *, same_data: bool) -> dict[str,
             # Lines are fetched again, or around the requested sectors: that can go as well.
             keeps[level] = ideal / moved
         else:
-            keeps[level] = 1.0 - min(excess.fraction, fetched / moved)
+            keeps[level] = 1.0 - min(fraction, fetched / moved)
     return keeps
 
 
-def _coalesced(facts: KernelFacts, excess: _Excess) -> Saving:
+def _coalesced(facts: KernelFacts, fraction: float) -> Saving:
     """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
     weight = explained(facts, facts.busy_by_global, MEMORY_STALLS)
-    keeps = _keeps(facts, excess, same_data=False)
-    share = excess.fraction
-    if not excess.in_l1_alone:
-        share = max(share, *(1.0 - keeps[level] for level in _LEVELS))
+    keeps = _keeps(facts, fraction, same_data=False)
+    share = max(fraction, *(1.0 - keeps[level] for level in _LEVELS))
     bound = capped(facts, speedup_bound(facts, keeps), share, weight)
-    return bound.or_less(_with_same_data(facts, excess, weight), "same-data-through-l2-and-dram")
+    return bound.or_less(_with_same_data(facts, fraction, weight), "same-data-through-l2-and-dram")
 
 
-def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Saving:
+def _with_same_data(facts: KernelFacts, fraction: float, weight: float) -> Saving:
     """Return the saving if other accesses use the rest of the data that an access fetches.
 
     L1 saves no more than its part of its busy time and of the waits for its queue. If L2 or DRAM is
@@ -228,20 +223,20 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     one saves its part of its busy time. If the excess takes little time of any level, waits for memory are
     latencies, which requests with fewer sectors hardly shorten.
     """
-    keeps = _keeps(facts, excess, same_data=True)
+    keeps = _keeps(facts, fraction, same_data=True)
     stays_in_l1 = _stays_in_l1(facts)
     if stays_in_l1:
         keeps = {"l1": keeps["l1"]}
-    saving = capped(facts, speedup_bound(facts, keeps), excess.fraction, weight)
+    saving = capped(facts, speedup_bound(facts, keeps), fraction, weight)
     needs = {level: facts.needs.get(level, 1.0) for level in MEMORY}
     needs["l1"] *= facts.most_of_l1_by_global
     limit = max(MEMORY, key=lambda level: needs[level])
     is_below_l1 = limit in _LEVELS and limit in facts.needs and bool(facts.bytes_of(limit))
     is_sure = is_below_l1 and BUSY.is_reached(needs[limit])
-    is_little = excess.fraction * (facts.while_active(needs[limit]) or needs[limit]) < MEDIUM
+    is_little = fraction * (facts.while_active(needs[limit]) or needs[limit]) < MEDIUM
     if not (stays_in_l1 or is_sure or is_little):
         return saving
-    most = excess.fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
+    most = fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
     for level in _LEVELS:
         waits = 0.0
         if is_sure and level == limit:
@@ -250,14 +245,14 @@ def _with_same_data(facts: KernelFacts, excess: _Excess, weight: float) -> Savin
     return saving.no_more_than(facts.working_share * most)
 
 
-def _without_instructions(facts: KernelFacts, excess: _Excess) -> Saving:
+def _without_instructions(facts: KernelFacts) -> Saving:
     """Bound the gain of wider accesses, or of sums on the chip, which also remove instructions.
 
     Instructions of shared memory and its part of L1 stay, and with wider accesses the needed bytes.
     """
     keeps = dict.fromkeys(("lsu", *MEMORY), 0.0)
     if not facts.excess_is_of_atomics:
-        keeps = _keeps(facts, excess, same_data=False)
+        keeps = _keeps(facts, 1.0, same_data=False)
         keeps["l1"] = max(facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)
         keeps["lsu"] = 1.0 - facts.most_of_lsu_by_global
     return speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
@@ -298,7 +293,7 @@ def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
         role = f"sectors-per-{kind}-request"
         counters += (Evidence(metric, ratio or 0.0, "sector/request", _MANY_SECTORS, role=role),)
         amounts = amounts_of("sector", per_request=ratio)
-        return _Excess(fraction, (role,), amounts, "inferred", counters, in_l1_alone=True)
+        return _Excess(fraction, (role,), amounts, "inferred", counters, assumes="four-bytes-per-thread")
     confidence: Confidence = "measured"
     if ratio is None:
         # Without counts of requests, single words look the same, but hardly keep L2 or DRAM busy.
@@ -344,8 +339,8 @@ def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
         amounts_of("wavefront", per_request=passes),
         "inferred",
         evidence=(*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(passes)),
-        in_l1_alone=True,
         why="many-wavefronts",
+        assumes=_NO_MORE_PASSES,
     )
 
 
