@@ -38,6 +38,8 @@ CYCLES = 1e6
 """Work of a unit that is busy for the whole time if nothing waits and none has more."""
 ALL_HIT = {"l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum": 0.0}
 
+Opcodes = dict[str | int, float]
+
 parts = st.floats(0, 1)
 
 
@@ -76,7 +78,7 @@ class Fixed:
     before: Work
     after: Work
     values: Values
-    opcodes: Mapping[str | int, float]
+    opcodes: Opcodes
     waits_still: bool = False
 
 
@@ -106,7 +108,7 @@ def no_conflicts(draw: st.DrawFn, work: Work) -> Fixed:
 def values_made_where_they_are_used(draw: st.DrawFn, work: Work) -> Fixed:
     """Integers that make values are left out, or so are most passes of a sort: with them go the bytes."""
     kept = draw(parts)
-    opcodes = {"LOP3.LUT": 1.0, "IADD3": 1.0, "SHF.L": draw(parts)}
+    opcodes: Opcodes = {"LOP3.LUT": 1.0, "IADD3": 1.0, "SHF.L": draw(parts)}
     return Fixed(work, work.keeping(alu=kept, issue=kept, dram=kept, l2=kept, l1=kept), {}, opcodes)
 
 
@@ -175,7 +177,8 @@ def reports(draw: st.DrawFn, fix: Fix) -> tuple[Made, float]:
         stalls(long_scoreboard=waits, drain=90 - waits),
     )
     kept = [group for group in groups if draw(st.integers(0, 3))]
-    histograms = {WARP_OPCODES: dict(fixed.opcodes)} if fixed.opcodes and draw(st.booleans()) else {}
+    are_opcodes_known = bool(fixed.opcodes) and draw(st.booleans())
+    histograms = {WARP_OPCODES: fixed.opcodes} if are_opcodes_known else {}
     return made(*kept, fixed.values, histograms=histograms), 1 - fixed_time / time
 
 
