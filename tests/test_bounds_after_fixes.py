@@ -86,15 +86,17 @@ Fix = Callable[[st.DrawFn, Work], Fixed]
 
 
 def accesses_side_by_side(draw: st.DrawFn, work: Work) -> Fixed:
-    """Lanes then access neighbours: of bytes that a thread accesses, one sector for 32, one pass for 128."""
+    """Lanes then access neighbours: a sector for 32 B, a pass of L1 for 128 B. Before, each sector takes a pass."""
     size = draw(st.sampled_from([1, 2, 4, 8, 16]))
     sectors = draw(st.floats(size, 32))
-    kept = size / sectors
-    after = work.keeping(l1=max(1.0, size / 4) / max(sectors, 1.0, size / 4), l2=kept, dram=kept)
-    counted = (
-        {SECTORS_OF_LOADS: sectors} if draw(st.booleans()) else {TOTAL: 1e6 * sectors, EXCESS: 1e6 * (sectors - size)}
-    )
-    return Fixed(work, after, counted | (NO_SHARED if draw(st.booleans()) else {}), {}, waits_still=True)
+    kept, requests = size / sectors, SMS * work.average("l1") / sectors
+    after = work.keeping(l1=max(1.0, size / 4) / sectors, l2=kept, dram=kept)
+    counted: Values = {TOTAL: requests * sectors, EXCESS: requests * (sectors - size)}
+    if draw(st.booleans()):
+        counted = {SECTORS_OF_LOADS: sectors}
+    if draw(st.booleans()):
+        counted = counted | NO_SHARED
+    return Fixed(work, after, counted, {}, waits_still=True)
 
 
 def no_conflicts(draw: st.DrawFn, work: Work) -> Fixed:
@@ -177,8 +179,7 @@ def reports(draw: st.DrawFn, fix: Fix) -> tuple[Made, float]:
         stalls(long_scoreboard=waits, drain=90 - waits),
     )
     kept = [group for group in groups if draw(st.integers(0, 3))]
-    are_opcodes_known = bool(fixed.opcodes) and draw(st.booleans())
-    histograms = {WARP_OPCODES: fixed.opcodes} if are_opcodes_known else {}
+    histograms = {WARP_OPCODES: fixed.opcodes} if fixed.opcodes else {}
     return made(*kept, fixed.values, histograms=histograms), 1 - fixed_time / time
 
 
