@@ -24,11 +24,11 @@ from tests.rule_examples import (
     LOCAL_LOADS,
     LOCAL_STORES,
     NO_SHARED,
-    REQUESTS,
     SECTORS_OF_LOADS,
     SHARED_PASSES,
     STORE_SECTORS,
     TOTAL,
+    moving,
 )
 from tests.table import each_row
 
@@ -61,6 +61,10 @@ class Work:
 
     def average(self, unit: str) -> float:
         return self.of_sm[unit] + self.more.get(unit, 0.0) / SMS
+
+    def filling(self, unit: str) -> Work:
+        """The work with this part of an SM busy for the whole time."""
+        return replace(self, of_sm={**self.of_sm, unit: CYCLES}, more={})
 
     def keeping(self, **shares: float) -> Work:
         """The work after a fix that leaves these shares of units' work."""
@@ -109,16 +113,16 @@ def no_conflicts(draw: st.DrawFn, work: Work) -> Fixed:
 
 def values_made_where_they_are_used(draw: st.DrawFn, work: Work) -> Fixed:
     """Integers that make values are left out, or so are most passes of a sort: with them go the bytes."""
-    kept = draw(parts)
+    work, kept = work.filling("alu"), draw(parts)
     opcodes: Opcodes = {"LOP3.LUT": 1.0, "IADD3": 1.0, "SHF.L": draw(parts)}
     return Fixed(work, work.keeping(alu=kept, issue=kept, dram=kept, l2=kept, l1=kept), {}, opcodes)
 
 
 def arrays_unrolled(draw: st.DrawFn, work: Work) -> Fixed:
     """An array gets into registers: no access, no index and no loop is left."""
-    kept = draw(parts)
+    work, kept = work.filling("l1"), draw(parts)
     values = {LOCAL_LOADS: 1e6, LOCAL_STORES: 1e6, LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0, REGISTERS: 40.0, **ALL_HIT}
-    return Fixed(work, work.keeping(l1=0, alu=kept, issue=kept), values, {})
+    return Fixed(work, work.keeping(l1=0, alu=kept, issue=kept), values | moving(1e6, 1e6), {})
 
 
 def sums_in_shared_memory(draw: st.DrawFn, work: Work) -> Fixed:
@@ -134,10 +138,8 @@ def sums_in_shared_memory(draw: st.DrawFn, work: Work) -> Fixed:
 
 def values_kept_in_registers(draw: st.DrawFn, work: Work) -> Fixed:
     """A larger tile reads each value less often: fewer accesses, addresses and bytes."""
-    kept = draw(parts)
-    wavefronts = {"l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed": 0.0, REQUESTS: 1.0}
-    values = NO_SHARED | (wavefronts if draw(st.booleans()) else {})
-    return Fixed(work, work.keeping(l1=kept, issue=kept, alu=kept, l2=kept, dram=kept), values, {})
+    work, kept = work.filling("l1"), draw(parts)
+    return Fixed(work, work.keeping(l1=kept, issue=kept, alu=kept, l2=kept, dram=kept), NO_SHARED, {})
 
 
 @st.composite
@@ -156,7 +158,7 @@ def reports(draw: st.DrawFn, fix: Fix) -> tuple[Made, float]:
     """A launch before its fix, and what the fix gains of its time."""
     fixed = fix(draw, draw(works()))
     work = fixed.before
-    longer = draw(st.floats(1, 4))
+    longer = draw(st.one_of(st.just(1.0), st.floats(1, 4)))
     time = work.time() * longer
     fixed_time = fixed.after.time() * (longer if fixed.waits_still else 1)
 
