@@ -99,12 +99,12 @@ def _cases(facts: KernelFacts, state: str) -> Cases:
     if state in _NEAR:
         why = "gap" if state == "near" else state
         return Cases(headline=(headline, state), why=(why,), advice=("fewer-bytes",))
-    if state in ("few-in-flight", "unknown-waits"):
-        action = (state,) if state == "few-in-flight" else MAIN
-        advice = ("few-in-flight", facts.copies_ahead_case, "fewer-bytes")
-        return Cases(headline=(headline,), why=("main", state, "gap"), action=action, advice=advice)
     gap = "gap-in-queue" if state == "queue" else "gap"
-    return Cases(headline=(headline,), why=("main", state, gap), advice=("fewer-bytes",))
+    action = (state,) if state == "few-in-flight" else MAIN
+    advice: tuple[str, ...] = ("fewer-bytes",)
+    if state in ("few-in-flight", "unknown-waits"):
+        advice = ("few-in-flight", facts.copies_ahead_case, *advice)
+    return Cases(headline=(headline,), why=("main", state, gap), action=action, advice=advice)
 
 
 RULE = Rule(

@@ -115,11 +115,11 @@ def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: fl
     """
     known = {level: facts.local_share_of(level) for level in ("l2", "dram")}
     parts = {level: share if part is None else part for level, part in known.items()} | {ISSUE: of_all}
-    keeps = {unit: 1.0 - part for unit, part in parts.items()}
-    bound = speedup_bound(facts, keeps | {"l1": 0.0, "lsu": 0.0})
+    keeps = {unit: 1.0 - part for unit, part in parts.items()} | {"l1": 0.0, "lsu": 0.0}
+    bound = speedup_bound(facts, keeps)
     if not _takes_all_registers(facts):
-        unrolled = dict.fromkeys(("l1", "lsu", ISSUE, *ADDRESS_PIPES), 0.0)
-        bound = speedup_bound(facts, keeps | unrolled).or_less(bound, "same-other-instructions")
+        unrolled = speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
+        bound = unrolled.or_less(bound, "same-other-instructions")
     if None in known.values():
         bound = replace(bound, assumes=(*bound.assumes, "same-time-per-access"))
     if bound.fraction < LOW:
