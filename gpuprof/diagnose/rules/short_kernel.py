@@ -5,8 +5,10 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import in_another_launch
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import BUSIEST_SM
+from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.rule import AT_KERNEL, SHORT_KERNEL, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import NOTHING, SHORT
+from gpuprof.model.findings import Cases
 
 
 def _short(facts: KernelFacts) -> Findings:
@@ -18,6 +20,7 @@ def _short(facts: KernelFacts) -> Findings:
     part = (SHORT.value - duration) / (SHORT.value - NOTHING.value)
     yield finding(
         facts,
+        Cases(headline=("main", "less-than-launch" if duration < LAUNCH_S else "as-long-as-launch")),
         amounts=amounts_of("s", duration=duration),
         confidence="inferred",
         saving=in_another_launch(facts).no_more_than(part * (1.0 - facts.working_share)),
