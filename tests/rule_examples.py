@@ -295,7 +295,7 @@ LAUNCH = (
     Example("low-occupancy", "starved", made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wait=60),
             {"smsp__warps_eligible.avg.per_cycle_active": 0.5}), 0.50, "high", "inferred", "50 %", (REGISTERS,)),
     # A launch takes 1 µs at least. Half of the way from 3 to 5 µs, half of it counts.
-    Example("short-kernel", "4 µs", made(lasting(4e-6)), 0.125, "medium", "measured", "4.00 µs", (DURATION,)),
+    Example("short-kernel", "4 µs", made(lasting(4e-6)), 0.125, "medium", "inferred", "4.00 µs", (DURATION,)),
 )  # fmt: skip
 
 LATENCY = (
@@ -391,15 +391,16 @@ class On:
 
 @dataclass(frozen=True, slots=True)
 class OfUnknownGpu:
-    """A launch on some GPU of compute capability 8.0: the smallest known one has 56 SMs (A30)."""
+    """A launch on some GPU of this compute capability: of 8.0 the smallest known one has 56 SMs (A30)."""
 
     launch: Made
+    capability: str = "8.0"
 
     def findings(self, rule: str) -> list[Finding]:
         return of_rule(rule, self.all_findings())
 
     def all_findings(self) -> tuple[Finding, ...]:
-        hardware = HardwareFinder()(RecordedDevice(compute_capability="8.0"))
+        hardware = HardwareFinder()(RecordedDevice(compute_capability=self.capability))
         session = diagnose(analyse([builders.report(self.launch.launch())], lambda _: hardware, "1"))
         return worded(session).kernels[0].findings
 

@@ -65,6 +65,9 @@ OCCUPIED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 ELIGIBLE = "smsp__warps_eligible.avg.per_cycle_active"
 BUSIEST_SM, AVERAGE_SM, ELAPSED = "sm__cycles_active.max", "sm__cycles_active.avg", "sm__cycles_elapsed.max"
 DRAM_BYTES = "dram__bytes.sum"
+SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+PASSES = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 
 percents = st.one_of(st.just(0.0), st.floats(1, 100))
 parts = st.floats(0, 1)
@@ -123,7 +126,7 @@ def launches(draw: st.DrawFn) -> Made:
         st.fixed_dictionaries({}, optional={
             SHARED_BUSY: percents, L2_ATOMICS: percents, THREADS: st.floats(1, 32), OCCUPIED: st.floats(1, 100),
             ELIGIBLE: st.floats(0, 4), REGISTERS: st.sampled_from([16.0, 32.0, 64.0, 128.0, 255.0]),
-            DRAM_BYTES: st.floats(0, 1e12),
+            DRAM_BYTES: st.floats(0, 1e12), SECTORS: st.floats(1, 32), REQUESTS: percents, PASSES: percents,
         }),
     ]  # fmt: skip
     chosen = [draw(group) for group in groups if draw(st.booleans())]
@@ -152,10 +155,11 @@ STAYS: Mapping[str, tuple[str, ...]] = {
                     (*_ARITHMETIC, "dram")),
     **dict.fromkeys(("shared-bank-conflict", "small-grid", "tail-effect", "short-blocks", "low-occupancy",
                      "memory-latency", "dependency-latency", "barrier-wait", "constant-miss", "instruction-fetch",
-                     "integer-bound", "special-function-bound"), _ALL),
+                     "special-function-bound"), _ALL),
+    "integer-bound": _ARITHMETIC,  # what is not made, or sorted in fewer passes, moves no bytes
     "issue-bound": ("tensor", *_MEMORY),
     "block-size": _MEMORY,
-    "atomic-contention": ("dram",),  # a loop of compare-and-swap does its arithmetic again
+    "atomic-contention": (),  # a loop of compare-and-swap does its arithmetic again; sums on chip move fewer bytes
     "branch-divergence": ("dram",),
 }  # fmt: skip
 """What the fix of a rule cannot touch, worked out by what it changes."""

@@ -84,6 +84,9 @@ def executed(**counts: float) -> dict[str, dict[str | int, float]]:
           for more in ({}, {WAVES: 0.0})),
         says("as many as a slice", OfUnknownGpu(of_grid(8, lasting())), GRID, 48 / 56 * 0.999, "56 SMs",
              confidence="guess"),
+        # Small products of an architecture without a spec count: RTX A400 has 6 SMs, T400 6, RTX PRO 500 14.
+        *(silent("as many as a small product", OfUnknownGpu(of_grid(blocks, lasting()), capability), GRID)
+          for capability, blocks in (("7.5", 6), ("8.6", 20), ("8.9", 16), ("12.0", 14))),
         # 64 blocks of 2 an SM are a third of a wave on 96 SMs.
         says("SMs by waves", OfUnknownGpu(of_grid(64, BLOCKS_OF_HALF_AN_SM, {WAVES: 1 / 3})), GRID, 1 / 3,
              "about 96 SMs", confidence="inferred"),

@@ -190,6 +190,10 @@ def atomics(opcode: str, *parts: Values) -> Made:
     return made(*parts, histograms={WARP_OPCODES: {opcode: 9.0}})
 
 
+ARRAYS = made(busy(dram=0, l2=0, l1=80), pipes(alu=45), LOCAL, {LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0, MISSES: 0.0},
+              moving(1000, 1000), lasting())  # fmt: skip
+"""All accesses are of local memory, and hit L1; the integer pipe is 45 % busy."""
+FULL_ATOMICS = {L2_ATOMICS: 90.0, **stalls(drain=90)}
 IN_LOOPS = (busy(dram=10, sm=60), {L2_ATOMICS: 50.0}, stalls(long_scoreboard=90), pipes(alu=40))
 
 
@@ -211,10 +215,19 @@ IN_LOOPS = (busy(dram=10, sm=60), {L2_ATOMICS: 50.0}, stalls(long_scoreboard=90)
 
         silent("local sectors alone", made(busy(dram=60), LOCAL), SPILL),
         says("nothing but local", made(busy(dram=60), LOCAL, {LOAD_SECTORS: 0.0, STORE_SECTORS: 0.0}), SPILL, 1.0),
+        # A loop over an array is unrolled: its index arithmetic and its slots are no bound. A spill has none.
+        says("arrays", ARRAYS.plus({"launch__registers_per_thread": 40.0}), SPILL, 0.55, kind="conditional"),
+        says("spills", ARRAYS.plus({"launch__registers_per_thread": 255.0}), SPILL, 0.55, kind="bound"),
 
-
-        # All of the wait goes; loops of compare-and-swap take their arithmetic along.
-        says("in no loop", atomics("RED.E.ADD", *IN_LOOPS), ATOMICS, 0.6),
+        # All of the wait goes; loops of compare-and-swap take their arithmetic along. Nothing waits for the result of
+        # RED: 50 % ÷ 0.8.
+        says("in no loop", atomics("RED.E.ADD", *IN_LOOPS), ATOMICS, 0.625, kind="conditional"),
+        # The instructions that add go, too, and with them their addresses and issue slots, but not FP64.
+        says("all of the time", atomics("RED.E.ADD", FULL_ATOMICS, issued(60), pipes(alu=40)), ATOMICS, 1.0,
+             kind="bound"),
+        says("arithmetic", atomics("RED.E.ADD", FULL_ATOMICS, issued(60), pipes(fp64=40)), ATOMICS, 0.6, kind="bound"),
+        # Sums in shared memory move fewer bytes; with the same bytes, DRAM needs 30 %.
+        says("bytes", atomics("RED.E.ADD", FULL_ATOMICS, busy(dram=30)), ATOMICS, 0.7, kind="conditional"),
         says("in loops", atomics("ATOMG.E.CAS.STRONG.GPU", *IN_LOOPS), ATOMICS, 0.9),
         *(says("in shared memory", atomics(opcode, busy(dram=10), {SHARED_ATOMICS: 40.0}, stalls(mio_throttle=40)),
                ATOMICS, of_time(0.4), kind="conditional") for opcode in ("ATOMG.E.CAS", "RED.E.ADD")),
@@ -321,8 +334,9 @@ QUEUE = stalls(mio_throttle=50)
         # 6.25e10 × 32 B/s for 1 ms are 2e9 B one way; both would be more than twice DRAM's 1.5e9.
         (L2, [made(BUSY_L2, lasting(), {ONE_WAY: 6.25e10, "dram__bytes.sum": 1.5e9}), MOVED_4_GB], []),
         # Requests that queue are not asked for more; no warp waits for what the TMA engine loads.
-        (DRAM, [waiting_for_loads(2421.0), made(busy(dram=90, l2=40, l1=30, sm=20))], [waiting_for_loads(700.0)]),
-        (DRAM, [waiting_for_loads(700.0), waiting_for_loads(2421.0, "UTMALDG.2D"), made(busy(dram=70, l2=10))], []),
+        # Without the waits it is not known what keeps DRAM from more, and fewer bytes always help.
+        (DRAM, [waiting_for_loads(2421.0), made(busy(dram=90, l2=40, l1=30, sm=20)), made(busy(dram=70, l2=10)),
+                waiting_for_loads(700.0, "UTMALDG.2D")], [waiting_for_loads(700.0)]),
         # Accesses that are wide or scattered already are not to be made wider: 16 sectors a request are.
         (L1, [NARROW_LOADS.plus(busy(sm=24)), NARROW_LOADS.plus({SECTORS_OF_LOADS: 15.8})],
          [NARROW_LOADS, NARROW_LOADS.plus({SECTORS_OF_LOADS: 4.0})]),
@@ -370,7 +384,8 @@ def test_passes_a_request_are_counted_at_the_rate_of_each_gpu(
 @each_row(
     ("waits", "why", "action"),
     [
-        ({}, "few-in-flight", "few-in-flight"),
+        ({}, "unknown-waits", "main"),
+        (stalls(long_scoreboard=60), "few-in-flight", "few-in-flight"),
         # A warp at a barrier waits for one that waits for memory in 20 of 65 parts.
         (stalls(long_scoreboard=20, barrier=35), "few-in-flight", "few-in-flight"),
         (stalls(long_scoreboard=20, barrier=15), "few-waits", "main"),

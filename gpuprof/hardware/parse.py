@@ -44,7 +44,7 @@ LIMITS = {
     "threads_per_sm": "thread", "blocks_per_sm": "block", "blocks_per_cluster": "block",
     "static_shared_per_block": "B", "shared_per_sm": "B", "shared_per_block_optin": "B",
     "shared_reserved_per_block": "B", "shared_allocation_unit": "B", "l1_and_shared_per_sm": "B",
-    "shared_carveouts": "B", "tensor_memory_per_sm": "B", "dram_reached": "%",
+    "shared_carveouts": "B", "tensor_memory_per_sm": "B", "dram_reached": "%", "fewest_sms": "SM",
 }  # fmt: skip
 NEEDED_LIMITS = (
     "threads_per_warp", "sub_partitions", "registers_per_sm", "register_allocation_unit", "warps_per_sm",

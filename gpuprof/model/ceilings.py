@@ -148,8 +148,11 @@ class Hardware(Struct, frozen=True):
         return sm_clock(counted_hz, gpc_hz, self.held_clock_hz, most, duration_s)
 
     def fewest_sms(self) -> int | None:
-        """Return the SMs of the smallest product of the same architecture that has a spec; None without any."""
+        """Return the SMs of the smallest product of the same architecture, with a spec or not; None if unknown."""
         counts = [count for gpu in self.siblings() if (count := gpu.number("sm_count")) is not None]
+        limit = self.arch.limits.get("fewest_sms")
+        if limit is not None:
+            counts.append(limit.value)
         return round(min(counts)) if counts else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import LAUNCH
+from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, LAUNCH
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import percent
@@ -49,19 +49,22 @@ def _atomics(facts: KernelFacts) -> Findings:
 
 
 def _without_atomics(facts: KernelFacts, busy: float) -> Saving:
-    """Bound the gain without atomics: their part of L1 and L2, and all waits for them.
+    """Bound the gain without atomics: their part of L1 and L2, their issue slots and addresses, and
+    all waits for them.
 
-    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. Warps
-    wait for results only of atomics that return them. If waits were not collected, only the busy
-    time of the unit is known to go.
+    A loop of compare-and-swap repeats its arithmetic under contention, so that goes as well. Counters
+    in shared memory also take bytes from DRAM, so these are no bound. Warps wait for results only of
+    atomics that return them. If waits were not collected, only the busy time of the unit is known to
+    go.
     """
     opcodes = facts.opcodes()
-    gone = {"l2", "l1", "lsu"}
+    gone = {"l2", "l1", "lsu", ISSUE, *ADDRESS_PIPES}
     condition = OTHER_WAITS
     if not opcodes or any(".CAS" in opcode for opcode in opcodes):
         gone = facts.needs.keys() - {"dram", LAUNCH}
         condition = "same-retries-per-atomic"
-    bound = speedup_bound(facts, dict.fromkeys(gone, 0.0))
+    bound = speedup_bound(facts, dict.fromkeys(gone | {"dram"}, 0.0))
+    bound = bound.or_less(speedup_bound(facts, dict.fromkeys(gone, 0.0)), "same-bytes-through-dram")
     if not facts.stalls:
         return bound.if_held(busy, "all-other-stalls-unchanged")
     returns = not opcodes or facts.executed("ATOM") > 0

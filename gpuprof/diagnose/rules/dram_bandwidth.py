@@ -9,7 +9,7 @@ from gpuprof.diagnose.level_limits import ACCESS_UNITS, BALANCED, is_busiest_lev
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import BUSY, DOMINANT, NEAR_ROOF, QUEUED, percent
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Cases
+from gpuprof.model.findings import MAIN, Cases
 
 WORKING = percent("near-while-working", 90.0)
 
@@ -66,7 +66,7 @@ _NEAR = ("near", "while-working")
 
 def _state(facts: KernelFacts) -> str:
     """Return whether DRAM is near its ceiling, or why it is not fuller: loads queue, other work delays
-    them, or there are too few.
+    them, or there are too few. Without the waits of warps that is not known.
     """
     busy, waited, waits = facts.least_times["dram"], facts.cycles_per_load, facts.waits_for_memory
     while_working = busy / _working(facts)
@@ -78,7 +78,7 @@ def _state(facts: KernelFacts) -> str:
         return "queue"
     if waits is not None and not DOMINANT.is_reached(waits):
         return "few-waits"
-    return "few-in-flight"
+    return "few-in-flight" if waited is not None or waits is not None else "unknown-waits"
 
 
 def _confidence(facts: KernelFacts, state: str) -> Confidence:
@@ -99,11 +99,12 @@ def _cases(facts: KernelFacts, state: str) -> Cases:
     if state in _NEAR:
         why = "gap" if state == "near" else state
         return Cases(headline=(headline, state), why=(why,), advice=("fewer-bytes",))
-    if state == "few-in-flight":
-        advice = (state, facts.copies_ahead_case, "fewer-bytes")
-        return Cases(headline=(headline,), why=("main", state, "gap"), action=(state,), advice=advice)
     gap = "gap-in-queue" if state == "queue" else "gap"
-    return Cases(headline=(headline,), why=("main", state, gap), advice=("fewer-bytes",))
+    action = (state,) if state == "few-in-flight" else MAIN
+    advice: tuple[str, ...] = ("fewer-bytes",)
+    if state in ("few-in-flight", "unknown-waits"):
+        advice = ("few-in-flight", facts.copies_ahead_case, *advice)
+    return Cases(headline=(headline,), why=("main", state, gap), action=action, advice=advice)
 
 
 RULE = Rule(

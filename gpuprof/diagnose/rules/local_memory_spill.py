@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gpuprof.annotated.counts import SAMPLES, stall_metric
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, at_work, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
@@ -82,17 +84,20 @@ def _most_registers(facts: KernelFacts) -> float:
     return min(_ALL_REGISTERS, registers.value / facts.threads_per_block // 8 * 8)
 
 
+def _takes_all_registers(facts: KernelFacts) -> bool:
+    return (facts.kernel.registers_per_thread or 0) >= _most_registers(facts)
+
+
 def _cases(facts: KernelFacts, counted: str) -> Cases:
     if 0 < facts.executed("LDL", "STL") <= _STACK_OF_CALL * facts.executed("CALL.ABS"):
         # Divisions and roots call by a relative address, and without a stack.
         return Cases(headline=(counted, "stack"), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
-    most_registers = _most_registers(facts)
     reason, action = "all-registers", "smaller-blocks"
     advice: tuple[str, ...] = ("smaller-blocks", "shorter-ranges")
-    if (facts.kernel.registers_per_thread or 0) < most_registers:
+    if not _takes_all_registers(facts):
         reason, action = "local-arrays", "keep-arrays"
         advice = ("raise-cap", "shorter-ranges")
-    elif most_registers == _ALL_REGISTERS:
+    elif _most_registers(facts) == _ALL_REGISTERS:
         # No instruction can address more: then there is no cap to raise.
         action = "lower-pressure"
         advice = ("shorter-ranges",)
@@ -105,14 +110,18 @@ def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: fl
     Of each level at most its own bytes go; if they were not counted, its share of the accesses. Its
     instructions go too, and with them the work of the load/store unit and L1. Warps wait for its
     accesses as code and samples show, else for its share of the accesses: queues fill by sectors,
-    and latency is that of instructions.
+    and latency is that of instructions. Unless all registers are taken, an array is unrolled or a
+    function inlined: that also takes away branches, index arithmetic and their issue slots.
     """
     known = {level: facts.local_share_of(level) for level in ("l2", "dram")}
     parts = {level: share if part is None else part for level, part in known.items()} | {ISSUE: of_all}
-    keeps = {unit: 1.0 - part for unit, part in parts.items()}
-    bound = speedup_bound(facts, keeps | {"l1": 0.0, "lsu": 0.0})
+    keeps = {unit: 1.0 - part for unit, part in parts.items()} | {"l1": 0.0, "lsu": 0.0}
+    bound = speedup_bound(facts, keeps)
+    if not _takes_all_registers(facts):
+        unrolled = speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
+        bound = unrolled.or_less(bound, "same-other-instructions")
     if None in known.values():
-        bound = bound.only_if("same-time-per-access")
+        bound = replace(bound, assumes=(*bound.assumes, "same-time-per-access"))
     if bound.fraction < LOW:
         return bound
     condition, waits = OTHER_WAITS, _sampled_waits(facts)

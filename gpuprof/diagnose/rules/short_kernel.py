@@ -22,7 +22,7 @@ def _short(facts: KernelFacts) -> Findings:
         facts,
         Cases(headline=("main", "less-than-launch" if duration < LAUNCH_S else "as-long-as-launch")),
         amounts=amounts_of("s", duration=duration),
-        confidence="measured",
+        confidence="inferred",
         saving=in_another_launch(facts).no_more_than(part * (1.0 - facts.working_share)),
         evidence=(
             SHORT.evidence(duration, metric="gpu__time_duration.sum"),
