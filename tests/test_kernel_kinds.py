@@ -173,7 +173,7 @@ def test_a_backward_pass_is_not_advised_what_helps_the_forward_one() -> None:
 
 
 SGEMM, COPY = "ampere_sgemm_128x64_nn", "void at::native::elementwise_kernel<128, 4, copy>(int)"
-IN_FLIGHT = (busy(dram=70, l2=20, sm=20), lasting())
+IN_FLIGHT = (busy(dram=70, l2=20, sm=20), lasting(), stalls(long_scoreboard=60))
 FULL_DRAM = (busy(dram=95, l2=20, sm=20), lasting())
 
 
