@@ -313,11 +313,11 @@ class Waste:
 
 
 def waiting_for(*reasons: str) -> Callable[[float], Values]:
-    """All other warp states stay in proportion: half of what is left waits for its turn."""
+    """All other warp states stay in proportion: a quarter of what is left waits for its turn."""
 
     def values(share: float) -> Values:
         waits_ = {reason: 90 * share / len(reasons) for reason in reasons}
-        return stalls(**waits_, not_selected=(100 - 90 * share) / 2)
+        return stalls(**waits_, not_selected=(100 - 90 * share) / 4)
 
     return values
 
