@@ -59,7 +59,8 @@ def test_they_are_printed_with_their_units_and_are_on_the_page(tmp_path: Path) -
     assert "lts__t_sectors_op_read.sum 12\u202f345 sector" in printed
     assert "wavefronts_mem_shared_op_ld.sum 4\u202f040\n" in printed
     assert "a guess: small grid. Hardly any bank conflicts:" in " ".join(printed.split())
-    assert "Other counters that were collected (6)" in render_html(session(made(WIDE_LOADS)))
+    page = render_html(session(made(WIDE_LOADS)))
+    assert "Other counters that were collected (6)" in page and "<dd>6 counters</dd>" in page
 
 
 def test_the_verdict_on_a_timed_launch_has_the_answer_and_does_not_call_it_only_timed() -> None:

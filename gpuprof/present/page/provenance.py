@@ -39,6 +39,9 @@ def header_facts(session: Session) -> Iterator[LabelledText]:
         return
     yield LabelledText("SM clock", _clock_text(session.kernels))
     collected, lacking = _collected(session.kernels)
+    others = max(kernel.collected_total for kernel in session.kernels)
+    if not collected and others:
+        collected.append(count_text(others, "counter"))
     yield LabelledText("Collected", ", ".join(collected) or "nothing")
     if lacking:
         yield LabelledText("Not collected", ", ".join(lacking))
