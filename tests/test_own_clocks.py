@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from gpuprof.diagnose.clocks import clocks_differ
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import analyse
+from gpuprof.model.clocks_apart import clocks_differ
 from gpuprof.model.recorded import GpuSamples
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sm_clocks import held_clock, sm_clock

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-from gpuprof.diagnose.clocks import clocks_differ, difference
 from gpuprof.diagnose.facts.kernel import Faster, KernelFacts
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.hardware.specs import THREAD_OPCODES
 from gpuprof.model.analyse import Analysis
+from gpuprof.model.clocks_apart import clocks_differ, difference
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.timed import GRAPH_REPLAY

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.diagnose.clocks import clocks_apart
 from gpuprof.diagnose.ranking import is_counted
 from gpuprof.diagnose.rules.stores_nothing import STORES_NOTHING
 from gpuprof.diagnose.verdict import first_proven, run_findings
 from gpuprof.hardware.specs import is_geforce_rtx
+from gpuprof.model.clocks_apart import clocks_apart
 from gpuprof.model.denominators import amount
 from gpuprof.model.headline import listed
 from gpuprof.model.kernel_kinds import kind_named

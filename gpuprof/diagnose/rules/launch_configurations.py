@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterator
 
 from gpuprof.diagnose.bounds import saving
-from gpuprof.diagnose.clocks import CLOCKS
 from gpuprof.diagnose.configurations import FASTER_BY, OTHER_LOOPS, SAME_THREADS, SAME_WORK, WARP_INSTRUCTIONS
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, finding
-from gpuprof.diagnose.thresholds import context
+from gpuprof.diagnose.thresholds import context, percent
+from gpuprof.model.clocks_apart import CLOCKS_DIFFER
 from gpuprof.model.findings import Amount, Label
 from gpuprof.model.session import KernelProfile
+
+CLOCKS = percent("sm-clocks", CLOCKS_DIFFER)
 
 
 def _launch_configurations(facts: KernelFacts) -> Findings:

@@ -7,15 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.access_shape import (
-    LINE,
-    MOST,
-    SHIFTED,
-    WIDE,
-    FoundShape,
-    cases_of_shape,
-    shape_of_excess,
-)
+from gpuprof.diagnose.access_shape import LINE, MOST, SHIFTED, WIDE, FoundShape, cases_of_shape, shape_of_excess
 from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
 from gpuprof.diagnose.by_code import shape_by_code
 from gpuprof.diagnose.facts.kernel import KernelFacts

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.implied import DRAM_CLOCK_DRIFT, LONG_ENOUGH_S
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, off_by
 
-CLOCKS = percent("sm-clocks", 2.0)
+CLOCKS_DIFFER = 2.0
+"""SM clocks that are further apart, in percent, differ."""
 _ALIKE = 0.25
 """Two clocks fell alike if one fell by at most a quarter more or less than the other."""
 _Ends = tuple[KernelProfile, KernelProfile]
@@ -22,12 +22,12 @@ def clocks_differ(kernel: KernelProfile, other: KernelProfile) -> bool | None:
     """Return whether the SM clocks of two launches differ; None if not known well enough."""
     if not kernel.sm_clock_hz or not other.sm_clock_hz:
         return None
-    if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS.value:
+    if difference(kernel.sm_clock_hz, other.sm_clock_hz) <= CLOCKS_DIFFER:
         return False
     slow, fast = sorted((kernel, other), key=_sm_clock_hz)
     least_hz = _sm_clock_hz(fast) / (1.0 + _off(fast))
     most_hz = _sm_clock_hz(slow) / (1.0 - _off(slow))
-    return True if 100 * (least_hz / most_hz - 1.0) > CLOCKS.value else None
+    return True if 100 * (least_hz / most_hz - 1.0) > CLOCKS_DIFFER else None
 
 
 def difference(value: float, other: float) -> float:
@@ -80,7 +80,7 @@ def clocks_apart(session: Session) -> Iterator[ClockPair]:
 
 def _sm_ends(kernels: Iterable[KernelProfile]) -> _Ends | None:
     """Return the launches of the lowest and the highest exact SM clock, if not only the time differs."""
-    ends = _ends([kernel for kernel in kernels if _off(kernel) == 0], _sm_clock_hz, CLOCKS.value)
+    ends = _ends([kernel for kernel in kernels if _off(kernel) == 0], _sm_clock_hz, CLOCKS_DIFFER)
     if ends is None or (_fell_alike(*ends) and ends[0].source == ends[1].source):
         return None
     return ends
@@ -101,7 +101,7 @@ def _fell_alike(slow: KernelProfile, fast: KernelProfile) -> bool:
         return False
     sm = _sm_clock_hz(fast) / _sm_clock_hz(slow) - 1.0
     dram = _dram_clock_hz(fast) / _dram_clock_hz(slow) - 1.0
-    return 100 * dram > CLOCKS.value and abs(dram - sm) <= _ALIKE * sm
+    return 100 * dram > CLOCKS_DIFFER and abs(dram - sm) <= _ALIKE * sm
 
 
 def _sm_clock_hz(kernel: KernelProfile) -> float:
