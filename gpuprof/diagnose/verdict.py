@@ -18,7 +18,7 @@ from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest,
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_of
 from gpuprof.diagnose.rule import SHORT_KERNEL
-from gpuprof.diagnose.thresholds import HIGH
+from gpuprof.diagnose.thresholds import BUSY, HIGH
 from gpuprof.diagnose.without_durations import largest_untimed
 from gpuprof.model.field_types import Bound, RunState
 from gpuprof.model.groups import summed
@@ -31,8 +31,6 @@ from gpuprof.model.set_up import set_up_kernels
 _LEVELS_OF_RULES = {"dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1"}
 _PATHS_OF_RULES = {"dram-bandwidth": "dram", "fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor"}
 """Rules on a useful ceiling."""
-BUSY = 0.6
-"""A unit that is less busy is no limit, by NVIDIA's speed-of-light rule."""
 _MOST = 0.5
 _OF_THE_GRID = ("small-grid", "tail-effect", "load-imbalance")
 """Findings of SMs without work.
@@ -211,7 +209,7 @@ def _limited(kernel: KernelProfile, finding: Finding, busy: _Reached | None) -> 
 
 def is_limit(fraction: float | None, bound: Bound | None) -> bool:
     """Return whether a unit that is so busy can be the limit."""
-    return fraction is not None and fraction >= BUSY and bound != "at-most"
+    return BUSY.is_reached(fraction) and bound != "at-most"
 
 
 def _is_cause(finding: Finding, busy: _Reached, kernel: KernelProfile) -> bool:

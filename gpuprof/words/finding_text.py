@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.calibration import OF_CONDITIONAL
-from gpuprof.diagnose.verdict import BUSY
+from gpuprof.diagnose.thresholds import BUSY
 from gpuprof.model.field_types import GainKind
 from gpuprof.model.headline import line_text
 from gpuprof.model.session import Finding, KernelProfile, Location
@@ -75,7 +75,7 @@ def remains_text(finding: Finding) -> str:
     if not finding.remains or not finding.gain_kernel or finding.cause is not None:
         return ""
     rest = finding.remains[0]
-    if rest.fraction < BUSY * (1.0 - finding.gain_kernel):
+    if 100 * rest.fraction < BUSY.value * (1.0 - finding.gain_kernel):
         return ""
     name = UNIT_WORDS.get(rest.unit) or f"the {pipe_name(rest.unit)} pipe"
     return f"next limit: {name}, at {format_percent(rest.fraction)} of this kernel's time"

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
-from gpuprof.diagnose.thresholds import MEDIUM
-from gpuprof.diagnose.verdict import BUSY, is_limit, is_open, likely_finding, run_findings
+from gpuprof.diagnose.thresholds import BUSY, MEDIUM
+from gpuprof.diagnose.verdict import is_limit, is_open, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -245,7 +245,7 @@ def _no_limit(facts: _Facts) -> str:
     bound = facts.verdict.bound
     unknown = units_not_collected(facts.kernel)
     pipe = max(facts.kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
-    if "sm" in unknown and pipe is not None and pipe.fraction >= BUSY:
+    if "sm" in unknown and pipe is not None and BUSY.is_reached(pipe.fraction):
         return f"The {pipe_name(pipe.name)} pipe is {format_percent(pipe.fraction)} busy"
     if bound == "at-least":
         return f"The busiest unit that is known is busy for {facts.share} of the time: {facts.subject}"
@@ -278,7 +278,7 @@ def _counted(facts: _Facts) -> str:
 def _busiest(facts: _Facts) -> str:
     collected = " that was collected" if units_not_collected(facts.kernel) else ""
     helps = _likely_text(facts) or "nothing in the report shows what would make it faster"
-    if facts.fraction < BUSY and facts.verdict.bound != "at-least":
+    if not BUSY.is_reached(facts.fraction) and facts.verdict.bound != "at-least":
         return f"keeps no unit{collected} more than {_most_busy(facts)} busy; {helps}"
     return f"keeps {facts.subject} {facts.share} busy, more than any other unit{collected}; {helps}"
 
