@@ -1,4 +1,18 @@
-"""Facts of the units: how busy each is, and the part of the time that it needs."""
+"""Facts of the units: how busy each is, and the part of the time that it needs.
+
+All are fractions of the elapsed time, unless they say otherwise:
+
+- `utilisation`: each unit's speed of light, as NVIDIA counts it; `busiest`: the highest;
+  `memory_utilisation`: the highest of the memory units.
+- `needs`: `utilisation`, and with it pipes, issue slots, L1 with its load/store unit, and the launch;
+  what was not collected may be a lower bound. `busiest_need`: the highest, without the launch.
+- `least_times`: `needs`, but DRAM against the rate that it reaches. Bounds rest on these.
+- `at_most`: the need of a unit, or an upper bound of it.
+- `memory_busy`, `l1_speed`: None if a part that may be busier was not collected. `l1_busy`: L1 or its
+  load/store unit, whichever is known.
+- `pipe`: as its metric counts it, of elapsed or of active cycles. `issue_active`: of active cycles.
+- `while_active`: a part of the SM over the time in which its SM works.
+"""
 
 from __future__ import annotations
 
