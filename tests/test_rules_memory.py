@@ -66,9 +66,8 @@ from tests.rule_examples import (
 from tests.table import each_row
 
 UNCOALESCED, CONFLICT, SPILL = "uncoalesced-global", "shared-bank-conflict", "local-memory-spill"
-L1, L2, DRAM, SHARED, HOST_TRAFFIC = (
-    f"{name}" for name in ("l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "shared-bandwidth", "host-memory-traffic")
-)
+L1, L2, DRAM, SHARED = "l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "shared-bandwidth"
+HOST_TRAFFIC = "host-memory-traffic"
 ATOMICS, NARROW = "atomic-contention", "narrow-access"
 EXCESS_600 = {TOTAL: 1000.0, EXCESS: 600.0}
 A10G, TURING = ("NVIDIA A10G", "8.6", 80), ("NVIDIA GeForce RTX 2080 Ti", "7.5", 68)

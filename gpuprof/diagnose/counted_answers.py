@@ -90,7 +90,7 @@ def _divergence(facts: KernelFacts) -> Answer | None:
 
 
 def _coalescing(facts: KernelFacts, kind: str) -> Answer | None:
-    """Return how much of the sectors global loads or stores use, else the width that their sectors are enough for."""
+    """Return the part of their sectors that global loads or stores use, else that requests have few sectors."""
     what = f"bytes-per-sector.{kind}"
     used = first_counted(facts.arch.counters.get(what, ()), what, facts.metrics, NO_CLOCKS)
     sectors = facts.request_sectors(kind)

@@ -118,7 +118,7 @@ def _uses_local(kernel: KernelProfile) -> bool:
 def _findings(facts: KernelFacts) -> Iterable[Finding]:
     """Return the findings of every rule.
 
-    The fallback that nothing is busy is only kept if no other one explains it.
+    The finding that nothing is busy is kept only if no other finding explains it.
     """
     rules = {rule.id: rule for rule in _applying(facts)}
     found = [_found(rule, finding, facts) for rule in rules.values() for finding in rule.check(facts)]

@@ -86,7 +86,7 @@ _VOIDING, _WORTHWHILE, _AT_LIMIT, _BESIDE_LIMIT, _FACT = range(5)
 def _importance(
     finding: Finding, rest: float | None, proven: Sequence[Finding]
 ) -> tuple[bool, int, int, bool, int, float]:
-    """Return the sort key; `rest` is what is left to the limit that the kernel is at."""
+    """Return the sort key; `rest` is the gain that remains up to the limit that the kernel has reached."""
     group = _group(finding, rest)
     saving = saving_of(finding)
     is_guess = finding.confidence == "guess"

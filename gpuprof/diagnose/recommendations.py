@@ -110,7 +110,7 @@ def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, 
     """Return the sort key.
 
     A finding that invalidates others comes first, because it changes the program. A guess comes
-    last if its kernel is at a limit, and after what is about as large.
+    last if its kernel is at a limit, and after other gains of about the same size.
     """
     kernel, finding = members[0]
     gain = item.gain_total if item.gain_total is not None else _gain(finding)

@@ -191,7 +191,7 @@ def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
 
 
 def _limited(kernel: KernelProfile, finding: Finding, busy: _Reached | None) -> _State | None:
-    """Return the state of a kernel that a finding limits, or that is at the limit because of it."""
+    """Return the state of a kernel that this finding limits, or whose limit it causes."""
     if busy is None:
         return None
     level = _LEVELS_OF_RULES.get(finding.rule)

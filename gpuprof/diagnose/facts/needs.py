@@ -8,7 +8,7 @@ LAUNCH_S = 1e-6
 """The shortest empty kernel takes about this long on any GPU since Volta."""
 
 LAUNCH_MOST_S = 3e-6
-"""Hardly a kernel takes longer to start and to end: 1.2 to 2.9 µs without work on any SM, in
+"""Few kernels take longer to start and to end: 1.2 to 2.9 µs without work on any SM, in
 kernels of 2.1 to 290 µs on an A100 and an H100. In a long kernel a larger difference comes from the
 cycles of two passes, not from the launch.
 """

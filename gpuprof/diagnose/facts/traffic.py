@@ -207,7 +207,7 @@ class TrafficFacts(WaitFacts):
 
     @property
     def copies_ahead_case(self) -> str:
-        """The self of the shared wording on how this GPU fetches the next tile."""
+        """The case of the shared wording on how this GPU fetches the next tile."""
         capability = self.arch.compute_capability
         if not capability:
             return "shared/ahead-on-any-gpu"

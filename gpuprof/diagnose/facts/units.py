@@ -39,7 +39,7 @@ _CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elaps
 """Mem Busy: what caches and DRAM do inside, without what they send and receive."""
 _L2_HITS = "lts__t_sector_hit_rate.pct"
 _NO_REUSE = 10.0
-"""Below this hit rate in percent, L2 sends hardly more bytes than it gets from DRAM, which can carry fewer."""
+"""Below this hit rate in percent, L2 sends few more bytes than it gets from DRAM, which is slower."""
 _MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
 _NO_DIFFERENCE = 1e-12
 _MOST_BUSY = 110.0
@@ -222,11 +222,6 @@ class UnitFacts(LaunchFacts):
             known.append((memory, self.light_metric("memory")))
         busy, name = max(known, key=lambda item: item[0], default=(None, ""))
         return (name, min(1.0, busy)) if busy is not None else None
-
-    @cached_property
-    def hit_rates(self) -> Mapping[str, float]:
-        """The hit rate of sectors by memory level. That of L1 includes stores, hit or not."""
-        return {moved.level: moved.hit_rate for moved in self.kernel.traffic if moved.hit_rate is not None}
 
     @cached_property
     def memory_utilisation(self) -> float | None:

@@ -29,7 +29,7 @@ _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
 """Fills of L2; every set of metrics has them. Both peaks are one sector a cycle and slice."""
 
 _ROUND_TRIP_S = 5e-6
-"""An access over the host link takes hardly longer. A few of them cost at most so much each."""
+"""An access over the host link takes little longer than this. A few of them cost at most so much each."""
 
 _ROLES = {
     HOST_MISSES: "misses-to-host",
