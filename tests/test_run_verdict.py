@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of
 from gpuprof.diagnose.ranking import in_order
 from gpuprof.diagnose.verdict import run_verdict
 from gpuprof.hardware.device import RecordedDevice
@@ -31,6 +30,7 @@ from gpuprof.model.session import (
 )  # fmt: skip
 from gpuprof.present.recommendation_text import summary_of
 from gpuprof.recordings import recordings
+from gpuprof.words.missing_metrics import command_for_more, command_for_rest, gaps_of
 from gpuprof.words.verdict import unknown_sentence
 from tests import builders, hand_made
 from tests.kernels import Made, busy, lasting, made, operations, pipes, session

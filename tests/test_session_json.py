@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpuprof
-from gpuprof.diagnose.missing_metrics import command_for_more
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import narrowed, run_of
@@ -23,6 +22,7 @@ from gpuprof.present.html import render_html
 from gpuprof.present.session_text import verdict_text
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
+from gpuprof.words.missing_metrics import command_for_more
 from tests import builders, hand_made
 from tests.formats import written
 from tests.table import each_row

@@ -14,19 +14,19 @@ from gpuprof.annotated.line_work import line_work
 from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.configurations import faster_launches
 from gpuprof.diagnose.counted_answers import counted_answers
-from gpuprof.diagnose.exposed import exposed_of
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
-from gpuprof.diagnose.pauses import pauses_of
 from gpuprof.diagnose.ranking import about, in_order, numbered, saving_of
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import SHORT_KERNEL, Rule
 from gpuprof.diagnose.summary import summarised
+from gpuprof.diagnose.timeline_findings import EXPOSED_SHARE
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, Session
+from gpuprof.model.worst_gpu import exposed_of, pauses_of
 from gpuprof.workers import Worth, made_by_workers
 
 FALLBACK = "latency-bound"
@@ -46,7 +46,7 @@ def diagnose(analysis: Analysis) -> Session:
     """Return the session with findings and code excerpts, a verdict and recommendations."""
     session = analysis.session
     pauses = pauses_of(session)
-    exposed = exposed_of(session)
+    exposed = exposed_of(session, EXPOSED_SHARE.value / 100)
     faster = faster_launches(analysis)
     busy = busy_share(session)
     seen = SeenCode()

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
-from gpuprof.diagnose.missing_metrics import command_for_more, command_for_rest, gaps_of, has_failed
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_of
 from gpuprof.diagnose.rule import SHORT_KERNEL
@@ -24,7 +23,7 @@ from gpuprof.model.field_types import Bound, RunState
 from gpuprof.model.groups import summed
 from gpuprof.model.headline import TWO_PASSES, main_point, nearest_limit
 from gpuprof.model.kernel_kinds import COMMUNICATION
-from gpuprof.model.run_totals import busy_share, is_part
+from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import set_up_kernels
 
@@ -75,7 +74,6 @@ def run_verdict(session: Session) -> RunVerdict:
         fraction=None,
         explains_limit=state.case == "caused",
         run_finding=_leading_finding(session),
-        command=_command(session, kernel, state.case, has_work=bool(working)),
     )
     if state.finding is not None:
         verdict = replace(verdict, cause=state.finding.id, place=state.finding.place)
@@ -83,20 +81,6 @@ def run_verdict(session: Session) -> RunVerdict:
         subject, fraction, bound = state.reached
         verdict = replace(verdict, subject=subject, fraction=fraction if bound != "at-most" else None, bound=bound)
     return verdict
-
-
-def _command(session: Session, kernel: KernelProfile, case: str, *, has_work: bool) -> str | None:
-    """Return the command that collects the missing data of a kernel; None if nothing is open."""
-    if not has_work and not is_part(session):
-        return command_for_rest(session, kernel)
-    if not is_open(case, kernel) or not gaps_of(session, kernel) or has_failed(session, kernel):
-        return None
-    return command_for_more(session, kernel)
-
-
-def is_open(case: str | None, kernel: KernelProfile) -> bool:
-    """Return whether more metrics could show more about a kernel with this case of a verdict."""
-    return case not in ("at-roof", "short", "unoptimised", "void") and kernel.kind != COMMUNICATION
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:

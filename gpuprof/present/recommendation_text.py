@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.calibration import OF_CONDITIONAL
-from gpuprof.diagnose.missing_metrics import needs_program
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.session import KernelProfile, Recommendation, RunVerdict, Session
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
@@ -16,6 +15,7 @@ from gpuprof.present.source_names import in_source, source_name
 from gpuprof.present.text import cut_middle
 from gpuprof.units import format_percent
 from gpuprof.words.finding_text import held_text, place_text, short_gain
+from gpuprof.words.missing_metrics import needs_program
 from gpuprof.words.verdict import verdict_sentence
 
 _SHOWN = 5

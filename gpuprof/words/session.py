@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpuprof.model.session import Finding, KernelProfile, Recommendation, Session
 from gpuprof.words.findings import assumption_text, common_headline, with_answer, with_sentences
+from gpuprof.words.missing_metrics import command_of
 from gpuprof.words.notes import notes
 from gpuprof.words.verdict import ceiling_name, unknown_sentence, verdict_sentence
 
@@ -30,6 +31,7 @@ def worded(session: Session) -> Session:
         ceiling=ceiling,
         notes=tuple(notes(session, verdict)),
         unknown=unknown_sentence(session, verdict),
+        command=command_of(session, verdict),
     )
     return replace(session, verdict=verdict)
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from gpuprof.diagnose.facts.needs import LAUNCH_S
 from gpuprof.diagnose.kinds import bytes_reached
-from gpuprof.diagnose.missing_metrics import Gap, gaps_of, without_counters
 from gpuprof.diagnose.thresholds import BUSY, MEDIUM
-from gpuprof.diagnose.verdict import is_limit, is_open, likely_finding, run_findings
+from gpuprof.diagnose.verdict import is_limit, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -27,6 +26,7 @@ from gpuprof.model.sources import kind_named as source_kind_named
 from gpuprof.model.surveyed import NOT_CHOSEN
 from gpuprof.units import format_percent, format_si
 from gpuprof.words.findings import cause_phrase, further_headline, run_sentence
+from gpuprof.words.missing_metrics import Gap, has_only_set_up, open_gaps, without_counters
 from gpuprof.words.sentences import capital, full_stop, inside, joined_by
 from gpuprof.words.unit_names import pipe_name
 from gpuprof.words.wording import template
@@ -384,12 +384,10 @@ def unknown_sentence(session: Session, verdict: RunVerdict) -> str | None:
     kernel = session.numbered(verdict.kernel)
     if kernel is None:
         return None
-    if verdict.state == "set-up" and not is_part(session):
+    if has_only_set_up(session, verdict):
         return f"Nothing but {SET_UP[only_role(session.kernels)].nothing_but} was profiled."
-    gaps = gaps_of(session, kernel)
-    if not gaps or not is_open(verdict.case, kernel):
-        return None
-    return _gap_sentence(session, kernel, gaps)
+    gaps = open_gaps(session, verdict, kernel)
+    return _gap_sentence(session, kernel, gaps) if gaps else None
 
 
 def _gap_sentence(session: Session, kernel: KernelProfile, gaps: Sequence[Gap]) -> str:

@@ -8,43 +8,7 @@ from msgspec import Struct
 
 from gpuprof.diagnose.facts.l1 import L1Facts
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, Wait
-
-
-class OneGpu(Struct, frozen=True):
-    """A GPU of a timeline, among all GPUs and files of the run; its rank, if it is known."""
-
-    device: DeviceTimeline
-    gpus: int
-    files: int
-    rank: int | None
-
-
-class Pauses(Struct, frozen=True):
-    """The pauses of the GPU that is idle longest in a timeline.
-
-    `wait` is for the activity that ends most of the idle time, one of `ends` kernels and kinds of
-    copies. `idle_share` is the idle time of all GPUs of the run over their spans.
-    """
-
-    gpu: OneGpu
-    wait: Wait
-    idle_share: float
-    ends: int
-
-
-class Exposed(Struct, frozen=True):
-    """Copies (of one kind) or communication not overlapped by any kernel, for the worst GPU.
-
-    `time_s` is that time, and `share` that of all GPUs of the run over their spans. If it waits for
-    other ranks, `awaited` is the rank with the longest waits and its share of all waits.
-    """
-
-    gpu: OneGpu
-    done: Copies | Communication
-    time_s: float
-    share: float
-    awaited: tuple[int, float] | None = None
+from gpuprof.model.worst_gpu import Exposed, Pauses
 
 
 class Faster(Struct, frozen=True):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.exposed import exposed_finding, exposed_rule
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import Findings, amounts_of
+from gpuprof.diagnose.timeline_findings import exposed_finding, exposed_rule
 from gpuprof.model.findings import MAIN
 from gpuprof.model.session import Communication
 

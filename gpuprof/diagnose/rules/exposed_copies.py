@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.exposed import exposed_finding, exposed_rule
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import Findings, amounts_of, labels_of
 from gpuprof.diagnose.thresholds import context
+from gpuprof.diagnose.timeline_findings import exposed_finding, exposed_rule
 from gpuprof.model.findings import CaseName
 from gpuprof.model.session import Copies
 from gpuprof.model.trace import DIRECTIONS, PAGEABLE, UNIFIED

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.facts.kernel import KernelFacts, Pauses
-from gpuprof.diagnose.pauses import gpu_case, gpu_labels
+from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import context, percent
+from gpuprof.diagnose.timeline_findings import gpu_case, gpu_labels
 from gpuprof.model.findings import CaseName
 from gpuprof.model.run_totals import running_s, start_up_s
 from gpuprof.model.session import Evidence, Gaps, Wait
 from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
+from gpuprof.model.worst_gpu import Pauses
 
 IDLE_SHARE = percent("idle", 10.0)
 MOSTLY = percent("mostly", 50.0)

@@ -9,11 +9,13 @@ from collections.abc import Container, Sequence
 from typing import Literal, NamedTuple
 
 from gpuprof.model.kernel_filter_regex import escaped, unique_expression
+from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.ncu_line import VARIABLE, arguments_of, is_ncu, option_at
 from gpuprof.model.profiler_lines import FILTERS, KEPT, takes_text
 from gpuprof.model.recorded import Missing
-from gpuprof.model.session import KernelProfile, Session, Source
+from gpuprof.model.run_totals import is_part
+from gpuprof.model.session import KernelProfile, RunVerdict, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT, kind_named
 from gpuprof.model.surveyed import ONLY_TIMES
 from gpuprof.privacy.texts import clean_text
@@ -66,9 +68,33 @@ def without_counters(kernel: KernelProfile) -> Missing | None:
     return next((gap for gap in kernel.missing if gap.what == "counters"), None)
 
 
-def has_failed(session: Session, kernel: KernelProfile) -> bool:
+def _has_failed(session: Session, kernel: KernelProfile) -> bool:
     """Return whether the command that would collect counters of a kernel was tried and failed."""
     return all(source.is_survey for source in session.sources) and without_counters(kernel) not in (None, ONLY_TIMES)
+
+
+def open_gaps(session: Session, verdict: RunVerdict, kernel: KernelProfile) -> tuple[Gap, ...]:
+    """Return the missing data that could show more about the kernel of a verdict."""
+    if verdict.case in ("at-roof", "short", "unoptimised", "void") or kernel.kind == COMMUNICATION:
+        return ()
+    return gaps_of(session, kernel)
+
+
+def command_of(session: Session, verdict: RunVerdict) -> str | None:
+    """Return the command that collects the missing data of a verdict's kernel; None if nothing is open."""
+    kernel = session.numbered(verdict.kernel)
+    if kernel is None:
+        return None
+    if has_only_set_up(session, verdict):
+        return command_for_rest(session, kernel)
+    if not open_gaps(session, verdict, kernel) or _has_failed(session, kernel):
+        return None
+    return command_for_more(session, kernel)
+
+
+def has_only_set_up(session: Session, verdict: RunVerdict) -> bool:
+    """Return whether nothing but set-up kernels was profiled, and no other kernel was left out."""
+    return verdict.state == "set-up" and not is_part(session)
 
 
 def command_for_more(session: Session, kernel: KernelProfile) -> str:
