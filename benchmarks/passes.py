@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.command_line import run as run_command
 from gpuprof.collect.cost import SCHEDULED
 from gpuprof.collect.metrics import limit_metrics, question_metrics
-from gpuprof.diagnose.questions import QUESTIONS
+from gpuprof.collect.questions import QUESTIONS
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuprof._version import __version__
 from gpuprof.collect.files_of_run import parts_of_runs
 from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.summary import grouped, summarised
+from gpuprof.diagnose.summary import grouped, with_verdict
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware_finder import HardwareFinder, gpu_named
@@ -101,7 +101,7 @@ def _recorded(
                 "show it alone, or its reports; to compare two runs: gpuprof compare BASE NEW",
             )
         session = grouped(sessions[0]) if groups else sessions[0]
-        return worded(session if session.verdict is not None else summarised(session)), {}
+        return worded(with_verdict(session)), {}
     read = {name: file for name, file in zip(names, files, strict=True) if isinstance(file, Report)}
     reports: list[Report] = []
     for part in parts_of_runs(names):

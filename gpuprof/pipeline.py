@@ -27,13 +27,14 @@ from gpuprof.collect.request import ProfileRequest, checked, survey_files
 from gpuprof.collect.shell import shell_line
 from gpuprof.collect.survey import Survey
 from gpuprof.diagnose.diagnose import diagnose
-from gpuprof.diagnose.exclusion import without_excluded
+from gpuprof.diagnose.summary import with_verdict
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis, analyse
 from gpuprof.model.answers import with_answers
+from gpuprof.model.exclusion import without_excluded
 from gpuprof.model.recorded import Missing, Report
 from gpuprof.model.session import Session
 from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
@@ -90,7 +91,7 @@ def _outcome(analysis: Analysis, request: ProfileRequest, error: GpuprofError | 
 def _diagnosed(analysis: Analysis, request: ProfileRequest) -> Session:
     """Return the diagnosed session without excluded kernels and, by default, without private data."""
     session = diagnose(analysis if request.keep_private else with_clean_labels(analysis))
-    session = worded(without_excluded(session, request.exclude))
+    session = worded(with_verdict(without_excluded(session, request.exclude)))
     return session if request.keep_private else without_private(session)
 
 

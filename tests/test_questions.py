@@ -12,7 +12,7 @@ from gpuprof.collect.asking import asked_about, may_use_groups_of_warps
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import make_plan
-from gpuprof.diagnose.questions import Question, open_questions
+from gpuprof.collect.questions import Question, open_questions
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.field_types import ThroughputUnit
 from gpuprof.model.session import KernelProfile, OperatorFlop, Pipe, Throughput

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuprof.diagnose import diagnose as _diagnose
-from gpuprof.diagnose import exclusion, summary
+from gpuprof.diagnose import summary
+from gpuprof.model import exclusion
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.session import KernelProfile, Session
+from gpuprof.privacy.texts import clean_text
 from gpuprof.words.session import worded
 
 
@@ -28,4 +30,4 @@ def grouped(session: Session) -> Session:
 
 
 def without_excluded(session: Session, texts: Sequence[str]) -> Session:
-    return worded(exclusion.without_excluded(session, texts))
+    return worded(summary.with_verdict(exclusion.without_excluded(session, texts, clean_text)))

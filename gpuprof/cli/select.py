@@ -85,12 +85,14 @@ def kept(session: Session, exclude: Sequence[str]) -> Session:
     """Return the session without the kernels that --exclude names. A pattern that was typed and names none is told."""
     if not exclude:
         return session
-    from gpuprof.diagnose.exclusion import unused, without_excluded
+    from gpuprof.diagnose.summary import with_verdict
+    from gpuprof.model.exclusion import unused, without_excluded
+    from gpuprof.privacy.texts import clean_text
     from gpuprof.words.session import worded
 
     with _in_time(f"--exclude {' '.join(map(repr, exclude)):.80}"):
         idle = unused(session, exclude) if was_typed("exclude") else ()
-        left = worded(without_excluded(session, exclude))
+        left = worded(with_verdict(without_excluded(session, exclude, clean_text)))
     say_unused("--exclude", idle)
     return left
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.collect.counter_sets import CounterSet
 from gpuprof.collect.metrics import LAUNCH, TIME, opcodes_give_tensor_work, question_metrics
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
-from gpuprof.diagnose.questions import QUESTIONS, Question, open_questions
+from gpuprof.collect.questions import QUESTIONS, Question, open_questions
 from gpuprof.errors import GpuprofError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.analyse import Analysis, Recorded

@@ -21,10 +21,10 @@ from gpuprof.collect.files_of_run import (
 )
 from gpuprof.collect.metrics import SHARED, TIME, limit_metrics, metrics_of, question_metrics
 from gpuprof.collect.ncu_help import options_of
+from gpuprof.collect.questions import QUESTIONS, Question
 from gpuprof.collect.request import ProfileRequest
 from gpuprof.collect.selection import Selection
 from gpuprof.collect.survey_tools import INJECTED, SurveyCommand, find_nsys, injected_command, nsys_command
-from gpuprof.diagnose.questions import QUESTIONS, Question
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.hardware.specs import ArchSpec
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuprof.collect.counter_sets import SETS
-from gpuprof.diagnose.questions import Question
+from gpuprof.collect.questions import Question
 from gpuprof.hardware.specs import ArchSpec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuprof.collect.choices import CounterSetName
-from gpuprof.diagnose.questions import QUESTIONS, Question
+from gpuprof.collect.questions import QUESTIONS, Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpuprof.collect.counter_sets import SETS
-from gpuprof.diagnose.questions import Question
+from gpuprof.collect.questions import Question
 from gpuprof.diagnose.registry import RULES
 from gpuprof.hardware.specs import ArchSpec, Chain, CounterLink
 from gpuprof.hardware.specs import metrics_of as metrics_of_link

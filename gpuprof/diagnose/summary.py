@@ -19,6 +19,11 @@ def summarised(session: Session) -> Session:
     return replace(session, verdict=run_verdict(session), recommendations=ranked)
 
 
+def with_verdict(session: Session) -> Session:
+    """Return the session with a verdict and recommendations; unchanged if it has a verdict."""
+    return session if session.verdict is not None else summarised(session)
+
+
 def chosen(session: Session, kernels: Iterable[KernelProfile]) -> Session:
     """Return the session with these kernels only, and the verdict and recommendations for them."""
     return summarised(narrowed(session, kernels))

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.summary import summarised
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.model.run_totals import narrowed
 from gpuprof.model.session import Exclusion, KernelProfile, Session
-from gpuprof.privacy.texts import clean_text
 
 OPTION = "--exclude"
 
 
-def without_excluded(session: Session, texts: Sequence[str]) -> Session:
-    """Return the session without the kernels that match these patterns, summarised again.
+def without_excluded(session: Session, texts: Sequence[str], shown: Callable[[str], str] = str) -> Session:
+    """Return the session without the kernels that match these patterns, and then without a verdict.
 
-    Shares stay those of the whole run. Raise UsageError for an invalid pattern, and if no kernel is
-    left.
+    Shares stay those of the whole run. The session keeps each pattern as `shown` returns it. Raise UsageError for an
+    invalid pattern, and if no kernel is left.
     """
     matches = _matches(session, texts)
     excluded = {number for _, ids in matches for number in ids}
@@ -30,9 +28,9 @@ def without_excluded(session: Session, texts: Sequence[str]) -> Session:
     left = [kernel for kernel in session.kernels if kernel.id not in excluded]
     if not left:
         raise UsageError("every kernel is excluded", f"drop one of {', '.join(map(repr, texts))}")
-    used = [clean_text(text) for text, ids in matches if ids]
+    used = [shown(text) for text, ids in matches if ids]
     exclusion = _exclusion(session.excluded, gone, left, used)
-    return summarised(replace(narrowed(session, left), excluded=exclusion))
+    return replace(narrowed(session, left), excluded=exclusion)
 
 
 def unused(session: Session, texts: Sequence[str]) -> tuple[str, ...]:
