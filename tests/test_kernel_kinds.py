@@ -45,8 +45,8 @@ def test_names_of_public_libraries_tell_their_kind() -> None:
     assert {kind for kind, _ in told} - {"-"} == set(KINDS) - {"gemm-low-reuse"}
     assert {rule for rules in kinds._HELPED.values() for rule in rules} <= RULE_IDS
     assert kinds._USUAL_CHANGES.keys() <= KINDS.keys() and kinds._FOR_EXCHANGE <= RULE_IDS
-    assert kinds._NEED_CODE_CHANGE <= RULE_IDS
-    assert all(action in wording(rule).action for rule, action in kinds._FOR_USERS)
+    assert kinds._FOR_USERS <= RULE_IDS
+    assert all(action in wording(rule).action for rule, action in kinds._ACTIONS_FOR_USERS)
 
 
 def test_names_of_other_programs_tell_none() -> None:

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import LAUNCH
+from gpuprof.diagnose.registry import is_of_run
 from gpuprof.diagnose.rule import Rule
 from gpuprof.diagnose.thresholds import WELL_USED
 from gpuprof.model.findings import Label
-from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_kinds import kind_named
-from gpuprof.model.session import Finding, KernelProfile
+from gpuprof.model.session import Finding
 from gpuprof.model.torch_ranges import innermost_operator
 
 _BYTES = {"dram-bandwidth", "l2-bandwidth"}
@@ -71,23 +71,20 @@ _COMPILED_IN_LIBRARY = re.compile(
 has, or with such a name as their only argument."""
 _OF_PYTORCH = re.compile(r"(?:void )?at::")
 """Kernels that PyTorch contains; some ncu versions leave `native::` out of their names."""
-_NEED_CODE_CHANGE = frozenset(
+_FOR_USERS = frozenset(
     {
-        "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks", "small-grid",
-        "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
-        "branch-divergence", "uncoalesced-global", "narrow-access", "shared-bank-conflict", "shared-bandwidth",
-        "l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "local-memory-spill", "non-fused-fp", "reduction-tree",
-        "issue-bound", "integer-bound", "fp32-compute-bound", "special-function-bound",
+        "stores-nothing", "debug-build", "old-architecture", "host-memory-traffic", "atomic-contention", "fp64-bound",
+        "tensor-compute-bound", "tensor-cores-idle", "short-kernel", "launch-configurations",
     }
 )  # fmt: skip
-"""Rules whose findings need a change of the kernel's code or launch."""
-_FOR_USERS = frozenset(
+"""Rules on a kernel whose findings need no change of its code or launch."""
+_ACTIONS_FOR_USERS = frozenset(
     {
         ("dram-bandwidth", "main"), ("l2-bandwidth", "once"), ("integer-bound", "makes-data"),
         *(("low-occupancy", case) for case in ("few-warps", "few-blocks", "queue", "unit-full")),
     }
 )  # fmt: skip
-"""Actions of these rules that need no such change, or none at all."""
+"""Actions of other rules that need no such change, or none at all."""
 _FOR_EXCHANGE = frozenset({"short-kernel", "host-memory-traffic"})
 """Rules that also apply to a kernel that waits for other GPUs.
 
@@ -137,28 +134,12 @@ def _change_of_library(facts: KernelFacts) -> str | None:
 def _needs_code_change(found: Finding) -> bool:
     """Return whether a finding's action changes the kernel's code or launch."""
     action = found.cases.action[0]
-    return found.rule in _NEED_CODE_CHANGE and "/" not in action and (found.rule, action) not in _FOR_USERS
+    if found.rule in _FOR_USERS or is_of_run(found):
+        return False
+    return "/" not in action and (found.rule, action) not in _ACTIONS_FOR_USERS
 
 
 def _is_backward(facts: KernelFacts) -> bool:
     """Return whether a kernel or its operator computes gradients: what it reads was kept, not just computed."""
     operator = innermost_operator(facts.kernel.ranges)
     return any(map(_BACKWARD.search, (facts.kernel.demangled, operator)))
-
-
-def bytes_reached(kernel: KernelProfile) -> float | None:
-    """Return the DRAM utilization of a kernel of a memory-bound kind; None if not known.
-
-    A kind that can be bound by either is memory-bound if its point lies under the memory roof. If
-    L2 is busier than DRAM, most bytes do not come from DRAM: None.
-    """
-    kind, point = kind_named(kernel.kind), main_point(kernel)
-    if kind is None or kind.binds == "links":
-        return None
-    if kind.binds == "reuse" and (point is None or point.bound != "memory"):
-        return None
-    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
-    dram = known.get("dram")
-    if dram is None or known.get("l2", 0.0) > dram:
-        return None
-    return min(1.0, dram)

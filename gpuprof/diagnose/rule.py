@@ -19,7 +19,7 @@ from gpuprof.model.session import Evidence, Finding, Location
 
 def amounts_of(unit: str = "fraction", /, **values: float | None) -> tuple[Amount, ...]:
     """Return numbers of one unit by their names in the wording, without unknown ones."""
-    return tuple(Amount(name, value, unit) for name, value in values.items() if value is not None)
+    return tuple(Amount(name, float(value), unit) for name, value in values.items() if value is not None)
 
 
 def labels_of(**texts: tuple[str, ...]) -> tuple[Label, ...]:
@@ -125,7 +125,7 @@ def finding(
         confidence=confidence,
         subject=subject,
         cases=cases,
-        amounts=tuple(Amount(amount.name, float(amount.value), amount.unit) for amount in amounts),
+        amounts=tuple(amounts),
         labels=tuple(labels),
         evidence=tuple(evidence),
         place=place,

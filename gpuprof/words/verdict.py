@@ -7,7 +7,6 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.needs import LAUNCH_S
-from gpuprof.diagnose.kinds import bytes_reached
 from gpuprof.diagnose.thresholds import BUSY, MEDIUM
 from gpuprof.diagnose.verdict import is_limit, likely_finding, run_findings
 from gpuprof.model.headline import (
@@ -17,7 +16,7 @@ from gpuprof.model.headline import (
     nearest_limit,
     units_not_collected,
 )
-from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.kernel_kinds import bytes_reached, kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.run_totals import is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session

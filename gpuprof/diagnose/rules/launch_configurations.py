@@ -52,8 +52,8 @@ def _launch_configurations(facts: KernelFacts) -> Findings:
 
 def _amounts(kernel: KernelProfile, prefix: str) -> Iterator[Amount]:
     yield Amount(f"{prefix}duration", kernel.duration_s or 0.0, "s")
-    yield Amount(f"{prefix}blocks", math.prod(kernel.grid or ()), "block")
-    yield Amount(f"{prefix}registers", kernel.registers_per_thread or 0, "register")
+    yield Amount(f"{prefix}blocks", float(math.prod(kernel.grid or ())), "block")
+    yield Amount(f"{prefix}registers", float(kernel.registers_per_thread or 0), "register")
     yield Amount(f"{prefix}shared-memory", kernel.shared_memory_per_block or 0.0, "B")
 
 
