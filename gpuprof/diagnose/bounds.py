@@ -46,17 +46,15 @@ class Saving(Struct, frozen=True):
 
     def only_if(self, *assumes: str) -> Saving:
         """Return the saving with these assumptions if it has none yet."""
-        if self.assumes:
-            return self
-        return replace(self, assumes=assumes)
+        return replace(self, assumes=self.assumes or assumes)
 
     def no_more_than(self, fraction: float) -> Saving:
         """Return the saving with one more upper bound, such as the time that the fix affects."""
         return replace(self, fraction=min(self.fraction, max(0.0, fraction)))
 
 
-def speedup_bound(facts: KernelFacts, relieved: Mapping[str, float]) -> Saving:
-    """Bound the saving of a fix that leaves these parts of the units' needs (0: none)."""
+def speedup_bound(facts: KernelFacts, relieved: Mapping[str, float] = {}) -> Saving:
+    """Bound the saving of a fix that leaves these parts of the units' needs (0: none), and all of the others."""
     return saving(facts.least_times, relieved)
 
 
@@ -73,18 +71,12 @@ def bound_of_wait(facts: KernelFacts, share: float) -> Saving:
     often also removes instructions or bytes.
     """
     most = facts.working_share * min(share, 1.0 - (facts.issue_active or 0.0))
-    return speedup_bound(facts, {}).no_more_than(most).only_if("same-instructions-and-stalls")
+    return speedup_bound(facts).no_more_than(most).only_if("same-instructions-and-stalls")
 
 
 def without_idle(facts: KernelFacts, idle: float, assumption: str = "same-time-per-block") -> Saving:
     """Return the saving of the SMs' idle time if all have equal work."""
-    return speedup_bound(facts, {}).if_held(idle, assumption).only_if("same-instructions")
-
-
-def in_another_launch(facts: KernelFacts) -> Saving:
-    """Return the saving of the launch itself, if another launch does the work."""
-    same_work = "same-work-in-another-launch"
-    return speedup_bound(facts, {LAUNCH: 0.0}).if_held(1.0 - facts.working_share, same_work).only_if(same_work)
+    return speedup_bound(facts).if_held(idle, assumption).only_if("same-instructions")
 
 
 def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...]) -> float:
@@ -119,7 +111,7 @@ def capped(facts: KernelFacts, bound: Saving, share: float, weight: float) -> Sa
     return most.if_held(share * weight * facts.working_share, OTHER_WAITS)
 
 
-def saving(needs: Mapping[str, float], relieved: Mapping[str, float]) -> Saving:
+def saving(needs: Mapping[str, float], relieved: Mapping[str, float] = {}) -> Saving:
     """Bound the saving of a fix that leaves these parts of the units' needs (0: none).
 
     What remains is listed, largest first, without units that need nothing. The SM's speed of light is
