@@ -28,8 +28,8 @@ def _atomics(facts: KernelFacts) -> Findings:
         ("l2", _L2_ATOMICS, ("ATOMG", "RED.", "REDG", "ATOM.")),
         ("shared", (SHARED_ATOMICS,), ("ATOMS",)),
     ):
-        busy = facts.number(*names)
-        if busy is None or busy < ATOMICS.value:
+        busy = facts.number(*names) or 0.0
+        if busy < ATOMICS.value:
             continue
         fraction = min(1.0, busy / 100)
         yield finding(
@@ -73,7 +73,6 @@ def _without_atomics(facts: KernelFacts, busy: float) -> Saving:
 
 RULE = Rule(
     "atomic-contention",
-    kind="defect",
     thresholds=(ATOMICS,),
     check=_atomics,
     metrics=(*_L2_ATOMICS, SHARED_ATOMICS),

@@ -23,29 +23,27 @@ def _dram(facts: KernelFacts) -> Findings:
 
     Below that it is a limit if no other level is busier.
     """
-    fraction = facts.needs.get("dram")
-    if fraction is None or not BUSY.is_reached(fraction):
+    fraction = facts.need("dram")
+    if not BUSY.is_reached(fraction):
         return
     reached = facts.least_times["dram"]
     is_limit = is_busiest_level(facts, "dram") is not False and not is_sm_ahead(facts, fraction)
     if not is_limit and not NEAR_ROOF.is_reached(reached):
         return
-    state, waited, rest = _state(facts), facts.cycles_per_load, speedup_bound(facts, {}).fraction
-    evidence = [*level_evidence(facts, "dram")]
+    state, waited, rest = _state(facts), facts.cycles_per_load, speedup_bound(facts).fraction
+    evidence = level_evidence(facts, "dram")
     if waited is not None:
-        evidence.append(QUEUED.evidence(waited))
+        evidence += (QUEUED.evidence(waited),)
     if state == "while-working":
-        rest = min(rest, max(0.0, _working(facts) - reached))
-        evidence.append(WORKING.evidence(100 * reached / _working(facts)))
-    fewer_bytes = speedup_bound(facts, dict.fromkeys((*MEMORY, *ACCESS_UNITS), 0.0))
+        rest = min(rest, _working(facts) - reached)
+        evidence += (WORKING.evidence(100 * reached / _working(facts)),)
+    fewer_bytes = speedup_bound(facts, dict.fromkeys(MEMORY + ACCESS_UNITS, 0.0))
     yield finding(
         facts,
         _cases(facts, state),
-        amounts=(
-            *amounts_of(busy=fraction, reached=facts.dram_reached, waits=facts.waits_for_memory),
-            *amounts_of("B/s", rate=facts.bytes_per_s_of("dram")),
-            *amounts_of("cycle", waited=waited),
-        ),
+        amounts=amounts_of(busy=fraction, reached=facts.dram_reached, waits=facts.waits_for_memory)
+        + amounts_of("B/s", rate=facts.bytes_per_s_of("dram"))
+        + amounts_of("cycle", waited=waited),
         subject="dram",
         confidence=_confidence(facts, state),
         saving=fewer_bytes.if_held(rest, "same-bytes"),
@@ -96,12 +94,12 @@ def _confidence(facts: KernelFacts, state: str) -> Confidence:
 
 def _cases(facts: KernelFacts, state: str) -> Cases:
     headline = "main" if facts.bytes_per_s_of("dram") is None else "counted"
+    advice: tuple[str, ...] = ("fewer-bytes",)
     if state in _NEAR:
         why = "gap" if state == "near" else state
-        return Cases(headline=(headline, state), why=(why,), advice=("fewer-bytes",))
+        return Cases(headline=(headline, state), why=(why,), advice=advice)
     gap = "gap-in-queue" if state == "queue" else "gap"
     action = (state,) if state == "few-in-flight" else MAIN
-    advice: tuple[str, ...] = ("fewer-bytes",)
     if state in ("few-in-flight", "unknown-waits"):
         advice = ("few-in-flight", facts.copies_ahead_case, *advice)
     return Cases(headline=(headline,), why=("main", state, gap), action=action, advice=advice)

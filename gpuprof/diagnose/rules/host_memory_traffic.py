@@ -46,7 +46,7 @@ def _host(facts: KernelFacts) -> Findings:
     share = host / ((host + device) or 1.0)
     if not HOST_SHARE.is_reached(share) or (counted == "fills" and host < HOST_FILL.value):
         return
-    saving = speedup_bound(facts, {}).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS)
+    saving = speedup_bound(facts).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS)
     if counted != "fills" and facts.kernel.duration_s:
         saving = saving.no_more_than(host * _ROUND_TRIP_S / facts.kernel.duration_s)
     kind = "atomics" if 2 * _atomics(facts) >= host else "main"
@@ -88,7 +88,6 @@ def _atomics(facts: KernelFacts) -> float:
 
 RULE = Rule(
     "host-memory-traffic",
-    kind="defect",
     thresholds=(HOST_SHARE, HOST_FILL),
     check=_host,
     metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES),

@@ -30,10 +30,9 @@ _SAME = 0.001
 
 
 def _l1(facts: KernelFacts) -> Findings:
-    fraction = facts.l1_busy
-    if fraction is None or not facts.is_l1_full or is_busiest_level(facts, "l1") is False:
+    fraction, shared = facts.need("l1"), facts.number(SHARED_BUSY)
+    if not facts.is_l1_full or is_busiest_level(facts, "l1") is False:
         return
-    shared = facts.number(SHARED_BUSY)
     # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
     if is_sm_ahead(facts, fraction, _AHEAD) or (shared or 0.0) >= BUSY.value:
         return
@@ -48,26 +47,22 @@ def _l1(facts: KernelFacts) -> Findings:
     headline = [kind if kind == "instructions" else _ACCESSES[shares]]
     time, while_working = fraction, None
     if not BUSY.is_reached(fraction):
-        while_working = facts.while_active(fraction)
-    if while_working is not None:
         # The kernel lasts as long as the SMs that have work; idle SMs do not make it shorter.
-        while_working = min(1.0, while_working)
+        while_working = min(1.0, facts.while_active(fraction) or 0.0)
         time = max(fraction, facts.working_share * while_working)
         headline.append("while-working")
     passes = facts.wavefronts_per_request
-    if passes is not None and passes >= WIDE_PASSES.value:
+    if (passes or 0.0) >= WIDE_PASSES.value:
         headline.append("passes")
     saving = bound_of_reuse(facts, time, "l2", "dram")
     if kind == "passes":
-        saving = speedup_bound(facts, {"l1": facts.l1_keeps()})
-        saving = saving.only_if("same-accesses", "same-bytes-through-l2-and-dram")
+        saving = speedup_bound(facts, {"l1": facts.l1_keeps()}).only_if(
+            "same-accesses", "same-bytes-through-l2-and-dram"
+        )
     yield finding(
         facts,
         cases_of(kind, tuple(headline), _WHY.get(kind, MAIN)),
-        amounts=(
-            *amounts_of(busy=fraction, while_working=while_working),
-            *amounts_of("wavefront", passes=passes),
-        ),
+        amounts=amounts_of(busy=fraction, while_working=while_working) + amounts_of("wavefront", passes=passes),
         subject="l1",
         confidence=confidence_of_level(facts, "l1"),
         saving=saving,

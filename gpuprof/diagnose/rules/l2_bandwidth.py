@@ -43,10 +43,10 @@ _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 
 def _l2(facts: KernelFacts) -> Findings:
     """Report the part of L2 that limits, or the fabric between its halves if that is busier."""
-    fabric, fraction = _fabric(facts), facts.needs.get("l2")
+    fabric, fraction = _fabric(facts), facts.need("l2")
     if fabric is not None:
         yield _finding(facts, _FABRIC, fabric.value / 100, (fabric,))
-    elif fraction is None or not BUSY.is_reached(fraction) or is_sm_ahead(facts, fraction):
+    elif not BUSY.is_reached(fraction) or is_sm_ahead(facts, fraction):
         return
     elif is_busiest_level(facts, "l2") is not False:
         yield _finding(facts, _busiest_part(facts, fraction), fraction, level_evidence(facts, "l2"))
@@ -81,7 +81,7 @@ def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tu
     return finding(
         facts,
         Cases(headline=(headline,), why=MAIN if part is None else ("part", part), action=(change,), advice=advice),
-        amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
+        amounts=amounts_of(busy=fraction) + amounts_of("B/s", rate=rate),
         subject=subject,
         confidence=confidence_of_level(facts, "l2"),
         saving=bound_of_reuse(facts, fraction, *levels),

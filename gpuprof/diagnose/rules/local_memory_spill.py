@@ -10,7 +10,7 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
-from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certainty, finding
 from gpuprof.diagnose.thresholds import LOW, percent
 from gpuprof.model.findings import Cases
 
@@ -33,30 +33,30 @@ _STACK_OF_CALL = 64
 
 def _spill(facts: KernelFacts) -> Findings:
     counted, metrics, share = "sectors", LOCAL_SECTORS, _share(facts, LOCAL_SECTORS, _GLOBAL)
-    of_instructions = _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS)
+    of_instructions = _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS) or 0.0
     if share is None:
         counted, metrics, share = "instructions", _LOCAL_INSTRUCTIONS, of_instructions
     local, executed = facts.total(_LOCAL_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
-    of_all = min(1.0, local / executed) if executed and local is not None else None
-    if share is None or not SPILL.is_reached(share) or (of_all is not None and not RARE.is_reached(of_all)):
+    of_all = 0.0
+    if executed and local is not None:
+        of_all = min(1.0, local / executed)
+        if not RARE.is_reached(of_all):
+            return
+    if not SPILL.is_reached(share):
         return
-    accesses = max(share, of_instructions or 0.0)
     yield finding(
         facts,
         _cases(facts, counted),
-        amounts=(
-            *amounts_of(share=share),
-            *amounts_of(
-                "",
-                registers=facts.kernel.registers_per_thread,
-                most_registers=_most_registers(facts),
-                threads=facts.threads_per_block,
-            ),
+        amounts=amounts_of(share=share)
+        + amounts_of(
+            "",
+            registers=facts.kernel.registers_per_thread,
+            most_registers=_most_registers(facts),
+            threads=facts.threads_per_block,
         ),
         subject="local",
-        # Without busy units or stalls, a share of accesses does not show a cost.
-        confidence="guess" if facts.busiest_need is None and not facts.stalls else "measured",
-        saving=_without_local(facts, share, accesses, of_all or 0.0),
+        confidence=certainty(facts, "measured"),
+        saving=_without_local(facts, share, max(share, of_instructions), of_all),
         evidence=(
             *facts.metrics_as(dict(zip(metrics, ("local-loads", "local-stores"), strict=True)), counted[:-1]),
             SPILL.evidence(100 * share, f"share-of-{counted}"),
@@ -92,16 +92,18 @@ def _cases(facts: KernelFacts, counted: str) -> Cases:
     if 0 < facts.executed("LDL", "STL") <= _STACK_OF_CALL * facts.executed("CALL.ABS"):
         # Divisions and roots call by a relative address, and without a stack.
         return Cases(headline=(counted, "stack"), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
-    reason, action = "all-registers", "smaller-blocks"
-    advice: tuple[str, ...] = ("smaller-blocks", "shorter-ranges")
+    reason, action, advice = "all-registers", "smaller-blocks", ["smaller-blocks"]
     if not _takes_all_registers(facts):
-        reason, action = "local-arrays", "keep-arrays"
-        advice = ("raise-cap", "shorter-ranges")
+        reason, action, advice = "local-arrays", "keep-arrays", ["raise-cap"]
     elif _most_registers(facts) == _ALL_REGISTERS:
         # No instruction can address more: then there is no cap to raise.
-        action = "lower-pressure"
-        advice = ("shorter-ranges",)
-    return Cases(headline=(counted, "spills"), why=(reason, "through-l1"), action=(action,), advice=advice)
+        action, advice = "lower-pressure", []
+    return Cases(
+        headline=(counted, "spills"),
+        why=(reason, "through-l1"),
+        action=(action,),
+        advice=(*advice, "shorter-ranges"),
+    )
 
 
 def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: float) -> Saving:
@@ -142,7 +144,7 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
     # It takes time to follow the code.
     from gpuprof.code.patterns.local_accesses import local_accesses
 
-    total = sum(item.counts.get(SAMPLES, 0.0) for item in facts.code)
+    total = sum(facts.kernel_code.counted(SAMPLES).values())
     if not total or not all(facts.sass):
         return None
     waiting = local_accesses(facts.sass, tuple(item.pc for item in facts.code))
@@ -160,7 +162,6 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
 
 RULE = Rule(
     "local-memory-spill",
-    kind="defect",
     thresholds=(SPILL, RARE),
     check=_spill,
     metrics=(*LOCAL_SECTORS, *_GLOBAL, _EXECUTED),

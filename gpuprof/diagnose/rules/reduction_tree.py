@@ -9,11 +9,10 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuprof.annotated.counts import EXECUTED, opcode_of
-from gpuprof.code.patterns.reduction_steps import BETWEEN_LANES, TreeStep, steps_of
+from gpuprof.annotated.counts import EXECUTED
+from gpuprof.code.patterns.reduction_steps import BETWEEN_LANES, steps_of
 from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
@@ -68,38 +67,32 @@ def _reduction(facts: KernelFacts) -> Findings:
 
 
 def _tree_in_code(facts: KernelFacts) -> _Tree | None:
-    """Return the tree in the code; None if there is none."""
-    steps = steps_of(facts.sass)
-    adding = _adding(facts, steps)
-    if adding is None:
-        return None
-    barriers = {
-        instruction.pc: instruction.counts.get(EXECUTED, 0.0)
-        for instruction in facts.code
-        if opcode_of(instruction.sass).startswith("BAR")
-    }
-    own = {pc: barriers[pc] for pc in {facts.code[step.barrier].pc for step in steps}}
-    executed, total = sum(own.values()), sum(barriers.values())
-    return _Tree(
-        adding=adding,
-        steps=executed / facts.warps if executed and facts.warps else None,
-        barriers=executed / total if total else len(own) / len(barriers),
-    )
-
-
-def _adding(facts: KernelFacts, steps: Sequence[TreeStep]) -> float | None:
-    """Return the fraction of threads at the barriers that took part in the steps; None without steps.
+    """Return the tree in the code; None if there is none.
 
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
     threads = facts.metrics.instances(_THREADS) or {}
     count = [threads.get(instruction.pc, 0.0) for instruction in facts.code]
+    barriers = {
+        place: facts.code[place].counts.get(EXECUTED, 0.0)
+        for place, opcode in enumerate(facts.opcode_names)
+        if opcode.startswith("BAR")
+    }
+    own = {}
     arrived = took_part = 0.0
-    for step in steps:
+    for step in steps_of(facts.sass):
         loading = min((count[at] for at in step.loads), default=0.0)
-        arrived += count[step.barrier]
         took_part += max(count[step.store], loading)
-    return took_part / arrived if arrived else None
+        arrived += count[step.barrier]
+        own[step.barrier] = barriers[step.barrier]
+    if not arrived:
+        return None
+    executed, total = sum(own.values()), sum(barriers.values())
+    return _Tree(
+        adding=took_part / arrived,
+        steps=executed / facts.warps if executed and facts.warps else None,
+        barriers=executed / total if total else len(own) / len(barriers),
+    )
 
 
 def _tree_in_opcodes(facts: KernelFacts) -> _Tree | None:
@@ -115,7 +108,6 @@ def _tree_in_opcodes(facts: KernelFacts) -> _Tree | None:
 
 RULE = Rule(
     "reduction-tree",
-    kind="defect",
     thresholds=(ADDING, STEPS, BARRIERS, NOTABLE),
     check=_reduction,
     metrics=(WARP_OPCODES, THREAD_OPCODES),
