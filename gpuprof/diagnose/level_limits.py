@@ -21,7 +21,7 @@ def is_busiest_level(facts: KernelFacts, level: str) -> bool | None:
 
     Every byte of DRAM passes the other levels: if one of them is equally busy, DRAM is the limit.
     """
-    own = most = facts.needs[level]
+    own = most = facts.need(level)
     if level == "dram":
         most = own / AS_BUSY
     elif facts.need("dram") >= AS_BUSY * own:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -84,38 +86,31 @@ _WHY = {
 
 
 def _change(facts: KernelFacts, fraction: float, shares: bool | None) -> str:
-    """Return the change that relieves L1: wider global accesses help if these are narrow and read new bytes."""
-    passes = facts.passes or 0.0
+    """Return the change that relieves L1: wider global accesses help if these are narrow and read new bytes.
+
+    The load/store unit can also be full of instructions, however many bytes they move. The speeds of
+    light of the SM and of memory are equal if their busiest part is the same one: the pipe of loads,
+    stores and shuffles. That of memory has L1's data pipe and requests in it.
+    """
+    passes, sm = facts.passes or 0.0, facts.utilisation.get(SM, 0.0)
+    memory = facts.utilisation.get("memory", math.inf)
     if passes >= MANY_WAVEFRONTS.value:
         kind = "passes"
     elif shares:
         kind = change_of_shared(facts)
     elif facts.mostly_rereads:
         kind = "reuse"
-    elif _is_full_of_instructions(facts, fraction):
+    elif abs(sm - memory) <= _SAME and sm >= AS_BUSY * fraction:
         kind = "instructions"
     elif shares is None:
         kind = "either"
-    elif facts.utilisation.get("memory", 1.0) < AS_BUSY * fraction:
-        # The speed of light of memory has L1's data pipe and requests in it.
+    elif memory < AS_BUSY * fraction:
         kind = "other-part"
     elif passes >= WIDE_PASSES.value or (facts.request_sectors("ld") or 0.0) >= WIDE_SECTORS.value:
         kind = "kept"
     else:
         kind = "main"
     return kind
-
-
-def _is_full_of_instructions(facts: KernelFacts, fraction: float) -> bool:
-    """Return whether the load/store unit takes no more instructions, however many bytes they move.
-
-    The speeds of light of the SM and of memory are equal if their busiest part is the same one: the
-    pipe of loads, stores and shuffles.
-    """
-    sm, memory = facts.utilisation.get(SM), facts.utilisation.get("memory")
-    if sm is None or memory is None or abs(sm - memory) > _SAME:
-        return False
-    return sm >= AS_BUSY * fraction
 
 
 RULE = Rule(

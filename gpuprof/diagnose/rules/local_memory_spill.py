@@ -145,7 +145,7 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
     from gpuprof.code.patterns.local_accesses import local_accesses
 
     total = sum(facts.kernel_code.counted(SAMPLES).values())
-    if not total or not all(facts.sass):
+    if not total:
         return None
     waiting = local_accesses(facts.sass, tuple(item.pc for item in facts.code))
     if waiting is None:
@@ -157,7 +157,7 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
         reason = SAMPLES if is_access else stall_metric("long_scoreboard", "sampled")
         waits += counts.get(reason, counts.get(SAMPLES, 0.0)) / total
     behind = waits * ((facts.warps_per_block or 1) - 1)
-    return min(1.0, waits) + min(facts.stall_at_most("barrier", "membar"), behind)
+    return waits + min(facts.stall_at_most("barrier", "membar"), behind)
 
 
 RULE = Rule(

@@ -69,7 +69,7 @@ def _uncoalesced(facts: KernelFacts) -> Findings:
     saving, shape = _saving(facts, excess), None
     if saving.fraction >= LOW and not facts.excess_is_of_atomics:
         shape = _shape(facts)
-    why, advice = _why_and_advice(facts, shape, excess)
+    cases = _cases(facts, shape, excess)
     confidence, evidence = excess.confidence, excess.evidence
     place = facts.place_of(EXCESS_SECTORS, ALL_SECTORS)
     if shape is not None:
@@ -77,13 +77,11 @@ def _uncoalesced(facts: KernelFacts) -> Findings:
         place = shape.location or place
         if excess.may_be_single_words:
             confidence = "inferred"
-    elif excess.may_be_single_words:
-        why += ("or-single-words",)
-    if advice[0] in _MORE_THAN_SECTORS:
+    if not _MORE_THAN_SECTORS.isdisjoint(cases.action):
         saving = _without_instructions(facts).or_less(saving, *(saving.assumes or ("same-instructions",)))
     yield finding(
         facts,
-        Cases(headline=excess.headline, why=why, action=advice[:1], advice=advice),
+        cases,
         amounts=excess.amounts,
         subject="global",
         confidence=certainty(facts, confidence),
@@ -147,21 +145,23 @@ def _shape(facts: KernelFacts) -> FoundShape | None:
     return shape_by_code(facts, unused) if unused else None
 
 
-def _why_and_advice(
-    facts: KernelFacts, shape: FoundShape | None, excess: _Excess
-) -> tuple[tuple[CaseName, ...], tuple[CaseName, ...]]:
-    """Return the cases of the reason and of the advice for the shape of the accesses, or without one
-    for its possible causes. The first advice is also the action."""
-    if facts.excess_is_of_atomics:
-        return ("atomics",), ("atomics",)
+def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cases:
+    """Return the cases for the shape of the accesses, or for the possible causes without one."""
     # L2 moves no more than the global accesses need.
     stays = () if facts.excess_reaches("l2") else ("stays-in-l1",)
-    if shape is not None:
-        return (shape.name, *stays), cases_of_shape(shape.name).advice
-    if not SHIFTED.is_reached(excess.fraction):
-        return ("small-excess",), ("align", "single-lines", "consecutive")
-    advice = ("wide", "otherwise", "consecutive") if stays else ("consecutive", "wide")
-    return (excess.why, *stays), advice
+    why = (excess.why, *stays)
+    advice: tuple[str, ...] = ("consecutive", "wide")
+    if facts.excess_is_of_atomics:
+        why = advice = ("atomics",)
+    elif shape is not None:
+        why, advice = (shape.name, *stays), cases_of_shape(shape.name).advice
+    elif not SHIFTED.is_reached(excess.fraction):
+        why, advice = ("small-excess",), ("align", "single-lines", "consecutive")
+    elif stays:
+        advice = ("wide", "otherwise", "consecutive")
+    if excess.may_be_single_words and shape is None:
+        why += ("or-single-words",)
+    return Cases(headline=excess.headline, why=why, action=advice[:1], advice=advice)
 
 
 def _keeps(facts: KernelFacts, fraction: float, *, same_data: bool) -> dict[str, float]:
