@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, LAUNCH, MEMORY, SM
 from gpuprof.diagnose.thresholds import WELL_USED
 from gpuprof.model.session import Remaining
 
@@ -88,9 +88,7 @@ def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...]) 
     it can explain everything. It can also explain all of the time in which some SMs have ended and
     others work: few warps are left then, and their waits are a small share.
     """
-    if busy is None:
-        return 1.0
-    return at_work(facts, busy, facts.waits_behind(*reasons))
+    return at_work(facts, 1.0 if busy is None else busy, facts.waits_behind(*reasons))
 
 
 def at_work(facts: KernelFacts, busy: float, waits: float, late: float = 1.0) -> float:
@@ -140,5 +138,7 @@ def together(findings: Iterable[tuple[Remaining, ...]]) -> float:
     return max((least or {}).values(), default=0.0)
 
 
+NO_ADDRESSES = dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0)
+"""The parts that stay of the units that compute the addresses of accesses, if a fix removes this work."""
 OTHER_WAITS = "other-stalls-unchanged"
 PER_SM, PER_WARP = "same-speed-per-sm", "same-speed-per-warp"

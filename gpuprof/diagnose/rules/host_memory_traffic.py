@@ -16,13 +16,18 @@ HOST_FILL = percent("host-fills", 0.1)
 
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 
-_TO_HOST = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_{}.sum".format
+_HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 
-_HOST_WRITES = _TO_HOST("write")
+_HOST_ATOMICS = (
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_atom.sum",
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_red.sum",
+)
 
-_HOST_ATOMICS = tuple(map(_TO_HOST, ("atom", "red")))
-
-_MISSING_ATOMICS = tuple(map(_TO_HOST, ("atom_dot_alu_lookup_miss", "atom_dot_cas_lookup_miss", "red_lookup_miss")))
+_MISSING_ATOMICS = (
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_atom_dot_alu_lookup_miss.sum",
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_atom_dot_cas_lookup_miss.sum",
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_red_lookup_miss.sum",
+)
 """Those of ncu's full set."""
 
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"

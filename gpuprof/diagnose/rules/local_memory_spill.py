@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpuprof.annotated.counts import SAMPLES, stall_metric
-from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, at_work, speedup_bound
+from gpuprof.diagnose.bounds import NO_ADDRESSES, OTHER_WAITS, Saving, at_work, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
+from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certainty, finding
@@ -18,12 +18,15 @@ SPILL = percent("local-share", 1.0)
 
 RARE = percent("local-instructions", 0.1)
 
-_GLOBAL = tuple(map(GLOBAL_SECTORS.format, ("ld", "st")))
+_SECTORS = dict(zip(LOCAL_SECTORS, map(GLOBAL_SECTORS.format, ("ld", "st")), strict=True))
+
+_INSTRUCTIONS = {
+    "sass__inst_executed_local_loads": "sass__inst_executed_global_loads",
+    "sass__inst_executed_local_stores": "sass__inst_executed_global_stores",
+}
+"""Counts of loads and stores of local memory, with those of global memory."""
 
 _EXECUTED = "smsp__inst_executed.sum"
-_LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
-
-_GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 
 _ALL_REGISTERS = 255
 
@@ -32,11 +35,11 @@ _STACK_OF_CALL = 64
 
 
 def _spill(facts: KernelFacts) -> Findings:
-    counted, metrics, share = "sectors", LOCAL_SECTORS, _share(facts, LOCAL_SECTORS, _GLOBAL)
-    of_instructions = _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS) or 0.0
+    counted, metrics, share = "sectors", _SECTORS, _share(facts, _SECTORS)
+    of_instructions = _share(facts, _INSTRUCTIONS) or 0.0
     if share is None:
-        counted, metrics, share = "instructions", _LOCAL_INSTRUCTIONS, of_instructions
-    local, executed = facts.total(_LOCAL_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
+        counted, metrics, share = "instructions", _INSTRUCTIONS, of_instructions
+    local, executed = facts.total(_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
     of_all = 0.0
     if executed and local is not None:
         of_all = min(1.0, local / executed)
@@ -65,13 +68,13 @@ def _spill(facts: KernelFacts) -> Findings:
     )
 
 
-def _share(facts: KernelFacts, of_local: tuple[str, ...], of_global: tuple[str, ...]) -> float | None:
+def _share(facts: KernelFacts, metrics: dict[str, str]) -> float | None:
     """Return the local share of loads and stores; of one kind alone if the other was not counted."""
     local = every = 0.0
-    for pair in zip(of_local, of_global, strict=True):
-        both = facts.total(pair, of_all=True)
+    for of_local, of_global in metrics.items():
+        both = facts.total((of_local, of_global), of_all=True)
         if both is not None:
-            local += facts.number(pair[0]) or 0.0
+            local += facts.number(of_local) or 0.0
             every += both
     return local / every if every else None
 
@@ -120,8 +123,7 @@ def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: fl
     keeps = {unit: 1.0 - part for unit, part in parts.items()} | {"l1": 0.0, "lsu": 0.0}
     bound = speedup_bound(facts, keeps)
     if not _takes_all_registers(facts):
-        unrolled = speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
-        bound = unrolled.or_less(bound, "same-other-instructions")
+        bound = speedup_bound(facts, keeps | NO_ADDRESSES).or_less(bound, "same-other-instructions")
     if None in known.values():
         bound = replace(bound, assumes=(*bound.assumes, "same-time-per-access"))
     if bound.fraction < LOW:
@@ -164,6 +166,6 @@ RULE = Rule(
     "local-memory-spill",
     thresholds=(SPILL, RARE),
     check=_spill,
-    metrics=(*LOCAL_SECTORS, *_GLOBAL, _EXECUTED),
+    metrics=(*_SECTORS, *_SECTORS.values(), _EXECUTED),
     place=AT_MEMORY,
 )

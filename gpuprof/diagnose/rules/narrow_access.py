@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuprof.annotated.counts import EXECUTED
-from gpuprof.diagnose.bounds import Saving, explained, speedup_bound
+from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
+from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.units import REQUESTS
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
@@ -82,7 +82,7 @@ def _widened(facts: KernelFacts, gone: float) -> Saving:
         "l1": max(1.0 - gone * of_l1, facts.l1_keeps_bytes),
         "lsu": 1.0 - gone * facts.most_of_lsu_by_global,
     }
-    bound = speedup_bound(facts, keeps | dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0))
+    bound = speedup_bound(facts, keeps | NO_ADDRESSES)
     l1 = facts.l1_speed
     busy = of_l1 * l1 if l1 is not None else None
     most = gone * explained(facts, busy, MEMORY_STALLS)

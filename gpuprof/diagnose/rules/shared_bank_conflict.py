@@ -21,9 +21,12 @@ _WAVES = "memory_l1_wavefronts_shared"
 
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 
-_PASSES_OF_KINDS = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
+_PASSES_OF_KINDS = (
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+)
 
-_SASS_KINDS = tuple(f"_op_{kind}" for kind in ("ld", "ldsm", "ldgsts", "st", "stsm", "atom", "red"))
+_SASS_KINDS = ("_op_ld", "_op_ldsm", "_op_ldgsts", "_op_st", "_op_stsm", "_op_atom", "_op_red")
 
 _Counters = tuple[tuple[str, ...], tuple[str, ...]]
 """Counters of conflicts and of all passes."""

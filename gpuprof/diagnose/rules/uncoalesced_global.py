@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuprof.diagnose.access_shape import LINE, MOST, SHIFTED, WIDE, FoundShape, cases_of_shape, shape_of_excess
-from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
+from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, at_work, capped, explained, speedup_bound
 from gpuprof.diagnose.by_code import shape_by_code
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, MEMORY
+from gpuprof.diagnose.facts.needs import MEMORY
 from gpuprof.diagnose.facts.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
@@ -232,7 +232,7 @@ def _without_instructions(facts: KernelFacts) -> Saving:
 
     Instructions of shared memory and its part of L1 stay, and with wider accesses the needed bytes.
     """
-    keeps = dict.fromkeys((ISSUE, "lsu", *ADDRESS_PIPES, *MEMORY), 0.0)
+    keeps = dict.fromkeys(("lsu", *MEMORY), 0.0) | NO_ADDRESSES
     if not facts.excess_is_of_atomics:
         keeps |= _keeps(facts, 1.0, same_data=False)
         keeps["l1"] = max(facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)
