@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.thresholds import WELL_USED
 from gpuprof.model.session import Remaining
 
@@ -79,9 +80,9 @@ def without_idle(facts: KernelFacts, idle: float, assumption: str = "same-time-p
     return speedup_bound(facts).if_held(idle, assumption).only_if("same-instructions")
 
 
-def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...]) -> float:
-    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it or
-    at barriers for a warp that does.
+def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...] = MEMORY_STALLS) -> float:
+    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it (by
+    default for memory), or at barriers for a warp that does.
 
     No unit reaches its peak in practice, so a unit that counts as well used explains all of the
     time. Warps can also wait for an idle unit: if its utilization or the stalls were not collected,

@@ -44,8 +44,8 @@ def confidence_of_level(facts: KernelFacts, level: str) -> Confidence:
     """Return "inferred" for the busiest level; "guess" if a level below it or the SM is unknown."""
     if SM not in facts.needs and not NEAR_ROOF.is_reached(facts.needs.get(level, 1.0)):
         return "guess"
-    below = MEMORY[: MEMORY.index(level)]
-    return "inferred" if facts.needs.keys() >= {*below} or is_busiest_level(facts, level) else "guess"
+    is_known = facts.needs.keys() >= {*MEMORY[: MEMORY.index(level)]}
+    return "inferred" if is_known or is_busiest_level(facts, level) else "guess"
 
 
 def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
@@ -82,16 +82,13 @@ def needs_beside_accesses(facts: KernelFacts) -> dict[str, float]:
     less busy than the pipes that issue accesses, and the pipes of addresses. If issue slots were
     not collected, they may be the SM's busiest part.
     """
-    l1, issued, sm = facts.needs.get("l1"), facts.needs.get(ISSUE), facts.need(SM)
-    if l1 is None:
+    if "l1" not in facts.needs:
         return {}
-    accesses = l1 * min(1.0, facts.request_rate or 1.0) / facts.schedulers
-    needs: dict[str, float] = {}
-    if issued is not None:
-        needs[ISSUE] = issued - accesses
-    memory = facts.utilisation.get("memory")
+    accesses = facts.need("l1") * min(1.0, facts.request_rate or 1.0) / facts.schedulers
+    needs = {ISSUE: facts.need(ISSUE) - accesses}
+    memory, sm = facts.utilisation.get("memory"), facts.need(SM)
     if memory is not None and sm > max(memory, *map(facts.need, ACCESS_UNITS)) + TWO_PASSES:
-        needs[SM] = sm if issued is not None else sm - accesses
+        needs[SM] = sm if ISSUE in facts.needs else sm - accesses
     return {unit: need for unit, need in needs.items() if need > 0}
 
 

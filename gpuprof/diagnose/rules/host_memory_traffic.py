@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import OTHER_WAITS, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import HOST_FILLS, HOST_MISSES
-from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.units import SECTOR_BYTES
@@ -51,7 +50,7 @@ def _host(facts: KernelFacts) -> Findings:
     share = host / ((host + device) or 1.0)
     if not HOST_SHARE.is_reached(share) or (counted == "fills" and host < HOST_FILL.value):
         return
-    saving = speedup_bound(facts).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS)
+    saving = speedup_bound(facts).if_held(explained(facts, 0.0), OTHER_WAITS)
     if counted != "fills" and facts.kernel.duration_s:
         saving = saving.no_more_than(host * _ROUND_TRIP_S / facts.kernel.duration_s)
     kind = "atomics" if 2 * _atomics(facts) >= host else "main"

@@ -19,8 +19,6 @@ from gpuprof.model.headline import AS_BUSY
 
 FABRIC_FULL = percent("full-fabric", 80.0)
 
-_FABRIC = "fabric"
-
 _PARTS = {
     "lts__t_sectors": "data",
     "lts__d_sectors": "data",
@@ -45,7 +43,7 @@ def _l2(facts: KernelFacts) -> Findings:
     fabric = facts.counters_of("fabric.l2")
     of_fabric, fraction = (facts.number(*fabric) or 0.0) / 100, facts.need("l2")
     if FABRIC_FULL.is_reached(of_fabric) and max(map(facts.need, MEMORY)) < AS_BUSY * of_fabric:
-        part, fraction = _FABRIC, of_fabric
+        part, fraction = "fabric", of_fabric
         evidence = [FABRIC_FULL.evidence(100 * fraction, "fabric-busy", metric=facts.first_of(fabric))]
     elif BUSY.is_reached(fraction) and is_busiest_level(facts, "l2") is not False:
         part, evidence = _busiest_part(facts, fraction), [*level_evidence(facts, "l2")]
@@ -59,7 +57,7 @@ def _l2(facts: KernelFacts) -> Findings:
         subject, headline = f"l2-{part}", part
     l2, dram = facts.bytes_of("l2"), facts.bytes_of("dram")
     change, levels, advice = "main", ["dram"], []
-    if part not in ("", _FABRIC, *_CARRY_ALL_BYTES):
+    if part not in ("", "fabric", *_CARRY_ALL_BYTES):
         change = "requests"
     elif l2 is not None and dram is not None and l2 <= 2 * dram:
         # Bytes without reuse also come from DRAM.

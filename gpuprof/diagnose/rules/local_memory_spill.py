@@ -92,21 +92,20 @@ def _takes_all_registers(facts: KernelFacts) -> bool:
 
 
 def _cases(facts: KernelFacts, counted: str) -> Cases:
+    headline, reason, action = "spills", "all-registers", "smaller-blocks"
+    advice = ["smaller-blocks", "shorter-ranges"]
     if 0 < facts.executed("LDL", "STL") <= _STACK_OF_CALL * facts.executed("CALL.ABS"):
         # Divisions and roots call by a relative address, and without a stack.
-        return Cases(headline=(counted, "stack"), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
-    reason, action, advice = "all-registers", "smaller-blocks", ["smaller-blocks"]
-    if not _takes_all_registers(facts):
-        reason, action, advice = "local-arrays", "keep-arrays", ["raise-cap"]
+        headline = reason = action = "stack"
+        advice = ["stack"]
+    elif not _takes_all_registers(facts):
+        reason, action = "local-arrays", "keep-arrays"
+        advice = ["raise-cap", "shorter-ranges"]
     elif _most_registers(facts) == _ALL_REGISTERS:
         # No instruction can address more: then there is no cap to raise.
-        action, advice = "lower-pressure", []
-    return Cases(
-        headline=(counted, "spills"),
-        why=(reason, "through-l1"),
-        action=(action,),
-        advice=(*advice, "shorter-ranges"),
-    )
+        action = "lower-pressure"
+        advice = ["shorter-ranges"]
+    return Cases(headline=(counted, headline), why=(reason, "through-l1"), action=(action,), advice=tuple(advice))
 
 
 def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: float) -> Saving:

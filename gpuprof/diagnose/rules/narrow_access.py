@@ -7,7 +7,6 @@ from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, explained, speedup_bou
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.units import REQUESTS
-from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES
@@ -85,7 +84,7 @@ def _widened(facts: KernelFacts, gone: float) -> Saving:
     bound = speedup_bound(facts, keeps | NO_ADDRESSES)
     l1 = facts.l1_speed
     busy = of_l1 * l1 if l1 is not None else None
-    most = gone * explained(facts, busy, MEMORY_STALLS)
+    most = gone * explained(facts, busy)
     accesses = speedup_bound(facts, keeps | {ISSUE: 0.0}).no_more_than(most)
     return bound.or_less(accesses, "same-address-arithmetic")
 

@@ -34,12 +34,12 @@ _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 class _Tree(NamedTuple):
     """A reduction in shared memory.
 
-    `adding` is the fraction of the threads at its barriers that add. `barriers` is its part of all
-    executed barriers.
+    `adding` is the fraction of the threads at its barriers that add. `executed` is how often warps
+    arrive at these, 0 if unknown, and `barriers` is their part of all executed barriers.
     """
 
     adding: float
-    steps: float | None
+    executed: float
     barriers: float = 1.0
 
 
@@ -47,15 +47,18 @@ def _reduction(facts: KernelFacts) -> Findings:
     """Report a tree if its barriers, and the accesses of shared memory between them, take much of the time."""
     is_by_code = facts.has_sass and facts.metrics.instances(_THREADS) is not None
     tree = _tree_in_code(facts) if is_by_code else _tree_in_opcodes(facts)
-    if tree is None or 100 * tree.adding > ADDING.value or (tree.steps or STEPS.value) < STEPS.value:
+    if tree is None or 100 * tree.adding > ADDING.value:
+        return
+    steps = tree.executed / facts.warps if facts.warps else 0.0
+    if 0.0 < steps < STEPS.value:
         return
     felt = ("barrier", *SHARED_STALLS) if tree.barriers == 1.0 else ("barrier",)
     share = tree.barriers * facts.stall(*felt)
     if not NOTABLE.is_reached(share):
         return
     evidence = [ADDING.evidence(100 * tree.adding, metric=_THREADS if is_by_code else THREAD_OPCODES)]
-    if tree.steps is not None:
-        evidence.append(STEPS.evidence(tree.steps))
+    if steps:
+        evidence.append(STEPS.evidence(steps))
     yield finding(
         facts,
         amounts=amounts_of(adding=tree.adding),
@@ -88,22 +91,18 @@ def _tree_in_code(facts: KernelFacts) -> _Tree | None:
     if not arrived:
         return None
     executed, total = sum(own.values()), sum(barriers.values())
-    return _Tree(
-        adding=took_part / arrived,
-        steps=executed / facts.warps if executed and facts.warps else None,
-        barriers=executed / total if total else len(own) / len(barriers),
-    )
+    return _Tree(took_part / arrived, executed, executed / total if total else len(own) / len(barriers))
 
 
 def _tree_in_opcodes(facts: KernelFacts) -> _Tree | None:
     """Return a guess of a tree by opcodes: many barriers, few stores, 0.5 to 3 loads for each."""
     threads = facts.opcode_counts(THREAD_OPCODES)
     loads, stores, arrived = (threads.get(name, 0.0) for name in ("LDS", "STS", "BAR"))
-    if not arrived or not stores or not stores / 2 <= loads <= 3 * stores:
+    if not arrived or not 0.0 < stores / 2 <= loads <= 3 * stores:
         return None
     if not BARRIERS.is_reached(facts.share_of_opcodes("BAR")) or any(map(threads.get, BETWEEN_LANES + _OTHER_WAYS)):
         return None
-    return _Tree(adding=stores / arrived, steps=facts.executed("BAR") / facts.warps if facts.warps else None)
+    return _Tree(stores / arrived, facts.executed("BAR"))
 
 
 RULE = Rule(

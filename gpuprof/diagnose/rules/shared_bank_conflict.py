@@ -115,11 +115,9 @@ def _without_conflicts(facts: KernelFacts, conflicts: float, busy: float | None)
     These are averages: a kernel lasts as long as its slowest SM.
     """
     shared = facts.number(SHARED_BUSY)
-    assumes = ["same-load-on-all-sms"]
+    assumes, keeps = ["same-load-on-all-sms"], facts.l1_keeps()
     if shared is not None:
         keeps = facts.l1_keeps(max(facts.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared)
-    else:
-        keeps = facts.l1_keeps()
     if busy is None:
         busy = facts.waits_behind(*SHARED_STALLS)
         assumes.append(OTHER_WAITS)

@@ -98,9 +98,9 @@ def _excess(facts: KernelFacts) -> _Excess | None:
     counts = facts.counted_sectors
     if counts is None:
         return _uncounted_excess(facts) or _many_wavefronts(facts)
-    if not counts.total or not EXCESS.is_reached(counts.excess / counts.total):
+    fraction = min(1.0, counts.excess / counts.total) if counts.total else 0.0
+    if not EXCESS.is_reached(fraction):
         return None
-    fraction = min(1.0, counts.excess / counts.total)
     return _Excess(
         fraction,
         ("sectors", counts_case(counts.total)),
@@ -191,7 +191,7 @@ def _keeps(facts: KernelFacts, fraction: float, *, same_data: bool) -> dict[str,
 
 def _coalesced(facts: KernelFacts, fraction: float) -> Saving:
     """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
-    weight = explained(facts, facts.busy_by_global, MEMORY_STALLS)
+    weight = explained(facts, facts.busy_by_global)
     keeps = _keeps(facts, fraction, same_data=False)
     share = max(fraction, 1.0 - keeps["l2"], 1.0 - keeps["dram"])
     bound = capped(facts, speedup_bound(facts, keeps), share, weight)
@@ -220,9 +220,7 @@ def _with_same_data(facts: KernelFacts, fraction: float, weight: float) -> Savin
         return saving
     most = fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
     for level in _LEVELS:
-        waits = 0.0
-        if is_sure and level == limit:
-            waits = facts.waits_behind(*MEMORY_STALLS)
+        waits = facts.waits_behind(*MEMORY_STALLS) if is_sure and level == limit else 0.0
         most = max(most, (1.0 - keeps[level]) * at_work(facts, needs[level], waits))
     return saving.no_more_than(facts.working_share * most)
 
