@@ -251,10 +251,10 @@ def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
         return None
     worst = max(unused, key=lambda what: unused[what])
     kind = _KINDS[worst]
-    used, ratio = _used_bytes(facts, worst), facts.request_sectors(worst)
+    used, ratio = facts.number(_PER_SECTOR.format(worst)), facts.request_sectors(worst)
     evidence = facts.metric(GLOBAL_SECTORS.format(worst), f"{kind}-sectors", "sector")
     evidence += facts.metric(_PER_SECTOR.format(worst), f"bytes-used-by-{kind}s", "B/sector", SECTOR_BYTES)
-    if used is None:
+    if not used:
         metric = SECTORS_PER_REQUEST.format(worst) if facts.counted_request_sectors(worst) is None else ""
         role = f"sectors-per-{kind}-request"
         evidence += (Evidence(metric, ratio or 0.0, "sector/request", _MANY_SECTORS, role=role),)
@@ -265,7 +265,8 @@ def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
         # Without counts of requests, single words look the same, but hardly keep L2 or DRAM busy.
         is_busy = BUSY.is_reached(max(map(facts.need, _LEVELS)))
         confidence = "inferred" if is_busy else "guess"
-    return _Excess(fraction, (f"bytes-of-{kind}s",), amounts_of("B", used=used), evidence, confidence, ratio is None)
+    amounts = amounts_of("B", used=min(used, SECTOR_BYTES))
+    return _Excess(fraction, (f"bytes-of-{kind}s",), amounts, evidence, confidence, ratio is None)
 
 
 def _unused_shares(facts: KernelFacts) -> dict[str, float]:
@@ -277,19 +278,13 @@ def _unused_shares(facts: KernelFacts) -> dict[str, float]:
     """
     shares = {}
     for what in _KINDS:
-        used, ratio = _used_bytes(facts, what), facts.request_sectors(what)
-        if used is not None:
+        used, ratio = facts.number(_PER_SECTOR.format(what)), facts.request_sectors(what) or 0.0
+        if used:
             most = 1.0 - 1.0 / ratio if ratio else 1.0
-            shares[what] = min(most, 1.0 - used / SECTOR_BYTES)
-        elif ratio is not None and ratio >= _MANY_SECTORS:
+            shares[what] = min(most, max(0.0, 1.0 - used / SECTOR_BYTES))
+        elif ratio >= _MANY_SECTORS:
             shares[what] = 1.0 - _FEW_SECTORS / ratio
     return shares
-
-
-def _used_bytes(facts: KernelFacts, what: str) -> float | None:
-    """Return the bytes of a sector that loads or stores use; None if there are none or unknown."""
-    value = facts.number(_PER_SECTOR.format(what))
-    return min(value, SECTOR_BYTES) if value else None
 
 
 def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
