@@ -97,6 +97,7 @@ def test_the_part_that_limits_is_named_and_has_bytes_only_if_it_carries_them(
     ("launch", "is_named"),
     [
         (made(busy(dram=60, l2=40), {FABRIC: 85.0}), True),
+        (made({FABRIC: 85.0}), True),
         (made(busy(dram=60, l2=40), {FABRIC: 79.0}), False),
         (made(busy(dram=82, l2=40), {FABRIC: 85.0}), False),
         (made(busy(dram=60, l2=84), {FABRIC: 85.0}), False),

@@ -276,12 +276,12 @@ def test_a_spill_gains_no_more_than_what_waits_for_it_by_the_code() -> None:
 
 
 def test_widths_are_read_from_opcodes() -> None:
-    histogram: dict[str, float] = {
-        "LDG.E.U8.CONSTANT": 1, "STG.E.S16": 2, "LDG.E": 4, "LD.E": 8, "LDG.E.64": 16, "@P0": 1000,
-        "LDGSTS.E.BYPASS.LTC128B.128": 32, "STG.E.128": 64, "LDS.128": 1000, "STL.U8": 1000, "LDC.U8": 1000,
-        "LDG.E.ENL2.256.CONSTANT": 10, "LDGDEPBAR": 100,
+    widths = {
+        "LDG.E.U8.CONSTANT": 1, "STG.E.S16": 2, "LDG.E": 4, "LD.E": 4, "LDG.E.64": 8, "@P0": 0,
+        "LDGSTS.E.BYPASS.LTC128B.128": 16, "STG.E.128": 16, "LDS.128": 0, "STL.U8": 0, "LDC.U8": 0,
+        "LDG.E.ENL2.256.CONSTANT": 32, "LDGDEPBAR": 0,
     }  # fmt: skip
-    assert narrow_access.global_widths(histogram) == {1: 1, 2: 2, 4: 12, 8: 16, 16: 96, 32: 10}
+    assert {opcode: narrow_access.width_of(opcode) for opcode in widths} == widths
 
 
 # Levels of memory.

@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.thresholds import WELL_USED
 from gpuprof.model.session import Remaining
 
@@ -46,17 +47,15 @@ class Saving(Struct, frozen=True):
 
     def only_if(self, *assumes: str) -> Saving:
         """Return the saving with these assumptions if it has none yet."""
-        if self.assumes:
-            return self
-        return replace(self, assumes=assumes)
+        return replace(self, assumes=self.assumes or assumes)
 
     def no_more_than(self, fraction: float) -> Saving:
         """Return the saving with one more upper bound, such as the time that the fix affects."""
         return replace(self, fraction=min(self.fraction, max(0.0, fraction)))
 
 
-def speedup_bound(facts: KernelFacts, relieved: Mapping[str, float]) -> Saving:
-    """Bound the saving of a fix that leaves these parts of the units' needs (0: none)."""
+def speedup_bound(facts: KernelFacts, relieved: Mapping[str, float] = {}) -> Saving:
+    """Bound the saving of a fix that leaves these parts of the units' needs (0: none), and all of the others."""
     return saving(facts.least_times, relieved)
 
 
@@ -73,32 +72,24 @@ def bound_of_wait(facts: KernelFacts, share: float) -> Saving:
     often also removes instructions or bytes.
     """
     most = facts.working_share * min(share, 1.0 - (facts.issue_active or 0.0))
-    return speedup_bound(facts, {}).no_more_than(most).only_if("same-instructions-and-stalls")
+    return speedup_bound(facts).no_more_than(most).only_if("same-instructions-and-stalls")
 
 
 def without_idle(facts: KernelFacts, idle: float, assumption: str = "same-time-per-block") -> Saving:
     """Return the saving of the SMs' idle time if all have equal work."""
-    return speedup_bound(facts, {}).if_held(idle, assumption).only_if("same-instructions")
+    return speedup_bound(facts).if_held(idle, assumption).only_if("same-instructions")
 
 
-def in_another_launch(facts: KernelFacts) -> Saving:
-    """Return the saving of the launch itself, if another launch does the work."""
-    same_work = "same-work-in-another-launch"
-    return speedup_bound(facts, {LAUNCH: 0.0}).if_held(1.0 - facts.working_share, same_work).only_if(same_work)
-
-
-def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...]) -> float:
-    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it or
-    at barriers for a warp that does.
+def explained(facts: KernelFacts, busy: float | None, reasons: tuple[str, ...] = MEMORY_STALLS) -> float:
+    """Return the share of the time that a unit can explain: while it is busy, or warps wait for it (by
+    default for memory), or at barriers for a warp that does.
 
     No unit reaches its peak in practice, so a unit that counts as well used explains all of the
     time. Warps can also wait for an idle unit: if its utilization or the stalls were not collected,
     it can explain everything. It can also explain all of the time in which some SMs have ended and
     others work: few warps are left then, and their waits are a small share.
     """
-    if busy is None:
-        return 1.0
-    return at_work(facts, busy, facts.waits_behind(*reasons))
+    return at_work(facts, 1.0 if busy is None else busy, facts.waits_behind(*reasons))
 
 
 def at_work(facts: KernelFacts, busy: float, waits: float, late: float = 1.0) -> float:
@@ -119,7 +110,7 @@ def capped(facts: KernelFacts, bound: Saving, share: float, weight: float) -> Sa
     return most.if_held(share * weight * facts.working_share, OTHER_WAITS)
 
 
-def saving(needs: Mapping[str, float], relieved: Mapping[str, float]) -> Saving:
+def saving(needs: Mapping[str, float], relieved: Mapping[str, float] = {}) -> Saving:
     """Bound the saving of a fix that leaves these parts of the units' needs (0: none).
 
     What remains is listed, largest first, without units that need nothing. The SM's speed of light is
@@ -148,5 +139,7 @@ def together(findings: Iterable[tuple[Remaining, ...]]) -> float:
     return max((least or {}).values(), default=0.0)
 
 
+NO_ADDRESSES = dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0)
+"""The parts that stay of the units that compute the addresses of accesses, if a fix removes this work."""
 OTHER_WAITS = "other-stalls-unchanged"
 PER_SM, PER_WARP = "same-speed-per-sm", "same-speed-per-warp"

@@ -21,14 +21,13 @@ def is_busiest_level(facts: KernelFacts, level: str) -> bool | None:
 
     Every byte of DRAM passes the other levels: if one of them is equally busy, DRAM is the limit.
     """
-    own = facts.needs[level]
-    most = own
+    own = most = facts.need(level)
     if level == "dram":
         most = own / AS_BUSY
     elif facts.need("dram") >= AS_BUSY * own:
         return False
     others = [facts.at_most(other) for other in MEMORY if other != level]
-    if any(value is not None and value > most for value in others):
+    if any((value or 0.0) > most for value in others):
         return False
     overall = facts.utilisation.get("memory")
     if None in others and (overall is None or own < AS_BUSY * overall):
@@ -45,8 +44,8 @@ def confidence_of_level(facts: KernelFacts, level: str) -> Confidence:
     """Return "inferred" for the busiest level; "guess" if a level below it or the SM is unknown."""
     if SM not in facts.needs and not NEAR_ROOF.is_reached(facts.needs.get(level, 1.0)):
         return "guess"
-    below = MEMORY[: MEMORY.index(level)]
-    return "inferred" if facts.needs.keys() >= {*below} or is_busiest_level(facts, level) else "guess"
+    is_known = facts.needs.keys() >= {*MEMORY[: MEMORY.index(level)]}
+    return "inferred" if is_known or is_busiest_level(facts, level) else "guess"
 
 
 def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
@@ -58,21 +57,20 @@ def bound_of_reuse(facts: KernelFacts, fraction: float, *below: str) -> Saving:
     addresses if only pipes show the other work. A change that keeps values on the chip takes bytes
     from the levels below, too: their needs are no bound.
     """
-    gone = {*MEMORY, *ACCESS_UNITS} - {*below}
-    stays = {unit: need for unit, need in facts.least_times.items() if unit not in gone}
+    gone = {SM, *MEMORY, *ACCESS_UNITS} - {*below}
     work, others = facts.arithmetic_fraction, needs_beside_accesses(facts)
-    bound = saving({LAUNCH: facts.need(LAUNCH), WORK: work}, {})
-    is_known = work or others or stays.keys() - {*MEMORY, LAUNCH}
+    stays = {unit: need for unit, need in facts.least_times.items() if unit not in gone} | {WORK: work}
+    is_known = work or others or stays.keys() - {*MEMORY, LAUNCH, WORK}
     arithmetic = "same-arithmetic" if is_known else "little-arithmetic"
     same_bytes = [f"same-bytes-through-{'-and-'.join(below)}"] if below else []
-    stays[WORK] = work
-    reuse = bound.or_less(saving(stays, {}), arithmetic, *same_bytes)
-    reuse = reuse.or_less(saving({**stays, **others}, {}), "same-other-instructions", *same_bytes)
+    reuse = saving({LAUNCH: facts.need(LAUNCH), WORK: work})
+    reuse = reuse.or_less(saving(stays), arithmetic, *same_bytes)
+    reuse = reuse.or_less(saving(stays | others), "same-other-instructions", *same_bytes)
     return reuse.if_held(fraction * reuse.fraction, *reuse.assumes, "rest-of-its-time-unchanged")
 
 
-ACCESS_UNITS = (SM, ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
-"""Units that also work for accesses and their addresses, and do less if there are fewer."""
+ACCESS_UNITS = (ISSUE, "lsu", "adu", "uniform", "cbu", "alu")
+"""Parts of the SM that also work for accesses and their addresses, and do less if there are fewer."""
 
 
 def needs_beside_accesses(facts: KernelFacts) -> dict[str, float]:
@@ -84,31 +82,20 @@ def needs_beside_accesses(facts: KernelFacts) -> dict[str, float]:
     less busy than the pipes that issue accesses, and the pipes of addresses. If issue slots were
     not collected, they may be the SM's busiest part.
     """
-    l1, memory = facts.needs.get("l1"), facts.utilisation.get("memory")
-    if l1 is None:
+    if "l1" not in facts.needs:
         return {}
-    accesses = l1 * min(1.0, facts.request_rate or 1.0) / facts.schedulers
-    issued, sm = facts.needs.get(ISSUE), facts.needs.get(SM)
-    needs: dict[str, float] = {}
-    if issued is not None:
-        needs[ISSUE] = issued - accesses
-    others = (facts.need(unit) for unit in ACCESS_UNITS if unit != SM)
-    if sm is not None and memory is not None and sm > max(memory, *others) + TWO_PASSES:
-        needs[SM] = sm
-        if issued is None:
-            needs[SM] -= accesses
+    accesses = facts.need("l1") * min(1.0, facts.request_rate or 1.0) / facts.schedulers
+    needs = {ISSUE: facts.need(ISSUE) - accesses}
+    memory, sm = facts.utilisation.get("memory"), facts.need(SM)
+    if memory is not None and sm > max(memory, *map(facts.need, ACCESS_UNITS)) + TWO_PASSES:
+        needs[SM] = sm if ISSUE in facts.needs else sm - accesses
     return {unit: need for unit, need in needs.items() if need > 0}
-
-
-def unit_busy(facts: KernelFacts, level: str, threshold: Threshold = BUSY) -> Evidence:
-    """Return the utilization of a level as evidence."""
-    return threshold.evidence(100 * facts.needs[level], "unit-busy", level, metric=facts.light_metric(level))
 
 
 def level_evidence(facts: KernelFacts, level: str) -> tuple[Evidence, ...]:
     """Return the utilization and the rate of a level, and the waits for it."""
     return (
-        unit_busy(facts, level),
+        BUSY.evidence(100 * facts.needs[level], "unit-busy", level, metric=facts.light_metric(level)),
         *context("rate", facts.bytes_per_s_of(level), "B/s"),
         *facts.stall_evidence("long_scoreboard"),
     )
@@ -122,13 +109,10 @@ def change_of_shared(facts: KernelFacts) -> str:
     """
     if facts.uses_fragments:
         return "shared-bandwidth/fragments"
-    return "shared-bandwidth/larger-tile" if _multiplies_and_adds(facts) else "shared-bandwidth/main"
-
-
-def _multiplies_and_adds(facts: KernelFacts) -> bool:
-    """Return whether most arithmetic is multiply-adds; if not counted, whether the FMA pipe does more
-    than that of comparisons and logic."""
     counted = facts.fused_and_alone("FFMA", "FADD", "FMUL")
     if counted is not None and counted.all:
-        return 2 * counted.fused >= counted.all
-    return facts.multiplies or 0.0 < facts.need("alu") < facts.need("fma")
+        is_product = 2 * counted.fused >= counted.all
+    else:
+        # The FMA pipe does more than that of comparisons and logic.
+        is_product = facts.multiplies or 0.0 < facts.need("alu") < facts.need("fma")
+    return "shared-bandwidth/larger-tile" if is_product else "shared-bandwidth/main"

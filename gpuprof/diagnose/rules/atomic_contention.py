@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, explained, speedup_bound
+from gpuprof.diagnose.bounds import NO_ADDRESSES, OTHER_WAITS, Saving, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, LAUNCH
+from gpuprof.diagnose.facts.needs import LAUNCH
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import percent
@@ -28,8 +28,8 @@ def _atomics(facts: KernelFacts) -> Findings:
         ("l2", _L2_ATOMICS, ("ATOMG", "RED.", "REDG", "ATOM.")),
         ("shared", (SHARED_ATOMICS,), ("ATOMS",)),
     ):
-        busy = facts.number(*names)
-        if busy is None or busy < ATOMICS.value:
+        busy = facts.number(*names) or 0.0
+        if busy < ATOMICS.value:
             continue
         fraction = min(1.0, busy / 100)
         yield finding(
@@ -58,7 +58,7 @@ def _without_atomics(facts: KernelFacts, busy: float) -> Saving:
     go.
     """
     opcodes = facts.opcodes()
-    gone = {"l2", "l1", "lsu", ISSUE, *ADDRESS_PIPES}
+    gone = {"l2", "l1", "lsu", *NO_ADDRESSES}
     condition = OTHER_WAITS
     if not opcodes or any(".CAS" in opcode for opcode in opcodes):
         gone = facts.needs.keys() - {"dram", LAUNCH}
@@ -73,7 +73,6 @@ def _without_atomics(facts: KernelFacts, busy: float) -> Saving:
 
 RULE = Rule(
     "atomic-contention",
-    kind="defect",
     thresholds=(ATOMICS,),
     check=_atomics,
     metrics=(*_L2_ATOMICS, SHARED_ATOMICS),

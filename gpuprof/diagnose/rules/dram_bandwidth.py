@@ -23,31 +23,37 @@ def _dram(facts: KernelFacts) -> Findings:
 
     Below that it is a limit if no other level is busier.
     """
-    fraction = facts.needs.get("dram")
-    if fraction is None or not BUSY.is_reached(fraction):
+    fraction, is_busiest = facts.need("dram"), is_busiest_level(facts, "dram")
+    if not BUSY.is_reached(fraction):
         return
     reached = facts.least_times["dram"]
-    is_limit = is_busiest_level(facts, "dram") is not False and not is_sm_ahead(facts, fraction)
+    is_limit = is_busiest is not False and not is_sm_ahead(facts, fraction)
     if not is_limit and not NEAR_ROOF.is_reached(reached):
         return
-    state, waited, rest = _state(facts), facts.cycles_per_load, speedup_bound(facts, {}).fraction
-    evidence = [*level_evidence(facts, "dram")]
+    # The busiest SM works for this share of the time, else an average one with a block.
+    working = facts.busiest_share or facts.active_with_block or 1.0
+    state, waited, rest = _state(facts, working), facts.cycles_per_load, speedup_bound(facts).fraction
+    evidence = level_evidence(facts, "dram")
     if waited is not None:
-        evidence.append(QUEUED.evidence(waited))
+        evidence += (QUEUED.evidence(waited),)
     if state == "while-working":
-        rest = min(rest, max(0.0, _working(facts) - reached))
-        evidence.append(WORKING.evidence(100 * reached / _working(facts)))
-    fewer_bytes = speedup_bound(facts, dict.fromkeys((*MEMORY, *ACCESS_UNITS), 0.0))
+        rest = min(rest, working - reached)
+        evidence += (WORKING.evidence(100 * reached / working),)
+    confidence: Confidence = "inferred"
+    if state == "few-waits":
+        confidence = "guess"
+    elif state in _NEAR or (is_busiest and DOMINANT.is_reached(facts.waits_for_memory)):
+        confidence = "measured"
+    fewer_bytes = speedup_bound(facts, dict.fromkeys(MEMORY + ACCESS_UNITS, 0.0))
     yield finding(
         facts,
         _cases(facts, state),
-        amounts=(
-            *amounts_of(busy=fraction, reached=facts.dram_reached, waits=facts.waits_for_memory),
-            *amounts_of("B/s", rate=facts.bytes_per_s_of("dram")),
-            *amounts_of("cycle", waited=waited),
-        ),
+        amounts=amounts_of(busy=fraction, reached=facts.dram_reached, waits=facts.waits_for_memory)
+        + amounts_of("B/s", rate=facts.bytes_per_s_of("dram"))
+        + amounts_of("cycle", waited=waited),
         subject="dram",
-        confidence=_confidence(facts, state),
+        # A lower bound measures nothing.
+        confidence=confidence if "dram" in facts.utilisation else "inferred",
         saving=fewer_bytes.if_held(rest, "same-bytes"),
         evidence=evidence,
         place=facts.place_of_stall("long_scoreboard", "lg_throttle"),
@@ -55,53 +61,33 @@ def _dram(facts: KernelFacts) -> Findings:
     )
 
 
-def _working(facts: KernelFacts) -> float:
-    """Return the share of the time in which the busiest SM works, else an average one with a block; all
-    if unknown."""
-    return facts.busiest_share or facts.active_with_block or 1.0
-
-
 _NEAR = ("near", "while-working")
 
 
-def _state(facts: KernelFacts) -> str:
+def _state(facts: KernelFacts, working: float) -> str:
     """Return whether DRAM is near its ceiling, or why it is not fuller: loads queue, other work delays
     them, or there are too few. Without the waits of warps that is not known.
     """
     busy, waited, waits = facts.least_times["dram"], facts.cycles_per_load, facts.waits_for_memory
-    while_working = busy / _working(facts)
-    if WORKING.is_reached(while_working) and while_working <= _MOST and not WORKING.is_reached(busy):
+    if WORKING.is_reached(busy / working) and busy / working <= _MOST and not WORKING.is_reached(busy):
         return "while-working"
     if NEAR_ROOF.is_reached(busy):
         return "near"
-    if waited is not None and waited >= QUEUED.value:
+    if (waited or 0.0) >= QUEUED.value:
         return "queue"
     if waits is not None and not DOMINANT.is_reached(waits):
         return "few-waits"
-    return "few-in-flight" if waited is not None or waits is not None else "unknown-waits"
-
-
-def _confidence(facts: KernelFacts, state: str) -> Confidence:
-    """Return "measured" if DRAM is near its ceiling, or the busiest level and warps wait for it.
-
-    A lower bound does not measure it. If warps hardly wait for memory, it is a guess.
-    """
-    if "dram" not in facts.utilisation:
-        return "inferred"
-    if state == "few-waits":
-        return "guess"
-    is_limit = DOMINANT.is_reached(facts.waits_for_memory) and is_busiest_level(facts, "dram")
-    return "measured" if state in _NEAR or is_limit else "inferred"
+    return "unknown-waits" if waited is None and waits is None else "few-in-flight"
 
 
 def _cases(facts: KernelFacts, state: str) -> Cases:
     headline = "main" if facts.bytes_per_s_of("dram") is None else "counted"
+    advice: tuple[str, ...] = ("fewer-bytes",)
     if state in _NEAR:
         why = "gap" if state == "near" else state
-        return Cases(headline=(headline, state), why=(why,), advice=("fewer-bytes",))
+        return Cases(headline=(headline, state), why=(why,), advice=advice)
     gap = "gap-in-queue" if state == "queue" else "gap"
     action = (state,) if state == "few-in-flight" else MAIN
-    advice: tuple[str, ...] = ("fewer-bytes",)
     if state in ("few-in-flight", "unknown-waits"):
         advice = ("few-in-flight", facts.copies_ahead_case, *advice)
     return Cases(headline=(headline,), why=("main", state, gap), action=action, advice=advice)

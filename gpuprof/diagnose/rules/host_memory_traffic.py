@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import OTHER_WAITS, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import HOST_FILLS, HOST_MISSES
-from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.units import SECTOR_BYTES
@@ -16,13 +15,18 @@ HOST_FILL = percent("host-fills", 0.1)
 
 _DEVICE_MISSES = "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum"
 
-_TO_HOST = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_{}.sum".format
+_HOST_WRITES = "lts__t_sectors_srcunit_tex_aperture_sysmem_op_write.sum"
 
-_HOST_WRITES = _TO_HOST("write")
+_HOST_ATOMICS = (
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_atom.sum",
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_red.sum",
+)
 
-_HOST_ATOMICS = tuple(map(_TO_HOST, ("atom", "red")))
-
-_MISSING_ATOMICS = tuple(map(_TO_HOST, ("atom_dot_alu_lookup_miss", "atom_dot_cas_lookup_miss", "red_lookup_miss")))
+_MISSING_ATOMICS = (
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_atom_dot_alu_lookup_miss.sum",
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_atom_dot_cas_lookup_miss.sum",
+    "lts__t_sectors_srcunit_tex_aperture_sysmem_op_red_lookup_miss.sum",
+)
 """Those of ncu's full set."""
 
 _DEVICE_FILLS = "lts__d_sectors_fill_device.avg.pct_of_peak_sustained_elapsed"
@@ -46,7 +50,7 @@ def _host(facts: KernelFacts) -> Findings:
     share = host / ((host + device) or 1.0)
     if not HOST_SHARE.is_reached(share) or (counted == "fills" and host < HOST_FILL.value):
         return
-    saving = speedup_bound(facts, {}).if_held(explained(facts, 0.0, MEMORY_STALLS), OTHER_WAITS)
+    saving = speedup_bound(facts).if_held(explained(facts, 0.0), OTHER_WAITS)
     if counted != "fills" and facts.kernel.duration_s:
         saving = saving.no_more_than(host * _ROUND_TRIP_S / facts.kernel.duration_s)
     kind = "atomics" if 2 * _atomics(facts) >= host else "main"
@@ -88,7 +92,6 @@ def _atomics(facts: KernelFacts) -> float:
 
 RULE = Rule(
     "host-memory-traffic",
-    kind="defect",
     thresholds=(HOST_SHARE, HOST_FILL),
     check=_host,
     metrics=(HOST_MISSES, _DEVICE_MISSES, _HOST_WRITES),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -30,10 +32,9 @@ _SAME = 0.001
 
 
 def _l1(facts: KernelFacts) -> Findings:
-    fraction = facts.l1_busy
-    if fraction is None or not facts.is_l1_full or is_busiest_level(facts, "l1") is False:
+    fraction, shared = facts.need("l1"), facts.number(SHARED_BUSY)
+    if not facts.is_l1_full or is_busiest_level(facts, "l1") is False:
         return
-    shared = facts.number(SHARED_BUSY)
     # The load/store unit is a part of the SM: if the SM is busier, another part of it is.
     if is_sm_ahead(facts, fraction, _AHEAD) or (shared or 0.0) >= BUSY.value:
         return
@@ -48,26 +49,22 @@ def _l1(facts: KernelFacts) -> Findings:
     headline = [kind if kind == "instructions" else _ACCESSES[shares]]
     time, while_working = fraction, None
     if not BUSY.is_reached(fraction):
-        while_working = facts.while_active(fraction)
-    if while_working is not None:
         # The kernel lasts as long as the SMs that have work; idle SMs do not make it shorter.
-        while_working = min(1.0, while_working)
+        while_working = min(1.0, facts.while_active(fraction) or 0.0)
         time = max(fraction, facts.working_share * while_working)
         headline.append("while-working")
     passes = facts.wavefronts_per_request
-    if passes is not None and passes >= WIDE_PASSES.value:
+    if (passes or 0.0) >= WIDE_PASSES.value:
         headline.append("passes")
     saving = bound_of_reuse(facts, time, "l2", "dram")
     if kind == "passes":
-        saving = speedup_bound(facts, {"l1": facts.l1_keeps()})
-        saving = saving.only_if("same-accesses", "same-bytes-through-l2-and-dram")
+        saving = speedup_bound(facts, {"l1": facts.l1_keeps()}).only_if(
+            "same-accesses", "same-bytes-through-l2-and-dram"
+        )
     yield finding(
         facts,
         cases_of(kind, tuple(headline), _WHY.get(kind, MAIN)),
-        amounts=(
-            *amounts_of(busy=fraction, while_working=while_working),
-            *amounts_of("wavefront", passes=passes),
-        ),
+        amounts=amounts_of(busy=fraction, while_working=while_working) + amounts_of("wavefront", passes=passes),
         subject="l1",
         confidence=confidence_of_level(facts, "l1"),
         saving=saving,
@@ -89,38 +86,31 @@ _WHY = {
 
 
 def _change(facts: KernelFacts, fraction: float, shares: bool | None) -> str:
-    """Return the change that relieves L1: wider global accesses help if these are narrow and read new bytes."""
-    passes = facts.passes or 0.0
+    """Return the change that relieves L1: wider global accesses help if these are narrow and read new bytes.
+
+    The load/store unit can also be full of instructions, however many bytes they move. The speeds of
+    light of the SM and of memory are equal if their busiest part is the same one: the pipe of loads,
+    stores and shuffles. That of memory has L1's data pipe and requests in it.
+    """
+    passes, sm = facts.passes or 0.0, facts.utilisation.get(SM, 0.0)
+    memory = facts.utilisation.get("memory", math.inf)
     if passes >= MANY_WAVEFRONTS.value:
         kind = "passes"
     elif shares:
         kind = change_of_shared(facts)
     elif facts.mostly_rereads:
         kind = "reuse"
-    elif _is_full_of_instructions(facts, fraction):
+    elif abs(sm - memory) <= _SAME and sm >= AS_BUSY * fraction:
         kind = "instructions"
     elif shares is None:
         kind = "either"
-    elif facts.utilisation.get("memory", 1.0) < AS_BUSY * fraction:
-        # The speed of light of memory has L1's data pipe and requests in it.
+    elif memory < AS_BUSY * fraction:
         kind = "other-part"
     elif passes >= WIDE_PASSES.value or (facts.request_sectors("ld") or 0.0) >= WIDE_SECTORS.value:
         kind = "kept"
     else:
         kind = "main"
     return kind
-
-
-def _is_full_of_instructions(facts: KernelFacts, fraction: float) -> bool:
-    """Return whether the load/store unit takes no more instructions, however many bytes they move.
-
-    The speeds of light of the SM and of memory are equal if their busiest part is the same one: the
-    pipe of loads, stores and shuffles.
-    """
-    sm, memory = facts.utilisation.get(SM), facts.utilisation.get("memory")
-    if sm is None or memory is None or abs(sm - memory) > _SAME:
-        return False
-    return sm >= AS_BUSY * fraction
 
 
 RULE = Rule(

@@ -16,11 +16,8 @@ from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import BUSY, percent
 from gpuprof.model.findings import MAIN, Cases
 from gpuprof.model.headline import AS_BUSY
-from gpuprof.model.session import Evidence, Finding
 
 FABRIC_FULL = percent("full-fabric", 80.0)
-
-_FABRIC = "fabric"
 
 _PARTS = {
     "lts__t_sectors": "data",
@@ -42,46 +39,33 @@ _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 
 
 def _l2(facts: KernelFacts) -> Findings:
-    """Report the part of L2 that limits, or the fabric between its halves if that is busier."""
-    fabric, fraction = _fabric(facts), facts.needs.get("l2")
-    if fabric is not None:
-        yield _finding(facts, _FABRIC, fabric.value / 100, (fabric,))
-    elif fraction is None or not BUSY.is_reached(fraction) or is_sm_ahead(facts, fraction):
+    """Report the part of L2 that limits, or the fabric between its halves if no memory level is as busy."""
+    fabric = facts.counters_of("fabric.l2")
+    of_fabric, fraction = (facts.number(*fabric) or 0.0) / 100, facts.need("l2")
+    if FABRIC_FULL.is_reached(of_fabric) and max(map(facts.need, MEMORY)) < AS_BUSY * of_fabric:
+        part, fraction = "fabric", of_fabric
+        evidence = [FABRIC_FULL.evidence(100 * fraction, "fabric-busy", metric=facts.first_of(fabric))]
+    elif BUSY.is_reached(fraction) and is_busiest_level(facts, "l2") is not False:
+        part, evidence = _busiest_part(facts, fraction), [*level_evidence(facts, "l2")]
+    else:
         return
-    elif is_busiest_level(facts, "l2") is not False:
-        yield _finding(facts, _busiest_part(facts, fraction), fraction, level_evidence(facts, "l2"))
-
-
-def _fabric(facts: KernelFacts) -> Evidence | None:
-    """Return the utilization of the fabric between the halves of L2 if that is well used, and no level
-    of memory as busy."""
-    names = facts.counters_of("fabric.l2")
-    busy = (facts.number(*names) or 0.0) / 100
-    if not FABRIC_FULL.is_reached(busy) or is_sm_ahead(facts, busy) or max(map(facts.need, MEMORY)) >= AS_BUSY * busy:
-        return None
-    return FABRIC_FULL.evidence(100 * busy, "fabric-busy", metric=facts.first_of(names))
-
-
-def _busiest_part(facts: KernelFacts, fraction: float) -> str | None:
-    """Return the busiest part of L2; None if no collected part is as busy as L2."""
-    known = {name: facts.number(f"{name}.avg.pct_of_peak_sustained_elapsed") or 0.0 for name in _PARTS}
-    name = max(known, key=lambda part: known[part])
-    return _PARTS[name] if known[name] >= AS_BUSY * 100 * fraction else None
-
-
-def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tuple[Evidence, ...]) -> Finding:
+    if is_sm_ahead(facts, fraction):
+        return
     rate = facts.bytes_per_s_of("l2") if part in _CARRY_ALL_BYTES else None
     subject, headline = "l2", "main" if rate is None else "counted"
-    if part not in (None, *_CARRY_ALL_BYTES):
-        subject, headline = f"l2-{part}", str(part)
-    change = _change(facts, part)
-    # Bytes without reuse also come from DRAM.
-    levels = () if change == "once" else ("dram",)
-    advice = (change, "dram-bandwidth/fewer-bytes") if change == "once" else (change,)
-    return finding(
+    if part not in ("", *_CARRY_ALL_BYTES):
+        subject, headline = f"l2-{part}", part
+    l2, dram = facts.bytes_of("l2"), facts.bytes_of("dram")
+    change, levels, advice = "main", ["dram"], []
+    if part not in ("", "fabric", *_CARRY_ALL_BYTES):
+        change = "requests"
+    elif l2 is not None and dram is not None and l2 <= 2 * dram:
+        # Bytes without reuse also come from DRAM.
+        change, levels, advice = "once", [], ["dram-bandwidth/fewer-bytes"]
+    yield finding(
         facts,
-        Cases(headline=(headline,), why=MAIN if part is None else ("part", part), action=(change,), advice=advice),
-        amounts=(*amounts_of(busy=fraction), *amounts_of("B/s", rate=rate)),
+        Cases(headline=(headline,), why=("part", part) if part else MAIN, action=(change,), advice=(change, *advice)),
+        amounts=amounts_of(busy=fraction) + amounts_of("B/s", rate=rate),
         subject=subject,
         confidence=confidence_of_level(facts, "l2"),
         saving=bound_of_reuse(facts, fraction, *levels),
@@ -90,12 +74,11 @@ def _finding(facts: KernelFacts, part: str | None, fraction: float, evidence: tu
     )
 
 
-def _change(facts: KernelFacts, part: str | None) -> str:
-    """Return the change that helps: fewer requests, or if L2 reuses few bytes, fewer of all."""
-    if part not in (None, _FABRIC, *_CARRY_ALL_BYTES):
-        return "requests"
-    l2, dram = facts.bytes_of("l2"), facts.bytes_of("dram")
-    return "once" if l2 is not None and dram is not None and l2 <= 2 * dram else "main"
+def _busiest_part(facts: KernelFacts, fraction: float) -> str:
+    """Return the busiest part of L2; empty if no collected part is as busy as L2."""
+    known = {name: facts.number(f"{name}.avg.pct_of_peak_sustained_elapsed") or 0.0 for name in _PARTS}
+    name = max(known, key=lambda part: known[part])
+    return _PARTS[name] if known[name] >= AS_BUSY * 100 * fraction else ""
 
 
 RULE = Rule(

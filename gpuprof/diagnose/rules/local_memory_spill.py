@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpuprof.annotated.counts import SAMPLES, stall_metric
-from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, at_work, speedup_bound
+from gpuprof.diagnose.bounds import NO_ADDRESSES, OTHER_WAITS, Saving, at_work, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
+from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
-from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certainty, finding
 from gpuprof.diagnose.thresholds import LOW, percent
 from gpuprof.model.findings import Cases
 
@@ -18,12 +18,15 @@ SPILL = percent("local-share", 1.0)
 
 RARE = percent("local-instructions", 0.1)
 
-_GLOBAL = tuple(map(GLOBAL_SECTORS.format, ("ld", "st")))
+_SECTORS = dict(zip(LOCAL_SECTORS, map(GLOBAL_SECTORS.format, ("ld", "st")), strict=True))
+
+_INSTRUCTIONS = {
+    "sass__inst_executed_local_loads": "sass__inst_executed_global_loads",
+    "sass__inst_executed_local_stores": "sass__inst_executed_global_stores",
+}
+"""Counts of loads and stores of local memory, with those of global memory."""
 
 _EXECUTED = "smsp__inst_executed.sum"
-_LOCAL_INSTRUCTIONS = ("sass__inst_executed_local_loads", "sass__inst_executed_local_stores")
-
-_GLOBAL_INSTRUCTIONS = ("sass__inst_executed_global_loads", "sass__inst_executed_global_stores")
 
 _ALL_REGISTERS = 255
 
@@ -32,31 +35,31 @@ _STACK_OF_CALL = 64
 
 
 def _spill(facts: KernelFacts) -> Findings:
-    counted, metrics, share = "sectors", LOCAL_SECTORS, _share(facts, LOCAL_SECTORS, _GLOBAL)
-    of_instructions = _share(facts, _LOCAL_INSTRUCTIONS, _GLOBAL_INSTRUCTIONS)
+    counted, metrics, share = "sectors", _SECTORS, _share(facts, _SECTORS)
+    of_instructions = _share(facts, _INSTRUCTIONS) or 0.0
     if share is None:
-        counted, metrics, share = "instructions", _LOCAL_INSTRUCTIONS, of_instructions
-    local, executed = facts.total(_LOCAL_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
-    of_all = min(1.0, local / executed) if executed and local is not None else None
-    if share is None or not SPILL.is_reached(share) or (of_all is not None and not RARE.is_reached(of_all)):
+        counted, metrics, share = "instructions", _INSTRUCTIONS, of_instructions
+    local, executed = facts.total(_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
+    of_all = 0.0
+    if executed and local is not None:
+        of_all = min(1.0, local / executed)
+        if not RARE.is_reached(of_all):
+            return
+    if not SPILL.is_reached(share):
         return
-    accesses = max(share, of_instructions or 0.0)
     yield finding(
         facts,
         _cases(facts, counted),
-        amounts=(
-            *amounts_of(share=share),
-            *amounts_of(
-                "",
-                registers=facts.kernel.registers_per_thread,
-                most_registers=_most_registers(facts),
-                threads=facts.threads_per_block,
-            ),
+        amounts=amounts_of(share=share)
+        + amounts_of(
+            "",
+            registers=facts.kernel.registers_per_thread,
+            most_registers=_most_registers(facts),
+            threads=facts.threads_per_block,
         ),
         subject="local",
-        # Without busy units or stalls, a share of accesses does not show a cost.
-        confidence="guess" if facts.busiest_need is None and not facts.stalls else "measured",
-        saving=_without_local(facts, share, accesses, of_all or 0.0),
+        confidence=certainty(facts, "measured"),
+        saving=_without_local(facts, share, max(share, of_instructions), of_all),
         evidence=(
             *facts.metrics_as(dict(zip(metrics, ("local-loads", "local-stores"), strict=True)), counted[:-1]),
             SPILL.evidence(100 * share, f"share-of-{counted}"),
@@ -65,13 +68,13 @@ def _spill(facts: KernelFacts) -> Findings:
     )
 
 
-def _share(facts: KernelFacts, of_local: tuple[str, ...], of_global: tuple[str, ...]) -> float | None:
+def _share(facts: KernelFacts, metrics: dict[str, str]) -> float | None:
     """Return the local share of loads and stores; of one kind alone if the other was not counted."""
     local = every = 0.0
-    for pair in zip(of_local, of_global, strict=True):
-        both = facts.total(pair, of_all=True)
+    for of_local, of_global in metrics.items():
+        both = facts.total((of_local, of_global), of_all=True)
         if both is not None:
-            local += facts.number(pair[0]) or 0.0
+            local += facts.number(of_local) or 0.0
             every += both
     return local / every if every else None
 
@@ -89,19 +92,20 @@ def _takes_all_registers(facts: KernelFacts) -> bool:
 
 
 def _cases(facts: KernelFacts, counted: str) -> Cases:
+    headline, reason, action = "spills", "all-registers", "smaller-blocks"
+    advice = ["smaller-blocks", "shorter-ranges"]
     if 0 < facts.executed("LDL", "STL") <= _STACK_OF_CALL * facts.executed("CALL.ABS"):
         # Divisions and roots call by a relative address, and without a stack.
-        return Cases(headline=(counted, "stack"), why=("stack", "through-l1"), action=("stack",), advice=("stack",))
-    reason, action = "all-registers", "smaller-blocks"
-    advice: tuple[str, ...] = ("smaller-blocks", "shorter-ranges")
-    if not _takes_all_registers(facts):
+        headline = reason = action = "stack"
+        advice = ["stack"]
+    elif not _takes_all_registers(facts):
         reason, action = "local-arrays", "keep-arrays"
-        advice = ("raise-cap", "shorter-ranges")
+        advice = ["raise-cap", "shorter-ranges"]
     elif _most_registers(facts) == _ALL_REGISTERS:
         # No instruction can address more: then there is no cap to raise.
         action = "lower-pressure"
-        advice = ("shorter-ranges",)
-    return Cases(headline=(counted, "spills"), why=(reason, "through-l1"), action=(action,), advice=advice)
+        advice = ["shorter-ranges"]
+    return Cases(headline=(counted, headline), why=(reason, "through-l1"), action=(action,), advice=tuple(advice))
 
 
 def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: float) -> Saving:
@@ -118,8 +122,7 @@ def _without_local(facts: KernelFacts, share: float, accesses: float, of_all: fl
     keeps = {unit: 1.0 - part for unit, part in parts.items()} | {"l1": 0.0, "lsu": 0.0}
     bound = speedup_bound(facts, keeps)
     if not _takes_all_registers(facts):
-        unrolled = speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
-        bound = unrolled.or_less(bound, "same-other-instructions")
+        bound = speedup_bound(facts, keeps | NO_ADDRESSES).or_less(bound, "same-other-instructions")
     if None in known.values():
         bound = replace(bound, assumes=(*bound.assumes, "same-time-per-access"))
     if bound.fraction < LOW:
@@ -142,8 +145,8 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
     # It takes time to follow the code.
     from gpuprof.code.patterns.local_accesses import local_accesses
 
-    total = sum(item.counts.get(SAMPLES, 0.0) for item in facts.code)
-    if not total or not all(facts.sass):
+    total = sum(facts.kernel_code.counted(SAMPLES).values())
+    if not total:
         return None
     waiting = local_accesses(facts.sass, tuple(item.pc for item in facts.code))
     if waiting is None:
@@ -155,14 +158,13 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
         reason = SAMPLES if is_access else stall_metric("long_scoreboard", "sampled")
         waits += counts.get(reason, counts.get(SAMPLES, 0.0)) / total
     behind = waits * ((facts.warps_per_block or 1) - 1)
-    return min(1.0, waits) + min(facts.stall_at_most("barrier", "membar"), behind)
+    return waits + min(facts.stall_at_most("barrier", "membar"), behind)
 
 
 RULE = Rule(
     "local-memory-spill",
-    kind="defect",
     thresholds=(SPILL, RARE),
     check=_spill,
-    metrics=(*LOCAL_SECTORS, *_GLOBAL, _EXECUTED),
+    metrics=(*_SECTORS, *_SECTORS.values(), _EXECUTED),
     place=AT_MEMORY,
 )

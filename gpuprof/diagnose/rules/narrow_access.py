@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from gpuprof.annotated.counts import EXECUTED
-from gpuprof.diagnose.bounds import Saving, explained, speedup_bound
+from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE
+from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.units import REQUESTS
-from gpuprof.diagnose.facts.waits import MEMORY_STALLS
-from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES
-from gpuprof.model.field_types import Severity
 from gpuprof.model.groups import summed
-from gpuprof.model.session import Finding
 
 NARROW = percent("narrow-share", 50.0)
 
@@ -32,27 +27,28 @@ _WIDEST = 16
 """The most bytes that a thread accesses at once on most GPUs."""
 
 
-def _narrow(facts: KernelFacts) -> Iterator[Finding]:
-    widths = global_widths(facts.opcodes())
+def _narrow(facts: KernelFacts) -> Findings:
+    widths = summed((width_of(opcode), count) for opcode, count in facts.opcodes().items())
+    widths.pop(0, None)
     total = sum(widths.values())
-    if not total or not _is_under_pressure(facts):
+    issued = max(facts.need("lsu"), (facts.number(REQUESTS) or 0.0) / 100)
+    is_queue_full = NARROW_PRESSURE.is_reached(facts.stall("lg_throttle"))
+    is_unit_busy = BUSY.is_reached(issued * facts.most_of_lsu_by_global)
+    if not total or not (is_queue_full or is_unit_busy):
         return
     narrow = {width: count for width, count in widths.items() if width <= _NARROW}
     share = sum(narrow.values()) / total
     if not NARROW.is_reached(share):
         return
     spared = sum(count * (1 - width / _WIDEST) for width, count in narrow.items()) / total
-    # Wider accesses of a matrix product without tiles read the same bytes as often.
-    severity: Severity | None = "info" if facts.mostly_rereads and facts.multiplies else None
     yield finding(
         facts,
         amounts=amounts_of(share=share) + amounts_of("B", size=max(narrow)),
         subject="global",
         confidence="inferred",
         saving=_widened(facts, spared),
-        severity=severity,
         evidence=(
-            NARROW.evidence(100 * share, "narrow-share", metric=WARP_OPCODES),
+            NARROW.evidence(100 * share, metric=WARP_OPCODES),
             *facts.stall_evidence("lg_throttle", threshold=NARROW_PRESSURE.value),
             *facts.pipe_evidence("lsu", BUSY.value),
         ),
@@ -60,14 +56,9 @@ def _narrow(facts: KernelFacts) -> Iterator[Finding]:
             lambda instruction: instruction.counts.get(EXECUTED, 0.0),
             [place for place, opcode in enumerate(facts.opcode_names) if 0 < width_of(opcode) <= _NARROW],
         ),
+        # Wider accesses of a matrix product without tiles read the same bytes as often.
+        is_fact=facts.mostly_rereads and facts.multiplies,
     )
-
-
-def global_widths(opcodes: Mapping[str, float]) -> dict[int, float]:
-    """Return warp instructions of global loads and stores by bytes per thread, from opcodes."""
-    widths = summed((width_of(opcode), count) for opcode, count in opcodes.items())
-    widths.pop(0, None)
-    return widths
 
 
 def width_of(opcode: str) -> int:
@@ -76,13 +67,6 @@ def width_of(opcode: str) -> int:
     if not name.startswith(_GLOBAL_ACCESS):
         return 0
     return next((size for mark, size in _WIDTHS.items() if mark in name), 4)
-
-
-def _is_under_pressure(facts: KernelFacts) -> bool:
-    """Return whether warps wait for the queue of global accesses, or these keep the unit busy that issues them."""
-    issued = max(facts.need("lsu"), (facts.number(REQUESTS) or 0.0) / 100)
-    waits = facts.stall("lg_throttle")
-    return NARROW_PRESSURE.is_reached(waits) or BUSY.is_reached(issued * facts.most_of_lsu_by_global)
 
 
 def _widened(facts: KernelFacts, gone: float) -> Saving:
@@ -97,17 +81,16 @@ def _widened(facts: KernelFacts, gone: float) -> Saving:
         "l1": max(1.0 - gone * of_l1, facts.l1_keeps_bytes),
         "lsu": 1.0 - gone * facts.most_of_lsu_by_global,
     }
-    bound = speedup_bound(facts, keeps | dict.fromkeys((*ADDRESS_PIPES, ISSUE), 0.0))
+    bound = speedup_bound(facts, keeps | NO_ADDRESSES)
     l1 = facts.l1_speed
     busy = of_l1 * l1 if l1 is not None else None
-    most = gone * explained(facts, busy, MEMORY_STALLS)
+    most = gone * explained(facts, busy)
     accesses = speedup_bound(facts, keeps | {ISSUE: 0.0}).no_more_than(most)
     return bound.or_less(accesses, "same-address-arithmetic")
 
 
 RULE = Rule(
     "narrow-access",
-    kind="defect",
     thresholds=(NARROW, NARROW_PRESSURE, BUSY),
     check=_narrow,
     metrics=(WARP_OPCODES, REQUESTS),

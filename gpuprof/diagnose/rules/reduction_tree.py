@@ -9,11 +9,10 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuprof.annotated.counts import EXECUTED, opcode_of
-from gpuprof.code.patterns.reduction_steps import BETWEEN_LANES, TreeStep, steps_of
+from gpuprof.annotated.counts import EXECUTED
+from gpuprof.code.patterns.reduction_steps import BETWEEN_LANES, steps_of
 from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
@@ -35,12 +34,12 @@ _OTHER_WAYS = ("LDGSTS", "ATOMS", "UBLKCP", "UTMALDG", "LDSM")
 class _Tree(NamedTuple):
     """A reduction in shared memory.
 
-    `adding` is the fraction of the threads at its barriers that add. `barriers` is its part of all
-    executed barriers.
+    `adding` is the fraction of the threads at its barriers that add. `executed` is how often warps
+    arrive at these, 0 if unknown, and `barriers` is their part of all executed barriers.
     """
 
     adding: float
-    steps: float | None
+    executed: float
     barriers: float = 1.0
 
 
@@ -48,15 +47,18 @@ def _reduction(facts: KernelFacts) -> Findings:
     """Report a tree if its barriers, and the accesses of shared memory between them, take much of the time."""
     is_by_code = facts.has_sass and facts.metrics.instances(_THREADS) is not None
     tree = _tree_in_code(facts) if is_by_code else _tree_in_opcodes(facts)
-    if tree is None or 100 * tree.adding > ADDING.value or (tree.steps or STEPS.value) < STEPS.value:
+    if tree is None or 100 * tree.adding > ADDING.value:
+        return
+    steps = tree.executed / facts.warps if facts.warps else 0.0
+    if 0.0 < steps < STEPS.value:
         return
     felt = ("barrier", *SHARED_STALLS) if tree.barriers == 1.0 else ("barrier",)
     share = tree.barriers * facts.stall(*felt)
     if not NOTABLE.is_reached(share):
         return
     evidence = [ADDING.evidence(100 * tree.adding, metric=_THREADS if is_by_code else THREAD_OPCODES)]
-    if tree.steps is not None:
-        evidence.append(STEPS.evidence(tree.steps))
+    if steps:
+        evidence.append(STEPS.evidence(steps))
     yield finding(
         facts,
         amounts=amounts_of(adding=tree.adding),
@@ -68,54 +70,43 @@ def _reduction(facts: KernelFacts) -> Findings:
 
 
 def _tree_in_code(facts: KernelFacts) -> _Tree | None:
-    """Return the tree in the code; None if there is none."""
-    steps = steps_of(facts.sass)
-    adding = _adding(facts, steps)
-    if adding is None:
-        return None
-    barriers = {
-        instruction.pc: instruction.counts.get(EXECUTED, 0.0)
-        for instruction in facts.code
-        if opcode_of(instruction.sass).startswith("BAR")
-    }
-    own = {pc: barriers[pc] for pc in {facts.code[step.barrier].pc for step in steps}}
-    executed, total = sum(own.values()), sum(barriers.values())
-    return _Tree(
-        adding=adding,
-        steps=executed / facts.warps if executed and facts.warps else None,
-        barriers=executed / total if total else len(own) / len(barriers),
-    )
-
-
-def _adding(facts: KernelFacts, steps: Sequence[TreeStep]) -> float | None:
-    """Return the fraction of threads at the barriers that took part in the steps; None without steps.
+    """Return the tree in the code; None if there is none.
 
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
     threads = facts.metrics.instances(_THREADS) or {}
     count = [threads.get(instruction.pc, 0.0) for instruction in facts.code]
+    barriers = {
+        place: facts.code[place].counts.get(EXECUTED, 0.0)
+        for place, opcode in enumerate(facts.opcode_names)
+        if opcode.startswith("BAR")
+    }
+    own = {}
     arrived = took_part = 0.0
-    for step in steps:
+    for step in steps_of(facts.sass):
         loading = min((count[at] for at in step.loads), default=0.0)
-        arrived += count[step.barrier]
         took_part += max(count[step.store], loading)
-    return took_part / arrived if arrived else None
+        arrived += count[step.barrier]
+        own[step.barrier] = barriers[step.barrier]
+    if not arrived:
+        return None
+    executed, total = sum(own.values()), sum(barriers.values())
+    return _Tree(took_part / arrived, executed, executed / total if total else len(own) / len(barriers))
 
 
 def _tree_in_opcodes(facts: KernelFacts) -> _Tree | None:
     """Return a guess of a tree by opcodes: many barriers, few stores, 0.5 to 3 loads for each."""
     threads = facts.opcode_counts(THREAD_OPCODES)
     loads, stores, arrived = (threads.get(name, 0.0) for name in ("LDS", "STS", "BAR"))
-    if not arrived or not stores or not stores / 2 <= loads <= 3 * stores:
+    if not arrived or not 0.0 < stores / 2 <= loads <= 3 * stores:
         return None
     if not BARRIERS.is_reached(facts.share_of_opcodes("BAR")) or any(map(threads.get, BETWEEN_LANES + _OTHER_WAYS)):
         return None
-    return _Tree(adding=stores / arrived, steps=facts.executed("BAR") / facts.warps if facts.warps else None)
+    return _Tree(stores / arrived, facts.executed("BAR"))
 
 
 RULE = Rule(
     "reduction-tree",
-    kind="defect",
     thresholds=(ADDING, STEPS, BARRIERS, NOTABLE),
     check=_reduction,
     metrics=(WARP_OPCODES, THREAD_OPCODES),

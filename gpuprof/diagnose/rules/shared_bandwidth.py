@@ -11,11 +11,9 @@ from gpuprof.diagnose.thresholds import BUSY
 
 
 def _shared(facts: KernelFacts) -> Findings:
-    shared = facts.number(SHARED_BUSY)
-    if shared is None or shared < BUSY.value:
-        return
+    shared = facts.number(SHARED_BUSY) or 0.0
     fraction = min(1.0, shared / 100)
-    if any(facts.need(level) > fraction for level in ("dram", "l2")):
+    if shared < BUSY.value or max(facts.need("dram"), facts.need("l2")) > fraction:
         return
     yield finding(
         facts,
@@ -24,10 +22,7 @@ def _shared(facts: KernelFacts) -> Findings:
         subject="shared",
         confidence="inferred",
         saving=bound_of_reuse(facts, fraction, "l2", "dram"),
-        evidence=(
-            *facts.metric(SHARED_BUSY, "data-pipe", "%", BUSY.value),
-            *facts.stall_evidence(*SHARED_STALLS),
-        ),
+        evidence=facts.metric(SHARED_BUSY, "data-pipe", "%", BUSY.value) + facts.stall_evidence(*SHARED_STALLS),
         place=facts.place_of("memory_l1_wavefronts_shared"),
     )
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY, SHARED_PASSES
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
 from gpuprof.diagnose.facts.units import WAVEFRONTS
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
-from gpuprof.diagnose.rule import AT_SHARED, CONFLICT_SHARE, Rule, amounts_of, counts_case, finding
+from gpuprof.diagnose.rule import AT_SHARED, CONFLICT_SHARE, Findings, Rule, amounts_of, counts_case, finding
 from gpuprof.diagnose.thresholds import WELL_USED, Threshold, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import CaseName, Cases
-from gpuprof.model.session import Evidence, Finding
 
 CONFLICTS = percent("conflicts", 5.0)
 
@@ -25,11 +21,17 @@ _WAVES = "memory_l1_wavefronts_shared"
 
 _WAVES_EXCESS = "derived__memory_l1_wavefronts_shared_excessive"
 
-_PASSES_OF_KINDS = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum" for kind in ("ld", "st"))
+_PASSES_OF_KINDS = (
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+)
 
-_SASS_KINDS = tuple(f"_op_{kind}" for kind in ("ld", "ldsm", "ldgsts", "st", "stsm", "atom", "red"))
+_SASS_KINDS = ("_op_ld", "_op_ldsm", "_op_ldgsts", "_op_st", "_op_stsm", "_op_atom", "_op_red")
 
-_COUNTED_BY: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+_Counters = tuple[tuple[str, ...], tuple[str, ...]]
+"""Counters of conflicts and of all passes."""
+
+_COUNTED_BY: tuple[_Counters, ...] = (
     ((SHARED_CONFLICTS,), (SHARED_PASSES,)),
     (SHARED_CONFLICTS_BY_KIND, _PASSES_OF_KINDS),
     *(
@@ -41,25 +43,17 @@ _COUNTED_BY: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         for kinds in (("",), _SASS_KINDS)
     ),
 )
-"""Counters of conflicts and of all passes, in order of preference."""
+"""Those of the hardware, in order of preference."""
 
 
-class _Conflicts(NamedTuple):
-    """Wavefronts caused by conflicts, all wavefronts (None if not counted), and the evidence."""
-
-    excess: float
-    total: float | None
-    evidence: tuple[Evidence, ...]
-    confidence: Confidence = "inferred"
-
-
-def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
-    conflicts = _counted_conflicts(facts)
-    if conflicts is None:
-        return
-    excess, total = conflicts.excess, conflicts.total
+def _bank_conflicts(facts: KernelFacts) -> Findings:
+    conflicts, passes = _counters(facts)
+    excess = facts.total(conflicts) or 0.0
+    # The conflicts are of all accesses, so the passes of loads alone are no total for them.
+    total = facts.total(passes, of_all=True) or facts.number(SHARED_PASSES)
+    roles = dict.fromkeys(conflicts, "conflict-wavefronts") | dict.fromkeys(passes, "wavefronts")
+    confidence: Confidence = "measured" if _WAVES in passes else "inferred"
     saving = None
-    confidence = conflicts.confidence
     if not total:
         per_warp = excess / facts.warps if facts.warps else 0.0
         if per_warp < CONFLICTS_A_WARP.value:
@@ -87,26 +81,18 @@ def _bank_conflicts(facts: KernelFacts) -> Iterator[Finding]:
         subject="shared",
         confidence=confidence,
         saving=saving,
-        evidence=(*conflicts.evidence, evidence, *facts.stall_evidence(*SHARED_STALLS)),
+        evidence=(*facts.metrics_as(roles, "wavefront"), evidence, *facts.stall_evidence(*SHARED_STALLS)),
         place=facts.place_of(_WAVES_EXCESS, _WAVES),
     )
 
 
-def _counted_conflicts(facts: KernelFacts) -> _Conflicts | None:
-    """Return the counts of instrumentation, else of the hardware, which include other conflicts."""
-    total, excess = map(facts.number, (_WAVES, _WAVES_EXCESS))
-    if total is not None and excess is not None:
-        roles = {_WAVES_EXCESS: "conflict-wavefronts", _WAVES: "wavefronts"}
-        return _Conflicts(excess, total, facts.metrics_as(roles, "wavefront"), "measured")
-    for conflicts, passes in _COUNTED_BY:
-        excess = facts.total(conflicts)
-        # Some counters leave out accesses that others count, such as matrix loads.
-        if excess:
-            # The conflicts are of all accesses, so the passes of loads alone are no total for them.
-            total = facts.total(passes, of_all=True) or facts.number(SHARED_PASSES)
-            roles = dict.fromkeys(conflicts, "conflict-wavefronts") | dict.fromkeys(passes, "wavefronts")
-            return _Conflicts(excess, total, facts.metrics_as(roles, "wavefront"))
-    return None
+def _counters(facts: KernelFacts) -> _Counters:
+    """Return the counters of instrumentation, else the first of the hardware with any conflicts, which
+    include others; empty if there are none."""
+    if facts.total((_WAVES_EXCESS, _WAVES), of_all=True) is not None:
+        return (_WAVES_EXCESS,), (_WAVES,)
+    # Some counters leave out accesses that others count, such as matrix loads.
+    return next((counters for counters in _COUNTED_BY if facts.total(counters[0])), ((), ()))
 
 
 def _busy(facts: KernelFacts, passes: float) -> float | None:
@@ -115,9 +101,10 @@ def _busy(facts: KernelFacts, passes: float) -> float | None:
     A pass of 32 words takes a cycle with 32 load/store units in an SM, and at most two with 16.
     """
     shared = facts.number(SHARED_BUSY)
-    cycles = passes / min(1.0, facts.request_rate or 0.5)
-    loads = [shared / 100] if shared is not None else [facts.l1_speed, facts.of_passes(cycles)]
-    return min((busy for load in loads if (busy := facts.while_active(load)) is not None), default=None)
+    if shared is not None:
+        return facts.while_active(shared / 100)
+    loads = facts.l1_speed, facts.of_passes(passes / min(1.0, facts.request_rate or 0.5))
+    return facts.while_active(min((load for load in loads if load is not None), default=None))
 
 
 def _without_conflicts(facts: KernelFacts, conflicts: float, busy: float | None) -> Saving:
@@ -128,11 +115,9 @@ def _without_conflicts(facts: KernelFacts, conflicts: float, busy: float | None)
     These are averages: a kernel lasts as long as its slowest SM.
     """
     shared = facts.number(SHARED_BUSY)
-    assumes = ["same-load-on-all-sms"]
+    assumes, keeps = ["same-load-on-all-sms"], facts.l1_keeps()
     if shared is not None:
         keeps = facts.l1_keeps(max(facts.number(WAVEFRONTS) or 0.0, shared) - conflicts * shared)
-    else:
-        keeps = facts.l1_keeps()
     if busy is None:
         busy = facts.waits_behind(*SHARED_STALLS)
         assumes.append(OTHER_WAITS)
@@ -142,7 +127,6 @@ def _without_conflicts(facts: KernelFacts, conflicts: float, busy: float | None)
 
 RULE = Rule(
     "shared-bank-conflict",
-    kind="defect",
     thresholds=(CONFLICTS, CONFLICTS_A_WARP),
     check=_bank_conflicts,
     metrics=(SHARED_PASSES, SHARED_CONFLICTS),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.bounds import in_another_launch
+from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import BUSIEST_SM
-from gpuprof.diagnose.facts.needs import LAUNCH_S
+from gpuprof.diagnose.facts.needs import LAUNCH, LAUNCH_S
 from gpuprof.diagnose.rule import AT_KERNEL, SHORT_KERNEL, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import NOTHING, SHORT
 from gpuprof.model.findings import Cases
@@ -17,13 +17,14 @@ def _short(facts: KernelFacts) -> Findings:
         return
     # A kernel that is not much longer than an empty one is mostly launch; from here on to a kernel
     # that is not short, its launch is less and less of a reason to fuse it.
-    part = (SHORT.value - duration) / (SHORT.value - NOTHING.value)
+    part = min(1.0, (SHORT.value - duration) / (SHORT.value - NOTHING.value))
+    saving = speedup_bound(facts, {LAUNCH: 0.0}).no_more_than(part * (1.0 - facts.working_share))
     yield finding(
         facts,
         Cases(headline=("main", "less-than-launch" if duration < LAUNCH_S else "as-long-as-launch")),
         amounts=amounts_of("s", duration=duration),
         confidence="inferred",
-        saving=in_another_launch(facts).no_more_than(part * (1.0 - facts.working_share)),
+        saving=saving.only_if("same-work-in-another-launch"),
         evidence=(
             SHORT.evidence(duration, metric="gpu__time_duration.sum"),
             *facts.metrics_as({BUSIEST_SM: "busiest-sm", "sm__cycles_elapsed.max": "elapsed-cycles"}, "cycle"),

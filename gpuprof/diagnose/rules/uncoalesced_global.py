@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from gpuprof.diagnose.access_shape import LINE, MOST, SHIFTED, WIDE, FoundShape, cases_of_shape, shape_of_excess
-from gpuprof.diagnose.bounds import Saving, at_work, capped, explained, speedup_bound
+from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, at_work, capped, explained, speedup_bound
 from gpuprof.diagnose.by_code import shape_by_code
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, MEMORY
+from gpuprof.diagnose.facts.needs import MEMORY
 from gpuprof.diagnose.facts.traffic import (
     ALL_SECTORS,
     EXCESS_SECTORS,
     GLOBAL_REQUESTS,
     GLOBAL_SECTORS,
     SECTORS_PER_REQUEST,
-    CountedSectors,
 )
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
-from gpuprof.diagnose.rule import AT_MEMORY, Rule, amounts_of, certainty, counts_case, finding
+from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certainty, counts_case, finding
 from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, MEDIUM, NEAR_ROOF, percent
-from gpuprof.model.field_types import Confidence, Severity
+from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Amount, CaseName, Cases
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.session import Evidence
 from gpuprof.units import SECTOR_BYTES
 
 EXCESS = percent("excess", 1.0)
@@ -44,14 +40,6 @@ _LEVELS = ("l2", "dram")
 
 _KINDS = {"ld": "load", "st": "store"}
 
-_SMALL_EXCESS = Cases(why=("small-excess",), action=("align",), advice=("align", "single-lines", "consecutive"))
-
-_CAUGHT = Cases(action=("wide",), advice=("wide", "otherwise", "consecutive"))
-
-_SCATTERED = Cases(action=("consecutive",), advice=("consecutive", "wide"))
-
-_ATOMICS = Cases(why=("atomics",), action=("atomics",), advice=("atomics",))
-
 _MORE_THAN_SECTORS = frozenset({"wide", "neighbours", "structure", "atomics"})
 """Actions that also remove instructions: wider accesses, or sums on the chip instead of atomics."""
 
@@ -67,56 +55,59 @@ class _Excess(NamedTuple):
     fraction: float
     headline: tuple[CaseName, ...]
     amounts: tuple[Amount, ...]
-    confidence: Confidence
     evidence: tuple[Evidence, ...]
+    confidence: Confidence = "inferred"
     may_be_single_words: bool = False
     why: CaseName = "not-adjacent"
     assumes: str = "same-l1-wavefronts-per-sector"
 
 
-def _uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
+def _uncoalesced(facts: KernelFacts) -> Findings:
     excess = _excess(facts)
     if excess is None:
         return
-    saving = _saving(facts, excess)
-    shape = None
-    place = facts.place_of(EXCESS_SECTORS, ALL_SECTORS)
-    evidence: tuple[Evidence, ...] = ()
+    saving, shape = _saving(facts, excess), None
     if saving.fraction >= LOW and not facts.excess_is_of_atomics:
         shape = _shape(facts)
-    cases = _ATOMICS if facts.excess_is_of_atomics else _cases(facts, shape, excess)
-    confidence = excess.confidence
+    cases = _cases(facts, shape, excess)
+    confidence, evidence = excess.confidence, excess.evidence
+    place = facts.place_of(EXCESS_SECTORS, ALL_SECTORS)
     if shape is not None:
-        evidence = shape.evidence
+        evidence += shape.evidence
         place = shape.location or place
         if excess.may_be_single_words:
             confidence = "inferred"
-    elif excess.may_be_single_words:
-        cases = replace(cases, why=(*cases.why, "or-single-words"))
     if not _MORE_THAN_SECTORS.isdisjoint(cases.action):
         saving = _without_instructions(facts).or_less(saving, *(saving.assumes or ("same-instructions",)))
-    severity: Severity | None = None
-    if not facts.excess_reaches("dram") and NEAR_ROOF.is_reached(facts.needs.get("dram")):
-        # All that is left is the rest to DRAM's roof, which does not see the excess.
-        severity = "info"
     yield finding(
         facts,
-        replace(cases, headline=excess.headline),
+        cases,
         amounts=excess.amounts,
         subject="global",
         confidence=certainty(facts, confidence),
         saving=saving,
-        severity=severity,
-        evidence=excess.evidence + evidence,
+        evidence=evidence,
         place=place,
+        # All that is left is the rest to DRAM's roof, which does not see the excess.
+        is_fact=not facts.excess_reaches("dram") and NEAR_ROOF.is_reached(facts.need("dram")),
     )
 
 
 def _excess(facts: KernelFacts) -> _Excess | None:
+    """Return the excess by exact counts, else by other counters. If exact counts show none, there is none."""
     counts = facts.counted_sectors
-    if counts is not None:
-        return _counted_excess(counts)
-    return _uncounted_excess(facts) or _many_wavefronts(facts)
+    if counts is None:
+        return _uncounted_excess(facts) or _many_wavefronts(facts)
+    fraction = min(1.0, counts.excess / counts.total) if counts.total else 0.0
+    if not EXCESS.is_reached(fraction):
+        return None
+    return _Excess(
+        fraction,
+        ("sectors", counts_case(counts.total)),
+        amounts_of(excess_share=fraction) + amounts_of("", excess=counts.excess, total=counts.total),
+        (*counts.evidence, EXCESS.evidence(100 * fraction, "excess-share")),
+        "measured",
+    )
 
 
 def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
@@ -125,27 +116,27 @@ def _saving(facts: KernelFacts, excess: _Excess) -> Saving:
     Scattered words take a pass through L1 each but share 32-byte sectors: if L1 is full, the larger
     waste counts, unless the passes may be those of shared memory.
     """
-    passes = facts.wavefronts_per_request
-    shown, assumes = excess.fraction, excess.assumes
-    most = 1.0
+    passes, most = facts.wavefronts_per_request, 1.0
     if facts.counted_sectors is not None and passes is not None:
-        most = _with_passes(shown, passes)
-    if facts.is_scattered and facts.is_l1_full:
-        shown = _with_passes(shown, facts.passes or 0.0)
-        if shown > excess.fraction:
-            assumes = _NO_MORE_PASSES
+        most = excess.fraction
+        if passes >= MANY_WAVEFRONTS.value:
+            most = max(most, 1.0 - 1.0 / passes)
+    shown = max(excess.fraction, _excess_passes(facts))
+    assumes = excess.assumes if shown == excess.fraction else _NO_MORE_PASSES
     saving = _coalesced(facts, shown)
     return _coalesced(facts, most).if_held(saving.fraction, *saving.assumes, assumes)
 
 
-def _with_passes(fraction: float, passes: float) -> float:
-    """Return the excess of passes of L1 beyond one per request if they are many and it is larger."""
-    return max(fraction, 1.0 - 1.0 / passes) if passes >= MANY_WAVEFRONTS.value else fraction
+def _excess_passes(facts: KernelFacts) -> float:
+    """Return the share of the passes through L1 beyond one per request if they are many and L1 is full, else 0."""
+    if not facts.passes or not facts.is_scattered or not facts.is_l1_full:
+        return 0.0
+    return 1.0 - 1.0 / facts.passes
 
 
 def _shape(facts: KernelFacts) -> FoundShape | None:
     """Return the shape of the accesses with most excess, by counts or else by the code alone."""
-    if any(name in item.counts for item in facts.code for name in (EXCESS_SECTORS, ALL_SECTORS)):
+    if any(EXCESS_SECTORS in item.counts or ALL_SECTORS in item.counts for item in facts.code):
         return shape_of_excess(facts)
     unused = {}
     for what, share in _unused_shares(facts).items():
@@ -156,21 +147,21 @@ def _shape(facts: KernelFacts) -> FoundShape | None:
 
 def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cases:
     """Return the cases for the shape of the accesses, or for the possible causes without one."""
-    stays = ("stays-in-l1",) if _stays_in_l1(facts) else ()
-    if shape is not None:
-        cases = cases_of_shape(shape.name)
-        return replace(cases, why=cases.why + stays)
-    if not SHIFTED.is_reached(excess.fraction):
-        return _SMALL_EXCESS
+    # L2 moves no more than the global accesses need.
+    stays = () if facts.excess_reaches("l2") else ("stays-in-l1",)
     why = (excess.why, *stays)
-    if stays:
-        return replace(_CAUGHT, why=why)
-    return replace(_SCATTERED, why=why)
-
-
-def _stays_in_l1(facts: KernelFacts) -> bool:
-    """Return whether L2 is known to move no more than the global accesses need."""
-    return facts.bytes_of("l2") is not None and not facts.excess_reaches("l2")
+    advice: tuple[str, ...] = ("consecutive", "wide")
+    if facts.excess_is_of_atomics:
+        why = advice = ("atomics",)
+    elif shape is not None:
+        why, advice = (shape.name, *stays), cases_of_shape(shape.name).advice
+    elif not SHIFTED.is_reached(excess.fraction):
+        why, advice = ("small-excess",), ("align", "single-lines", "consecutive")
+    elif stays:
+        advice = ("wide", "otherwise", "consecutive")
+    if excess.may_be_single_words and shape is None:
+        why += ("or-single-words",)
+    return Cases(headline=excess.headline, why=why, action=advice[:1], advice=advice)
 
 
 def _keeps(facts: KernelFacts, fraction: float, *, same_data: bool) -> dict[str, float]:
@@ -181,13 +172,13 @@ def _keeps(facts: KernelFacts, fraction: float, *, same_data: bool) -> dict[str,
     only loses what none of them needs.
     """
     keeps = {"l1": max(facts.l1_keeps(), facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)}
-    counts, ideal = facts.counted_sectors, facts.ideal_bytes
+    counts, ideal = facts.counted_sectors, facts.ideal_bytes or 0.0
     for level in _LEVELS:
         moved = facts.bytes_of(level)
         keeps[level] = 1.0 - fraction
-        if counts is None or ideal is None or not moved:
+        if counts is None or not moved:
             continue
-        fetched = SECTOR_BYTES * max(0.0, counts.excess)
+        fetched = SECTOR_BYTES * counts.excess
         if same_data:
             keeps[level] = 1.0 - min(fetched, max(0.0, moved - ideal)) / moved
         elif moved > SECTOR_BYTES * counts.total:
@@ -200,9 +191,9 @@ def _keeps(facts: KernelFacts, fraction: float, *, same_data: bool) -> dict[str,
 
 def _coalesced(facts: KernelFacts, fraction: float) -> Saving:
     """Bound the gain of coalescing: arithmetic, instructions and the needed traffic stay."""
-    weight = explained(facts, facts.busy_by_global, MEMORY_STALLS)
+    weight = explained(facts, facts.busy_by_global)
     keeps = _keeps(facts, fraction, same_data=False)
-    share = max(fraction, *(1.0 - keeps[level] for level in _LEVELS))
+    share = max(fraction, 1.0 - keeps["l2"], 1.0 - keeps["dram"])
     bound = capped(facts, speedup_bound(facts, keeps), share, weight)
     return bound.or_less(_with_same_data(facts, fraction, weight), "same-data-through-l2-and-dram")
 
@@ -216,24 +207,21 @@ def _with_same_data(facts: KernelFacts, fraction: float, weight: float) -> Savin
     latencies, which requests with fewer sectors hardly shorten.
     """
     keeps = _keeps(facts, fraction, same_data=True)
-    stays_in_l1 = _stays_in_l1(facts)
+    stays_in_l1 = not facts.excess_reaches("l2")
     if stays_in_l1:
-        keeps = {"l1": keeps["l1"]}
+        keeps |= dict.fromkeys(_LEVELS, 1.0)
     saving = capped(facts, speedup_bound(facts, keeps), fraction, weight)
     needs = {level: facts.needs.get(level, 1.0) for level in MEMORY}
     needs["l1"] *= facts.most_of_l1_by_global
     limit = max(MEMORY, key=lambda level: needs[level])
-    is_below_l1 = limit in _LEVELS and limit in facts.needs and bool(facts.bytes_of(limit))
-    is_sure = is_below_l1 and BUSY.is_reached(needs[limit])
+    is_sure = limit != "l1" and BUSY.is_reached(facts.needs.get(limit)) and bool(facts.bytes_of(limit))
     is_little = fraction * (facts.while_active(needs[limit]) or needs[limit]) < MEDIUM
     if not (stays_in_l1 or is_sure or is_little):
         return saving
     most = fraction * at_work(facts, needs["l1"], facts.stall_at_most("lg_throttle"))
     for level in _LEVELS:
-        waits = 0.0
-        if is_sure and level == limit:
-            waits = facts.waits_behind(*MEMORY_STALLS)
-        most = max(most, (1.0 - keeps.get(level, 1.0)) * at_work(facts, needs[level], waits))
+        waits = facts.waits_behind(*MEMORY_STALLS) if is_sure and level == limit else 0.0
+        most = max(most, (1.0 - keeps[level]) * at_work(facts, needs[level], waits))
     return saving.no_more_than(facts.working_share * most)
 
 
@@ -242,26 +230,12 @@ def _without_instructions(facts: KernelFacts) -> Saving:
 
     Instructions of shared memory and its part of L1 stay, and with wider accesses the needed bytes.
     """
-    keeps = dict.fromkeys(("lsu", *MEMORY), 0.0)
+    keeps = dict.fromkeys(("lsu", *MEMORY), 0.0) | NO_ADDRESSES
     if not facts.excess_is_of_atomics:
-        keeps = _keeps(facts, 1.0, same_data=False)
+        keeps |= _keeps(facts, 1.0, same_data=False)
         keeps["l1"] = max(facts.l1_keeps_bytes, 1.0 - facts.most_of_l1_by_global)
         keeps["lsu"] = 1.0 - facts.most_of_lsu_by_global
-    return speedup_bound(facts, keeps | dict.fromkeys((ISSUE, *ADDRESS_PIPES), 0.0))
-
-
-def _counted_excess(counts: CountedSectors) -> _Excess | None:
-    """Return the excess by exact counts. If they show none, there is none."""
-    if not counts.total or not EXCESS.is_reached(counts.excess / counts.total):
-        return None
-    fraction = min(1.0, counts.excess / counts.total)
-    return _Excess(
-        fraction,
-        ("sectors", counts_case(counts.total)),
-        amounts_of(excess_share=fraction) + amounts_of("", excess=counts.excess, total=counts.total),
-        "measured",
-        evidence=(*counts.evidence, EXCESS.evidence(100 * fraction, "excess-share")),
-    )
+    return speedup_bound(facts, keeps)
 
 
 def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
@@ -277,22 +251,22 @@ def _uncounted_excess(facts: KernelFacts) -> _Excess | None:
         return None
     worst = max(unused, key=lambda what: unused[what])
     kind = _KINDS[worst]
-    used, ratio = _used_bytes(facts, worst), facts.request_sectors(worst)
-    counters = facts.metric(GLOBAL_SECTORS.format(worst), f"{kind}-sectors", "sector")
-    counters += facts.metric(_PER_SECTOR.format(worst), f"bytes-used-by-{kind}s", "B/sector", SECTOR_BYTES)
-    if used is None:
+    used, ratio = facts.number(_PER_SECTOR.format(worst)), facts.request_sectors(worst)
+    evidence = facts.metric(GLOBAL_SECTORS.format(worst), f"{kind}-sectors", "sector")
+    evidence += facts.metric(_PER_SECTOR.format(worst), f"bytes-used-by-{kind}s", "B/sector", SECTOR_BYTES)
+    if not used:
         metric = SECTORS_PER_REQUEST.format(worst) if facts.counted_request_sectors(worst) is None else ""
         role = f"sectors-per-{kind}-request"
-        counters += (Evidence(metric, ratio or 0.0, "sector/request", _MANY_SECTORS, role=role),)
+        evidence += (Evidence(metric, ratio or 0.0, "sector/request", _MANY_SECTORS, role=role),)
         amounts = amounts_of("sector", per_request=ratio)
-        return _Excess(fraction, (role,), amounts, "inferred", counters, assumes="four-bytes-per-thread")
+        return _Excess(fraction, (role,), amounts, evidence, assumes="four-bytes-per-thread")
     confidence: Confidence = "measured"
     if ratio is None:
         # Without counts of requests, single words look the same, but hardly keep L2 or DRAM busy.
-        is_busy = any(BUSY.is_reached(facts.needs.get(level)) for level in _LEVELS)
+        is_busy = BUSY.is_reached(max(map(facts.need, _LEVELS)))
         confidence = "inferred" if is_busy else "guess"
-    amounts = amounts_of("B", used=used)
-    return _Excess(fraction, (f"bytes-of-{kind}s",), amounts, confidence, counters, may_be_single_words=ratio is None)
+    amounts = amounts_of("B", used=min(used, SECTOR_BYTES))
+    return _Excess(fraction, (f"bytes-of-{kind}s",), amounts, evidence, confidence, ratio is None)
 
 
 def _unused_shares(facts: KernelFacts) -> dict[str, float]:
@@ -304,33 +278,26 @@ def _unused_shares(facts: KernelFacts) -> dict[str, float]:
     """
     shares = {}
     for what in _KINDS:
-        used, ratio = _used_bytes(facts, what), facts.request_sectors(what)
-        if used is not None:
+        used, ratio = facts.number(_PER_SECTOR.format(what)), facts.request_sectors(what) or 0.0
+        if used:
             most = 1.0 - 1.0 / ratio if ratio else 1.0
-            shares[what] = min(most, 1.0 - used / SECTOR_BYTES)
-        elif ratio is not None and ratio >= _MANY_SECTORS:
+            shares[what] = min(most, max(0.0, 1.0 - used / SECTOR_BYTES))
+        elif ratio >= _MANY_SECTORS:
             shares[what] = 1.0 - _FEW_SECTORS / ratio
     return shares
 
 
-def _used_bytes(facts: KernelFacts, what: str) -> float | None:
-    """Return the bytes of a sector that loads or stores use; None if there are none or unknown."""
-    value = facts.number(_PER_SECTOR.format(what))
-    return min(value, SECTOR_BYTES) if value else None
-
-
 def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
     """Return the excess by the basic set: L1 is busy, and requests take many passes."""
-    passes = facts.passes
-    if passes is None or not facts.is_scattered or not facts.is_l1_full:
+    fraction, passes = _excess_passes(facts), facts.passes or 0.0
+    if not fraction:
         return None
     least = "least-" if facts.wavefronts_per_request is None else ""
     return _Excess(
-        1.0 - 1.0 / passes,
+        fraction,
         (f"{least}wavefronts-per-request",),
         amounts_of("wavefront", per_request=passes),
-        "inferred",
-        evidence=(*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(passes)),
+        (*facts.l1_evidence(), MANY_WAVEFRONTS.evidence(passes)),
         why="many-wavefronts",
         assumes=_NO_MORE_PASSES,
     )
@@ -338,7 +305,6 @@ def _many_wavefronts(facts: KernelFacts) -> _Excess | None:
 
 RULE = Rule(
     "uncoalesced-global",
-    kind="defect",
     thresholds=(EXCESS, MANY_WAVEFRONTS, SHIFTED, WIDE, LINE, MOST),
     check=_uncoalesced,
     metrics=tuple(name.format(what) for name in (_PER_SECTOR, GLOBAL_SECTORS, GLOBAL_REQUESTS) for what in _KINDS),
