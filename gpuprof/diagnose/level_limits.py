@@ -87,7 +87,7 @@ def needs_beside_accesses(facts: KernelFacts) -> dict[str, float]:
     l1, memory = facts.needs.get("l1"), facts.utilisation.get("memory")
     if l1 is None:
         return {}
-    accesses = l1 * min(1.0, facts.request_rate or 1.0) / facts.schedulers
+    accesses = l1 * min(1.0, facts.request_rate or 1.0) / facts.arch.limit("sub_partitions")
     issued, sm = facts.needs.get(ISSUE), facts.needs.get(SM)
     needs: dict[str, float] = {}
     if issued is not None:

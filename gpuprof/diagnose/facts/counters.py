@@ -35,7 +35,6 @@ class Counters:
     run_share: float | None = None
     seen: SeenCode = field(default_factory=SeenCode)
     code_error: str | None = field(default=None, init=False)
-    _opcodes: dict[str, Mapping[str, float]] = field(default_factory=dict, init=False, repr=False)
     _absent: set[str] = field(default_factory=set, init=False, repr=False)
 
     @cached_property
@@ -106,25 +105,24 @@ class Counters:
         """Return the recorded ones of these metrics as evidence, with their roles."""
         return tuple(item for name, role in roles.items() for item in self.metric(name, role, unit))
 
-    def opcodes(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
-        """Return how often each opcode was executed, with its modifiers; empty if not collected.
-
-        The histogram decides whether it counts executions by warps or by threads.
-        """
-        if histogram not in self._opcodes:
-            counted = self.metrics.instances(histogram) or {}
-            self._opcodes[histogram] = summed((opcode_of(str(name)), count) for name, count in counted.items())
-        return self._opcodes[histogram]
+    @cached_property
+    def opcodes(self) -> Mapping[str, float]:
+        """How often warps executed each opcode, with its modifiers; empty if not collected."""
+        counted = self.metrics.instances(WARP_OPCODES) or {}
+        return summed((opcode_of(str(name)), count) for name, count in counted.items())
 
     def opcode_counts(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
-        """Return how often each opcode was executed, without modifiers: `IMAD.MOV` counts as `IMAD`."""
-        return summed((opcode.partition(".")[0], count) for opcode, count in self.opcodes(histogram).items())
+        """Return how often each opcode was executed, without modifiers: `IMAD.MOV` counts as `IMAD`.
+
+        The histogram decides whether it counts executions by warps or by threads; empty if not collected.
+        """
+        counted = self.metrics.instances(histogram) or {}
+        return summed((opcode_of(str(name)).partition(".")[0], count) for name, count in counted.items())
 
     def executed(self, *starts: str) -> float:
         """Return how many executed instructions have opcodes with these prefixes; 0 if not counted."""
-        return sum(count for name, count in self.opcodes().items() if name.startswith(starts))
+        return sum(count for name, count in self.opcodes.items() if name.startswith(starts))
 
     def share_of_opcodes(self, *starts: str) -> float:
         """Return the share of executed instructions with these opcode prefixes; 0 if not counted."""
-        total = sum(self.opcodes().values())
-        return self.executed(*starts) / total if total else 0.0
+        return self.executed(*starts) / (sum(self.opcodes.values()) or 1.0)

@@ -10,6 +10,7 @@ from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES,
 from gpuprof.diagnose.facts.needs import launch_share
 from gpuprof.diagnose.thresholds import (
     EMPTY_LANES,
+    FULL,
     FULL_WAVE,
     OCCUPANCY_GAP,
     SHORT,
@@ -92,11 +93,6 @@ class LaunchFacts(Counters):
             return None
         return self.blocks * self.warps_per_block
 
-    @property
-    def schedulers(self) -> int:
-        """The warp schedulers of an SM. Each issues at most one instruction per cycle."""
-        return self.arch.limit("sub_partitions")
-
     @cached_property
     def active_share(self) -> float | None:
         """The average share of the elapsed cycles in which an SM had work."""
@@ -121,12 +117,9 @@ class LaunchFacts(Counters):
         Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume
         that it works as long as an average one of the SMs that have a block.
         """
-        duration, working = self.kernel.duration_s, self.busiest_share
-        if not duration:
+        if not self.kernel.duration_s:
             return 1.0
-        if working is None:
-            working = self.active_with_block
-        return 1.0 - launch_share(duration, working)
+        return 1.0 - launch_share(self.kernel.duration_s, self.busiest_share or self.active_with_block or 1.0)
 
     @cached_property
     def with_block(self) -> float | None:
@@ -154,6 +147,17 @@ class LaunchFacts(Counters):
             return None
         return min(1.0, self.active_share / self.with_block)
 
+    @property
+    def resident_share(self) -> float:
+        """The share of the warps that fit in an SM that are resident: achieved ÷ theoretical occupancy.
+
+        1 if one of these is not known: no more warps fit.
+        """
+        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
+        if not theoretical or achieved is None:
+            return 1.0
+        return min(1.0, achieved / theoretical)
+
     @cached_property
     def block_cycles(self) -> float | None:
         """The average lifetime of a block in active cycles of its SM: cycles × resident blocks ÷
@@ -162,14 +166,13 @@ class LaunchFacts(Counters):
         Waves are the blocks that an SM runs over those that fit. Without achieved occupancy assume
         that all that fit are resident: no block lives longer on average.
         """
-        kernel, theoretical, achieved = self.kernel, self.occupancy.theoretical, self.occupancy.achieved
+        kernel = self.kernel
         cycles = self.number(AVERAGE_SM)
         if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:
             cycles = kernel.duration_s * kernel.sm_clock_hz
-        if cycles is None or not self.waves or not theoretical:
+        if cycles is None or not self.waves or not self.occupancy.theoretical:
             return None
-        resident = 1.0 if achieved is None else min(1.0, achieved / theoretical)
-        return cycles * resident / self.waves
+        return cycles * self.resident_share / self.waves
 
     @cached_property
     def idle_sms(self) -> float | None:
@@ -212,11 +215,9 @@ class LaunchFacts(Counters):
 
         An SM with one block of the last round has work, and most of its warp slots are empty.
         """
-        active = self.active_share
-        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
-        if active is None or not theoretical or achieved is None:
-            return active
-        return active * min(1.0, achieved / theoretical)
+        if self.active_share is None:
+            return None
+        return self.active_share * self.resident_share
 
     @cached_property
     def late_share(self) -> float:
@@ -236,18 +237,13 @@ class LaunchFacts(Counters):
     @property
     def is_held_by_blocks(self) -> bool:
         """Whether the maximum number of blocks per SM is the only limit on its warps."""
-        occupancy = self.occupancy
-        return (
-            occupancy.limiters == ("blocks",) and occupancy.theoretical is not None and occupancy.theoretical < FULL_OF
-        )
+        return self.occupancy.limiters == ("blocks",) and (self.occupancy.theoretical or 1.0) < FULL_OF
 
     @property
     def is_taken(self) -> bool:
         """Whether the available warp slots are taken."""
-        occupancy = self.occupancy
-        if occupancy.achieved is not None and occupancy.theoretical:
-            return TAKEN.is_reached(occupancy.achieved / occupancy.theoretical)
-        return self.waves is not None
+        is_known = self.occupancy.achieved is not None or self.waves is not None
+        return is_known and TAKEN.is_reached(self.resident_share)
 
     @property
     def is_short(self) -> bool:
@@ -258,15 +254,12 @@ class LaunchFacts(Counters):
     def lanes_of_block(self) -> float:
         """The average lanes of a warp that the threads of a block fill; all if unknown."""
         threads, warps = self.threads_per_block, self.warps_per_block
-        if not threads or not warps:
-            return WARP_THREADS
-        return threads / warps
+        return threads / warps if threads and warps else WARP_THREADS
 
     @property
     def has_few_lanes(self) -> bool:
         """Whether no warp of a block can be full, so that only a few lanes access memory."""
-        threads = self.threads_per_block
-        return threads is not None and threads < WARP_THREADS
+        return (self.threads_per_block or WARP_THREADS) < WARP_THREADS
 
     @property
     def filled_lanes(self) -> float:
@@ -322,9 +315,7 @@ class LaunchFacts(Counters):
         busiest, average = self.number(BUSIEST_SM), self.number(AVERAGE_SM)
         if busiest is None or average is None or busiest - average <= 2 * SHORT_BLOCK.value:
             return True
-        achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
-        is_half_full = achieved is None or theoretical is None or achieved >= theoretical / 2
-        return not is_half_full and average > busiest / 2
+        return self.resident_share < 0.5 and average > busiest / 2
 
     @cached_property
     def occupancy_gap(self) -> float | None:
@@ -355,10 +346,10 @@ class LaunchFacts(Counters):
         share = None if self.active_share is None else 100 * self.active_share
         return context("sms-with-work", share, "%", metric=AVERAGE_SM)
 
-    def theoretical_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def theoretical_evidence(self) -> tuple[Evidence, ...]:
         """Return theoretical occupancy as evidence; nothing if it is not known."""
         theoretical = self.occupancy.theoretical
         if theoretical is None:
             return ()
         metric = "sm__maximum_warps_per_active_cycle_pct"
-        return (Evidence(metric, 100 * theoretical, "%", threshold, role="theoretical-occupancy"),)
+        return (FULL.evidence(100 * theoretical, "theoretical-occupancy", metric=metric),)

@@ -21,32 +21,28 @@ ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 """Pipes that run the arithmetic of addresses."""
 
 
-def launch_share(duration_s: float, working: float | None) -> float:
+def launch_share(duration_s: float, working: float) -> float:
     """Return the share of a kernel's time that its launch takes: no SM works then, whatever is
     changed in the kernel.
 
-    `working` is the share of the elapsed cycles in which SMs work; if it is None, return the least
-    share.
+    `working` is the share of the elapsed cycles in which SMs work; 1, as if it is not known, gives
+    the least share.
     """
-    least = LAUNCH_S / duration_s
-    if working is not None:
-        least = max(least, min(1.0 - working, LAUNCH_MOST_S / duration_s))
-    return min(1.0, least)
+    without_work = min(1.0 - working, LAUNCH_MOST_S / duration_s)
+    return min(1.0, max(without_work, LAUNCH_S / duration_s))
 
 
-def needs_of(
-    kernel: KernelProfile, l1: float | None, active: float | None, busiest: float | None = None
-) -> dict[str, float]:
+def needs_of(kernel: KernelProfile, l1: float | None, active: float | None, busiest: float = 1.0) -> dict[str, float]:
     """Return the fraction of the elapsed time that each unit needs, without units that were not
     collected.
 
     `l1` is the utilization of L1 with the load/store unit before it. `active` is the share of the
     elapsed cycles in which an average SM had work: it scales metrics of active cycles, which are
     left out if it is None. `busiest` is that share of the busiest SM, which only the launch keeps
-    from work.
+    from work; 1 if it is not known.
     """
-    needs: dict[str, float | None] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
-    needs.pop("memory", None)
+    units = (unit for unit in kernel.throughput if unit.is_exact and unit.unit != "memory")
+    needs: dict[str, float | None] = {unit.unit: unit.fraction for unit in units}
     if l1 is not None:
         needs["l1"] = l1
     needs |= {pipe.name: need_of_pipe(pipe, active) for pipe in kernel.pipes}
@@ -62,6 +58,4 @@ def need_of_pipe(pipe: Pipe, active: float | None) -> float | None:
     """Return the fraction of the elapsed time that a pipe needs; None if `active` is missing."""
     if pipe.metric.endswith("_elapsed"):
         return pipe.fraction
-    if active is None:
-        return None
-    return pipe.fraction * active
+    return pipe.fraction * active if active is not None else None

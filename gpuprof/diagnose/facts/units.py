@@ -25,7 +25,6 @@ from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_o
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
-from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import Evidence, Pipe, Throughput
 from gpuprof.units import SECTOR_BYTES
 
@@ -61,7 +60,7 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def utilisation(self) -> Mapping[str, float]:
         """Speed of light of each unit over all elapsed cycles, at most 1."""
-        return {unit: min(1.0, known.fraction) for unit, known in self.throughput.items() if known.is_exact}
+        return {known.unit: min(1.0, known.fraction) for known in self.kernel.throughput if known.is_exact}
 
     @cached_property
     def busiest(self) -> float | None:
@@ -77,14 +76,14 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def _bounded(self) -> Mapping[str, float]:
         """Speed of light of each unit, or its upper bound."""
-        known = self.throughput.values()
+        known = self.kernel.throughput
         return {unit.unit: unit.fraction for unit in known if unit.is_exact or unit.bound == "at-most"}
 
     def light_metric(self, unit: str) -> str:
         """Return the metric whose value is a unit's speed of light; empty if it is computed from others."""
-        names = [*self.counters_of(f"throughput.{unit}")]
+        names = self.counters_of(f"throughput.{unit}")
         if unit == SM:
-            names += [*self.counters_of("scheduler.issue-slots"), *(pipe.metric for pipe in self.kernel.pipes)]
+            names += self.counters_of("scheduler.issue-slots") + tuple(pipe.metric for pipe in self.kernel.pipes)
         return self._metric_with(names, self.throughput[unit].fraction) if unit in self.throughput else ""
 
     def _metric_with(self, names: Iterable[str], fraction: float) -> str:
@@ -111,15 +110,15 @@ class UnitFacts(LaunchFacts):
         # gives a bound.
         is_one_round = self.waves is not None and self.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
-        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
+        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest or 1.0)
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
         if "dram" not in needs and self.dram_at_least is not None:
             needs["dram"] = self.dram_at_least
         sm_busy = self.number(_SM_BUSY)
-        if SM not in needs and sm_busy is not None and self.active_share is not None:
-            needs[SM] = sm_busy / 100 * self.active_share
+        if sm_busy is not None and self.active_share is not None:
+            needs.setdefault(SM, sm_busy / 100 * self.active_share)
         if self.timed_only and self.asked_work:
             # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
@@ -200,12 +199,12 @@ class UnitFacts(LaunchFacts):
     @property
     def l1_busy(self) -> float | None:
         """The utilization of L1 and its load/store unit over all elapsed cycles."""
-        return self.busiest_of_l1[1] if self.busiest_of_l1 is not None else None
+        return self._busiest_of_l1[0] if self._busiest_of_l1 is not None else None
 
     @cached_property
-    def busiest_of_l1(self) -> tuple[str, float] | None:
-        """The metric that shows L1 or its load/store unit busiest (empty if the fraction is computed
-        from others), and the fraction of all elapsed cycles.
+    def _busiest_of_l1(self) -> tuple[float, str] | None:
+        """The fraction of all elapsed cycles in which L1 or its load/store unit is busy, whichever is
+        busiest, and the metric that shows it (empty if it is computed from others).
 
         The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
         explains is L1's.
@@ -213,15 +212,17 @@ class UnitFacts(LaunchFacts):
         known = [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
         if "l1" in self.utilisation:
             known.insert(0, (self.utilisation["l1"], self.light_metric("l1")))
-        lsu = self.pipes.get("lsu")
-        need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
-        if lsu is not None and need is not None:
-            known.append((need, self._metric_with((lsu.metric,), need)))
-        memory, dram, l2 = self.utilisation.get("memory", 0.0), self._bounded.get("dram"), self._bounded.get("l2")
-        if not known and dram is not None and l2 is not None and AS_BUSY * memory > max(dram, l2):
+        for pipe in self.kernel.pipes:
+            need = need_of_pipe(pipe, self.active_share)
+            if pipe.name == "lsu" and need is not None:
+                known.append((need, self._metric_with((pipe.metric,), need)))
+        memory = self.utilisation.get("memory", 0.0)
+        if not known and AS_BUSY * memory > max(self._bounded.get(level, 1.0) for level in ("dram", "l2")):
             known.append((memory, self.light_metric("memory")))
-        busy, name = max(known, key=lambda item: item[0], default=(None, ""))
-        return (name, min(1.0, busy)) if busy is not None else None
+        if not known:
+            return None
+        busy, name = max(known, key=lambda item: item[0])
+        return min(1.0, busy), name
 
     @cached_property
     def memory_utilisation(self) -> float | None:
@@ -265,17 +266,6 @@ class UnitFacts(LaunchFacts):
         return {part.ceiling_path: min(1.0, part.fraction) for part in parts}
 
     @cached_property
-    def arithmetic_fraction(self) -> float:
-        """The largest fraction of a peak at this clock that floating-point work reaches, or 0."""
-        most = 0.0
-        for work in self.kernel.work:
-            limit = self.recorded.at_clock.get(work.path)
-            if work.flop_per_s and "int32" not in work.path and limit is not None and limit.value > 0:
-                fraction = work.flop_per_s / limit.value
-                most = max(most, fraction if is_possible(fraction) else 0.0)
-        return min(1.0, most)
-
-    @cached_property
     def memory_busy(self) -> float | None:
         """The need of the busiest memory level; None if that may not be collected."""
         levels = (self.utilisation.get("dram"), self.needs.get("l2"), self.l1_speed)
@@ -313,9 +303,9 @@ class UnitFacts(LaunchFacts):
     def l1_evidence(self) -> tuple[Evidence, ...]:
         """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
         roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
-        if self.busiest_of_l1 is None:
-            return self.metrics_as(roles, "%")
-        name, fraction = self.busiest_of_l1
+        if self._busiest_of_l1 is None:
+            return ()
+        fraction, name = self._busiest_of_l1
         role = roles.pop(name, "unit-busy") if name else "unit-busy-of-elapsed"
         busiest = BUSY.evidence(100 * fraction, role, "l1", metric=name)
         return (busiest, *self.metrics_as(roles, "%"))
@@ -329,4 +319,4 @@ class UnitFacts(LaunchFacts):
     @property
     def moves_bytes_well(self) -> bool:
         """Whether L2 or DRAM is well used, however many lanes ask for the bytes."""
-        return any(self.need(unit) >= WELL_USED for unit in ("dram", "l2"))
+        return max(self.need("dram"), self.need("l2")) >= WELL_USED

@@ -33,7 +33,7 @@ _WIDEST = 16
 
 
 def _narrow(facts: KernelFacts) -> Iterator[Finding]:
-    widths = global_widths(facts.opcodes())
+    widths = global_widths(facts.opcodes)
     total = sum(widths.values())
     if not total or not _is_under_pressure(facts):
         return
