@@ -79,9 +79,9 @@ def test_a_busy_sm_of_active_cycles_is_what_the_sm_needs_if_its_speed_of_light_i
 
 def test_memory_that_neither_l2_nor_dram_explains_is_that_of_l1() -> None:
     # The basic set has no L1 over elapsed cycles.
-    assert facts_of(made(busy(memory=80, l2=30, dram=20))).l1_busy == pytest.approx(0.8)
-    assert facts_of(made(busy(memory=80, l2=80, dram=20))).l1_busy is None
-    assert facts_of(made(busy(memory=80, dram=20))).l1_busy is None, "L2 may be the busy one"
+    assert facts_of(made(busy(memory=80, l2=30, dram=20))).needs.get("l1") == pytest.approx(0.8)
+    assert facts_of(made(busy(memory=80, l2=80, dram=20))).needs.get("l1") is None
+    assert facts_of(made(busy(memory=80, dram=20))).needs.get("l1") is None, "L2 may be the busy one"
 
 
 def test_waits_are_shares_of_the_states_of_warps() -> None:
@@ -99,9 +99,9 @@ def test_opcodes_are_counted_with_and_without_their_modifiers() -> None:
 
 
 NUMBERS = (
-    "active_share", "busiest_share", "idle_sms", "block_cycles", "filled_share", "busiest", "busiest_need", "l1_busy",
+    "active_share", "busiest_share", "idle_sms", "block_cycles", "busiest", "busiest_need",
     "memory_busy", "l1_speed", "memory_utilisation", "issue_active", "eligible_warps", "cycles_per_load",
-    "counted_sectors", "ideal_bytes", "wavefronts_per_request", "least_passes", "waves",
+    "counted_sectors", "ideal_bytes", "wavefronts_per_request", "passes", "waves",
 )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ class Counters:
 
     def first_of(self, names: Iterable[str]) -> str:
         """Return the first of these metrics that has a number in the report; empty if none has."""
-        return next((name for name in names if self.metrics.number(name) is not None), "")
+        return next((name for name in names if self.number(name) is not None), "")
 
     def ratio(self, metric: str, *over: str) -> float | None:
         """Return a metric over the first known one of others; None if unknown or divided by 0."""

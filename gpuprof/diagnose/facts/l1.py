@@ -43,7 +43,7 @@ class L1Facts(CodeFacts):
         Source: its wavefronts, one a cycle; else at least one for each instruction. 0 if blocks use no
         shared memory: wavefronts counted as its own are of stores and shuffles then.
         """
-        if self.kernel.shared_memory_per_block == 0:
+        if self.uses_shared is False:
             return 0.0
         busy, passes = self.number(SHARED_BUSY), self.number(SHARED_PASSES)
         if busy is not None:
@@ -116,18 +116,13 @@ class L1Facts(CodeFacts):
         return max(self.need("dram"), self.need("l2"), self.most_of_l1_by_global * self.need("l1"))
 
     @property
-    def passes(self) -> float | None:
-        """The passes through L1 per request, or a lower bound; None if unknown."""
-        counted = self.wavefronts_per_request
-        return counted if counted is not None else self.least_passes
-
-    @property
     def l1_has_room(self) -> bool:
         """Whether more blocks could use L1 better: no unit is busier, it is not well used while SMs
         work, and half of the warp slots or more have no block."""
-        l1, busiest = self.need("l1"), max(self.busiest_need or 0.0, self.issue_active or 0.0)
+        l1 = self.need("l1")
         is_small = self.waves is not None and EMPTY_SLOTS.is_reached(1.0 - self.waves)
-        return is_small and 0.0 < l1 == busiest and not NEAR_ROOF.is_reached(self.while_active(l1) or l1)
+        is_busiest = 0.0 < l1 == self.busiest_need and l1 >= (self.issue_active or 0.0)
+        return is_small and is_busiest and not NEAR_ROOF.is_reached(self.while_active(l1) or l1)
 
     @property
     def mostly_hits_l1(self) -> bool | None:
@@ -197,6 +192,6 @@ class L1Facts(CodeFacts):
         sectors = self.total(map(GLOBAL_SECTORS.format, kinds), of_all=True)
         requests = self.total(map(GLOBAL_REQUESTS.format, kinds), of_all=True)
         counts = self.counted_sectors
-        if counts is None or counts.excess <= 0 or sectors is None or requests is None:
+        if counts is None or sectors is None or requests is None:
             return False
         return 2 * (sectors - requests) < counts.excess

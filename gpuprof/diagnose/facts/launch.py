@@ -57,7 +57,7 @@ class LaunchFacts(Counters):
         if self.waves is not None:
             return self.waves
         slots = self._most_sms * (self.warps_per_sm or 0.0)
-        return (self.warps or 0) / slots if slots else 0.0
+        return self.warps / slots if slots else 0.0
 
     @property
     def sms(self) -> int | None:
@@ -81,17 +81,14 @@ class LaunchFacts(Counters):
         return math.prod(self.kernel.block) if self.kernel.block is not None else self.kernel.block_size
 
     @property
-    def warps_per_block(self) -> int | None:
-        """The warps of a block, the last one not always full."""
-        threads = self.threads_per_block
-        return -(-threads // WARP_THREADS) if threads is not None else None
+    def warps_per_block(self) -> int:
+        """The warps of a block, the last one not always full; 0 if its size is not known."""
+        return math.ceil((self.threads_per_block or 0) / WARP_THREADS)
 
     @property
-    def warps(self) -> int | None:
-        """The warps of the launch; None if its grid or block is not known."""
-        if self.blocks is None or self.warps_per_block is None:
-            return None
-        return self.blocks * self.warps_per_block
+    def warps(self) -> int:
+        """The warps of the launch; 0 if its grid or block is not known."""
+        return (self.blocks or 0) * self.warps_per_block
 
     @cached_property
     def active_share(self) -> float | None:
@@ -127,7 +124,7 @@ class LaunchFacts(Counters):
 
         Each has one if there are more blocks than any GPU of the architecture has SMs.
         """
-        if self.waves is not None and self.waves >= 1.0:
+        if (self.waves or 0.0) >= 1.0:
             return 1.0
         if not self.blocks:
             return None
@@ -180,17 +177,15 @@ class LaunchFacts(Counters):
 
         In two passes the average can exceed the busiest: then none is idle.
         """
-        busiest, average = self.number(BUSIEST_SM), self.number(AVERAGE_SM)
-        if not busiest or not average:
-            return None
-        return max(0.0, 1.0 - average / busiest)
+        busy = self.ratio(AVERAGE_SM, BUSIEST_SM)
+        return max(0.0, 1.0 - busy) if busy else None
 
     @cached_property
     def tail(self) -> float | None:
         """The empty part of a partial last round of blocks, of the time of all rounds; None if it
         takes less than a fifth of the time."""
-        waves = self.waves
-        if waves is None or waves <= 1.0:
+        waves = self.waves or 0.0
+        if waves <= 1.0:
             return None
         rounds = math.ceil(waves - 1e-6)
         if rounds - waves < 1e-6 or not TAIL_SHARE.is_reached(1 / rounds):
@@ -207,17 +202,6 @@ class LaunchFacts(Counters):
         if self.tail is None or self.idle_sms is None:
             return False
         return 100 * abs(self.idle_sms - self.tail) <= TAIL_SLACK.value
-
-    @cached_property
-    def filled_share(self) -> float | None:
-        """The filled share of the warp slots over the kernel, or of the SMs if occupancy is not
-        known.
-
-        An SM with one block of the last round has work, and most of its warp slots are empty.
-        """
-        if self.active_share is None:
-            return None
-        return self.active_share * self.resident_share
 
     @cached_property
     def late_share(self) -> float:
@@ -253,8 +237,7 @@ class LaunchFacts(Counters):
     @property
     def lanes_of_block(self) -> float:
         """The average lanes of a warp that the threads of a block fill; all if unknown."""
-        threads, warps = self.threads_per_block, self.warps_per_block
-        return threads / warps if threads and warps else WARP_THREADS
+        return (self.threads_per_block or WARP_THREADS) / (self.warps_per_block or 1)
 
     @property
     def has_few_lanes(self) -> bool:
@@ -284,9 +267,9 @@ class LaunchFacts(Counters):
     def is_between_blocks(self) -> bool:
         """Whether short blocks leave so many warp slots empty that occupancy has a gap."""
         achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
-        if achieved is None or theoretical is None or not self.has_short_blocks:
+        if achieved is None or not self.has_short_blocks:
             return False
-        return OCCUPANCY_GAP.is_reached(theoretical - achieved)
+        return OCCUPANCY_GAP.is_reached((theoretical or 0.0) - achieved)
 
     @cached_property
     def sms_or_implied(self) -> float | None:
@@ -332,14 +315,13 @@ class LaunchFacts(Counters):
         return 1.0 - achieved / expected
 
     def gap_evidence(self) -> Iterator[Evidence]:
-        """Yield the lifetime of a block and the gap of occupancy as evidence."""
+        """Yield the lifetime of a block and the gap of occupancy, which must be known, as evidence."""
         if self.block_cycles is not None:
             yield SHORT_BLOCK.evidence(self.block_cycles, "block-lifetime")
-        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
-        if theoretical is not None and achieved is not None:
-            metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
-            yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
-            yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
+        theoretical, achieved = self.occupancy.theoretical or 0.0, self.occupancy.achieved or 0.0
+        metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
+        yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
+        yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
 
     def active_evidence(self) -> tuple[Evidence, ...]:
         """Return as evidence the share of the time in which an average SM had work."""

@@ -22,8 +22,6 @@ SHARED_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 SHARED_CONFLICTS_BY_KIND = tuple(
     f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st")
 )
-_WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
-_ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _AMPERE = 8.0
 """The first compute capability with `cp.async` (CUDA programming guide)."""
 _ONE_WAY = "only"
@@ -120,7 +118,8 @@ class TrafficFacts(WaitFacts):
         Requests and writes of registers stay, and so does another need, in percent of the elapsed time.
         """
         l1 = self.need("l1")
-        stays = max(percent, self.number(REQUESTS) or 0.0, self.number(_WRITEBACK) or 0.0)
+        writes = self.number("l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed")
+        stays = max(percent, self.number(REQUESTS) or 0.0, writes or 0.0)
         return min(1.0, stays / 100 / l1) if l1 else 0.0
 
     @property
@@ -140,9 +139,8 @@ class TrafficFacts(WaitFacts):
         return lanes.value / WARP_THREADS if lanes is not None else None
 
     @property
-    def least_passes(self) -> float | None:
-        """A lower bound of the passes through L1 per request, if passes and requests were not
-        counted.
+    def passes(self) -> float | None:
+        """The passes through L1 per request, or a lower bound if they were not counted; None if unknown.
 
         The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per
         cycle: the ratio of their utilizations is no more than the passes of a request. It stays below
@@ -151,13 +149,14 @@ class TrafficFacts(WaitFacts):
         copies, from Hopper on, reach L1 without those pipes. Their bytes keep L2 busy for longer than
         L1, so L1 serves other accesses in the rest of its time.
         """
-        busy, issued = self.l1_speed, self.number(_ISSUED)
+        if self.wavefronts_per_request is not None:
+            return self.wavefronts_per_request
+        busy, issued = self.l1_speed, self.number("sm__memory_throughput.avg.pct_of_peak_sustained_elapsed")
+        part = self.needs.get("lsu") if "lsu" in self.pipes else self.utilisation.get("sm")
         if issued is not None:
-            part: float | None = issued / 100
-        else:
-            part = self.needs.get("lsu") if "lsu" in self.pipes else self.utilisation.get("sm")
+            part = issued / 100
         copies: float | None = 0.0
-        if self.has_bulk_copies and self.kernel.shared_memory_per_block != 0:
+        if self.has_bulk_copies and self.uses_shared is not False:
             copies = self.at_most("l2")
         if not busy or not part or copies is None:
             return None

@@ -8,8 +8,7 @@ All are fractions of the elapsed time, unless they say otherwise:
   what was not collected may be a lower bound. `busiest_need`: the highest, without the launch.
 - `least_times`: `needs`, but DRAM against the rate that it reaches. Bounds rest on these.
 - `at_most`: the need of a unit, or an upper bound of it.
-- `memory_busy`, `l1_speed`: None if a part that may be busier was not collected. `l1_busy`: L1 or its
-  load/store unit, whichever is known.
+- `memory_busy`, `l1_speed`: None if a part that may be busier was not collected.
 - `pipe`: as its metric counts it, of elapsed or of active cycles. `issue_active`: of active cycles.
 - `while_active`: a part of the SM over the time in which its SM works.
 """
@@ -25,7 +24,7 @@ from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_o
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
-from gpuprof.model.session import Evidence, Pipe, Throughput
+from gpuprof.model.session import Evidence
 from gpuprof.units import SECTOR_BYTES
 
 AT_LEAST_OF_RATED = 0.9
@@ -33,14 +32,11 @@ AT_LEAST_OF_RATED = 0.9
 its fraction of a rated peak."""
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
-_SM_BUSY = "sm__instruction_throughput.avg.pct_of_peak_sustained_active"
 _CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"
 """Mem Busy: what caches and DRAM do inside, without what they send and receive."""
-_L2_HITS = "lts__t_sector_hit_rate.pct"
 _NO_REUSE = 10.0
 """Below this hit rate in percent, L2 sends few more bytes than it gets from DRAM, which is slower."""
 _MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
-_NO_DIFFERENCE = 1e-12
 _MOST_BUSY = 110.0
 """Maximum utilization in percent that is plausible: cycles of two passes differ."""
 
@@ -53,9 +49,9 @@ class UnitFacts(LaunchFacts):
     """Facts of the launch, and of the units of the GPU."""
 
     @cached_property
-    def throughput(self) -> Mapping[str, Throughput]:
+    def throughput(self) -> Mapping[str, float]:
         """Speed of light of each unit, exact or a bound."""
-        return {known.unit: known for known in self.kernel.throughput}
+        return {known.unit: known.fraction for known in self.kernel.throughput}
 
     @cached_property
     def utilisation(self) -> Mapping[str, float]:
@@ -84,14 +80,14 @@ class UnitFacts(LaunchFacts):
         names = self.counters_of(f"throughput.{unit}")
         if unit == SM:
             names += self.counters_of("scheduler.issue-slots") + tuple(pipe.metric for pipe in self.kernel.pipes)
-        return self._metric_with(names, self.throughput[unit].fraction) if unit in self.throughput else ""
+        return self._metric_with(names, self.throughput[unit]) if unit in self.throughput else ""
 
     def _metric_with(self, names: Iterable[str], fraction: float) -> str:
         """Return the first of these metrics whose value is this fraction, maybe in percent; empty if none is."""
         for name in names:
             scale = 100.0 if ".pct_of_peak" in name else 1.0
             value = self.number(name)
-            if value is not None and math.isclose(value, scale * fraction, abs_tol=_NO_DIFFERENCE):
+            if value is not None and math.isclose(value, scale * fraction, abs_tol=1e-12):
                 return name
         return ""
 
@@ -110,13 +106,13 @@ class UnitFacts(LaunchFacts):
         # gives a bound.
         is_one_round = self.waves is not None and self.waves <= 1.0
         busiest = self.busiest_share if is_one_round else None
-        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest or 1.0)
+        needs = needs_of(self.kernel, self._busiest_of_l1[0], self.active_share, busiest or 1.0)
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
         if "dram" not in needs and self.dram_at_least is not None:
             needs["dram"] = self.dram_at_least
-        sm_busy = self.number(_SM_BUSY)
+        sm_busy = self.number("sm__instruction_throughput.avg.pct_of_peak_sustained_active")
         if sm_busy is not None and self.active_share is not None:
             needs.setdefault(SM, sm_busy / 100 * self.active_share)
         if self.timed_only and self.asked_work:
@@ -165,7 +161,7 @@ class UnitFacts(LaunchFacts):
         Source: Max Bandwidth, Mem Busy and L2's hit rate; dram__bytes…, lts__t_sectors…_lookup_miss.sum.
         """
         memory, caches = self.utilisation.get("memory", 1.0), self.number(_CACHES)
-        hits = self.number(_L2_HITS)
+        hits = self.number("lts__t_sector_hit_rate.pct")
         if caches is not None and caches < 100 * AS_BUSY * memory and hits is not None and hits < _NO_REUSE:
             return memory
         rate, peak = self._dram_rate, self._dram_peak
@@ -196,13 +192,8 @@ class UnitFacts(LaunchFacts):
             limits = [rated_bandwidth("dram", gpu) for gpu in self.hardware.siblings()]
         return max((limit.value for limit in limits if limit is not None), default=0.0)
 
-    @property
-    def l1_busy(self) -> float | None:
-        """The utilization of L1 and its load/store unit over all elapsed cycles."""
-        return self._busiest_of_l1[0] if self._busiest_of_l1 is not None else None
-
     @cached_property
-    def _busiest_of_l1(self) -> tuple[float, str] | None:
+    def _busiest_of_l1(self) -> tuple[float | None, str]:
         """The fraction of all elapsed cycles in which L1 or its load/store unit is busy, whichever is
         busiest, and the metric that shows it (empty if it is computed from others).
 
@@ -220,7 +211,7 @@ class UnitFacts(LaunchFacts):
         if not known and AS_BUSY * memory > max(self._bounded.get(level, 1.0) for level in ("dram", "l2")):
             known.append((memory, self.light_metric("memory")))
         if not known:
-            return None
+            return None, ""
         busy, name = max(known, key=lambda item: item[0])
         return min(1.0, busy), name
 
@@ -235,21 +226,21 @@ class UnitFacts(LaunchFacts):
         return self.kernel.scheduler.issue_active if self.kernel.scheduler is not None else None
 
     @cached_property
-    def pipes(self) -> Mapping[str, Pipe]:
-        """The execution pipes whose use was collected, by name."""
-        return {pipe.name: pipe for pipe in self.kernel.pipes}
+    def pipes(self) -> Mapping[str, float]:
+        """The busy fractions of execution pipes by name, as far as they were collected."""
+        return {pipe.name: pipe.fraction for pipe in self.kernel.pipes}
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        known = self.pipes.get(name)
-        return known.fraction if known is not None else None
+        return self.pipes.get(name)
 
     def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
-        known = self.pipes.get(name)
-        if known is None:
-            return ()
-        return (Evidence(known.metric, 100 * known.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
+        return tuple(
+            Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,))
+            for pipe in self.kernel.pipes
+            if pipe.name == name
+        )
 
     def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
@@ -277,9 +268,8 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def l1_speed(self) -> float | None:
         """The need of L1; None if only a part or a lower bound of it is known."""
-        l1 = self.throughput.get("l1")
-        is_whole = l1 is not None and (l1.bound != "at-least" or "memory" in self.utilisation)
-        return self.needs.get("l1") if is_whole or self.number(WAVEFRONTS) is not None else None
+        is_whole = "l1" in self.throughput or self.number(WAVEFRONTS) is not None
+        return self.needs.get("l1") if is_whole else None
 
     def while_active(self, busy: float | None) -> float | None:
         """Return the utilization of a part of the SM while its SM works; None if that is not known.
@@ -297,17 +287,15 @@ class UnitFacts(LaunchFacts):
         All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as
         possible (an empty kernel on an H100), which shows nothing.
         """
-        while_working = self.while_active(self.l1_busy) or 0.0
-        return BUSY.is_reached(self.l1_busy) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
+        while_working = self.while_active(self.need("l1")) or 0.0
+        return BUSY.is_reached(self.need("l1")) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
 
     def l1_evidence(self) -> tuple[Evidence, ...]:
         """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
         roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
-        if self._busiest_of_l1 is None:
-            return ()
-        fraction, name = self._busiest_of_l1
+        name = self._busiest_of_l1[1]
         role = roles.pop(name, "unit-busy") if name else "unit-busy-of-elapsed"
-        busiest = BUSY.evidence(100 * fraction, role, "l1", metric=name)
+        busiest = BUSY.evidence(100 * self.need("l1"), role, "l1", metric=name)
         return (busiest, *self.metrics_as(roles, "%"))
 
     @cached_property

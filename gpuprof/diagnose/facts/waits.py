@@ -23,7 +23,6 @@ from gpuprof.diagnose.thresholds import (
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.product_names import needs_few_warps_by_name
 from gpuprof.model.session import Evidence, Stall
-from gpuprof.model.stalls import NOT_STALLED
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 """Stall reasons of waits for global memory; see `memory_stalls`."""
@@ -35,28 +34,22 @@ WAITS: Mapping[str, tuple[str, ...]] = {
     "dependency": ("wait", "gmma"),
     "fetch": ("no_instruction", "branch_resolving", "imc_miss"),
     "dispatch": ("dispatch_stall", "math_pipe_throttle"),
-    "other": ("sleeping", "misc"),
-    "issued": NOT_STALLED,
 }
-"""States of warps by cause. Only "issued" is no wait."""
-_OF_SLOWEST = ("memory", "shared", "dependency", "fetch", "dispatch")
-"""Causes for which a warp can be the last one at a barrier."""
+"""Stall reasons by cause, without those of warps that sleep or have no known cause."""
 _NOT_SCALAR = (*MEMORY, SM, LAUNCH, WORK, "lsu", "tex", "tensor")
 """Needs that are not of the issue slots or an arithmetic pipe, which the SM's is a bound of."""
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
 """Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
 _ROUNDING = 0.01
 """The most that the printed shares of all reasons can fall short of 1 by rounding."""
-_TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
+_TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TX", "SU")
+"""Opcode prefixes of texture and surface instructions."""
 _LOADS = ("LDG", "LDL", "LDGSTS", "LD", "TLD", "TLD4", "TEX", "SULD", "ATOM", "ATOMG")
 BULK_LOADS = ("UBLKCP", "UTMALDG")
 _HOPPER = 9.0
 """The first compute capability with copies of a whole tile by one thread (CUDA programming guide)."""
 _FEW_WARPS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "WARPGROUP", "UTC", "USETMAXREG")
 """Opcodes of wgmma (a warp group), tcgen05 (one thread), and of warps that pass on registers."""
-_GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
-
-
 _OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
 """Stall reasons that no other rule reports."""
 
@@ -78,7 +71,7 @@ class WaitFacts(UnitFacts):
 
     @cached_property
     def waits(self) -> Mapping[str, float]:
-        """Shares of the warps' states by cause (`WAITS`); "unknown" is the share that was not collected.
+        """Shares of the warps' states by cause (`WAITS`).
 
         Tex Throttle is a wait for dispatch if no textures can cause it.
         """
@@ -86,15 +79,14 @@ class WaitFacts(UnitFacts):
         if "tex_throttle" not in self.memory_stalls:
             shares["memory"] -= self.stall("tex_throttle")
             shares["dispatch"] += self.stall("tex_throttle")
-        unknown = 1.0 - self.stall(*self.stalls)
-        shares["unknown"] = unknown if unknown > _ROUNDING else 0.0
         return shares
 
     def stall_at_most(self, *reasons: str) -> float:
         """Return the share of these reasons; all of the unknown share is theirs if one was not collected."""
-        share = self.stall(*reasons)
-        if any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons):
-            share += self.waits["unknown"]
+        share, unknown = self.stall(*reasons), 1.0 - self.stall(*self.stalls)
+        is_part_unknown = any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons)
+        if is_part_unknown and unknown > _ROUNDING:
+            share += unknown
         return min(1.0, share)
 
     def waits_behind(self, *reasons: str) -> float:
@@ -106,10 +98,9 @@ class WaitFacts(UnitFacts):
         """
         counted = [reason for reason in reasons if reason not in MEMORY_STALLS or reason in self.memory_stalls]
         own = self.stall_at_most(*counted)
-        delays = own - self.stall(*counted) + sum(self.waits[cause] for cause in _OF_SLOWEST)
-        if not delays:
-            return own
-        return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / delays))
+        others = sum(share for cause, share in self.waits.items() if cause != "barrier")
+        delays = own - self.stall(*counted) + others
+        return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / (delays or 1.0)))
 
     @property
     def has_bulk_copies(self) -> bool:
@@ -130,7 +121,8 @@ class WaitFacts(UnitFacts):
             return self.executed(*_FEW_WARPS) > 0
         if not self.has_bulk_copies:
             return False
-        if self.stall("gmma") or self.number(_GMMA) or needs_few_warps_by_name(self.kernel.demangled):
+        used = self.number("sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active")
+        if used or self.stall("gmma") or needs_few_warps_by_name(self.kernel.demangled):
             return True
         return None if self.is_busiest("tensor") else False
 
@@ -203,7 +195,7 @@ class WaitFacts(UnitFacts):
         fp64, textures = self.pipe("fp64"), self.pipe("tex")
         if textures is not None:
             return textures > 0
-        return not fp64 or fp64 < max(pipe.fraction for pipe in self.kernel.pipes)
+        return not fp64 or fp64 < max(self.pipes.values())
 
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the shares of stall reasons as evidence, with their metrics."""
@@ -252,20 +244,20 @@ class WaitFacts(UnitFacts):
 
         Loads of a short kernel can take as long at an idle DRAM, such as first accesses to pages.
         """
-        waited, works = self.cycles_per_load, self.working_share
-        if waited is None or not works:
+        works = self.working_share
+        if not works or (self.cycles_per_load or 0.0) < QUEUED.value:
             return False
-        return waited >= QUEUED.value and USED_DRAM.is_reached(self.need("dram") / self.dram_reached / works)
+        return USED_DRAM.is_reached(self.need("dram") / self.dram_reached / works)
 
     def is_pipe_limit(self, fraction: float) -> bool:
         """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""
         if PIPE_BUSY.is_reached(fraction):
             return True
-        sm = self.utilisation.get("sm", 0.0)
-        for pipe in self.kernel.pipes:
+        sm = self.utilisation.get(SM, 0.0)
+        for name, busy in self.pipes.items():
             # Pipes for memory accesses do not keep the SM busy if it is clearly busier than they are.
-            keeps_busy = pipe.name not in ("lsu", "tex") or pipe.fraction >= sm - TWO_PASSES
-            if keeps_busy and pipe.name not in _HALVES_OF_FMA and pipe.fraction > fraction:
+            keeps_busy = name not in ("lsu", "tex") or busy >= sm - TWO_PASSES
+            if keeps_busy and name not in _HALVES_OF_FMA and busy > fraction:
                 return False
         return self.waits_for_pipes or self.is_in_busy_sm(fraction)
 

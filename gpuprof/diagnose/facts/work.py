@@ -50,13 +50,9 @@ class FloatingPoint(Struct, frozen=True):
 
     fused: float
     alone: float
+    all: float
     pairs: float
     metrics: str
-
-    @property
-    def all(self) -> float:
-        """All instructions of the type."""
-        return self.fused + self.alone
 
 
 class WorkFacts(TrafficFacts):
@@ -134,8 +130,8 @@ class WorkFacts(TrafficFacts):
     @cached_property
     def sm_without_parts(self) -> float | None:
         """The SM's utilization if it is busier than memory, and no part of it was collected that explains it."""
-        sm = self.utilisation.get(SM)
-        if sm is None or not PIPE_BUSY.is_reached(sm) or not self._is_busier_than_memory(sm):
+        sm = self.utilisation.get(SM, 0.0)
+        if not PIPE_BUSY.is_reached(sm) or not self._is_busier_than_memory(sm):
             return None
         parts = (self.needs.get(pipe.name, pipe.fraction) for pipe in self.kernel.pipes)
         if self.has_pipe_limit or max((self.need(ISSUE), *parts)) >= sm - TWO_PASSES:
@@ -144,8 +140,7 @@ class WorkFacts(TrafficFacts):
 
     def _is_busier_than_memory(self, use: float) -> bool:
         """Return whether a part of the SM is busier than memory, whose load/store unit is one, too."""
-        memory = self.memory_utilisation
-        return memory is None or use > memory + TWO_PASSES
+        return use > (self.memory_utilisation or 0.0) + TWO_PASSES
 
     @cached_property
     def fp64_over_fp32(self) -> float | None:
@@ -185,5 +180,6 @@ class WorkFacts(TrafficFacts):
                 names = [f"{unit}__sass_thread_inst_executed_op_{name.lower()}_pred_on{suffix}" for name in operations]
                 fused, first, second = map(self.number, names)
                 if fused is not None and first is not None and second is not None:
-                    return FloatingPoint(fused, first + second, min(first, second), " + ".join(names))
+                    alone = first + second
+                    return FloatingPoint(fused, alone, fused + alone, min(first, second), " + ".join(names))
         return None

@@ -30,7 +30,7 @@ _SAME = 0.001
 
 
 def _l1(facts: KernelFacts) -> Findings:
-    fraction = facts.l1_busy
+    fraction = facts.needs.get("l1")
     if fraction is None or not facts.is_l1_full or is_busiest_level(facts, "l1") is False:
         return
     shared = facts.number(SHARED_BUSY)
