@@ -1,8 +1,6 @@
-"""The needs of the units of a GPU as fractions of a kernel's time."""
+"""Names of what a kernel needs, beside its pipes, and the need of its launch, as a fraction of its time."""
 
 from __future__ import annotations
-
-from gpuprof.model.session import KernelProfile, Pipe
 
 LAUNCH_S = 1e-6
 """The shortest empty kernel takes about this long on any GPU since Volta."""
@@ -30,32 +28,3 @@ def launch_share(duration_s: float, working: float) -> float:
     """
     without_work = min(1.0 - working, LAUNCH_MOST_S / duration_s)
     return min(1.0, max(without_work, LAUNCH_S / duration_s))
-
-
-def needs_of(kernel: KernelProfile, l1: float | None, active: float | None, busiest: float = 1.0) -> dict[str, float]:
-    """Return the fraction of the elapsed time that each unit needs, without units that were not
-    collected.
-
-    `l1` is the utilization of L1 with the load/store unit before it. `active` is the share of the
-    elapsed cycles in which an average SM had work: it scales metrics of active cycles, which are
-    left out if it is None. `busiest` is that share of the busiest SM, which only the launch keeps
-    from work; 1 if it is not known.
-    """
-    units = (unit for unit in kernel.throughput if unit.is_exact and unit.unit != "memory")
-    needs: dict[str, float | None] = {unit.unit: unit.fraction for unit in units}
-    if l1 is not None:
-        needs["l1"] = l1
-    needs |= {pipe.name: need_of_pipe(pipe, active) for pipe in kernel.pipes}
-    scheduler = kernel.scheduler
-    if scheduler is not None and scheduler.issue_active is not None and active is not None:
-        needs[ISSUE] = scheduler.issue_active * active
-    if kernel.duration_s:
-        needs[LAUNCH] = launch_share(kernel.duration_s, busiest)
-    return {unit: min(1.0, max(0.0, need)) for unit, need in needs.items() if need is not None}
-
-
-def need_of_pipe(pipe: Pipe, active: float | None) -> float | None:
-    """Return the fraction of the elapsed time that a pipe needs; None if `active` is missing."""
-    if pipe.metric.endswith("_elapsed"):
-        return pipe.fraction
-    return pipe.fraction * active if active is not None else None

@@ -20,11 +20,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from gpuprof.diagnose.facts.launch import LaunchFacts
-from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_of
+from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, WORK, launch_share
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Evidence, Pipe
 from gpuprof.units import SECTOR_BYTES
 
 AT_LEAST_OF_RATED = 0.9
@@ -102,11 +102,16 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def needs(self) -> Mapping[str, float]:
         """The fraction of the elapsed time that each unit needs, as far as it was collected."""
-        # An SM can also be empty between two waves, which other blocks change. Only a single wave
-        # gives a bound.
-        is_one_round = self.waves is not None and self.waves <= 1.0
-        busiest = self.busiest_share if is_one_round else None
-        needs = needs_of(self.kernel, self._busiest_of_l1[0], self.active_share, busiest or 1.0)
+        collected: dict[str, float | None] = {**self.utilisation, "memory": None, "l1": self._busiest_of_l1[0]}
+        collected |= {pipe.name: self._need_of_pipe(pipe) for pipe in self.kernel.pipes}
+        collected[ISSUE] = self._of_all_cycles(self.issue_active)
+        if self.kernel.duration_s:
+            # An SM can also be empty between two waves, which other blocks change. Only a single wave
+            # gives a bound.
+            is_one_round = self.waves is not None and self.waves <= 1.0
+            busiest = self.busiest_share if is_one_round else None
+            collected[LAUNCH] = launch_share(self.kernel.duration_s, busiest or 1.0)
+        needs = {unit: min(1.0, max(0.0, need)) for unit, need in collected.items() if need is not None}
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
@@ -119,6 +124,16 @@ class UnitFacts(LaunchFacts):
             # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
         return needs
+
+    def _need_of_pipe(self, pipe: Pipe) -> float | None:
+        """Return the fraction of the elapsed time that a pipe needs; None if it is not known."""
+        return pipe.fraction if pipe.metric.endswith("_elapsed") else self._of_all_cycles(pipe.fraction)
+
+    def _of_all_cycles(self, of_active: float | None) -> float | None:
+        """Return a fraction of the active cycles as one of the elapsed cycles; None if it is not known."""
+        if of_active is None or self.active_share is None:
+            return None
+        return of_active * self.active_share
 
     def is_busiest(self, unit: str) -> bool:
         """Return whether a unit needs more than any other, except the whole SM and the launch."""
@@ -204,7 +219,7 @@ class UnitFacts(LaunchFacts):
         if "l1" in self.utilisation:
             known.insert(0, (self.utilisation["l1"], self.light_metric("l1")))
         for pipe in self.kernel.pipes:
-            need = need_of_pipe(pipe, self.active_share)
+            need = self._need_of_pipe(pipe)
             if pipe.name == "lsu" and need is not None:
                 known.append((need, self._metric_with((pipe.metric,), need)))
         memory = self.utilisation.get("memory", 0.0)
