@@ -19,6 +19,11 @@ SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustai
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 
+Shown = tuple[Evidence, ...]
+"""Values as evidence; empty if they are not known."""
+Numbers = Mapping[str, float]
+"""Numbers by the name of an opcode, a unit, a pipe or a cause; without those that are not known."""
+
 
 @dataclass
 class Counters:
@@ -94,24 +99,24 @@ class Counters:
         """Return the metrics of a quantity on this architecture, best first."""
         return tuple(name for link in self.arch.counters.get(quantity, ()) for name, _ in link.terms)
 
-    def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> Shown:
         """Return a recorded metric as evidence; nothing if it was not recorded."""
         value = self.number(name)
         if value is None:
             return ()
         return (Evidence(name, value, unit, threshold, role=role),)
 
-    def metrics_as(self, roles: Mapping[str, str], unit: str) -> tuple[Evidence, ...]:
+    def metrics_as(self, roles: Mapping[str, str], unit: str) -> Shown:
         """Return the recorded ones of these metrics as evidence, with their roles."""
         return tuple(item for name, role in roles.items() for item in self.metric(name, role, unit))
 
     @cached_property
-    def opcodes(self) -> Mapping[str, float]:
+    def opcodes(self) -> Numbers:
         """How often warps executed each opcode, with its modifiers; empty if not collected."""
         counted = self.metrics.instances(WARP_OPCODES) or {}
         return summed((opcode_of(str(name)), count) for name, count in counted.items())
 
-    def opcode_counts(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
+    def opcode_counts(self, histogram: str = WARP_OPCODES) -> Numbers:
         """Return how often each opcode was executed, without modifiers: `IMAD.MOV` counts as `IMAD`.
 
         The histogram decides whether it counts executions by warps or by threads; empty if not collected.

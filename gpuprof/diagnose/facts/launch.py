@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 
-from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters
+from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters, Shown
 from gpuprof.diagnose.facts.needs import launch_share
 from gpuprof.diagnose.thresholds import (
     EMPTY_LANES,
@@ -323,12 +323,12 @@ class LaunchFacts(Counters):
         yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
         yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
 
-    def active_evidence(self) -> tuple[Evidence, ...]:
+    def active_evidence(self) -> Shown:
         """Return as evidence the share of the time in which an average SM had work."""
         share = None if self.active_share is None else 100 * self.active_share
         return context("sms-with-work", share, "%", metric=AVERAGE_SM)
 
-    def theoretical_evidence(self) -> tuple[Evidence, ...]:
+    def theoretical_evidence(self) -> Shown:
         """Return theoretical occupancy as evidence; nothing if it is not known."""
         theoretical = self.occupancy.theoretical
         if theoretical is None:

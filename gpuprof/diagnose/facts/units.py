@@ -16,9 +16,10 @@ All are fractions of the elapsed time, unless they say otherwise:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 
+from gpuprof.diagnose.facts.counters import Numbers, Shown
 from gpuprof.diagnose.facts.launch import LaunchFacts
 from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, WORK, launch_share
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
@@ -49,12 +50,12 @@ class UnitFacts(LaunchFacts):
     """Facts of the launch, and of the units of the GPU."""
 
     @cached_property
-    def throughput(self) -> Mapping[str, float]:
+    def throughput(self) -> Numbers:
         """Speed of light of each unit, exact or a bound."""
         return {known.unit: known.fraction for known in self.kernel.throughput}
 
     @cached_property
-    def utilisation(self) -> Mapping[str, float]:
+    def utilisation(self) -> Numbers:
         """Speed of light of each unit over all elapsed cycles, at most 1."""
         return {known.unit: min(1.0, known.fraction) for known in self.kernel.throughput if known.is_exact}
 
@@ -70,7 +71,7 @@ class UnitFacts(LaunchFacts):
         return self._bounded.get(unit)
 
     @cached_property
-    def _bounded(self) -> Mapping[str, float]:
+    def _bounded(self) -> Numbers:
         """Speed of light of each unit, or its upper bound."""
         known = self.kernel.throughput
         return {unit.unit: unit.fraction for unit in known if unit.is_exact or unit.bound == "at-most"}
@@ -91,7 +92,7 @@ class UnitFacts(LaunchFacts):
                 return name
         return ""
 
-    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
+    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> Shown:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
         known = [(busy, unit) for unit, busy in self.utilisation.items() if unit not in leave_out]
         if not known:
@@ -100,7 +101,7 @@ class UnitFacts(LaunchFacts):
         return (Evidence(self.light_metric(unit), 100 * busy, "%", threshold, role=role),)
 
     @cached_property
-    def needs(self) -> Mapping[str, float]:
+    def needs(self) -> Numbers:
         """The fraction of the elapsed time that each unit needs, as far as it was collected."""
         collected: dict[str, float | None] = {**self.utilisation, "memory": None, "l1": self._busiest_of_l1[0]}
         collected |= {pipe.name: self._need_of_pipe(pipe) for pipe in self.kernel.pipes}
@@ -108,8 +109,9 @@ class UnitFacts(LaunchFacts):
         if self.kernel.duration_s:
             # An SM can also be empty between two waves, which other blocks change. Only a single wave
             # gives a bound.
-            is_one_round = self.waves is not None and self.waves <= 1.0
-            busiest = self.busiest_share if is_one_round else None
+            busiest = None
+            if self.waves is not None and self.waves <= 1.0:
+                busiest = self.busiest_share
             collected[LAUNCH] = launch_share(self.kernel.duration_s, busiest or 1.0)
         needs = {unit: min(1.0, max(0.0, need)) for unit, need in collected.items() if need is not None}
         for unit in self.kernel.throughput:
@@ -150,7 +152,7 @@ class UnitFacts(LaunchFacts):
         return max((need for unit, need in self.needs.items() if unit != LAUNCH), default=None)
 
     @cached_property
-    def least_times(self) -> Mapping[str, float]:
+    def least_times(self) -> Numbers:
         """The least fraction of the time that each unit needs.
 
         DRAM needs more than its fraction of peak, because no kernel reaches the peak.
@@ -241,7 +243,7 @@ class UnitFacts(LaunchFacts):
         return self.kernel.scheduler.issue_active if self.kernel.scheduler is not None else None
 
     @cached_property
-    def pipes(self) -> Mapping[str, float]:
+    def pipes(self) -> Numbers:
         """The busy fractions of execution pipes by name, as far as they were collected."""
         return {pipe.name: pipe.fraction for pipe in self.kernel.pipes}
 
@@ -249,7 +251,7 @@ class UnitFacts(LaunchFacts):
         """Return the busy fraction of an execution pipe."""
         return self.pipes.get(name)
 
-    def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def pipe_evidence(self, name: str, threshold: float | None = None) -> Shown:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
         return tuple(
             Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,))
@@ -257,7 +259,7 @@ class UnitFacts(LaunchFacts):
             if pipe.name == name
         )
 
-    def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def issue_evidence(self, threshold: float | None = None) -> Shown:
         """Return the used issue slots as evidence."""
         if self.issue_active is None:
             return ()
@@ -265,7 +267,7 @@ class UnitFacts(LaunchFacts):
         return (Evidence(name, 100 * self.issue_active, "%", threshold, role="issue-slots"),)
 
     @cached_property
-    def asked_work(self) -> Mapping[str, float]:
+    def asked_work(self) -> Numbers:
         """The operator's FLOP by its shapes over the rated peak of each path that it may run on."""
         asked = self.kernel.operator_flop
         parts = asked.utilisation if asked is not None and asked.exact else ()
@@ -305,7 +307,7 @@ class UnitFacts(LaunchFacts):
         while_working = self.while_active(self.need("l1")) or 0.0
         return BUSY.is_reached(self.need("l1")) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
 
-    def l1_evidence(self) -> tuple[Evidence, ...]:
+    def l1_evidence(self) -> Shown:
         """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
         roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
         name = self._busiest_of_l1[1]

@@ -199,7 +199,7 @@ class WaitFacts(UnitFacts):
 
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the shares of stall reasons as evidence, with their metrics."""
-        known = (self.stalls[reason] for reason in reasons if reason in self.stalls)
+        known = filter(None, map(self.stalls.get, reasons))
         return tuple(
             Evidence(
                 stall_metric(stall.reason, stall.family),
