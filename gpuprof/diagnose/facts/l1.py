@@ -137,11 +137,12 @@ class L1Facts(CodeFacts):
         Without shared memory they do. If shared memory is unknown: global accesses that mostly hit in L1
         are no copies into shared memory, and copies keep the mean of conflicts below half of 32 passes.
         """
-        if self.passes is None or self.passes < MANY_WAVEFRONTS.value:
+        passes = self.passes or 0.0
+        if passes < MANY_WAVEFRONTS.value:
             return False
         if self.uses_shared is not None:
             return not self.uses_shared
-        return self.passes >= _MOST_CONFLICTS or bool(self.mostly_hits_l1)
+        return passes >= _MOST_CONFLICTS or bool(self.mostly_hits_l1)
 
     @cached_property
     def mostly_rereads(self) -> bool:
@@ -184,10 +185,10 @@ class L1Facts(CodeFacts):
 
         Source: the sectors of each instruction; else those that loads and stores cannot cause.
         """
-        excess = self.kernel_code.counted(EXCESS_SECTORS)
+        excess, names = self.kernel_code.counted(EXCESS_SECTORS), self.opcode_names
         if excess:
-            atomics = [place for place in excess if self.opcode_names[place].partition(".")[0] in _ATOMICS]
-            return 2 * sum(excess[place] for place in atomics) >= sum(excess.values())
+            of_atomics = sum(count for at, count in excess.items() if names[at].partition(".")[0] in _ATOMICS)
+            return 2 * of_atomics >= sum(excess.values())
         kinds = ("ld", "st")
         sectors = self.total(map(GLOBAL_SECTORS.format, kinds), of_all=True)
         requests = self.total(map(GLOBAL_REQUESTS.format, kinds), of_all=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters, Shown
-from gpuprof.diagnose.facts.needs import launch_share
+from gpuprof.diagnose.facts.needs import LAUNCH_MOST_S, LAUNCH_S
 from gpuprof.diagnose.thresholds import (
     EMPTY_LANES,
     FULL,
@@ -114,9 +114,20 @@ class LaunchFacts(Counters):
         Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume
         that it works as long as an average one of the SMs that have a block.
         """
-        if not self.kernel.duration_s:
-            return 1.0
-        return 1.0 - launch_share(self.kernel.duration_s, self.busiest_share or self.active_with_block or 1.0)
+        return 1.0 - (self.launch_share(self.busiest_share or self.active_with_block) or 0.0)
+
+    def launch_share(self, working: float | None) -> float | None:
+        """Return the share of the time that the launch takes: no SM works then, whatever is changed in
+        the kernel. None without a duration.
+
+        `working` is the share of the elapsed cycles in which SMs work; if it is None, return the least
+        share.
+        """
+        duration = self.kernel.duration_s
+        if not duration:
+            return None
+        without_work = min(1.0 - (working or 1.0), LAUNCH_MOST_S / duration)
+        return min(1.0, max(without_work, LAUNCH_S / duration))
 
     @cached_property
     def with_block(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Names of what a kernel needs, beside its pipes, and the need of its launch, as a fraction of its time."""
+"""Names of what a kernel needs beside its pipes, and the time of a launch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,3 @@ MEMORY = ("dram", "l2", "l1")
 
 ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 """Pipes that run the arithmetic of addresses."""
-
-
-def launch_share(duration_s: float, working: float) -> float:
-    """Return the share of a kernel's time that its launch takes: no SM works then, whatever is
-    changed in the kernel.
-
-    `working` is the share of the elapsed cycles in which SMs work; 1, as if it is not known, gives
-    the least share.
-    """
-    without_work = min(1.0 - working, LAUNCH_MOST_S / duration_s)
-    return min(1.0, max(without_work, LAUNCH_S / duration_s))

@@ -21,7 +21,7 @@ from functools import cached_property
 
 from gpuprof.diagnose.facts.counters import Numbers, Shown
 from gpuprof.diagnose.facts.launch import LaunchFacts
-from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, WORK, launch_share
+from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, WORK
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
@@ -37,7 +37,11 @@ _CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elaps
 """Mem Busy: what caches and DRAM do inside, without what they send and receive."""
 _NO_REUSE = 10.0
 """Below this hit rate in percent, L2 sends few more bytes than it gets from DRAM, which is slower."""
-_MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
+_MISSES = (
+    "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum",
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
+    "lts__t_sectors_lookup_miss.sum",
+)
 _MOST_BUSY = 110.0
 """Maximum utilization in percent that is plausible: cycles of two passes differ."""
 
@@ -106,13 +110,10 @@ class UnitFacts(LaunchFacts):
         collected: dict[str, float | None] = {**self.utilisation, "memory": None, "l1": self._busiest_of_l1[0]}
         collected |= {pipe.name: self._need_of_pipe(pipe) for pipe in self.kernel.pipes}
         collected[ISSUE] = self._of_all_cycles(self.issue_active)
-        if self.kernel.duration_s:
-            # An SM can also be empty between two waves, which other blocks change. Only a single wave
-            # gives a bound.
-            busiest = None
-            if self.waves is not None and self.waves <= 1.0:
-                busiest = self.busiest_share
-            collected[LAUNCH] = launch_share(self.kernel.duration_s, busiest or 1.0)
+        # An SM can also be empty between two waves, which other blocks change. Only a single wave
+        # gives a bound.
+        is_one_round = self.waves is not None and self.waves <= 1.0
+        collected[LAUNCH] = self.launch_share(self.busiest_share if is_one_round else None)
         needs = {unit: min(1.0, max(0.0, need)) for unit, need in collected.items() if need is not None}
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":

@@ -96,11 +96,6 @@ class WorkFacts(TrafficFacts):
         return None
 
     @cached_property
-    def has_pipe_limit(self) -> bool:
-        """Whether a pipe is a limit that a rule of its own reports."""
-        return any(pipe.name in LIMITING_PIPES and self.is_pipe_limit(pipe.fraction) for pipe in self.kernel.pipes)
-
-    @cached_property
     def has_all_pipes(self) -> bool:
         """Whether all pipes were collected that can be the limit: no other one can be busier than they are."""
         return self.pipes.keys() >= {*LIMITING_PIPES}
@@ -123,24 +118,22 @@ class WorkFacts(TrafficFacts):
         uses = {name: self.pipe(name) or 0.0 for name in _PARTS}
         uses[ISSUE] = self.need(ISSUE)
         name, use = max(uses.items(), key=lambda part: part[1])
-        if not PIPE_BUSY.is_reached(use) or self.has_pipe_limit or not self._is_busier_than_memory(use):
-            return None
-        return name, use
+        return (name, use) if self._may_limit(use) else None
 
     @cached_property
     def sm_without_parts(self) -> float | None:
         """The SM's utilization if it is busier than memory, and no part of it was collected that explains it."""
         sm = self.utilisation.get(SM, 0.0)
-        if not PIPE_BUSY.is_reached(sm) or not self._is_busier_than_memory(sm):
-            return None
-        parts = (self.needs.get(pipe.name, pipe.fraction) for pipe in self.kernel.pipes)
-        if self.has_pipe_limit or max((self.need(ISSUE), *parts)) >= sm - TWO_PASSES:
-            return None
-        return sm
+        parts = (self.needs.get(name, busy) for name, busy in self.pipes.items())
+        is_explained = max((self.need(ISSUE), *parts)) >= sm - TWO_PASSES
+        return sm if self._may_limit(sm) and not is_explained else None
 
-    def _is_busier_than_memory(self, use: float) -> bool:
-        """Return whether a part of the SM is busier than memory, whose load/store unit is one, too."""
-        return use > (self.memory_utilisation or 0.0) + TWO_PASSES
+    def _may_limit(self, use: float) -> bool:
+        """Return whether the SM or a part of it is busy, and neither a pipe is a limit that a rule of its
+        own reports, nor memory as busy, whose load/store unit is a part of the SM, too."""
+        is_reported = any(name in LIMITING_PIPES and self.is_pipe_limit(busy) for name, busy in self.pipes.items())
+        is_busier = use > (self.memory_utilisation or 0.0) + TWO_PASSES
+        return PIPE_BUSY.is_reached(use) and is_busier and not is_reported
 
     @cached_property
     def fp64_over_fp32(self) -> float | None:
@@ -164,8 +157,8 @@ class WorkFacts(TrafficFacts):
     def peak_evidence(self, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
         """Return a fraction of peak as evidence, with the counter of its multiply-adds."""
         counter = f"__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum"
-        suffixes = ("", ".per_cycle_elapsed")
-        metric = self.first_of(f"{unit}{counter}{suffix}" for unit in ("smsp", "sm") for suffix in suffixes)
+        per_cycle = f"{counter}.per_cycle_elapsed"
+        metric = self.first_of((f"smsp{counter}", f"smsp{per_cycle}", f"sm{counter}", f"sm{per_cycle}"))
         role = "work-of-peak"
         if not metric and self.metrics.instances(THREAD_OPCODES):
             metric = THREAD_OPCODES
