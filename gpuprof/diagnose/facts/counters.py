@@ -113,16 +113,18 @@ class Counters:
     @cached_property
     def opcodes(self) -> Numbers:
         """How often warps executed each opcode, with its modifiers; empty if not collected."""
-        counted = self.metrics.instances(WARP_OPCODES) or {}
-        return summed((opcode_of(str(name)), count) for name, count in counted.items())
+        return self._opcodes_in(WARP_OPCODES)
 
     def opcode_counts(self, histogram: str = WARP_OPCODES) -> Numbers:
         """Return how often each opcode was executed, without modifiers: `IMAD.MOV` counts as `IMAD`.
 
         The histogram decides whether it counts executions by warps or by threads; empty if not collected.
         """
+        return summed((opcode.partition(".")[0], count) for opcode, count in self._opcodes_in(histogram).items())
+
+    def _opcodes_in(self, histogram: str) -> Numbers:
         counted = self.metrics.instances(histogram) or {}
-        return summed((opcode_of(str(name)).partition(".")[0], count) for name, count in counted.items())
+        return summed((opcode_of(str(name)), count) for name, count in counted.items())
 
     def executed(self, *starts: str) -> float:
         """Return how many executed instructions have opcodes with these prefixes; 0 if not counted."""

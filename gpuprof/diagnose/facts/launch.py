@@ -225,9 +225,8 @@ class LaunchFacts(Counters):
     @property
     def is_under_a_wave(self) -> bool:
         """Whether SMs are idle because there are no blocks for them."""
-        if self.waves is not None:
-            return self.waves < FULL_WAVE.value
-        return self.with_block is not None and self.with_block < 1.0
+        filled = self.waves if self.waves is not None else self.with_block
+        return filled is not None and filled < FULL_WAVE.value
 
     @property
     def is_held_by_blocks(self) -> bool:
@@ -275,12 +274,10 @@ class LaunchFacts(Counters):
         return self.block_cycles is not None and self.block_cycles < SHORT_BLOCK.value
 
     @property
-    def is_between_blocks(self) -> bool:
-        """Whether short blocks leave so many warp slots empty that occupancy has a gap."""
-        achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
-        if achieved is None or not self.has_short_blocks:
-            return False
-        return OCCUPANCY_GAP.is_reached((theoretical or 0.0) - achieved)
+    def occupancy_below(self) -> float:
+        """Theoretical minus achieved occupancy; 0 if one of them is not known."""
+        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
+        return theoretical - achieved if theoretical is not None and achieved is not None else 0.0
 
     @cached_property
     def sms_or_implied(self) -> float | None:
@@ -289,10 +286,11 @@ class LaunchFacts(Counters):
         if self.sms is not None:
             return self.sms
         per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        if self.blocks and per_sm and self.waves is not None and self.waves >= _LEAST_WAVES:
-            return self.blocks / self.waves / per_sm
-        passes, percent, cycles = self.number(SHARED_PASSES), self.number(SHARED_BUSY), self.number(*ELAPSED)
-        if not passes or not cycles or percent is None or percent < _LEAST_PERCENT:
+        waves, percent = self.waves or 0.0, self.number(SHARED_BUSY) or 0.0
+        if self.blocks and per_sm and waves >= _LEAST_WAVES:
+            return self.blocks / waves / per_sm
+        passes, cycles = self.number(SHARED_PASSES), self.number(*ELAPSED)
+        if not passes or not cycles or percent < _LEAST_PERCENT:
             return None
         return passes / (percent / 100 * cycles)
 
@@ -329,10 +327,10 @@ class LaunchFacts(Counters):
         """Yield the lifetime of a block and the gap of occupancy, which must be known, as evidence."""
         if self.block_cycles is not None:
             yield SHORT_BLOCK.evidence(self.block_cycles, "block-lifetime")
-        theoretical, achieved = self.occupancy.theoretical or 0.0, self.occupancy.achieved or 0.0
+        achieved = 100 * (self.occupancy.achieved or 0.0)
         metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
-        yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
-        yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
+        yield from context("achieved-occupancy", achieved, "%", metric=metric)
+        yield OCCUPANCY_GAP.evidence(100 * self.occupancy_below, "occupancy-below")
 
     def active_evidence(self) -> Shown:
         """Return as evidence the share of the time in which an average SM had work."""

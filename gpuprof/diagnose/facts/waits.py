@@ -12,6 +12,7 @@ from gpuprof.diagnose.thresholds import (
     BARRIERS,
     BUSY,
     COVERED,
+    OCCUPANCY_GAP,
     PIPE_BUSY,
     QUEUED,
     SM_PIPE,
@@ -176,7 +177,8 @@ class WaitFacts(UnitFacts):
             return False
         waits = self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
         is_in_steps = BARRIERS.is_reached(self.share_of_opcodes("BAR"))
-        return COVERED.is_reached(waits) or BUSY.is_reached(self.memory_busy) or is_in_steps or self.is_between_blocks
+        is_between_blocks = self.has_short_blocks and OCCUPANCY_GAP.is_reached(self.occupancy_below)
+        return COVERED.is_reached(waits) or BUSY.is_reached(self.memory_busy) or is_in_steps or is_between_blocks
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
