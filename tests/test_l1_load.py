@@ -182,7 +182,7 @@ ROWS = busy(l1=99, sm=3, memory=99, l2=43, dram=29)
 def test_the_least_passes_of_a_request(launch: Made, capability: str, passes: float | None) -> None:
     report = builders.report(launch.launch(), device=RecordedDevice("GPU", capability))
     analysis = analyse([report], builders.hardware_of, "9.9")
-    least = KernelFacts(analysis.session.kernels[0], analysis.recorded[0]).least_passes
+    least = KernelFacts(analysis.session.kernels[0], analysis.recorded[0]).passes
     assert least == (passes if passes is None else pytest.approx(passes))
 
 
@@ -193,15 +193,15 @@ EIGHT_PASSES = made(busy(l1=80, sm=10, memory=80, l2=20, dram=10))
     ("launch", "scattered", "rules"),
     [
         (EIGHT_PASSES.plus(NO_SHARED), True, ["uncoalesced-global"]),
-        (EIGHT_PASSES.plus(SHARED_4K), None, ["l1-bandwidth"]),
+        (EIGHT_PASSES.plus(SHARED_4K), False, ["l1-bandwidth"]),
         # Bank conflicts look the same, but not if global accesses mostly hit, or nearly all take 32 passes.
-        (EIGHT_PASSES, None, ["l1-bandwidth"]),
+        (EIGHT_PASSES, False, ["l1-bandwidth"]),
         (EIGHT_PASSES.plus({HITS: 97.0}), True, ["uncoalesced-global"]),
         (EIGHT_PASSES.plus(busy(sm=4.8)), True, ["uncoalesced-global"]),
         (EIGHT_PASSES.plus(busy(sm=18)), False, ["l1-bandwidth"]),
     ],
 )
-def test_scattered_accesses_are_one_finding(launch: Made, scattered: bool | None, rules: list[str]) -> None:
+def test_scattered_accesses_are_one_finding(launch: Made, scattered: bool, rules: list[str]) -> None:
     assert facts_of(launch).is_scattered is scattered
     found = session(launch).kernels[0].findings
     assert [finding.rule for finding in found] == rules

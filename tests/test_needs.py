@@ -7,13 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.diagnose.bounds import saving, together
-from gpuprof.diagnose.facts.needs import needs_of
-from gpuprof.model.session import Pipe, Remaining, Scheduler, Throughput
-from tests.hand_made import kernel
+from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.units import WAVEFRONTS
+from gpuprof.model.analyse import analyse
+from gpuprof.model.session import Remaining
+from tests import builders
+from tests.kernels import Made, busy, issued, lasting, made, pipes
 
 FRACTIONS = st.floats(0, 1)
 UNITS = st.sampled_from(["dram", "l2", "l1", "sm", "issue", "fma", "lsu", "launch"])
 NEEDS = st.dictionaries(UNITS, FRACTIONS)
+
+
+def facts_of(launch: Made) -> KernelFacts:
+    """The facts of a launch on an A100."""
+    analysis = analyse([builders.report(launch.launch())], lambda _: builders.a100(), "9.9")
+    return KernelFacts(analysis.session.kernels[0], analysis.recorded[0])
 
 
 def test_the_busiest_unit_that_a_fix_leaves_alone_bounds_it() -> None:
@@ -44,20 +53,16 @@ def test_a_saving_with_something_held_fixed_is_no_bound() -> None:
 
 
 def test_needs_are_of_elapsed_time_and_what_was_not_collected_is_none() -> None:
-    pipes = (
-        Pipe("fma", 0.5, "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed"),
-        Pipe("alu", 0.4, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
-    )
-    scheduler = Scheduler(issue_active=0.6, eligible_warps=None, active_warps=None, warp_slots=None)
-    made = kernel(
-        throughput=(Throughput("dram", 0.3), Throughput("memory", 0.7), Throughput("l1", 0.9, "of active cycles")),
-        pipes=pipes, scheduler=scheduler, duration_s=1e-5,
+    launch = made(
+        {"sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active": 40.0, WAVEFRONTS: 70.0},
+        busy(dram=30, memory=70), pipes(fma=50), issued(60), lasting(1e-5),
     )  # fmt: skip
-    # An average SM had work in half of the cycles; a kernel that does nothing takes 1 of these 10 µs.
-    assert needs_of(made, l1=0.7, active=0.5) == {
-        "dram": 0.3, "l1": 0.7, "fma": 0.5, "alu": 0.2, "issue": 0.3, "launch": pytest.approx(0.1),
-    }  # fmt: skip
-    assert needs_of(made, l1=None, active=None) == {"dram": 0.3, "fma": 0.5, "launch": pytest.approx(0.1)}
+    # A kernel that does nothing takes 1 of these 10 µs.
+    known = {"dram": 0.3, "l1": 0.7, "fma": 0.5, "launch": 0.1}
+    assert facts_of(launch).needs == pytest.approx(known)
+    # An average SM had work in half of the cycles.
+    half = launch.plus({"sm__cycles_active.avg": 50.0, "sm__cycles_elapsed.max": 100.0})
+    assert facts_of(half).needs == pytest.approx(known | {"alu": 0.2, "issue": 0.3})
 
 
 def test_after_two_fixes_each_unit_needs_the_least_that_either_leaves() -> None:

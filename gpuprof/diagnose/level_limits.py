@@ -84,7 +84,7 @@ def needs_beside_accesses(facts: KernelFacts) -> dict[str, float]:
     """
     if "l1" not in facts.needs:
         return {}
-    accesses = facts.need("l1") * min(1.0, facts.request_rate or 1.0) / facts.schedulers
+    accesses = facts.need("l1") * min(1.0, facts.request_rate or 1.0) / facts.arch.limit("sub_partitions")
     needs = {ISSUE: facts.need(ISSUE) - accesses}
     memory, sm = facts.utilisation.get("memory"), facts.need(SM)
     if memory is not None and sm > max(memory, *map(facts.need, ACCESS_UNITS)) + TWO_PASSES:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gpuprof.comparison.contract import Certainty, ChangeCause, CountChange, Direction, ValueChange
 from gpuprof.comparison.values import Values, known, values_of
-from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, needs_of
+from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.model.session import KernelProfile
 
 Counts = Mapping[str, CountChange]
@@ -166,9 +166,10 @@ def _busy_fractions(kernel: KernelProfile) -> dict[str, float]:
     ncu's memory is the busiest of L1, L2, DRAM and the links between them: if L2 and DRAM are
     clearly less busy, it is L1. Its SM is the busiest of the pipes and the issue slots.
     """
-    busy = {unit: need for unit, need in needs_of(kernel, None, None).items() if unit != LAUNCH}
-    exact = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
-    memory = exact.get("memory")
+    exact: dict[str, float] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
+    memory = exact.pop("memory", None)
+    pipes = {pipe.name: pipe.fraction for pipe in kernel.pipes if pipe.metric.endswith("_elapsed")}
+    busy = {unit: min(1.0, max(0.0, fraction)) for unit, fraction in (exact | pipes).items()}
     others = max(exact.get("dram", 1.0), exact.get("l2", 1.0))
     if "l1" not in busy and memory is not None and memory > others + _ALIKE:
         busy["l1"] = min(1.0, memory)

@@ -19,6 +19,11 @@ SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustai
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 
+Shown = tuple[Evidence, ...]
+"""Values as evidence; empty if they are not known."""
+Numbers = Mapping[str, float]
+"""Numbers by the name of an opcode, a unit, a pipe or a cause; without those that are not known."""
+
 
 @dataclass
 class Counters:
@@ -35,7 +40,6 @@ class Counters:
     run_share: float | None = None
     seen: SeenCode = field(default_factory=SeenCode)
     code_error: str | None = field(default=None, init=False)
-    _opcodes: dict[str, Mapping[str, float]] = field(default_factory=dict, init=False, repr=False)
     _absent: set[str] = field(default_factory=set, init=False, repr=False)
 
     @cached_property
@@ -74,7 +78,7 @@ class Counters:
 
     def first_of(self, names: Iterable[str]) -> str:
         """Return the first of these metrics that has a number in the report; empty if none has."""
-        return next((name for name in names if self.metrics.number(name) is not None), "")
+        return next((name for name in names if self.number(name) is not None), "")
 
     def ratio(self, metric: str, *over: str) -> float | None:
         """Return a metric over the first known one of others; None if unknown or divided by 0."""
@@ -95,36 +99,37 @@ class Counters:
         """Return the metrics of a quantity on this architecture, best first."""
         return tuple(name for link in self.arch.counters.get(quantity, ()) for name, _ in link.terms)
 
-    def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> Shown:
         """Return a recorded metric as evidence; nothing if it was not recorded."""
         value = self.number(name)
         if value is None:
             return ()
         return (Evidence(name, value, unit, threshold, role=role),)
 
-    def metrics_as(self, roles: Mapping[str, str], unit: str) -> tuple[Evidence, ...]:
+    def metrics_as(self, roles: Mapping[str, str], unit: str) -> Shown:
         """Return the recorded ones of these metrics as evidence, with their roles."""
         return tuple(item for name, role in roles.items() for item in self.metric(name, role, unit))
 
-    def opcodes(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
-        """Return how often each opcode was executed, with its modifiers; empty if not collected.
+    @cached_property
+    def opcodes(self) -> Numbers:
+        """How often warps executed each opcode, with its modifiers; empty if not collected."""
+        return self._opcodes_in(WARP_OPCODES)
 
-        The histogram decides whether it counts executions by warps or by threads.
+    def opcode_counts(self, histogram: str = WARP_OPCODES) -> Numbers:
+        """Return how often each opcode was executed, without modifiers: `IMAD.MOV` counts as `IMAD`.
+
+        The histogram decides whether it counts executions by warps or by threads; empty if not collected.
         """
-        if histogram not in self._opcodes:
-            counted = self.metrics.instances(histogram) or {}
-            self._opcodes[histogram] = summed((opcode_of(str(name)), count) for name, count in counted.items())
-        return self._opcodes[histogram]
+        return summed((opcode.partition(".")[0], count) for opcode, count in self._opcodes_in(histogram).items())
 
-    def opcode_counts(self, histogram: str = WARP_OPCODES) -> Mapping[str, float]:
-        """Return how often each opcode was executed, without modifiers: `IMAD.MOV` counts as `IMAD`."""
-        return summed((opcode.partition(".")[0], count) for opcode, count in self.opcodes(histogram).items())
+    def _opcodes_in(self, histogram: str) -> Numbers:
+        counted = self.metrics.instances(histogram) or {}
+        return summed((opcode_of(str(name)), count) for name, count in counted.items())
 
     def executed(self, *starts: str) -> float:
         """Return how many executed instructions have opcodes with these prefixes; 0 if not counted."""
-        return sum(count for name, count in self.opcodes().items() if name.startswith(starts))
+        return sum(count for name, count in self.opcodes.items() if name.startswith(starts))
 
     def share_of_opcodes(self, *starts: str) -> float:
         """Return the share of executed instructions with these opcode prefixes; 0 if not counted."""
-        total = sum(self.opcodes().values())
-        return self.executed(*starts) / total if total else 0.0
+        return self.executed(*starts) / (sum(self.opcodes.values()) or 1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from gpuprof.annotated.kernel_code import total
 from gpuprof.diagnose.facts.code import CodeFacts
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES
 from gpuprof.diagnose.facts.traffic import EXCESS_SECTORS, GLOBAL_REQUESTS, GLOBAL_SECTORS, LOCAL_SECTORS
@@ -20,16 +19,16 @@ _SECTORS_OF_PASS = 4
 """L1's data pipe moves at most 128 bytes in a pass, one a cycle."""
 _ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG"})
 _GLOBAL = frozenset({"LDG", "LD", "STG", "ST", "LDGSTS"}) | _ATOMICS
-_SHARED = ("LDS", "LDSM", "STS", "STSM", "ATOMS")
+_SHARED = ("LDS", "STS", "ATOMS")
 _BESIDE_GLOBAL = (*_SHARED, "LDL", "STL", "SHFL")
-"""Opcodes of the load/store unit by memory. A generic access counts as global."""
+"""Opcodes of the load/store unit by memory: names of global accesses, prefixes of others, such as LDS of
+LDSM. A generic access counts as global."""
 _REREAD = 4.0
 """Global accesses that ask for this many times the bytes that L2 moves mostly read bytes that L1 has."""
 _LITTLE_OF_L2 = 0.1
 """L2 gives an SM two sectors per cycle: with a tenth of L1's use it serves one load of five at most."""
 _MOST_CONFLICTS = 16.5
 """Passes per request if a conflict of all 32 lanes follows each access of one pass."""
-_MULTIPLY_ADDS = ("FFMA", "HFMA2", "DFMA")
 _LEAST_MULTIPLY_ADDS = 0.05
 """A matrix product without tiles has two loads and a dozen other instructions for each multiply-add."""
 
@@ -44,14 +43,13 @@ class L1Facts(CodeFacts):
         Source: its wavefronts, one a cycle; else at least one for each instruction. 0 if blocks use no
         shared memory: wavefronts counted as its own are of stores and shuffles then.
         """
-        if self.kernel.shared_memory_per_block == 0:
+        if self.uses_shared is False:
             return 0.0
-        busy = self.number(SHARED_BUSY)
+        busy, passes = self.number(SHARED_BUSY), self.number(SHARED_PASSES)
         if busy is not None:
             return min(1.0, busy / 100)
-        passes = self.number(SHARED_PASSES)
-        if passes is None and self.opcodes():
-            passes = sum(self.opcode_counts().get(name, 0.0) for name in _SHARED)
+        if passes is None and self.opcodes:
+            passes = self.executed(*_SHARED)
         return self.of_passes(passes)
 
     @cached_property
@@ -61,8 +59,7 @@ class L1Facts(CodeFacts):
 
         A pass moves at most four sectors of local memory.
         """
-        sectors = self.total(LOCAL_SECTORS)
-        local = self.of_passes(sectors / _SECTORS_OF_PASS) if sectors is not None else None
+        local = self.of_passes((self.total(LOCAL_SECTORS) or 0.0) / _SECTORS_OF_PASS)
         return min(1.0, (self.l1_of_shared or 0.0) + (local or 0.0))
 
     @property
@@ -72,8 +69,8 @@ class L1Facts(CodeFacts):
 
         Wider accesses do not remove these passes: only reuse does.
         """
-        ideal, l1 = self.ideal_bytes, self.need("l1")
-        needed = self.of_passes(ideal / SECTOR_BYTES / _SECTORS_OF_PASS) if ideal is not None else None
+        l1 = self.need("l1")
+        needed = self.of_passes((self.ideal_bytes or 0.0) / SECTOR_BYTES / _SECTORS_OF_PASS)
         return min(1.0, (self.l1_beside_global + (needed or 0.0)) / l1) if l1 else 0.0
 
     def of_passes(self, passes: float | None) -> float | None:
@@ -89,10 +86,9 @@ class L1Facts(CodeFacts):
 
         Source: the opcode histogram.
         """
-        counts = self.opcode_counts()
-        accesses = sum(count for name, count in counts.items() if name in _GLOBAL)
-        others = sum(counts.get(name, 0.0) for name in _BESIDE_GLOBAL)
-        return accesses / (accesses + others) if accesses + others else 1.0
+        accesses = sum(count for name, count in self.opcode_counts().items() if name in _GLOBAL)
+        every = accesses + self.executed(*_BESIDE_GLOBAL)
+        return accesses / every if every else 1.0
 
     @cached_property
     def most_of_l1_by_global(self) -> float:
@@ -110,7 +106,7 @@ class L1Facts(CodeFacts):
         issued = max((self.number(REQUESTS) or 0.0) / 100, self.need("lsu"))
         if max(passes, issued) < AS_BUSY * l1:
             return 1.0
-        return min(1.0, max(0.0, passes - others, issued * self.most_of_lsu_by_global) / l1)
+        return min(1.0, max(passes - others, issued * self.most_of_lsu_by_global) / l1)
 
     @property
     def busy_by_global(self) -> float | None:
@@ -120,18 +116,13 @@ class L1Facts(CodeFacts):
         return max(self.need("dram"), self.need("l2"), self.most_of_l1_by_global * self.need("l1"))
 
     @property
-    def passes(self) -> float | None:
-        """The passes through L1 per request, or a lower bound; None if unknown."""
-        counted = self.wavefronts_per_request
-        return self.least_passes if counted is None else counted
-
-    @property
     def l1_has_room(self) -> bool:
         """Whether more blocks could use L1 better: no unit is busier, it is not well used while SMs
         work, and half of the warp slots or more have no block."""
-        l1, busiest = self.need("l1"), max(self.busiest_need or 0.0, self.issue_active or 0.0)
+        l1 = self.need("l1")
         is_small = self.waves is not None and EMPTY_SLOTS.is_reached(1.0 - self.waves)
-        return is_small and 0.0 < l1 == busiest and not NEAR_ROOF.is_reached(self.while_active(l1) or l1)
+        is_busiest = 0.0 < l1 == self.busiest_need and l1 >= (self.issue_active or 0.0)
+        return is_small and is_busiest and not NEAR_ROOF.is_reached(self.while_active(l1) or l1)
 
     @property
     def mostly_hits_l1(self) -> bool | None:
@@ -140,18 +131,18 @@ class L1Facts(CodeFacts):
         return hits >= 100 - 100 / _REREAD if hits is not None else None
 
     @cached_property
-    def is_scattered(self) -> bool | None:
-        """Whether global accesses cause many passes through L1 per request; None if bank conflicts may.
+    def is_scattered(self) -> bool:
+        """Whether global accesses cause many passes through L1 per request; false if bank conflicts may.
 
         Without shared memory they do. If shared memory is unknown: global accesses that mostly hit in L1
         are no copies into shared memory, and copies keep the mean of conflicts below half of 32 passes.
         """
-        if self.passes is None or self.passes < MANY_WAVEFRONTS.value:
+        passes = self.passes or 0.0
+        if passes < MANY_WAVEFRONTS.value:
             return False
         if self.uses_shared is not None:
-            return None if self.uses_shared else True
-        is_certain = self.passes >= _MOST_CONFLICTS or self.mostly_hits_l1
-        return True if is_certain else None
+            return not self.uses_shared
+        return passes >= _MOST_CONFLICTS or bool(self.mostly_hits_l1)
 
     @cached_property
     def mostly_rereads(self) -> bool:
@@ -177,14 +168,14 @@ class L1Facts(CodeFacts):
         kind = kind_named(self.kernel.kind)
         if kind is not None:
             return kind.multiplies
-        by_name = is_product_by_name(self.kernel.demangled)
-        return by_name or self.share_of_opcodes(*_MULTIPLY_ADDS) >= _LEAST_MULTIPLY_ADDS
+        has_many = self.share_of_opcodes("FFMA", "HFMA2", "DFMA") >= _LEAST_MULTIPLY_ADDS
+        return has_many or is_product_by_name(self.kernel.demangled)
 
     @cached_property
     def uses_fragments(self) -> bool:
         """Whether operands are matrix fragments, by opcodes, else the tensor pipe, else the kernel's name."""
-        if self.opcodes():
-            return any(map(matrix_opcode, self.opcodes()))
+        if self.opcodes:
+            return any(map(matrix_opcode, self.opcodes))
         tensor = self.pipe("tensor")
         return multiplies_on_tensor_cores(self.kernel.demangled) if tensor is None else tensor > 0.0
 
@@ -194,15 +185,14 @@ class L1Facts(CodeFacts):
 
         Source: the sectors of each instruction; else those that loads and stores cannot cause.
         """
-        every = total(self.code, EXCESS_SECTORS)
-        if every > 0:
-            named = zip(self.code, self.opcode_names, strict=True)
-            atomics = [item for item, opcode in named if opcode.partition(".")[0] in _ATOMICS]
-            return 2 * total(atomics, EXCESS_SECTORS) >= every
+        excess, names = self.kernel_code.counted(EXCESS_SECTORS), self.opcode_names
+        if excess:
+            of_atomics = sum(count for at, count in excess.items() if names[at].partition(".")[0] in _ATOMICS)
+            return 2 * of_atomics >= sum(excess.values())
         kinds = ("ld", "st")
         sectors = self.total(map(GLOBAL_SECTORS.format, kinds), of_all=True)
         requests = self.total(map(GLOBAL_REQUESTS.format, kinds), of_all=True)
         counts = self.counted_sectors
-        if counts is None or counts.excess <= 0 or sectors is None or requests is None:
+        if counts is None or sectors is None or requests is None:
             return False
         return 2 * (sectors - requests) < counts.excess

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 
-from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters
-from gpuprof.diagnose.facts.needs import launch_share
+from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters, Shown
+from gpuprof.diagnose.facts.needs import LAUNCH_MOST_S, LAUNCH_S
 from gpuprof.diagnose.thresholds import (
     EMPTY_LANES,
+    FULL,
     FULL_WAVE,
     OCCUPANCY_GAP,
     SHORT,
@@ -56,7 +57,7 @@ class LaunchFacts(Counters):
         if self.waves is not None:
             return self.waves
         slots = self._most_sms * (self.warps_per_sm or 0.0)
-        return (self.warps or 0) / slots if slots else 0.0
+        return self.warps / slots if slots else 0.0
 
     @property
     def sms(self) -> int | None:
@@ -80,22 +81,14 @@ class LaunchFacts(Counters):
         return math.prod(self.kernel.block) if self.kernel.block is not None else self.kernel.block_size
 
     @property
-    def warps_per_block(self) -> int | None:
-        """The warps of a block, the last one not always full."""
-        threads = self.threads_per_block
-        return -(-threads // WARP_THREADS) if threads is not None else None
+    def warps_per_block(self) -> int:
+        """The warps of a block, the last one not always full; 0 if its size is not known."""
+        return math.ceil((self.threads_per_block or 0) / WARP_THREADS)
 
     @property
-    def warps(self) -> int | None:
-        """The warps of the launch; None if its grid or block is not known."""
-        if self.blocks is None or self.warps_per_block is None:
-            return None
-        return self.blocks * self.warps_per_block
-
-    @property
-    def schedulers(self) -> int:
-        """The warp schedulers of an SM. Each issues at most one instruction per cycle."""
-        return self.arch.limit("sub_partitions")
+    def warps(self) -> int:
+        """The warps of the launch; 0 if its grid or block is not known."""
+        return (self.blocks or 0) * self.warps_per_block
 
     @cached_property
     def active_share(self) -> float | None:
@@ -121,12 +114,20 @@ class LaunchFacts(Counters):
         Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume
         that it works as long as an average one of the SMs that have a block.
         """
-        duration, working = self.kernel.duration_s, self.busiest_share
+        return 1.0 - (self.launch_share(self.busiest_share or self.active_with_block) or 0.0)
+
+    def launch_share(self, working: float | None) -> float | None:
+        """Return the share of the time that the launch takes: no SM works then, whatever is changed in
+        the kernel. None without a duration.
+
+        `working` is the share of the elapsed cycles in which SMs work; if it is None, return the least
+        share.
+        """
+        duration = self.kernel.duration_s
         if not duration:
-            return 1.0
-        if working is None:
-            working = self.active_with_block
-        return 1.0 - launch_share(duration, working)
+            return None
+        without_work = min(1.0 - (working or 1.0), LAUNCH_MOST_S / duration)
+        return min(1.0, max(without_work, LAUNCH_S / duration))
 
     @cached_property
     def with_block(self) -> float | None:
@@ -134,7 +135,7 @@ class LaunchFacts(Counters):
 
         Each has one if there are more blocks than any GPU of the architecture has SMs.
         """
-        if self.waves is not None and self.waves >= 1.0:
+        if (self.waves or 0.0) >= 1.0:
             return 1.0
         if not self.blocks:
             return None
@@ -154,6 +155,17 @@ class LaunchFacts(Counters):
             return None
         return min(1.0, self.active_share / self.with_block)
 
+    @property
+    def resident_share(self) -> float:
+        """The share of the warps that fit in an SM that are resident: achieved ÷ theoretical occupancy.
+
+        1 if one of these is not known: no more warps fit.
+        """
+        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
+        if not theoretical or achieved is None:
+            return 1.0
+        return min(1.0, achieved / theoretical)
+
     @cached_property
     def block_cycles(self) -> float | None:
         """The average lifetime of a block in active cycles of its SM: cycles × resident blocks ÷
@@ -162,14 +174,13 @@ class LaunchFacts(Counters):
         Waves are the blocks that an SM runs over those that fit. Without achieved occupancy assume
         that all that fit are resident: no block lives longer on average.
         """
-        kernel, theoretical, achieved = self.kernel, self.occupancy.theoretical, self.occupancy.achieved
+        kernel = self.kernel
         cycles = self.number(AVERAGE_SM)
         if cycles is None and kernel.duration_s is not None and kernel.sm_clock_hz is not None:
             cycles = kernel.duration_s * kernel.sm_clock_hz
-        if cycles is None or not self.waves or not theoretical:
+        if cycles is None or not self.waves or not self.occupancy.theoretical:
             return None
-        resident = 1.0 if achieved is None else min(1.0, achieved / theoretical)
-        return cycles * resident / self.waves
+        return cycles * self.resident_share / self.waves
 
     @cached_property
     def idle_sms(self) -> float | None:
@@ -177,17 +188,15 @@ class LaunchFacts(Counters):
 
         In two passes the average can exceed the busiest: then none is idle.
         """
-        busiest, average = self.number(BUSIEST_SM), self.number(AVERAGE_SM)
-        if not busiest or not average:
-            return None
-        return max(0.0, 1.0 - average / busiest)
+        busy = self.ratio(AVERAGE_SM, BUSIEST_SM)
+        return max(0.0, 1.0 - busy) if busy else None
 
     @cached_property
     def tail(self) -> float | None:
         """The empty part of a partial last round of blocks, of the time of all rounds; None if it
         takes less than a fifth of the time."""
-        waves = self.waves
-        if waves is None or waves <= 1.0:
+        waves = self.waves or 0.0
+        if waves <= 1.0:
             return None
         rounds = math.ceil(waves - 1e-6)
         if rounds - waves < 1e-6 or not TAIL_SHARE.is_reached(1 / rounds):
@@ -206,19 +215,6 @@ class LaunchFacts(Counters):
         return 100 * abs(self.idle_sms - self.tail) <= TAIL_SLACK.value
 
     @cached_property
-    def filled_share(self) -> float | None:
-        """The filled share of the warp slots over the kernel, or of the SMs if occupancy is not
-        known.
-
-        An SM with one block of the last round has work, and most of its warp slots are empty.
-        """
-        active = self.active_share
-        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
-        if active is None or not theoretical or achieved is None:
-            return active
-        return active * min(1.0, achieved / theoretical)
-
-    @cached_property
     def late_share(self) -> float:
         """The share of the time from the end of an average SM with a block to the last."""
         if self.active_share is None:
@@ -229,25 +225,19 @@ class LaunchFacts(Counters):
     @property
     def is_under_a_wave(self) -> bool:
         """Whether SMs are idle because there are no blocks for them."""
-        if self.waves is not None:
-            return self.waves < FULL_WAVE.value
-        return self.with_block is not None and self.with_block < 1.0
+        filled = self.waves if self.waves is not None else self.with_block
+        return filled is not None and filled < FULL_WAVE.value
 
     @property
     def is_held_by_blocks(self) -> bool:
         """Whether the maximum number of blocks per SM is the only limit on its warps."""
-        occupancy = self.occupancy
-        return (
-            occupancy.limiters == ("blocks",) and occupancy.theoretical is not None and occupancy.theoretical < FULL_OF
-        )
+        return self.occupancy.limiters == ("blocks",) and (self.occupancy.theoretical or 1.0) < FULL_OF
 
     @property
     def is_taken(self) -> bool:
         """Whether the available warp slots are taken."""
-        occupancy = self.occupancy
-        if occupancy.achieved is not None and occupancy.theoretical:
-            return TAKEN.is_reached(occupancy.achieved / occupancy.theoretical)
-        return self.waves is not None
+        is_known = self.occupancy.achieved is not None or self.waves is not None
+        return is_known and TAKEN.is_reached(self.resident_share)
 
     @property
     def is_short(self) -> bool:
@@ -257,16 +247,12 @@ class LaunchFacts(Counters):
     @property
     def lanes_of_block(self) -> float:
         """The average lanes of a warp that the threads of a block fill; all if unknown."""
-        threads, warps = self.threads_per_block, self.warps_per_block
-        if not threads or not warps:
-            return WARP_THREADS
-        return threads / warps
+        return (self.threads_per_block or WARP_THREADS) / (self.warps_per_block or 1)
 
     @property
     def has_few_lanes(self) -> bool:
         """Whether no warp of a block can be full, so that only a few lanes access memory."""
-        threads = self.threads_per_block
-        return threads is not None and threads < WARP_THREADS
+        return (self.threads_per_block or WARP_THREADS) < WARP_THREADS
 
     @property
     def filled_lanes(self) -> float:
@@ -288,12 +274,10 @@ class LaunchFacts(Counters):
         return self.block_cycles is not None and self.block_cycles < SHORT_BLOCK.value
 
     @property
-    def is_between_blocks(self) -> bool:
-        """Whether short blocks leave so many warp slots empty that occupancy has a gap."""
-        achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
-        if achieved is None or theoretical is None or not self.has_short_blocks:
-            return False
-        return OCCUPANCY_GAP.is_reached(theoretical - achieved)
+    def occupancy_below(self) -> float:
+        """Theoretical minus achieved occupancy; 0 if one of them is not known."""
+        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
+        return theoretical - achieved if theoretical is not None and achieved is not None else 0.0
 
     @cached_property
     def sms_or_implied(self) -> float | None:
@@ -302,10 +286,11 @@ class LaunchFacts(Counters):
         if self.sms is not None:
             return self.sms
         per_sm = blocks_at_once(self.metrics, self.kernel.block, self.arch)
-        if self.blocks and per_sm and self.waves is not None and self.waves >= _LEAST_WAVES:
-            return self.blocks / self.waves / per_sm
-        passes, percent, cycles = self.number(SHARED_PASSES), self.number(SHARED_BUSY), self.number(*ELAPSED)
-        if not passes or not cycles or percent is None or percent < _LEAST_PERCENT:
+        waves, percent = self.waves or 0.0, self.number(SHARED_BUSY) or 0.0
+        if self.blocks and per_sm and waves >= _LEAST_WAVES:
+            return self.blocks / waves / per_sm
+        passes, cycles = self.number(SHARED_PASSES), self.number(*ELAPSED)
+        if not passes or not cycles or percent < _LEAST_PERCENT:
             return None
         return passes / (percent / 100 * cycles)
 
@@ -322,9 +307,7 @@ class LaunchFacts(Counters):
         busiest, average = self.number(BUSIEST_SM), self.number(AVERAGE_SM)
         if busiest is None or average is None or busiest - average <= 2 * SHORT_BLOCK.value:
             return True
-        achieved, theoretical = self.occupancy.achieved, self.occupancy.theoretical
-        is_half_full = achieved is None or theoretical is None or achieved >= theoretical / 2
-        return not is_half_full and average > busiest / 2
+        return self.resident_share < 0.5 and average > busiest / 2
 
     @cached_property
     def occupancy_gap(self) -> float | None:
@@ -341,24 +324,23 @@ class LaunchFacts(Counters):
         return 1.0 - achieved / expected
 
     def gap_evidence(self) -> Iterator[Evidence]:
-        """Yield the lifetime of a block and the gap of occupancy as evidence."""
+        """Yield the lifetime of a block and the gap of occupancy, which must be known, as evidence."""
         if self.block_cycles is not None:
             yield SHORT_BLOCK.evidence(self.block_cycles, "block-lifetime")
-        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
-        if theoretical is not None and achieved is not None:
-            metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
-            yield from context("achieved-occupancy", 100 * achieved, "%", metric=metric)
-            yield OCCUPANCY_GAP.evidence(100 * (theoretical - achieved), "occupancy-below")
+        achieved = 100 * (self.occupancy.achieved or 0.0)
+        metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
+        yield from context("achieved-occupancy", achieved, "%", metric=metric)
+        yield OCCUPANCY_GAP.evidence(100 * self.occupancy_below, "occupancy-below")
 
-    def active_evidence(self) -> tuple[Evidence, ...]:
+    def active_evidence(self) -> Shown:
         """Return as evidence the share of the time in which an average SM had work."""
         share = None if self.active_share is None else 100 * self.active_share
         return context("sms-with-work", share, "%", metric=AVERAGE_SM)
 
-    def theoretical_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def theoretical_evidence(self) -> Shown:
         """Return theoretical occupancy as evidence; nothing if it is not known."""
         theoretical = self.occupancy.theoretical
         if theoretical is None:
             return ()
         metric = "sm__maximum_warps_per_active_cycle_pct"
-        return (Evidence(metric, 100 * theoretical, "%", threshold, role="theoretical-occupancy"),)
+        return (FULL.evidence(100 * theoretical, "theoretical-occupancy", metric=metric),)

@@ -1,8 +1,6 @@
-"""The needs of the units of a GPU as fractions of a kernel's time."""
+"""Names of what a kernel needs beside its pipes, and the time of a launch."""
 
 from __future__ import annotations
-
-from gpuprof.model.session import KernelProfile, Pipe
 
 LAUNCH_S = 1e-6
 """The shortest empty kernel takes about this long on any GPU since Volta."""
@@ -19,49 +17,3 @@ MEMORY = ("dram", "l2", "l1")
 
 ADDRESS_PIPES = ("alu", "adu", "uniform", "cbu", "fma", "fmaheavy")
 """Pipes that run the arithmetic of addresses."""
-
-
-def launch_share(duration_s: float, working: float | None) -> float:
-    """Return the share of a kernel's time that its launch takes: no SM works then, whatever is
-    changed in the kernel.
-
-    `working` is the share of the elapsed cycles in which SMs work; if it is None, return the least
-    share.
-    """
-    least = LAUNCH_S / duration_s
-    if working is not None:
-        least = max(least, min(1.0 - working, LAUNCH_MOST_S / duration_s))
-    return min(1.0, least)
-
-
-def needs_of(
-    kernel: KernelProfile, l1: float | None, active: float | None, busiest: float | None = None
-) -> dict[str, float]:
-    """Return the fraction of the elapsed time that each unit needs, without units that were not
-    collected.
-
-    `l1` is the utilization of L1 with the load/store unit before it. `active` is the share of the
-    elapsed cycles in which an average SM had work: it scales metrics of active cycles, which are
-    left out if it is None. `busiest` is that share of the busiest SM, which only the launch keeps
-    from work.
-    """
-    needs: dict[str, float | None] = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
-    needs.pop("memory", None)
-    if l1 is not None:
-        needs["l1"] = l1
-    needs |= {pipe.name: need_of_pipe(pipe, active) for pipe in kernel.pipes}
-    scheduler = kernel.scheduler
-    if scheduler is not None and scheduler.issue_active is not None and active is not None:
-        needs[ISSUE] = scheduler.issue_active * active
-    if kernel.duration_s:
-        needs[LAUNCH] = launch_share(kernel.duration_s, busiest)
-    return {unit: min(1.0, max(0.0, need)) for unit, need in needs.items() if need is not None}
-
-
-def need_of_pipe(pipe: Pipe, active: float | None) -> float | None:
-    """Return the fraction of the elapsed time that a pipe needs; None if `active` is missing."""
-    if pipe.metric.endswith("_elapsed"):
-        return pipe.fraction
-    if active is None:
-        return None
-    return pipe.fraction * active

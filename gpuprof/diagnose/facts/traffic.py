@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,16 +19,15 @@ GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
 SHARED_ATOMICS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum.pct_of_peak_sustained_elapsed"
 SHARED_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
-SHARED_CONFLICTS_BY_KIND = tuple(
-    f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{kind}.sum" for kind in ("ld", "st")
+SHARED_CONFLICTS_BY_KIND = (
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
 )
-_WRITEBACK = "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed"
-_ISSUED = "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _AMPERE = 8.0
 """The first compute capability with `cp.async` (CUDA programming guide)."""
 _ONE_WAY = "only"
 """Word in the definition of traffic that covers only one direction."""
-LOCAL_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{what}.sum" for what in ("ld", "st"))
+LOCAL_SECTORS = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum"
 _BLOCKS_WITHOUT_SHARED = 8
 """The smallest carve-out, 8 KB, has the 1 KB that the driver keeps of a block for eight blocks (from Ampere on; before
@@ -54,14 +54,11 @@ class TrafficFacts(WaitFacts):
     def counted_sectors(self) -> CountedSectors | None:
         """Sectors of global accesses, and the excess beyond those of contiguous bytes."""
         total, excess, ideal = map(self.number, (ALL_SECTORS, EXCESS_SECTORS, IDEAL_SECTORS))
-        if total is None:
-            return None
-        if excess is not None:
-            roles = {EXCESS_SECTORS: "excess-sectors", ALL_SECTORS: "sectors"}
-        elif ideal is not None:
+        roles = {EXCESS_SECTORS: "excess-sectors", ALL_SECTORS: "sectors"}
+        if excess is None and total is not None and ideal is not None:
             excess = total - ideal
             roles = {ALL_SECTORS: "sectors", IDEAL_SECTORS: "needed-sectors"}
-        else:
+        if total is None or excess is None:
             return None
         return CountedSectors(excess, total, self.metrics_as(roles, "sector"))
 
@@ -83,7 +80,7 @@ class TrafficFacts(WaitFacts):
 
     def bytes_of(self, level: str) -> float | None:
         """Return the bytes that a level moved; None if a direction was not collected."""
-        moved = self._both_ways(level)
+        moved = self._both_ways.get(level)
         return moved.bytes if moved is not None else None
 
     def bytes_per_s_of(self, level: str) -> float | None:
@@ -91,15 +88,13 @@ class TrafficFacts(WaitFacts):
 
         A percentage times a rated peak is no count: the actual clock can differ.
         """
-        moved = self._both_ways(level)
-        if moved is None or moved.basis == "estimated":
-            return None
-        return moved.bytes_per_s
+        moved = self._both_ways.get(level)
+        return moved.bytes_per_s if moved is not None and moved.basis != "estimated" else None
 
-    def _both_ways(self, level: str) -> Traffic | None:
-        return next(
-            (item for item in self.kernel.traffic if item.level == level and _ONE_WAY not in item.definition), None
-        )
+    @property
+    def _both_ways(self) -> Mapping[str, Traffic]:
+        """The traffic of each level, without a level of which only one direction was counted."""
+        return {moved.level: moved for moved in self.kernel.traffic if _ONE_WAY not in moved.definition}
 
     def excess_reaches(self, level: str) -> bool:
         """Return whether a level moves more than global accesses need; true if unknown."""
@@ -118,17 +113,15 @@ class TrafficFacts(WaitFacts):
             return None
         return min(1.0, SECTOR_BYTES * passed / moved)
 
-    def l1_keeps(self, *percent: float | None) -> float:
+    def l1_keeps(self, percent: float = 0.0) -> float:
         """Return the part of L1's need that stays if each request takes as few passes as possible.
 
-        Requests and writes of registers stay, and so do the other given needs, in percent of the
-        elapsed time.
+        Requests and writes of registers stay, and so does another need, in percent of the elapsed time.
         """
         l1 = self.need("l1")
-        if not l1:
-            return 0.0
-        stays = max(part or 0.0 for part in (self.number(REQUESTS), self.number(_WRITEBACK), *percent))
-        return min(1.0, stays / 100 / l1)
+        writes = self.number("l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed")
+        stays = max(percent, self.number(REQUESTS) or 0.0, writes or 0.0)
+        return min(1.0, stays / 100 / l1) if l1 else 0.0
 
     @property
     def wavefronts_per_request(self) -> float | None:
@@ -138,22 +131,17 @@ class TrafficFacts(WaitFacts):
         The pipe's peak is one pass per cycle.
         """
         passes, rate = self.ratio(WAVEFRONTS, REQUESTS), self.request_rate
-        if passes is None or rate is None:
-            return None
-        return passes / rate
+        return passes / rate if passes is not None and rate is not None else None
 
     @property
     def request_rate(self) -> float | None:
         """The most requests of an SM per cycle: one with 32 load/store units, half with 16."""
         lanes = self.arch.operations.get("load-store")
-        if lanes is None:
-            return None
-        return lanes.value / WARP_THREADS
+        return lanes.value / WARP_THREADS if lanes is not None else None
 
     @property
-    def least_passes(self) -> float | None:
-        """A lower bound of the passes through L1 per request, if passes and requests were not
-        counted.
+    def passes(self) -> float | None:
+        """The passes through L1 per request, or a lower bound if they were not counted; None if unknown.
 
         The pipes that issue accesses take at most one request per cycle, and L1 takes one pass per
         cycle: the ratio of their utilizations is no more than the passes of a request. It stays below
@@ -162,13 +150,14 @@ class TrafficFacts(WaitFacts):
         copies, from Hopper on, reach L1 without those pipes. Their bytes keep L2 busy for longer than
         L1, so L1 serves other accesses in the rest of its time.
         """
-        busy, issued = self.l1_speed, self.number(_ISSUED)
+        if self.wavefronts_per_request is not None:
+            return self.wavefronts_per_request
+        busy, issued = self.l1_speed, self.number("sm__memory_throughput.avg.pct_of_peak_sustained_elapsed")
+        part = self.needs.get("lsu") if "lsu" in self.pipes else self.utilisation.get("sm")
         if issued is not None:
-            part: float | None = issued / 100
-        else:
-            part = self.needs.get("lsu") if "lsu" in self.pipes else self.utilisation.get("sm")
+            part = issued / 100
         copies: float | None = 0.0
-        if self.has_bulk_copies and self.kernel.shared_memory_per_block != 0:
+        if self.has_bulk_copies and self.uses_shared is not False:
             copies = self.at_most("l2")
         if not busy or not part or copies is None:
             return None
@@ -186,9 +175,8 @@ class TrafficFacts(WaitFacts):
             return self.kernel.shared_memory_per_block > 0
         conflicts = self.total((SHARED_CONFLICTS, *SHARED_CONFLICTS_BY_KIND))
         fits = self.number("launch__occupancy_limit_shared_mem")
-        if conflicts or self.executed("LDS", "STS") or (fits is not None and fits < _BLOCKS_WITHOUT_SHARED):
-            return True
-        return None
+        are_few = fits is not None and fits < _BLOCKS_WITHOUT_SHARED
+        return bool(conflicts or self.executed("LDS", "STS") or are_few) or None
 
     @cached_property
     def waits_for_memory(self) -> float | None:
@@ -200,7 +188,7 @@ class TrafficFacts(WaitFacts):
         Source: stall reasons, and opcodes if they were collected.
         """
         others = 1.0 - self.stall("barrier", "membar")
-        bulk = self.executed(*BULK_LOADS) > 0 if self.opcodes() else self.has_bulk_copies
+        bulk = self.executed(*BULK_LOADS) > 0 if self.opcodes else self.has_bulk_copies
         if "long_scoreboard" not in self.stalls or others <= 0.0 or bulk:
             return None
         return min(1.0, self.stall(*self.memory_stalls) / others)
@@ -214,8 +202,3 @@ class TrafficFacts(WaitFacts):
         if float(capability) < _AMPERE:
             return "shared/ahead-in-registers"
         return "shared/ahead-by-tma" if self.has_bulk_copies else "shared/ahead-by-cp-async"
-
-    @property
-    def shares_memory(self) -> bool:
-        """Whether the GPU has no memory of its own and uses the host's."""
-        return bool(self.number("device__attribute_integrated"))

@@ -8,8 +8,7 @@ All are fractions of the elapsed time, unless they say otherwise:
   what was not collected may be a lower bound. `busiest_need`: the highest, without the launch.
 - `least_times`: `needs`, but DRAM against the rate that it reaches. Bounds rest on these.
 - `at_most`: the need of a unit, or an upper bound of it.
-- `memory_busy`, `l1_speed`: None if a part that may be busier was not collected. `l1_busy`: L1 or its
-  load/store unit, whichever is known.
+- `memory_busy`, `l1_speed`: None if a part that may be busier was not collected.
 - `pipe`: as its metric counts it, of elapsed or of active cycles. `issue_active`: of active cycles.
 - `while_active`: a part of the SM over the time in which its SM works.
 """
@@ -17,16 +16,16 @@ All are fractions of the elapsed time, unless they say otherwise:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 
+from gpuprof.diagnose.facts.counters import Numbers, Shown
 from gpuprof.diagnose.facts.launch import LaunchFacts
-from gpuprof.diagnose.facts.needs import LAUNCH, SM, WORK, need_of_pipe, needs_of
+from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, WORK
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY
-from gpuprof.model.roofline import is_possible
-from gpuprof.model.session import Evidence, Pipe, Throughput
+from gpuprof.model.session import Evidence, Pipe
 from gpuprof.units import SECTOR_BYTES
 
 AT_LEAST_OF_RATED = 0.9
@@ -34,14 +33,15 @@ AT_LEAST_OF_RATED = 0.9
 its fraction of a rated peak."""
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
-_SM_BUSY = "sm__instruction_throughput.avg.pct_of_peak_sustained_active"
 _CACHES = "gpu__compute_memory_access_throughput.avg.pct_of_peak_sustained_elapsed"
 """Mem Busy: what caches and DRAM do inside, without what they send and receive."""
-_L2_HITS = "lts__t_sector_hit_rate.pct"
 _NO_REUSE = 10.0
 """Below this hit rate in percent, L2 sends few more bytes than it gets from DRAM, which is slower."""
-_MISSES = tuple(f"lts__t_sectors{of}_lookup_miss.sum" for of in ("_srcunit_tex_aperture_device", "_srcunit_tex", ""))
-_NO_DIFFERENCE = 1e-12
+_MISSES = (
+    "lts__t_sectors_srcunit_tex_aperture_device_lookup_miss.sum",
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
+    "lts__t_sectors_lookup_miss.sum",
+)
 _MOST_BUSY = 110.0
 """Maximum utilization in percent that is plausible: cycles of two passes differ."""
 
@@ -54,14 +54,14 @@ class UnitFacts(LaunchFacts):
     """Facts of the launch, and of the units of the GPU."""
 
     @cached_property
-    def throughput(self) -> Mapping[str, Throughput]:
+    def throughput(self) -> Numbers:
         """Speed of light of each unit, exact or a bound."""
-        return {known.unit: known for known in self.kernel.throughput}
+        return {known.unit: known.fraction for known in self.kernel.throughput}
 
     @cached_property
-    def utilisation(self) -> Mapping[str, float]:
+    def utilisation(self) -> Numbers:
         """Speed of light of each unit over all elapsed cycles, at most 1."""
-        return {unit: min(1.0, known.fraction) for unit, known in self.throughput.items() if known.is_exact}
+        return {known.unit: min(1.0, known.fraction) for known in self.kernel.throughput if known.is_exact}
 
     @cached_property
     def busiest(self) -> float | None:
@@ -75,28 +75,28 @@ class UnitFacts(LaunchFacts):
         return self._bounded.get(unit)
 
     @cached_property
-    def _bounded(self) -> Mapping[str, float]:
+    def _bounded(self) -> Numbers:
         """Speed of light of each unit, or its upper bound."""
-        known = self.throughput.values()
+        known = self.kernel.throughput
         return {unit.unit: unit.fraction for unit in known if unit.is_exact or unit.bound == "at-most"}
 
     def light_metric(self, unit: str) -> str:
         """Return the metric whose value is a unit's speed of light; empty if it is computed from others."""
-        names = [*self.counters_of(f"throughput.{unit}")]
+        names = self.counters_of(f"throughput.{unit}")
         if unit == SM:
-            names += [*self.counters_of("scheduler.issue-slots"), *(pipe.metric for pipe in self.kernel.pipes)]
-        return self._metric_with(names, self.throughput[unit].fraction) if unit in self.throughput else ""
+            names += self.counters_of("scheduler.issue-slots") + tuple(pipe.metric for pipe in self.kernel.pipes)
+        return self._metric_with(names, self.throughput[unit]) if unit in self.throughput else ""
 
     def _metric_with(self, names: Iterable[str], fraction: float) -> str:
         """Return the first of these metrics whose value is this fraction, maybe in percent; empty if none is."""
         for name in names:
             scale = 100.0 if ".pct_of_peak" in name else 1.0
             value = self.number(name)
-            if value is not None and math.isclose(value, scale * fraction, abs_tol=_NO_DIFFERENCE):
+            if value is not None and math.isclose(value, scale * fraction, abs_tol=1e-12):
                 return name
         return ""
 
-    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
+    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> Shown:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
         known = [(busy, unit) for unit, busy in self.utilisation.items() if unit not in leave_out]
         if not known:
@@ -105,25 +105,38 @@ class UnitFacts(LaunchFacts):
         return (Evidence(self.light_metric(unit), 100 * busy, "%", threshold, role=role),)
 
     @cached_property
-    def needs(self) -> Mapping[str, float]:
+    def needs(self) -> Numbers:
         """The fraction of the elapsed time that each unit needs, as far as it was collected."""
+        collected: dict[str, float | None] = {**self.utilisation, "memory": None, "l1": self._busiest_of_l1[0]}
+        collected |= {pipe.name: self._need_of_pipe(pipe) for pipe in self.kernel.pipes}
+        collected[ISSUE] = self._of_all_cycles(self.issue_active)
         # An SM can also be empty between two waves, which other blocks change. Only a single wave
         # gives a bound.
         is_one_round = self.waves is not None and self.waves <= 1.0
-        busiest = self.busiest_share if is_one_round else None
-        needs = needs_of(self.kernel, self.l1_busy, self.active_share, busiest)
+        collected[LAUNCH] = self.launch_share(self.busiest_share if is_one_round else None)
+        needs = {unit: min(1.0, max(0.0, need)) for unit, need in collected.items() if need is not None}
         for unit in self.kernel.throughput:
             if unit.bound == "at-least":
                 needs.setdefault(unit.unit, unit.fraction)
         if "dram" not in needs and self.dram_at_least is not None:
             needs["dram"] = self.dram_at_least
-        sm_busy = self.number(_SM_BUSY)
-        if SM not in needs and sm_busy is not None and self.active_share is not None:
-            needs[SM] = sm_busy / 100 * self.active_share
+        sm_busy = self.number("sm__instruction_throughput.avg.pct_of_peak_sustained_active")
+        if sm_busy is not None and self.active_share is not None:
+            needs.setdefault(SM, sm_busy / 100 * self.active_share)
         if self.timed_only and self.asked_work:
             # If two paths are possible, take the faster one.
             needs[WORK] = AT_LEAST_OF_RATED * min(self.asked_work.values())
         return needs
+
+    def _need_of_pipe(self, pipe: Pipe) -> float | None:
+        """Return the fraction of the elapsed time that a pipe needs; None if it is not known."""
+        return pipe.fraction if pipe.metric.endswith("_elapsed") else self._of_all_cycles(pipe.fraction)
+
+    def _of_all_cycles(self, of_active: float | None) -> float | None:
+        """Return a fraction of the active cycles as one of the elapsed cycles; None if it is not known."""
+        if of_active is None or self.active_share is None:
+            return None
+        return of_active * self.active_share
 
     def is_busiest(self, unit: str) -> bool:
         """Return whether a unit needs more than any other, except the whole SM and the launch."""
@@ -140,7 +153,7 @@ class UnitFacts(LaunchFacts):
         return max((need for unit, need in self.needs.items() if unit != LAUNCH), default=None)
 
     @cached_property
-    def least_times(self) -> Mapping[str, float]:
+    def least_times(self) -> Numbers:
         """The least fraction of the time that each unit needs.
 
         DRAM needs more than its fraction of peak, because no kernel reaches the peak.
@@ -166,7 +179,7 @@ class UnitFacts(LaunchFacts):
         Source: Max Bandwidth, Mem Busy and L2's hit rate; dram__bytes…, lts__t_sectors…_lookup_miss.sum.
         """
         memory, caches = self.utilisation.get("memory", 1.0), self.number(_CACHES)
-        hits = self.number(_L2_HITS)
+        hits = self.number("lts__t_sector_hit_rate.pct")
         if caches is not None and caches < 100 * AS_BUSY * memory and hits is not None and hits < _NO_REUSE:
             return memory
         rate, peak = self._dram_rate, self._dram_peak
@@ -197,15 +210,10 @@ class UnitFacts(LaunchFacts):
             limits = [rated_bandwidth("dram", gpu) for gpu in self.hardware.siblings()]
         return max((limit.value for limit in limits if limit is not None), default=0.0)
 
-    @property
-    def l1_busy(self) -> float | None:
-        """The utilization of L1 and its load/store unit over all elapsed cycles."""
-        return self.busiest_of_l1[1] if self.busiest_of_l1 is not None else None
-
     @cached_property
-    def busiest_of_l1(self) -> tuple[str, float] | None:
-        """The metric that shows L1 or its load/store unit busiest (empty if the fraction is computed
-        from others), and the fraction of all elapsed cycles.
+    def _busiest_of_l1(self) -> tuple[float | None, str]:
+        """The fraction of all elapsed cycles in which L1 or its load/store unit is busy, whichever is
+        busiest, and the metric that shows it (empty if it is computed from others).
 
         The basic set has no elapsed L1 throughput. Memory throughput that neither L2 nor DRAM
         explains is L1's.
@@ -213,15 +221,17 @@ class UnitFacts(LaunchFacts):
         known = [(busy / 100, name) for name in (WAVEFRONTS, REQUESTS) if (busy := self.number(name)) is not None]
         if "l1" in self.utilisation:
             known.insert(0, (self.utilisation["l1"], self.light_metric("l1")))
-        lsu = self.pipes.get("lsu")
-        need = need_of_pipe(lsu, self.active_share) if lsu is not None else None
-        if lsu is not None and need is not None:
-            known.append((need, self._metric_with((lsu.metric,), need)))
-        memory, dram, l2 = self.utilisation.get("memory", 0.0), self._bounded.get("dram"), self._bounded.get("l2")
-        if not known and dram is not None and l2 is not None and AS_BUSY * memory > max(dram, l2):
+        for pipe in self.kernel.pipes:
+            need = self._need_of_pipe(pipe)
+            if pipe.name == "lsu" and need is not None:
+                known.append((need, self._metric_with((pipe.metric,), need)))
+        memory = self.utilisation.get("memory", 0.0)
+        if not known and AS_BUSY * memory > max(self._bounded.get(level, 1.0) for level in ("dram", "l2")):
             known.append((memory, self.light_metric("memory")))
-        busy, name = max(known, key=lambda item: item[0], default=(None, ""))
-        return (name, min(1.0, busy)) if busy is not None else None
+        if not known:
+            return None, ""
+        busy, name = max(known, key=lambda item: item[0])
+        return min(1.0, busy), name
 
     @cached_property
     def memory_utilisation(self) -> float | None:
@@ -234,23 +244,23 @@ class UnitFacts(LaunchFacts):
         return self.kernel.scheduler.issue_active if self.kernel.scheduler is not None else None
 
     @cached_property
-    def pipes(self) -> Mapping[str, Pipe]:
-        """The execution pipes whose use was collected, by name."""
-        return {pipe.name: pipe for pipe in self.kernel.pipes}
+    def pipes(self) -> Numbers:
+        """The busy fractions of execution pipes by name, as far as they were collected."""
+        return {pipe.name: pipe.fraction for pipe in self.kernel.pipes}
 
     def pipe(self, name: str) -> float | None:
         """Return the busy fraction of an execution pipe."""
-        known = self.pipes.get(name)
-        return known.fraction if known is not None else None
+        return self.pipes.get(name)
 
-    def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def pipe_evidence(self, name: str, threshold: float | None = None) -> Shown:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
-        known = self.pipes.get(name)
-        if known is None:
-            return ()
-        return (Evidence(known.metric, 100 * known.fraction, "%", threshold, role="pipe-busy", of=(name,)),)
+        return tuple(
+            Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,))
+            for pipe in self.kernel.pipes
+            if pipe.name == name
+        )
 
-    def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
+    def issue_evidence(self, threshold: float | None = None) -> Shown:
         """Return the used issue slots as evidence."""
         if self.issue_active is None:
             return ()
@@ -258,22 +268,11 @@ class UnitFacts(LaunchFacts):
         return (Evidence(name, 100 * self.issue_active, "%", threshold, role="issue-slots"),)
 
     @cached_property
-    def asked_work(self) -> Mapping[str, float]:
+    def asked_work(self) -> Numbers:
         """The operator's FLOP by its shapes over the rated peak of each path that it may run on."""
         asked = self.kernel.operator_flop
         parts = asked.utilisation if asked is not None and asked.exact else ()
         return {part.ceiling_path: min(1.0, part.fraction) for part in parts}
-
-    @cached_property
-    def arithmetic_fraction(self) -> float:
-        """The largest fraction of a peak at this clock that floating-point work reaches, or 0."""
-        most = 0.0
-        for work in self.kernel.work:
-            limit = self.recorded.at_clock.get(work.path)
-            if work.flop_per_s and "int32" not in work.path and limit is not None and limit.value > 0:
-                fraction = work.flop_per_s / limit.value
-                most = max(most, fraction if is_possible(fraction) else 0.0)
-        return min(1.0, most)
 
     @cached_property
     def memory_busy(self) -> float | None:
@@ -287,9 +286,8 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def l1_speed(self) -> float | None:
         """The need of L1; None if only a part or a lower bound of it is known."""
-        l1 = self.throughput.get("l1")
-        is_whole = l1 is not None and (l1.bound != "at-least" or "memory" in self.utilisation)
-        return self.needs.get("l1") if is_whole or self.number(WAVEFRONTS) is not None else None
+        is_whole = "l1" in self.throughput or self.number(WAVEFRONTS) is not None
+        return self.needs.get("l1") if is_whole else None
 
     def while_active(self, busy: float | None) -> float | None:
         """Return the utilization of a part of the SM while its SM works; None if that is not known.
@@ -307,17 +305,15 @@ class UnitFacts(LaunchFacts):
         All SMs share the other levels. If an SM hardly works, its L1 can seem three times as busy as
         possible (an empty kernel on an H100), which shows nothing.
         """
-        while_working = self.while_active(self.l1_busy) or 0.0
-        return BUSY.is_reached(self.l1_busy) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
+        while_working = self.while_active(self.need("l1")) or 0.0
+        return BUSY.is_reached(self.need("l1")) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
 
-    def l1_evidence(self) -> tuple[Evidence, ...]:
+    def l1_evidence(self) -> Shown:
         """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
         roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
-        if self.busiest_of_l1 is None:
-            return self.metrics_as(roles, "%")
-        name, fraction = self.busiest_of_l1
+        name = self._busiest_of_l1[1]
         role = roles.pop(name, "unit-busy") if name else "unit-busy-of-elapsed"
-        busiest = BUSY.evidence(100 * fraction, role, "l1", metric=name)
+        busiest = BUSY.evidence(100 * self.need("l1"), role, "l1", metric=name)
         return (busiest, *self.metrics_as(roles, "%"))
 
     @cached_property
@@ -329,4 +325,4 @@ class UnitFacts(LaunchFacts):
     @property
     def moves_bytes_well(self) -> bool:
         """Whether L2 or DRAM is well used, however many lanes ask for the bytes."""
-        return any(self.need(unit) >= WELL_USED for unit in ("dram", "l2"))
+        return max(self.need("dram"), self.need("l2")) >= WELL_USED

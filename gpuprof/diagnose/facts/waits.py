@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -13,6 +12,7 @@ from gpuprof.diagnose.thresholds import (
     BARRIERS,
     BUSY,
     COVERED,
+    OCCUPANCY_GAP,
     PIPE_BUSY,
     QUEUED,
     SM_PIPE,
@@ -23,8 +23,7 @@ from gpuprof.diagnose.thresholds import (
 )
 from gpuprof.model.headline import TWO_PASSES, stalls_of
 from gpuprof.model.product_names import needs_few_warps_by_name
-from gpuprof.model.session import Evidence
-from gpuprof.model.stalls import NOT_STALLED
+from gpuprof.model.session import Evidence, Stall
 
 MEMORY_STALLS = ("long_scoreboard", "lg_throttle", "tex_throttle", "drain")
 """Stall reasons of waits for global memory; see `memory_stalls`."""
@@ -36,27 +35,22 @@ WAITS: Mapping[str, tuple[str, ...]] = {
     "dependency": ("wait", "gmma"),
     "fetch": ("no_instruction", "branch_resolving", "imc_miss"),
     "dispatch": ("dispatch_stall", "math_pipe_throttle"),
-    "other": ("sleeping", "misc"),
-    "issued": NOT_STALLED,
 }
-"""States of warps by cause. Only "issued" is no wait."""
-_OF_SLOWEST = ("memory", "shared", "dependency", "fetch", "dispatch")
-"""Causes for which a warp can be the last one at a barrier."""
-_NOT_ARITHMETIC = (SM, LAUNCH, WORK, "lsu", "tex", "tensor")
+"""Stall reasons by cause, without those of warps that sleep or have no known cause."""
+_NOT_SCALAR = (*MEMORY, SM, LAUNCH, WORK, "lsu", "tex", "tensor")
+"""Needs that are not of the issue slots or an arithmetic pipe, which the SM's is a bound of."""
 LATENCIES = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving", "membar", "gmma")
 """Stall reasons that other warps can hide; in other states a queue or a pipe is full."""
 _ROUNDING = 0.01
 """The most that the printed shares of all reasons can fall short of 1 by rounding."""
-_TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TXA", "TXD", "TXQ", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST")
-_LOADS = re.compile(r"(?:LDG|LDL|LDGSTS|LD|TLD4?|TEX|SULD|ATOMG?)(?:\.|$)")
+_TEXTURE_OPCODES = ("TEX", "TLD", "TMML", "TX", "SU")
+"""Opcode prefixes of texture and surface instructions."""
+_LOADS = ("LDG", "LDL", "LDGSTS", "LD", "TLD", "TLD4", "TEX", "SULD", "ATOM", "ATOMG")
 BULK_LOADS = ("UBLKCP", "UTMALDG")
 _HOPPER = 9.0
 """The first compute capability with copies of a whole tile by one thread (CUDA programming guide)."""
 _FEW_WARPS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "WARPGROUP", "UTC", "USETMAXREG")
 """Opcodes of wgmma (a warp group), tcgen05 (one thread), and of warps that pass on registers."""
-_GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
-
-
 _OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
 """Stall reasons that no other rule reports."""
 
@@ -68,17 +62,17 @@ class WaitFacts(UnitFacts):
     """Facts of the launch and the units, and of the waits of warps."""
 
     @cached_property
-    def stalls(self) -> Mapping[str, float]:
-        """Shares of the warps' states by reason."""
-        return {stall.reason: stall.share for stall in stalls_of(self.kernel)}
+    def stalls(self) -> Mapping[str, Stall]:
+        """The warps' states by reason, counted or else sampled."""
+        return {stall.reason: stall for stall in stalls_of(self.kernel)}
 
     def stall(self, *reasons: str) -> float:
         """Return the share of these reasons together."""
-        return sum(self.stalls.get(reason, 0.0) for reason in reasons)
+        return sum(self.stalls[reason].share for reason in reasons if reason in self.stalls)
 
     @cached_property
     def waits(self) -> Mapping[str, float]:
-        """Shares of the warps' states by cause (`WAITS`); "unknown" is the share that was not collected.
+        """Shares of the warps' states by cause (`WAITS`).
 
         Tex Throttle is a wait for dispatch if no textures can cause it.
         """
@@ -86,15 +80,14 @@ class WaitFacts(UnitFacts):
         if "tex_throttle" not in self.memory_stalls:
             shares["memory"] -= self.stall("tex_throttle")
             shares["dispatch"] += self.stall("tex_throttle")
-        unknown = 1.0 - sum(self.stalls.values())
-        shares["unknown"] = unknown if unknown > _ROUNDING else 0.0
         return shares
 
     def stall_at_most(self, *reasons: str) -> float:
         """Return the share of these reasons; all of the unknown share is theirs if one was not collected."""
-        share = self.stall(*reasons)
-        if any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons):
-            share += self.waits["unknown"]
+        share, unknown = self.stall(*reasons), 1.0 - self.stall(*self.stalls)
+        is_part_unknown = any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons)
+        if is_part_unknown and unknown > _ROUNDING:
+            share += unknown
         return min(1.0, share)
 
     def waits_behind(self, *reasons: str) -> float:
@@ -106,16 +99,14 @@ class WaitFacts(UnitFacts):
         """
         counted = [reason for reason in reasons if reason not in MEMORY_STALLS or reason in self.memory_stalls]
         own = self.stall_at_most(*counted)
-        delays = own - self.stall(*counted) + sum(self.waits[cause] for cause in _OF_SLOWEST)
-        if not delays:
-            return own
-        return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / delays))
+        others = sum(share for cause, share in self.waits.items() if cause != "barrier")
+        delays = own - self.stall(*counted) + others
+        return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / (delays or 1.0)))
 
     @property
     def has_bulk_copies(self) -> bool:
         """Whether one thread can copy a whole tile; true if the architecture is unknown."""
-        capability = self.arch.compute_capability
-        return not capability or float(capability) >= _HOPPER
+        return float(self.arch.compute_capability or _HOPPER) >= _HOPPER
 
     @cached_property
     def needs_few_warps(self) -> bool | None:
@@ -127,11 +118,12 @@ class WaitFacts(UnitFacts):
 
         Source: executed opcodes; else Stall GMMA or the pipe of wgmma; else the kernel's name.
         """
-        if self.opcodes():
+        if self.opcodes:
             return self.executed(*_FEW_WARPS) > 0
         if not self.has_bulk_copies:
             return False
-        if self.stall("gmma") or self.number(_GMMA) or needs_few_warps_by_name(self.kernel.demangled):
+        used = self.number("sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active")
+        if used or self.stall("gmma") or needs_few_warps_by_name(self.kernel.demangled):
             return True
         return None if self.is_busiest("tensor") else False
 
@@ -161,18 +153,16 @@ class WaitFacts(UnitFacts):
 
         If issue slots were not collected, use the SM over the elapsed cycles.
         """
-        issued, eligible = self.issue_active, self.eligible_warps
-        if issued is None:
-            issued = self.utilisation.get(SM)
-        if issued is None or self.busiest is None or (eligible is not None and eligible >= 1.0):
+        is_known = self.issue_active is not None or SM in self.utilisation
+        if not is_known or self.busiest is None or (self.eligible_warps or 0.0) >= 1.0:
             return False
-        is_idle = max(issued, self.busiest, self.busiest_need or 0.0) < STARVED_ISSUE.value / 100
-        return is_idle and not self.needs_few_warps
+        used = max(self.issue_active or 0.0, self.busiest, self.busiest_need or 0.0)
+        return used < STARVED_ISSUE.value / 100 and not self.needs_few_warps
 
     @cached_property
     def time_of_instructions(self) -> float | None:
         """The fraction of the elapsed time that issue slots and arithmetic pipes need, else the SM."""
-        needs = [need for unit, need in self.needs.items() if unit not in (*MEMORY, *_NOT_ARITHMETIC)]
+        needs = [need for unit, need in self.needs.items() if unit not in _NOT_SCALAR]
         return max(needs, default=self.needs.get(SM))
 
     @property
@@ -186,8 +176,9 @@ class WaitFacts(UnitFacts):
         if BUSY.is_reached(self.time_of_instructions):
             return False
         waits = self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
-        steps = BARRIERS.is_reached(self.share_of_opcodes("BAR"))
-        return COVERED.is_reached(waits) or BUSY.is_reached(self.memory_busy) or steps or self.is_between_blocks
+        is_in_steps = BARRIERS.is_reached(self.share_of_opcodes("BAR"))
+        is_between_blocks = self.has_short_blocks and OCCUPANCY_GAP.is_reached(self.occupancy_below)
+        return COVERED.is_reached(waits) or BUSY.is_reached(self.memory_busy) or is_in_steps or is_between_blocks
 
     @cached_property
     def memory_stalls(self) -> tuple[str, ...]:
@@ -201,20 +192,26 @@ class WaitFacts(UnitFacts):
         FP64 instructions of a narrow pipe queue there, too. If neither opcodes nor the texture pipe
         were collected, they are the cause if the FP64 pipe is the busiest.
         """
-        if self.opcodes():
+        if self.opcodes:
             return self.executed(*_TEXTURE_OPCODES) > 0
         fp64, textures = self.pipe("fp64"), self.pipe("tex")
         if textures is not None:
             return textures > 0
-        return not fp64 or fp64 < max(pipe.fraction for pipe in self.kernel.pipes)
+        return not fp64 or fp64 < max(self.pipes.values())
 
     def stall_evidence(self, *reasons: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the shares of stall reasons as evidence, with their metrics."""
-        known = {stall.reason: stall for stall in stalls_of(self.kernel)}
+        known = filter(None, map(self.stalls.get, reasons))
         return tuple(
-            Evidence(stall_metric(reason, stall.family), 100 * stall.share, "%", threshold, role="stall", of=(reason,))
-            for reason in reasons
-            if (stall := known.get(reason)) is not None
+            Evidence(
+                stall_metric(stall.reason, stall.family),
+                100 * stall.share,
+                "%",
+                threshold,
+                role="stall",
+                of=(stall.reason,),
+            )
+            for stall in known
         )
 
     @cached_property
@@ -236,13 +233,12 @@ class WaitFacts(UnitFacts):
         A warp that waits for several loads at once counts its wait once. No warp waits for loads of the
         TMA engine.
         """
-        stalls = {stall.reason: stall.cycles_per_issue for stall in self.kernel.stalls if stall.family == "counter"}
-        waited, opcodes = stalls.get("long_scoreboard"), self.opcodes()
+        stall = self.stalls.get("long_scoreboard")
         issued = self.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
-        loads = sum(count for name, count in opcodes.items() if _LOADS.match(name))
-        if waited is None or not issued or not loads or any(name.startswith(BULK_LOADS) for name in opcodes):
+        loads = sum(count for name, count in self.opcode_counts().items() if name in _LOADS)
+        if stall is None or stall.cycles_per_issue is None or not issued or not loads or self.executed(*BULK_LOADS):
             return None
-        return waited * issued / loads
+        return stall.cycles_per_issue * issued / loads
 
     @property
     def queues_at_dram(self) -> bool:
@@ -250,20 +246,20 @@ class WaitFacts(UnitFacts):
 
         Loads of a short kernel can take as long at an idle DRAM, such as first accesses to pages.
         """
-        waited, works = self.cycles_per_load, self.working_share
-        if waited is None or not works:
+        works = self.working_share
+        if not works or (self.cycles_per_load or 0.0) < QUEUED.value:
             return False
-        return waited >= QUEUED.value and USED_DRAM.is_reached(self.need("dram") / self.dram_reached / works)
+        return USED_DRAM.is_reached(self.need("dram") / self.dram_reached / works)
 
     def is_pipe_limit(self, fraction: float) -> bool:
         """Return whether a pipe is busy, or the busiest of a busy SM or if warps wait for pipes."""
         if PIPE_BUSY.is_reached(fraction):
             return True
-        sm = self.utilisation.get("sm", 0.0)
-        for pipe in self.kernel.pipes:
+        sm = self.utilisation.get(SM, 0.0)
+        for name, busy in self.pipes.items():
             # Pipes for memory accesses do not keep the SM busy if it is clearly busier than they are.
-            keeps_busy = pipe.name not in ("lsu", "tex") or pipe.fraction >= sm - TWO_PASSES
-            if keeps_busy and pipe.name not in _HALVES_OF_FMA and pipe.fraction > fraction:
+            keeps_busy = name not in ("lsu", "tex") or busy >= sm - TWO_PASSES
+            if keeps_busy and name not in _HALVES_OF_FMA and busy > fraction:
                 return False
         return self.waits_for_pipes or self.is_in_busy_sm(fraction)
 

@@ -11,6 +11,7 @@ from gpuprof.diagnose.facts.traffic import TrafficFacts
 from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY
 from gpuprof.hardware.specs import THREAD_OPCODES, ComputeKey
 from gpuprof.model.headline import TWO_PASSES
+from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import Evidence
 
 INTEGER_PIPES = ("alu", "uniform", "adu", "cbu", "fmaheavy")
@@ -49,13 +50,9 @@ class FloatingPoint(Struct, frozen=True):
 
     fused: float
     alone: float
+    all: float
     pairs: float
     metrics: str
-
-    @property
-    def all(self) -> float:
-        """All instructions of the type."""
-        return self.fused + self.alone
 
 
 class WorkFacts(TrafficFacts):
@@ -65,19 +62,29 @@ class WorkFacts(TrafficFacts):
         """Return the counted FLOP/s of a path; None if they were not counted."""
         return next((work.flop_per_s for work in self.kernel.work if work.path == path), None)
 
+    def _counted_fraction(self, path: str) -> float | None:
+        """Return the counted work of a path over its peak at the clock of the kernel; None without both."""
+        limit, rate = self.recorded.at_clock.get(path), self.flop_per_s_of(path)
+        if limit is None or rate is None or limit.value <= 0:
+            return None
+        return rate / limit.value
+
     def fraction_of_peak(self, path: str) -> float | None:
         """Return the counted work of a path over its peak at the clock of the kernel.
 
         Without both, return the operator's FLOP by its shapes over the rated peak, if they can only run
         on this path.
         """
-        limit = self.recorded.at_clock.get(path)
-        rate = self.flop_per_s_of(path)
-        if limit is not None and rate is not None and limit.value > 0:
-            return rate / limit.value
-        if len(self.asked_work) == 1:
+        counted = self._counted_fraction(path)
+        if counted is None and len(self.asked_work) == 1:
             return self.asked_work.get(path)
-        return None
+        return counted
+
+    @cached_property
+    def arithmetic_fraction(self) -> float:
+        """The largest fraction of a peak at this clock that floating-point work reaches, or 0."""
+        counted = (self._counted_fraction(work.path) or 0.0 for work in self.kernel.work if work.path != "int32")
+        return min(1.0, max(filter(is_possible, counted), default=0.0))
 
     @cached_property
     def most_instructions(self) -> tuple[str, float] | None:
@@ -89,14 +96,9 @@ class WorkFacts(TrafficFacts):
         return None
 
     @cached_property
-    def has_pipe_limit(self) -> bool:
-        """Whether a pipe is a limit that a rule of its own reports."""
-        return any(self.is_pipe_limit(busy) for name in LIMITING_PIPES if (busy := self.pipe(name)) is not None)
-
-    @cached_property
     def has_all_pipes(self) -> bool:
         """Whether all pipes were collected that can be the limit: no other one can be busier than they are."""
-        return all(self.pipe(name) is not None for name in LIMITING_PIPES)
+        return self.pipes.keys() >= {*LIMITING_PIPES}
 
     def is_known_limit(self, busy: float) -> bool:
         """Return whether a pipe that is the limit is well used, or no pipe that was not collected can be busier.
@@ -115,35 +117,30 @@ class WorkFacts(TrafficFacts):
         """
         uses = {name: self.pipe(name) or 0.0 for name in _PARTS}
         uses[ISSUE] = self.need(ISSUE)
-        name = max(uses, key=lambda part: uses[part])
-        if not PIPE_BUSY.is_reached(uses[name]) or self.has_pipe_limit or not self._is_busier_than_memory(uses[name]):
-            return None
-        return name, uses[name]
+        name, use = max(uses.items(), key=lambda part: part[1])
+        return (name, use) if self._may_limit(use) else None
 
     @cached_property
     def sm_without_parts(self) -> float | None:
         """The SM's utilization if it is busier than memory, and no part of it was collected that explains it."""
-        sm = self.utilisation.get(SM)
-        if sm is None or not PIPE_BUSY.is_reached(sm) or not self._is_busier_than_memory(sm):
-            return None
-        parts = [self.needs.get(name, pipe.fraction) for name, pipe in self.pipes.items()]
-        if self.has_pipe_limit or max((self.need(ISSUE), *parts)) >= sm - TWO_PASSES:
-            return None
-        return sm
+        sm = self.utilisation.get(SM, 0.0)
+        parts = (self.needs.get(name, busy) for name, busy in self.pipes.items())
+        is_explained = max((self.need(ISSUE), *parts)) >= sm - TWO_PASSES
+        return sm if self._may_limit(sm) and not is_explained else None
 
-    def _is_busier_than_memory(self, use: float) -> bool:
-        """Return whether a part of the SM is busier than memory, whose load/store unit is one, too."""
-        memory = self.memory_utilisation
-        return memory is None or use > memory + TWO_PASSES
+    def _may_limit(self, use: float) -> bool:
+        """Return whether the SM or a part of it is busy, and neither a pipe is a limit that a rule of its
+        own reports, nor memory as busy, whose load/store unit is a part of the SM, too."""
+        is_reported = any(name in LIMITING_PIPES and self.is_pipe_limit(busy) for name, busy in self.pipes.items())
+        is_busier = use > (self.memory_utilisation or 0.0) + TWO_PASSES
+        return PIPE_BUSY.is_reached(use) and is_busier and not is_reported
 
     @cached_property
     def fp64_over_fp32(self) -> float | None:
         """The FP64 rate over the FP32 rate of the GPU, or of its architecture if its product is not known."""
         rates = {**self.arch.compute, **self.hardware.rates}
         fp64, fp32 = rates.get(ComputeKey("fp64")), rates.get(ComputeKey("fp32"))
-        if fp64 is None or fp32 is None or not fp32.value:
-            return None
-        return fp64.value / fp32.value
+        return fp64.value / fp32.value if fp64 is not None and fp32 is not None else None
 
     @cached_property
     def has_slow_fp64_beside_fp32(self) -> bool:
@@ -151,21 +148,19 @@ class WorkFacts(TrafficFacts):
 
         Counted by opcodes, else by FLOP.
         """
-        ratio = self.fp64_over_fp32
-        if ratio is None or ratio >= FP64_IS_FAST:
+        if (self.fp64_over_fp32 or 1.0) >= FP64_IS_FAST:
             return False
-        if self.opcodes():
+        if self.opcodes:
             return 0.0 < self.executed("DFMA", "DMUL", "DADD") < self.executed("FFMA", "FMUL", "FADD")
-        fp32, fp64 = self.flop_per_s_of("fp32"), self.flop_per_s_of("fp64")
-        return fp32 is not None and fp64 is not None and 0.0 < fp64 < fp32
+        return 0.0 < (self.flop_per_s_of("fp64") or 0.0) < (self.flop_per_s_of("fp32") or 0.0)
 
     def peak_evidence(self, name: str, operation: str, fraction: float, threshold: float) -> Evidence:
         """Return a fraction of peak as evidence, with the counter of its multiply-adds."""
         counter = f"__sass_thread_inst_executed_op_{operation.lower()}_pred_on.sum"
-        suffixes = ("", ".per_cycle_elapsed")
-        metric = self.first_of(f"{unit}{counter}{suffix}" for unit in ("smsp", "sm") for suffix in suffixes)
+        per_cycle = f"{counter}.per_cycle_elapsed"
+        metric = self.first_of((f"smsp{counter}", f"smsp{per_cycle}", f"sm{counter}", f"sm{per_cycle}"))
         role = "work-of-peak"
-        if not metric and self.opcodes(THREAD_OPCODES):
+        if not metric and self.metrics.instances(THREAD_OPCODES):
             metric = THREAD_OPCODES
         elif not metric and self.asked_work:
             role = "work-of-peak-by-shapes"
@@ -178,5 +173,6 @@ class WorkFacts(TrafficFacts):
                 names = [f"{unit}__sass_thread_inst_executed_op_{name.lower()}_pred_on{suffix}" for name in operations]
                 fused, first, second = map(self.number, names)
                 if fused is not None and first is not None and second is not None:
-                    return FloatingPoint(fused, first + second, min(first, second), " + ".join(names))
+                    alone = first + second
+                    return FloatingPoint(fused, alone, fused + alone, min(first, second), " + ".join(names))
         return None

@@ -57,7 +57,7 @@ def _without_atomics(facts: KernelFacts, busy: float) -> Saving:
     atomics that return them. If waits were not collected, only the busy time of the unit is known to
     go.
     """
-    opcodes = facts.opcodes()
+    opcodes = facts.opcodes
     gone = {"l2", "l1", "lsu", *NO_ADDRESSES}
     condition = OTHER_WAITS
     if not opcodes or any(".CAS" in opcode for opcode in opcodes):

@@ -8,7 +8,7 @@ from gpuprof.diagnose.facts.launch import LANES
 from gpuprof.diagnose.facts.units import NOT_OF_LANES
 from gpuprof.diagnose.facts.waits import LATENCIES
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding
-from gpuprof.diagnose.thresholds import COVERED, EMPTY_LANES, FULL, STARVED_ISSUE, TAKEN, context
+from gpuprof.diagnose.thresholds import COVERED, EMPTY_LANES, STARVED_ISSUE, TAKEN, context
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 from gpuprof.units import WARP_THREADS
@@ -43,7 +43,7 @@ def _block_size(facts: KernelFacts) -> Findings:
         evidence=(
             *context("threads", threads, "thread", metric="launch__block_size"),
             EMPTY_LANES.evidence(100 * (1.0 - filled)),
-            *facts.theoretical_evidence(FULL.value),
+            *facts.theoretical_evidence(),
         ),
     )
 

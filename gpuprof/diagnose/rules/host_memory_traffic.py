@@ -45,7 +45,7 @@ _ROLES = {
 
 def _host(facts: KernelFacts) -> Findings:
     counted, host, device = _below_l2(facts)
-    if host is None or device is None or facts.shares_memory:
+    if host is None or device is None or facts.number("device__attribute_integrated"):
         return
     share = host / ((host + device) or 1.0)
     if not HOST_SHARE.is_reached(share) or (counted == "fills" and host < HOST_FILL.value):

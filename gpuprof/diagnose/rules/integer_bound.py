@@ -80,7 +80,7 @@ def _without_integers(facts: KernelFacts) -> Saving:
     relieved = dict.fromkeys(INTEGER_PIPES, 0.0)
     floating, integer = facts.executed(*PIPE_OPCODES["fma"]), facts.executed(*PIPE_OPCODES["fmaheavy"])
     relieved["fma"] = floating / ((floating + integer) or 1.0)
-    relieved[ISSUE] = 1.0 - facts.share_of_opcodes(*KINDS["integer"], "MOV") if facts.opcodes() else 0.0
+    relieved[ISSUE] = 1.0 - facts.share_of_opcodes(*KINDS["integer"], "MOV") if facts.opcodes else 0.0
     bound = speedup_bound(facts, {**relieved, ISSUE: 0.0, "xu": 0.0, "lsu": 0.0, "l1": 0.0})
     return bound.if_held(speedup_bound(facts, relieved).fraction, "same-loads-and-conversions")
 

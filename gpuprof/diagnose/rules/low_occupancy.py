@@ -41,7 +41,7 @@ def _occupancy(facts: KernelFacts) -> Findings:
         saving=replace(saving, assumes=(PER_WARP,)),
         is_fact=why not in _HELPS,
         evidence=(
-            *facts.theoretical_evidence(FULL.value),
+            *facts.theoretical_evidence(),
             *facts.metric("launch__registers_per_thread", "registers", "register"),
             *context("shared-memory", shared, "B"),
             *facts.issue_evidence(),

@@ -17,7 +17,7 @@ def _memory_latency(facts: KernelFacts) -> Findings:
         return
     reasons = tuple(sorted(felt, key=facts.stall, reverse=True))
     main = reasons[0]
-    busy = max(facts.memory_utilisation or 0.0, facts.l1_busy or 0.0)
+    busy = max(facts.memory_utilisation or 0.0, facts.need("l1"))
     is_full = LATENCY_BOUND.is_reached(busy)
     queues = main == "long_scoreboard" and facts.queues_at_dram
     level, why = "main", "room"

@@ -28,7 +28,7 @@ _WIDEST = 16
 
 
 def _narrow(facts: KernelFacts) -> Findings:
-    widths = summed((width_of(opcode), count) for opcode, count in facts.opcodes().items())
+    widths = summed((width_of(opcode), count) for opcode, count in facts.opcodes.items())
     widths.pop(0, None)
     total = sum(widths.values())
     issued = max(facts.need("lsu"), (facts.number(REQUESTS) or 0.0) / 100)

@@ -56,7 +56,7 @@ def _fusing_saving(facts: KernelFacts, counted: FloatingPoint, name: str) -> Sav
     if busy is None and pairs:
         return None
     own = share = 1.0
-    if facts.opcodes():
+    if facts.opcodes:
         # Other instructions also use the pipe and wait.
         own = facts.share_of_opcodes(*operations)
         others = _ALSO_ON_FMA if pipe == "fma" else ()

@@ -57,7 +57,7 @@ def _share_that_exits(facts: KernelFacts) -> float:
     """
     warps, requests, cycles = facts.warps or 0, facts.number(REQUESTS), facts.number(*ELAPSED)
     going_on = [float(warps)]
-    if facts.opcodes():
+    if facts.opcodes:
         going_on.append(facts.executed(*_ACCESSES))
     elif requests is not None and cycles is not None and facts.sms:
         going_on.append(requests / 100 * cycles * facts.sms)

@@ -43,7 +43,7 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
     executed = sum(opcodes.values())
     multiplies = any(matrix_opcode(name) or name.startswith(_PRODUCTS) for name in opcodes)
     headline = ("main", "no-product") if is_product and not multiplies else MAIN
-    source = WARP_OPCODES if facts.opcodes() else EXECUTED
+    source = WARP_OPCODES if facts.opcodes else EXECUTED
     yield finding(
         facts,
         Cases(headline=headline, why=("product" if is_product else "other",)),
@@ -60,7 +60,7 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
 
 def _executed(facts: KernelFacts) -> Mapping[str, float]:
     """Return the executions of each opcode with modifiers; empty unless all were counted."""
-    counted = facts.opcodes()
+    counted = facts.opcodes
     if not counted and facts.has_sass and all(facts.sass):
         counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in facts.code)
     return {name: count for name, count in counted.items() if count > 0}

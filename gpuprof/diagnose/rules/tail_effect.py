@@ -17,12 +17,12 @@ def _tail(facts: KernelFacts) -> Findings:
         return
     rounds = math.ceil(waves)
     empty = facts.working_share * tail
-    filled = facts.filled_share
-    if filled is not None:
+    if facts.active_share is not None:
         # The idle time of an average SM can be the tail itself: only the busiest SM shows the
         # launch's part.
         working = 1.0 if facts.busiest_share is None else facts.working_share
-        empty = min(empty, working - filled)
+        # An SM with one block of the last round has work, and most of its warp slots are empty.
+        empty = min(empty, working - facts.active_share * facts.resident_share)
     yield finding(
         facts,
         amounts=(*amounts_of("", rounds=rounds), *amounts_of(partial=waves - (rounds - 1))),

@@ -51,7 +51,7 @@ def _with_tensor_change(facts: KernelFacts, found: Finding) -> Finding:
     advice = [*found.cases.advice[:-1]]
     action = "less"
     possible = {name for key in facts.arch.compute for name in (key.path, key.instruction)}
-    keys = [known.key for opcode in facts.opcodes() if (known := matrix_opcode(opcode)) is not None]
+    keys = [known.key for opcode in facts.opcodes if (known := matrix_opcode(opcode)) is not None]
     used = {name for key in keys for name in (key.path, key.instruction)}
     narrower = next((name for name in ("fp8", "int8") if f"tensor.{name}" in possible), None)
     if narrower is not None and f"tensor.{narrower}" not in used:
@@ -115,7 +115,7 @@ def _tensor_roof(facts: KernelFacts) -> float:
     instructions, return 1.
     """
     flop = slowed = 0.0
-    for opcode, count in facts.opcodes().items():
+    for opcode, count in facts.opcodes.items():
         matrix = matrix_opcode(opcode)
         if matrix is not None and matrix.flop is not None:
             flop += matrix.flop * count

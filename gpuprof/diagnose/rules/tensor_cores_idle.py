@@ -160,7 +160,7 @@ def _tensor_cores_are_idle(facts: KernelFacts) -> bool:
     is_unnamed = facts.arch.name == "sm_75" and facts.hardware.gpu is None
     if is_unnamed and not _WITH_TENSOR_CORES.search(facts.hardware.device.name or ""):
         return False
-    busy, opcodes = facts.pipe("tensor"), facts.opcodes()
+    busy, opcodes = facts.pipe("tensor"), facts.opcodes
     if any(map(matrix_opcode, opcodes)):
         return False
     if busy is not None:
@@ -191,7 +191,7 @@ def _busiest_type(facts: KernelFacts) -> str | None:
 
     Return None if most instructions or the busiest pipe belong to no type: the kernel does something else.
     """
-    if facts.opcodes():
+    if facts.opcodes:
         shares = {path: facts.share_of_opcodes(kind.fused) for path, kind in _TYPES.items()}
         most = max(shares, key=lambda path: shares[path])
         return most if MULTIPLIES.is_reached(shares[most]) else None
