@@ -32,6 +32,9 @@ _LONGEST_PRODUCT = {"sm_75": 16.0, "sm_86": 32.0, "sm_89": 32.0, "sm_120": 32.0}
 They are the FLOP of m16n8k8 on Turing, else of m16n8k16, over 128 FLOP per cycle: GeForce products
 with FP32 sums (NVIDIA's whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
 
+NO_ARITHMETIC = dict.fromkeys((*SCALAR_PIPES, ISSUE), 0.0)
+"""The needs that stay without instructions on scalar pipes: none of these pipes, nor issue slots."""
+
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """The least part of each memory level's need that stays with values of half the size."""
 
@@ -63,17 +66,22 @@ def full_pipe(
     if not PIPE_BUSY.is_reached(reached) and not facts.is_pipe_limit(busy):
         return
     is_near = nears_peak and PIPE_NEAR_ROOF.is_reached(reached)
-    saving = saving or _same_work(facts, reached, pipe)
     parts = [headline]
     reason = "shared/pipe-full"
     evidence = facts.pipe_evidence(pipe, roof * PIPE_BUSY.value)
     if roof < 1.0:
         why = ("half-rate",)
         confidence = "inferred"
+    # Else the SM is busy as a whole, and this pipe is only its busiest one.
+    is_alone = PIPE_BUSY.is_reached(reached) or facts.waits_for_pipes
+    if saving is None and is_alone:
+        saving = _same_work(facts, reached, pipe)
+    elif saving is None:
+        saving = same_instructions(facts, facts.utilisation["sm"], pipe)
     if not facts.is_known_limit(reached):
         reason = "shared/pipes-missing"
         confidence = "guess"
-    elif _is_issue_bound(facts, reached):
+    elif not is_alone:
         reached = facts.utilisation["sm"]
         reason = "shared/issue-bound"
         parts = [reason]
@@ -109,20 +117,13 @@ def of_ceiling(fraction: float) -> tuple[Amount, ...]:
     return (Amount("of-ceiling", min(1.0, fraction), "fraction"),)
 
 
-def _is_issue_bound(facts: KernelFacts, fraction: float) -> bool:
-    """Return whether the SM is busy as a whole, and this pipe is only its busiest one."""
-    return not PIPE_BUSY.is_reached(fraction) and not facts.waits_for_pipes and facts.is_in_busy_sm(fraction)
-
-
 def sm_evidence(facts: KernelFacts, sm: float) -> Evidence:
     """Return the utilization of the SM as evidence."""
     return PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=facts.light_metric("sm"))
 
 
 def _same_work(facts: KernelFacts, use: float, pipe: str) -> Saving:
-    """Return the saving if the same instructions fill their pipe or the SM; fewer can save more."""
-    if _is_issue_bound(facts, use):
-        return same_instructions(facts, facts.utilisation["sm"], pipe)
+    """Return the saving if the same instructions fill their pipe; fewer can save more."""
     gone = {pipe: 0.0, ISSUE: 0.0}
     same = speedup_bound(facts, gone).no_more_than(1.0 - use)
     return speedup_bound(facts, gone | NARROWER).if_held(same.fraction, "same-instructions")

@@ -18,7 +18,7 @@ def _fp32(facts: KernelFacts) -> Findings:
         return
     rates = facts.hardware.rates
     advice = ["main"]
-    if not rates and not facts.arch.compute:
+    if not facts.arch.compute:
         advice.append("on-any-gpu")
     fp32, fp16 = rates.get(ComputeKey("fp32")), rates.get(ComputeKey("fp16"))
     if fp32 is not None and fp16 is not None and fp16.value > fp32.value:

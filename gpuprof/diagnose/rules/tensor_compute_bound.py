@@ -114,7 +114,7 @@ def _part_of_full_rate(facts: KernelFacts, key: ComputeKey) -> float:
     rates = facts.hardware.rates
     slow = rates.get(ComputeKey("tensor.fp16", "fp32", key.instruction))
     full = rates.get(ComputeKey("tensor.fp16", "fp16", key.instruction))
-    if slow is None or full is None or not full.value:
+    if slow is None or full is None:
         return 1.0
     return min(1.0, slow.value / full.value)
 

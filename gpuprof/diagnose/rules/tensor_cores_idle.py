@@ -13,10 +13,9 @@ from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, MEMORY, WORK
 from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS
-from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
-from gpuprof.model.findings import Cases
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.product_names import (
@@ -114,6 +113,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
     plain = scalar.plain.upper()
     is_guess = product.how in ("by-convolution", "by-arithmetic")
     headline = [product.how if is_guess else "product"]
+    rate = "rate" if facts.hardware.is_known else "least-rate"
     faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", scalar.name)
     evidence = [*facts.pipe_evidence("tensor"), faster]
     if product.work is not None:
@@ -121,12 +121,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         evidence.append(facts.peak_evidence(plain, scalar.fused, product.work, FMA_WORK.value))
     yield finding(
         facts,
-        Cases(
-            headline=tuple(headline),
-            why=(product.how, "rate" if facts.hardware.is_known else "least-rate", *limit),
-            action=(product.change,),
-            advice=(product.change,),
-        ),
+        cases_of(product.change, tuple(headline), (product.how, rate, *limit)),
         amounts=amounts_of(work=product.work, use=product.use, busy=facts.needs.get(busiest))
         + amounts_of("", times=speedup),
         labels=labels_of(
@@ -164,10 +159,11 @@ def _product(facts: KernelFacts) -> _Product | None:
     name = facts.kernel.demangled
     if path == "fp32" and has_inputs_of_8_bits(name):
         path = "int8-in-fp32"
-    kind, change = _TYPES[path], path
+    kind = _TYPES[path]
     times = _times(facts, kind)
     if not times:
         return None
+    change = path
     if path == "fp32":
         change = "tf32" if "tensor.tf32" in times else "narrower"
         if has_inputs_of_16_bits(name):
@@ -215,12 +211,12 @@ def _busiest_type(facts: KernelFacts) -> str | None:
 
 def _is_mostly_fused(facts: KernelFacts, kind: _Type) -> bool:
     """Return whether most of the arithmetic of a type is multiply-adds, or nothing shows that it is not."""
+    fused = facts.executed(kind.fused)
+    total = fused + facts.executed(*kind.alone)
     counted = facts.fused_and_alone(kind.fused, *kind.alone) if kind.alone else None
     if counted is not None:
-        fused, alone = counted.fused, counted.alone
-    else:
-        fused, alone = facts.executed(kind.fused), facts.executed(*kind.alone)
-    return not fused + alone or FUSED_SHARE.is_reached(fused / (fused + alone))
+        fused, total = counted.fused, counted.all
+    return not total or FUSED_SHARE.is_reached(fused / total)
 
 
 def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
@@ -228,7 +224,7 @@ def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
     hardware = facts.hardware
     rates = hardware.rates if hardware.is_known else hardware.arch.compute
     plain = rates.get(ComputeKey(kind.plain))
-    if plain is None or not plain.value:
+    if plain is None:
         return {}
     unit = plain.value * kind.operations
     in_fp32 = kind.tensor is TENSOR_INPUTS
@@ -237,8 +233,9 @@ def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
     times: dict[str, float] = {}
     for key, fact in rates.items():
         is_exact = key.accumulator == "fp32" or not in_fp32
-        if key.path in kind.tensor and is_exact and FASTER.is_reached(fact.value / unit):
-            times[key.path] = max(times.get(key.path, 0.0), fact.value / unit)
+        ratio = fact.value / unit
+        if key.path in kind.tensor and is_exact and FASTER.is_reached(ratio):
+            times[key.path] = max(times.get(key.path, 0.0), ratio)
     return times
 
 
