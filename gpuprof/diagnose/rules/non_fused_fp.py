@@ -24,7 +24,7 @@ _ALSO_ON_FMA = ("IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2")
 def _non_fused(facts: KernelFacts) -> Findings:
     for name, (pipe, fma, add, mul) in _OPERATIONS.items():
         counted = facts.fused_and_alone(fma, add, mul)
-        if counted is None or counted.all <= 0:
+        if counted is None or not counted.all:
             continue
         share = counted.alone / counted.all
         if not NON_FUSED.is_reached(share / 2):
