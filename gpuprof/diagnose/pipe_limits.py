@@ -86,7 +86,7 @@ def full_pipe(
         reason = "shared/issue-bound"
         parts = [reason]
         advice = ("shared/fewer-instructions", *advice)
-        evidence = (sm_evidence(facts, reached), *facts.pipe_evidence(pipe, SM_PIPE.value))
+        evidence = sm_evidence(facts, reached) + facts.pipe_evidence(pipe, SM_PIPE.value)
         confidence = "inferred"
     elif roof < 1.0:
         parts.append("half-rate")
@@ -117,9 +117,9 @@ def of_ceiling(fraction: float) -> tuple[Amount, ...]:
     return (Amount("of-ceiling", min(1.0, fraction), "fraction"),)
 
 
-def sm_evidence(facts: KernelFacts, sm: float) -> Evidence:
+def sm_evidence(facts: KernelFacts, sm: float) -> tuple[Evidence, ...]:
     """Return the utilization of the SM as evidence."""
-    return PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=facts.light_metric("sm"))
+    return (PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=facts.light_metric("sm")),)
 
 
 def _same_work(facts: KernelFacts, use: float, pipe: str) -> Saving:
@@ -157,7 +157,7 @@ def busy_sm(facts: KernelFacts, headline: str, *advice: str) -> Findings:
         subject="sm",
         confidence="guess",
         saving=same_instructions(facts, sm, *SCALAR_PIPES),
-        evidence=(sm_evidence(facts, sm),),
+        evidence=sm_evidence(facts, sm),
     )
 
 

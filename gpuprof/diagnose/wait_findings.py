@@ -67,28 +67,23 @@ def waiting(
 
 def rule_on_misses(id_: str, reason: str, *others: str) -> Rule:
     """Return a rule on waits for instructions or constants."""
-    return Rule(
-        id_,
-        kind="symptom",
-        thresholds=(NOTABLE, ISSUES_OFTEN, START_UP),
-        check=lambda facts: _misses(facts, reason, *others),
-        place=TreePlace((reason,), "issue"),
-    )
 
+    def check(facts: KernelFacts) -> Findings:
+        """Report the waits; as a fact if the first misses of a launch can explain them.
 
-def _misses(facts: KernelFacts, reason: str, *others: str) -> Findings:
-    """Report the waits; as a fact if the first misses of a launch can explain them.
+        The first wave of warps waits for this share of the time of all warps. That is a few misses
+        of each warp, if it is short enough.
+        """
+        cases = Cases()
+        duration, occupancy, waves = facts.kernel.duration_s, facts.occupancy, facts.waves
+        each = 1.0
+        if occupancy.achieved is not None and occupancy.theoretical and waves:
+            each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
+        is_short = duration is not None and facts.stall(reason) * duration * each <= START_UP.value
+        is_start_up = is_short and not NOTABLE.is_reached(facts.stall(*others))
+        if is_start_up:
+            cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
+        yield from waiting(facts, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
 
-    The first wave of warps waits for this share of the time of all warps. That is a few misses of
-    each warp, if it is short enough.
-    """
-    cases = Cases()
-    duration, occupancy, waves = facts.kernel.duration_s, facts.occupancy, facts.waves
-    each = 1.0
-    if occupancy.achieved is not None and occupancy.theoretical and waves:
-        each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
-    is_short = duration is not None and facts.stall(reason) * duration * each <= START_UP.value
-    is_start_up = is_short and not NOTABLE.is_reached(facts.stall(*others))
-    if is_start_up:
-        cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
-    yield from waiting(facts, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
+    thresholds = (NOTABLE, ISSUES_OFTEN, START_UP)
+    return Rule(id_, kind="symptom", thresholds=thresholds, check=check, place=TreePlace((reason,), "issue"))

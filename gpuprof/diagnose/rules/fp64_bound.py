@@ -34,13 +34,13 @@ def _fp64(facts: KernelFacts) -> Findings:
     use = min(1.0, max(busy or 0.0, of_peak or 0.0))
     seen = "pipe" if busy is not None else "peak"
     why = ["main"]
-    evidence = [*facts.pipe_evidence("fp64", BESIDE_FP32.value if is_beside else PIPE_BUSY.value)]
+    evidence = facts.pipe_evidence("fp64", BESIDE_FP32.value if is_beside else PIPE_BUSY.value)
     if cycles:
         seen = "long-instructions"
         why = [seen]
-        evidence += (sm_evidence(facts, use), *facts.issue_evidence())
+        evidence += sm_evidence(facts, use) + facts.issue_evidence()
     if of_peak is not None:
-        evidence.append(facts.peak_evidence("FP64", "DFMA", of_peak, FP64.value))
+        evidence += (facts.peak_evidence("FP64", "DFMA", of_peak, FP64.value),)
     # The share of FP64 instructions of divisions and square roots; 0 if unknown.
     arithmetic, seeds = facts.executed("DFMA", "DMUL", "DADD"), facts.executed(*FP64_SEEDS)
     divisions = min(1.0, _FP64_PER_DIVISION * seeds / arithmetic) if arithmetic else 0.0
@@ -66,7 +66,7 @@ def _fp64(facts: KernelFacts) -> Findings:
         confidence="guess" if is_full and not facts.is_known_limit(use) else "inferred",
         saving=_saving(facts, use, divisions, is_full=is_full),
         is_fact=not is_limit,
-        evidence=(*evidence, *context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES)),
+        evidence=evidence + context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES),
         place=place or facts.place_of_stall("math_pipe_throttle"),
     )
 

@@ -73,9 +73,9 @@ def _long_instructions(facts: KernelFacts, action: str, advice: tuple[str, ...])
     is_near = PIPE_NEAR_ROOF.is_reached(sm)
     if is_near:
         headline.append("shared/near-ceiling")
-    evidence = [sm_evidence(facts, sm), *facts.issue_evidence()]
+    evidence = sm_evidence(facts, sm) + facts.issue_evidence()
     if cycles:
-        evidence.append(SCALAR_CYCLES.evidence(cycles))
+        evidence += (SCALAR_CYCLES.evidence(cycles),)
     yield finding(
         facts,
         Cases(headline=tuple(headline), why=(seen,), action=(action,), advice=advice),

@@ -199,9 +199,8 @@ def _busiest_type(facts: KernelFacts) -> str | None:
     Return None if most instructions or the busiest pipe belong to no type: the kernel does something else.
     """
     if facts.opcodes():
-        shares = {path: facts.share_of_opcodes(kind.fused) for path, kind in _TYPES.items()}
-        most = max(shares, key=lambda path: shares[path])
-        return most if MULTIPLIES.is_reached(shares[most]) else None
+        most = max(_TYPES, key=lambda path: facts.executed(_TYPES[path].fused))
+        return most if MULTIPLIES.is_reached(facts.share_of_opcodes(_TYPES[most].fused)) else None
     works = {path: facts.fraction_of_peak(kind.plain) or 0.0 for path, kind in _TYPES.items() if kind.alone}
     if any(works.values()):
         return max(works, key=lambda path: works[path])
