@@ -56,21 +56,17 @@ def _architecture(facts: KernelFacts) -> Findings:
 def _newer(facts: KernelFacts) -> Iterator[tuple[float, str]]:
     """Yield for each type that it multiplies by mma.sync the rate over that of a faster instruction, and its name."""
     split = tensor_split(facts.metrics)
-    if split is None:
-        if not _is_old_without_opcodes(facts):
-            return
-        used = {key._replace(instruction=_OLD) for key in facts.arch.compute}
-    else:
-        used = {key for key, flop in split.items() if flop is None or flop > 0}
-    if any(key.instruction != _OLD for key in used):
+    if split is None and not _is_old_without_opcodes(facts):
+        return
+    if any(key.instruction != _OLD for key in split or ()):
         return
     rates = facts.hardware.rates
     for key, rate in rates.items():
         old = key._replace(instruction=_OLD)
-        if old in used and key.instruction:
+        if key.instruction and (split is None or old in split):
             part = rates[old].value / rate.value if old in rates else _MMA_SYNC
             if part < 1.0:
-                yield part, str(key.instruction)
+                yield part, key.instruction
 
 
 def _is_old_without_opcodes(facts: KernelFacts) -> bool:
