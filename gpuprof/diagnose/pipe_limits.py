@@ -8,12 +8,12 @@ from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.work import SCALAR_PIPES
-from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, finding, labels_of
-from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, SM_PIPE, THROTTLED, Threshold
+from gpuprof.diagnose.rule import Findings, amounts_of, finding, labels_of
+from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, Threshold
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.findings import MAIN, Amount, Cases
 from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.session import Evidence
 
 SCALAR_CYCLES = Threshold("cycles-per-instruction", 8.0, "cycle/inst")
 
@@ -32,43 +32,61 @@ _LONGEST_PRODUCT = {"sm_75": 16.0, "sm_86": 32.0, "sm_89": 32.0, "sm_120": 32.0}
 They are the FLOP of m16n8k8 on Turing, else of m16n8k16, over 128 FLOP per cycle: GeForce products
 with FP32 sums (NVIDIA's whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
 
+NO_ARITHMETIC = dict.fromkeys((*SCALAR_PIPES, ISSUE), 0.0)
+"""The needs that stay without instructions on scalar pipes: none of these pipes, nor issue slots."""
+
 NARROWER = dict.fromkeys(("dram", "l2", "l1"), 0.5)
 """The least part of each memory level's need that stays with values of half the size."""
 
 
-def pipe_limit(
+def full_pipe(
     facts: KernelFacts,
     pipe: str,
-    saving: Saving,
+    saving: Saving | None = None,
     *,
     headline: str = "main",
     why: tuple[str, ...] = (),
-    change: str = "main",
+    action: str = "main",
+    advice: tuple[str, ...] = MAIN,
     amounts: tuple[Amount, ...] = (),
     roof: float = 1.0,
-    is_near: bool = False,
+    nears_peak: bool = False,
     is_fact: bool = False,
     confidence: Confidence = "measured",
-) -> Finding:
-    """Return a finding on a pipe that is the limit, or on the SM if that is busy as a whole.
+) -> Findings:
+    """Yield a finding if a pipe is the limit; on the SM if that is busy as a whole.
 
-    `change` is the case of the action. `roof` is the part of the pipe that its work can fill.
+    `roof` is the part of the pipe that its work can fill. `nears_peak`: a pipe that is nearly full
+    is near the peak of its arithmetic.
     """
-    busy = facts.pipe(pipe) or 0.0
+    busy = facts.pipe(pipe)
+    if busy is None:
+        return
     reached = busy / roof
+    if not PIPE_BUSY.is_reached(reached) and not facts.is_pipe_limit(busy):
+        return
+    is_near = nears_peak and PIPE_NEAR_ROOF.is_reached(reached)
     parts = [headline]
     reason = "shared/pipe-full"
-    advice = [change]
-    evidence = [*facts.pipe_evidence(pipe, roof * PIPE_BUSY.value)]
+    evidence = facts.pipe_evidence(pipe, roof * PIPE_BUSY.value)
+    if roof < 1.0:
+        why = ("half-rate",)
+        confidence = "inferred"
+    # Else the SM is busy as a whole, and this pipe is only its busiest one.
+    is_alone = PIPE_BUSY.is_reached(reached) or facts.waits_for_pipes
+    if saving is None and is_alone:
+        saving = _same_work(facts, reached, pipe)
+    elif saving is None:
+        saving = same_instructions(facts, facts.utilisation["sm"], pipe)
     if not facts.is_known_limit(reached):
         reason = "shared/pipes-missing"
         confidence = "guess"
-    elif is_issue_bound(facts, reached):
+    elif not is_alone:
         reached = facts.utilisation["sm"]
         reason = "shared/issue-bound"
         parts = [reason]
-        advice.insert(0, "shared/fewer-instructions")
-        evidence = [sm_evidence(facts, reached), *facts.pipe_evidence(pipe, SM_PIPE.value)]
+        advice = ("shared/fewer-instructions", *advice)
+        evidence = sm_evidence(facts, reached) + facts.pipe_evidence(pipe, SM_PIPE.value)
         confidence = "inferred"
     elif roof < 1.0:
         parts.append("half-rate")
@@ -77,47 +95,38 @@ def pipe_limit(
         parts.append("shared/rate")
     if is_near:
         parts.append("shared/near-ceiling")
-    return finding(
+    yield finding(
         facts,
-        Cases(headline=tuple(parts), why=(reason, *why), action=(change,), advice=tuple(advice)),
-        amounts=(
-            *amounts_of(busy=min(1.0, busy), possible=roof, sm=facts.utilisation.get("sm")),
-            *amounts,
-            *amounts_of("FLOP/s", rate=rate or None),
-            of_ceiling(reached),
-        ),
+        Cases(headline=tuple(parts), why=(reason, *why), action=(action,), advice=advice),
+        amounts=amounts_of(busy=min(1.0, busy), possible=roof, sm=facts.utilisation.get("sm"))
+        + amounts
+        + amounts_of("FLOP/s", rate=rate or None)
+        + of_ceiling(reached),
         labels=labels_of(pipe=(pipe,)),
         subject=pipe,
         confidence=confidence,
         saving=saving,
         is_fact=is_near or is_fact,
-        evidence=(*evidence, *facts.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value)),
+        evidence=evidence + facts.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value),
         place=facts.place_of_opcode(*PIPE_OPCODES[pipe]) or facts.place_of_stall("math_pipe_throttle"),
     )
 
 
-def of_ceiling(fraction: float) -> Amount:
+def of_ceiling(fraction: float) -> tuple[Amount, ...]:
     """Return the reached part of a pipe's ceiling as an amount."""
-    return Amount("of-ceiling", min(1.0, fraction), "fraction")
+    return (Amount("of-ceiling", min(1.0, fraction), "fraction"),)
 
 
-def is_issue_bound(facts: KernelFacts, fraction: float) -> bool:
-    """Return whether the SM is busy as a whole, and this pipe is only its busiest one."""
-    return not PIPE_BUSY.is_reached(fraction) and not facts.waits_for_pipes and facts.is_in_busy_sm(fraction)
-
-
-def sm_evidence(facts: KernelFacts, sm: float) -> Evidence:
+def sm_evidence(facts: KernelFacts, sm: float) -> tuple[Evidence, ...]:
     """Return the utilization of the SM as evidence."""
-    return PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=facts.light_metric("sm"))
+    return (PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=facts.light_metric("sm")),)
 
 
-def bound_of_full_pipe(facts: KernelFacts, use: float, pipe: str) -> Saving:
-    """Return the saving if the same instructions fill their pipe or the SM; fewer can save more."""
-    if is_issue_bound(facts, use):
-        return same_instructions(facts, facts.utilisation["sm"], pipe)
+def _same_work(facts: KernelFacts, use: float, pipe: str) -> Saving:
+    """Return the saving if the same instructions fill their pipe; fewer can save more."""
     gone = {pipe: 0.0, ISSUE: 0.0}
-    same = min(1.0 - min(1.0, use), speedup_bound(facts, gone).fraction)
-    return speedup_bound(facts, {**gone, **NARROWER}).if_held(same, "same-instructions")
+    same = speedup_bound(facts, gone).no_more_than(1.0 - use)
+    return speedup_bound(facts, gone | NARROWER).if_held(same.fraction, "same-instructions")
 
 
 def same_instructions(facts: KernelFacts, used: float, *pipes: str) -> Saving:
@@ -131,40 +140,40 @@ def is_fp32_by_work(facts: KernelFacts) -> bool:
     return FMA_WORK.is_reached(work) if work else is_product_by_name(facts.kernel.demangled)
 
 
-def busy_sm(facts: KernelFacts, headline: str, change: str) -> Findings:
+def busy_sm(facts: KernelFacts, headline: str, *advice: str) -> Findings:
     """Yield a finding if the SM is the busiest unit and no part of it was collected that is as busy."""
     sm = facts.sm_without_parts
     if (
         sm is None
         or multiplies_on_tensor_cores(facts.kernel.demangled)
-        or cycles_per_instruction(facts, sm) > SCALAR_CYCLES.value
+        or cycles_per_instruction(facts) > SCALAR_CYCLES.value
     ):
         # Matrix instructions keep it busy, which `tensor-compute-bound` reports.
         return
     yield finding(
         facts,
-        cases_of(change, (headline, "shared/no-pipe"), ("shared/no-pipe",)),
-        amounts=(*amounts_of(sm=sm), of_ceiling(sm)),
+        Cases(headline=(headline, "shared/no-pipe"), why=("shared/no-pipe",), action=advice[:1], advice=advice),
+        amounts=amounts_of(sm=sm) + of_ceiling(sm),
         subject="sm",
         confidence="guess",
         saving=same_instructions(facts, sm, *SCALAR_PIPES),
-        evidence=(sm_evidence(facts, sm),),
+        evidence=sm_evidence(facts, sm),
     )
 
 
-def cycles_per_instruction(facts: KernelFacts, sm: float) -> float:
-    """Return the average cycles of the SM per issued instruction; 0 if unknown."""
-    issued = facts.need(ISSUE)
-    return sm / issued if issued else 0.0
+def cycles_per_instruction(facts: KernelFacts) -> float:
+    """Return the average cycles per issued instruction of an SM whose busy part is unknown; else 0."""
+    sm, issued = facts.sm_without_parts, facts.need(ISSUE)
+    return sm / issued if sm and issued else 0.0
 
 
-def only_fp64_cycles(facts: KernelFacts) -> float | None:
-    """Return the SM's cycles per instruction if only FP64 takes so long, whose pipe was not collected; else None."""
-    sm = facts.sm_without_parts
-    if sm is None or facts.pipe("fp64") is not None or multiplies_on_tensor_cores(facts.kernel.demangled):
-        return None
-    cycles = cycles_per_instruction(facts, sm)
-    return cycles if cycles > _LONGEST_PRODUCT.get(facts.arch.name, math.inf) else None
+def only_fp64_cycles(facts: KernelFacts) -> float:
+    """Return the SM's cycles per instruction if only FP64 takes so long, whose pipe was not collected; else 0."""
+    cycles = cycles_per_instruction(facts)
+    is_longer = cycles > _LONGEST_PRODUCT.get(facts.arch.name, math.inf)
+    if not is_longer or facts.pipe("fp64") is not None or multiplies_on_tensor_cores(facts.kernel.demangled):
+        return 0.0
+    return cycles
 
 
 def is_integer_work(facts: KernelFacts) -> bool:

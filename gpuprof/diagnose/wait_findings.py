@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, finding, labels_of
+from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import NOTABLE, Threshold, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Amount, Cases
@@ -31,7 +31,7 @@ def waiting(
     facts: KernelFacts,
     reasons: tuple[str, ...],
     threshold: Threshold,
-    cases: Cases = Cases(),  # noqa: B008
+    cases: Cases,
     *,
     amounts: tuple[Amount, ...] = (),
     confidence: Confidence = "inferred",
@@ -53,39 +53,37 @@ def waiting(
     yield finding(
         facts,
         cases,
-        amounts=(*amounts_of(share=share), *amounts),
+        amounts=amounts_of(share=share) + amounts,
         labels=labels_of(reasons=shown),
         confidence=confidence,
         saving=bound_of_wait(facts, share),
-        evidence=(
-            *facts.stall_evidence(*shown, threshold=threshold.value),
-            *facts.issue_evidence(ISSUES_OFTEN.value),
-            *evidence,
-        ),
+        evidence=facts.stall_evidence(*shown, threshold=threshold.value)
+        + facts.issue_evidence(ISSUES_OFTEN.value)
+        + evidence,
         place=facts.place_of_stall(*reasons),
         is_fact=is_fact,
     )
 
 
-def misses(facts: KernelFacts, reason: str, *others: str) -> Findings:
-    """Report waits for instructions or constants; as a fact if first misses explain them."""
-    cases = Cases()
-    is_start_up = _is_start_up(facts, facts.stall(reason)) and not NOTABLE.is_reached(facts.stall(*others))
-    if is_start_up:
-        cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
-    yield from waiting(facts, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
+def rule_on_misses(id_: str, reason: str, *others: str) -> Rule:
+    """Return a rule on waits for instructions or constants."""
 
+    def check(facts: KernelFacts) -> Findings:
+        """Report the waits; as a fact if the first misses of a launch can explain them.
 
-def _is_start_up(facts: KernelFacts, share: float) -> bool:
-    """Return whether the first misses of a launch can explain a whole wait.
+        The first wave of warps waits for this share of the time of all warps. That is a few misses
+        of each warp, if it is short enough.
+        """
+        cases = Cases()
+        duration, occupancy, waves = facts.kernel.duration_s, facts.occupancy, facts.waves
+        each = 1.0
+        if occupancy.achieved is not None and occupancy.theoretical and waves:
+            each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
+        is_short = duration is not None and facts.stall(reason) * duration * each <= START_UP.value
+        is_start_up = is_short and not NOTABLE.is_reached(facts.stall(*others))
+        if is_start_up:
+            cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
+        yield from waiting(facts, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
 
-    The first wave of warps waits for `share` of the time of all warps. That is a few misses of each
-    warp, if it is short enough.
-    """
-    duration, occupancy, waves = facts.kernel.duration_s, facts.occupancy, facts.waves
-    if duration is None:
-        return False
-    each = 1.0
-    if occupancy.achieved is not None and occupancy.theoretical and waves:
-        each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
-    return share * duration * each <= START_UP.value
+    thresholds = (NOTABLE, ISSUES_OFTEN, START_UP)
+    return Rule(id_, kind="symptom", thresholds=thresholds, check=check, place=TreePlace((reason,), "issue"))

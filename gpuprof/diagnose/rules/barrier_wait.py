@@ -7,7 +7,6 @@ from gpuprof.diagnose.facts.waits import BULK_LOADS, WAITS
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace
 from gpuprof.diagnose.thresholds import NOTABLE, percent
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, SHOWN, waiting
-from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 
 ALONE = percent("one-block-barrier", 5.0)
@@ -20,23 +19,16 @@ def _barrier(facts: KernelFacts) -> Findings:
     changes = tuple(_CASES[reason] for reason in reasons)
     why = list(changes)
     threshold = NOTABLE
-    confidence: Confidence = "measured"
-    if facts.needs_few_warps is None or facts.executed(*BULK_LOADS):
-        confidence = "guess"
+    theoretical, warps, room = facts.occupancy.theoretical, facts.warps_per_block, facts.warps_per_sm
+    one_block_fits = theoretical is not None and room and warps and theoretical * room < 2 * warps
+    has_roles = facts.needs_few_warps is None or facts.executed(*BULK_LOADS) > 0
+    if has_roles:
         why.append("roles")
-    elif not facts.needs_few_warps and _one_block_fits(facts):
+    elif not facts.needs_few_warps and one_block_fits:
         threshold = ALONE
         why.append("one-block")
     cases = Cases(why=tuple(why), action=changes[:1], advice=changes)
-    yield from waiting(facts, reasons, threshold, cases, confidence=confidence)
-
-
-def _one_block_fits(facts: KernelFacts) -> bool:
-    """Return whether only one block fits in an SM."""
-    theoretical, warps, room = facts.occupancy.theoretical, facts.warps_per_block, facts.warps_per_sm
-    if theoretical is None or room is None or not warps:
-        return False
-    return theoretical * room < 2 * warps
+    yield from waiting(facts, reasons, threshold, cases, confidence="guess" if has_roles else "measured")
 
 
 RULE = Rule(

@@ -11,32 +11,35 @@ from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import COVERED, EMPTY_LANES, STARVED_ISSUE, TAKEN, context
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
-from gpuprof.units import WARP_THREADS
 
 
 def _block_size(facts: KernelFacts) -> Findings:
-    threads, warps, filled = facts.threads_per_block, facts.warps_per_block, facts.filled_lanes
+    threads, filled = facts.threads_per_block, facts.filled_lanes
     parts: list[str] = []
     missing = 0.0
     confidence: Confidence = "guess" if facts.busiest_need is None else "measured"
     if facts.leaves_lanes_empty:
         parts.append("lanes")
-    if _would_larger_blocks_help(facts):
+    # Larger blocks help in the slots that small ones leave empty if all other slots are taken and no
+    # unit is busy: a queue can only be full if a unit is busy. If warp states are known, they must be
+    # waits that other warps cover.
+    has_free_slots = facts.is_held_by_blocks and not facts.is_under_a_wave
+    if has_free_slots and facts.has_room and facts.is_taken and facts.others_cover:
         parts.append("slots")
         confidence = "inferred"
-        missing = _with_more_warps(facts)
-    if not threads or not warps or not parts:
+        # The saving of blocks with more warps, up to full occupancy.
+        empty = 1.0 - (facts.occupancy.theoretical or 0.0)
+        missing = min(empty, 1.0 - (facts.issue_active or 0.0), facts.stall_at_most(*LATENCIES))
+    if not threads or not parts:
         return
-    change = ("full-warps", "one-warp") if threads < WARP_THREADS or missing else ("multiple-of-32",)
+    change = ("full-warps", "one-warp") if facts.has_few_lanes or missing else ("multiple-of-32",)
     saving = bound_beside(facts, NOT_OF_LANES, filled).only_if("same-bytes-through-l2-and-dram")
     yield finding(
         facts,
         Cases(headline=("main", *parts), why=tuple(parts), action=change[:1], advice=change),
-        amounts=(
-            *amounts_of("thread", threads=threads),
-            *amounts_of("lane", lanes=threads / warps),
-            *amounts_of(occupancy=facts.occupancy.theoretical),
-        ),
+        amounts=amounts_of("thread", threads=threads)
+        + amounts_of("lane", lanes=facts.lanes_of_block)
+        + amounts_of(occupancy=facts.occupancy.theoretical),
         confidence=confidence,
         saving=saving.if_held(facts.working_share * (1.0 - filled * (1.0 - missing)), PER_WARP),
         is_fact=facts.moves_bytes_well and not facts.has_few_lanes,
@@ -46,22 +49,6 @@ def _block_size(facts: KernelFacts) -> Findings:
             *facts.theoretical_evidence(),
         ),
     )
-
-
-def _would_larger_blocks_help(facts: KernelFacts) -> bool:
-    """Return whether more warps in the slots that small blocks leave empty would help.
-
-    All other slots must be taken and no unit busy: a queue can only be full if a unit is busy. If
-    warp states are known, they must be waits that other warps cover.
-    """
-    has_free_slots = facts.is_held_by_blocks and not facts.is_under_a_wave
-    return has_free_slots and facts.has_room and facts.is_taken and facts.others_cover
-
-
-def _with_more_warps(facts: KernelFacts) -> float:
-    """Return the saving of blocks with more warps, up to full occupancy."""
-    missing = 1.0 - (facts.occupancy.theoretical or 0.0)
-    return min(missing, 1.0 - (facts.issue_active or 0.0), facts.stall_at_most(*LATENCIES))
 
 
 RULE = Rule(

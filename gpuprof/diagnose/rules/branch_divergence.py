@@ -5,14 +5,13 @@ If one thread issues copies or matrix instructions for many, few active threads 
 
 from __future__ import annotations
 
-from gpuprof.diagnose.bounds import OTHER_WAITS, Saving, bound_beside
+from gpuprof.diagnose.bounds import OTHER_WAITS, bound_beside
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.units import NOT_OF_LANES
-from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_named, finding
+from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_named, certainty, finding
 from gpuprof.diagnose.thresholds import LOW, Threshold, percent
-from gpuprof.model.field_types import Confidence
 from gpuprof.units import WARP_THREADS
 
 THREADS = Threshold("active-threads", 24.0, "thread")
@@ -34,53 +33,44 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
         return
     lanes, active, on = facts.lanes_of_block, facts.number(*LANES), facts.number(_SWITCHED_ON)
     fewest = min(filter(None, (active, on)), default=lanes)
-    confidence: Confidence = "inferred"
     cost = (1.0 - fewest / lanes) * facts.need(ISSUE)
     threshold = THREADS.value * lanes / WARP_THREADS
     if active and active < threshold:
         fewest = active
-        confidence = "measured"
         # Lanes that rarely part at a branch are idle because they have ended, or skip a long part.
-        cases = cases_named("ended" if (facts.number(_UNIFORM) or 0.0) >= UNIFORM.value else "branches")
-        saving = _by_instructions(facts, active / lanes, NOT_OF_LANES, "same-bytes-through-l2-and-dram")
+        change = "ended" if (facts.number(_UNIFORM) or 0.0) >= UNIFORM.value else "branches"
     elif active and on and on < threshold:
-        cases = cases_named("predicates")
-        saving = _by_instructions(facts, on / lanes, _NOT_OF_PREDICATES, "same-accesses")
+        change = "predicates"
     elif facts.is_busiest(ISSUE) and cost >= LOW:
-        cases = cases_named("issue-slots")
-        saving = bound_beside(facts, _NOT_OF_PREDICATES, fewest / lanes).if_held(cost, "same-time-without-issue")
+        change = "issue-slots"
     else:
         return
-    if facts.waits_beside_instructions or (facts.busiest_need is None and not facts.stalls):
-        # Without busy units or stalls, idle lanes do not show a cost.
-        confidence = "guess"
+    part = fewest / lanes
+    is_inactive = change in ("ended", "branches")
+    kept = NOT_OF_LANES if is_inactive else _NOT_OF_PREDICATES
+    condition = "same-bytes-through-l2-and-dram" if is_inactive else "same-accesses"
+    bound, time = bound_beside(facts, kept, part), facts.time_of_instructions
+    if change == "issue-slots":
+        saving = bound.if_held(cost, "same-time-without-issue")
+    elif facts.waits_beside_instructions and time is not None:
+        saving = bound.if_held(time * (1.0 - part), OTHER_WAITS).only_if(condition)
+    else:
+        saving = bound.if_held(facts.working_share * (1.0 - part), "same-time-per-instruction").only_if(condition)
+    confidence = certainty(facts, "measured" if is_inactive else "inferred")
     yield finding(
         facts,
-        cases,
+        cases_named(change),
         amounts=amounts_of("thread", threads=fewest, lanes=lanes),
-        confidence=confidence,
+        confidence="guess" if facts.waits_beside_instructions else confidence,
         saving=saving,
         # Other instructions feed a busy tensor pipe, many of them from one thread.
         is_fact=facts.moves_bytes_well or facts.is_busiest("tensor"),
-        evidence=(
-            *facts.metric(facts.first_of(LANES), "active-threads", "thread", threshold),
-            *facts.metric(_SWITCHED_ON, "predicated-on-threads", "thread", threshold),
-            *facts.metric(_UNIFORM, "uniform-branches", "%"),
-            *facts.issue_evidence(),
-        ),
+        evidence=facts.metric(facts.first_of(LANES), "active-threads", "thread", threshold)
+        + facts.metric(_SWITCHED_ON, "predicated-on-threads", "thread", threshold)
+        + facts.metric(_UNIFORM, "uniform-branches", "%")
+        + facts.issue_evidence(),
         place=facts.place_of("smsp__branch_targets_threads_divergent"),
     )
-
-
-def _by_instructions(facts: KernelFacts, part: float, kept: tuple[str, ...], condition: str) -> Saving:
-    """Return the saving if this part of the instructions stays: of all of the time, or of that of
-    the instructions alone if warps wait for something else."""
-    bound, time = bound_beside(facts, kept, part), facts.time_of_instructions
-    if facts.waits_beside_instructions and time is not None:
-        saving = bound.if_held(time * (1.0 - part), OTHER_WAITS)
-    else:
-        saving = bound.if_held(facts.working_share * (1.0 - part), "same-time-per-instruction")
-    return saving.only_if(condition)
 
 
 RULE = Rule(

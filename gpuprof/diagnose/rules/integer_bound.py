@@ -6,10 +6,9 @@ from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.work import INTEGER_PIPES, KINDS
-from gpuprof.diagnose.pipe_limits import PIPE_OPCODES, is_integer_work, pipe_limit
+from gpuprof.diagnose.pipe_limits import PIPE_OPCODES, full_pipe, is_integer_work
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY, SM_PIPE, THROTTLED, percent
-from gpuprof.model.field_types import Confidence
 from gpuprof.model.set_up import makes_data
 
 DATA_WORK = percent("data-instructions", 50.0)
@@ -19,56 +18,51 @@ _DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "IMNMX", "VIMNMX", "ISETP", "SEL",
 
 
 def _integer(facts: KernelFacts) -> Findings:
-    """Report integers that fill a pipe, or that are most of the instructions that fill the issue slots."""
-    change, data = _change(facts), amounts_of(data=_data_share(facts))
+    """Report integers that fill a pipe, or that are most of the instructions that fill the issue slots.
+
+    The change is that of index arithmetic, or of work on data by the kernel's name or opcodes.
+    """
+    integers = facts.executed(*KINDS["integer"])
+    data = facts.executed(*_DATA) / integers if integers else None
     saving = _without_integers(facts)
+    is_fact = makes_data(facts.kernel)
+    change = "main"
+    if is_fact:
+        change = "makes-data"
+    elif DATA_WORK.is_reached(data):
+        change = "data"
     if change != "main":
         # Fewer values or passes also move fewer bytes.
         saving = saving.only_if("same-bytes")
-    is_fact = makes_data(facts.kernel)
-    pipes: dict[str, Confidence] = {"alu": "measured"}
+    pipes = ["alu"]
     if is_integer_work(facts):
-        pipes = {"fma" if facts.pipe("fmaheavy") is None else "fmaheavy": "inferred", **pipes}
-    for pipe, confidence in pipes.items():
-        use = facts.pipe(pipe)
-        if use is not None and facts.is_pipe_limit(use):
-            yield pipe_limit(
-                facts,
-                pipe,
-                saving,
-                headline="main" if pipe == "alu" else "multiply-adds",
-                why=(change,),
-                change=change,
-                amounts=data,
-                is_fact=is_fact,
-                confidence=confidence,
-            )
-    limit, (kind, share) = facts.other_limit, facts.most_instructions or ("", 0.0)
-    if limit is not None and limit[0] == ISSUE and kind == "integer":
+        pipes.insert(0, "fma" if facts.pipe("fmaheavy") is None else "fmaheavy")
+    for pipe in pipes:
+        yield from full_pipe(
+            facts,
+            pipe,
+            saving,
+            headline="main" if pipe == "alu" else "multiply-adds",
+            why=(change,),
+            action=change,
+            advice=(change,),
+            amounts=amounts_of(data=data),
+            is_fact=is_fact,
+            confidence="measured" if pipe == "alu" else "inferred",
+        )
+    kind, share = facts.most_instructions or ("", 0.0)
+    if kind == "integer" and facts.other_limit is not None and facts.other_limit[0] == ISSUE:
         yield finding(
             facts,
             cases_of(change, ("slots",), (change,)),
             subject="issue",
-            amounts=(*amounts_of(slots=facts.issue_active, share=share), *data),
+            amounts=amounts_of(slots=facts.issue_active, share=share, data=data),
             confidence="measured",
             saving=saving,
             is_fact=is_fact,
             evidence=(*facts.issue_evidence(PIPE_BUSY.value), MOST_INSTRUCTIONS.evidence(100 * share)),
             place=facts.place_of_opcode(*KINDS["integer"]),
         )
-
-
-def _change(facts: KernelFacts) -> str:
-    """Return the case for index arithmetic, or for work on data by the kernel's name or opcodes."""
-    if makes_data(facts.kernel):
-        return "makes-data"
-    return "data" if DATA_WORK.is_reached(_data_share(facts)) else "main"
-
-
-def _data_share(facts: KernelFacts) -> float | None:
-    """Return the share of instructions on data in the executed integer instructions, by opcode."""
-    integers = facts.executed(*KINDS["integer"])
-    return facts.executed(*_DATA) / integers if integers else None
 
 
 def _without_integers(facts: KernelFacts) -> Saving:
@@ -81,7 +75,7 @@ def _without_integers(facts: KernelFacts) -> Saving:
     floating, integer = facts.executed(*PIPE_OPCODES["fma"]), facts.executed(*PIPE_OPCODES["fmaheavy"])
     relieved["fma"] = floating / ((floating + integer) or 1.0)
     relieved[ISSUE] = 1.0 - facts.share_of_opcodes(*KINDS["integer"], "MOV") if facts.opcodes else 0.0
-    bound = speedup_bound(facts, {**relieved, ISSUE: 0.0, "xu": 0.0, "lsu": 0.0, "l1": 0.0})
+    bound = speedup_bound(facts, relieved | dict.fromkeys((ISSUE, "xu", "lsu", "l1"), 0.0))
     return bound.if_held(speedup_bound(facts, relieved).fraction, "same-loads-and-conversions")
 
 

@@ -8,7 +8,6 @@ from gpuprof.diagnose.facts.work import SCALAR_PIPES
 from gpuprof.diagnose.pipe_limits import busy_sm, is_fp32_by_work, of_ceiling, same_instructions
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY, PIPE_NEAR_ROOF
-from gpuprof.model.field_types import Confidence
 from gpuprof.model.set_up import makes_data
 
 
@@ -22,20 +21,17 @@ def _issue(facts: KernelFacts) -> Findings:
     part, used = facts.other_limit
     if part == ISSUE and kind == "integer":
         return
-    confidence: Confidence = "measured"
-    if part != ISSUE:
-        headline = ["pipe"]
-        change = part
-        why = "pipe"
-        evidence = facts.pipe_evidence(part, PIPE_BUSY.value)
-    else:
-        headline = ["slots", *([kind] if kind else [])]
+    headline = ["pipe"]
+    change = part
+    evidence = facts.pipe_evidence(part, PIPE_BUSY.value)
+    if part == ISSUE:
+        headline = ["slots"]
         change = kind or "main"
-        why = "slots"
         evidence = facts.issue_evidence(PIPE_BUSY.value)
-        if not facts.has_all_pipes:
-            why = "shared/pipes-missing"
-            confidence = "guess"
+    is_sure = part != ISSUE or facts.has_all_pipes
+    why = headline[0] if is_sure else "shared/pipes-missing"
+    if part == ISSUE and kind:
+        headline.append(kind)
     is_near = PIPE_NEAR_ROOF.is_reached(used)
     if is_near:
         headline.append("shared/near-ceiling")
@@ -43,9 +39,9 @@ def _issue(facts: KernelFacts) -> Findings:
         facts,
         cases_of(change, tuple(headline), (why,)),
         subject=part,
-        amounts=(*amounts_of(slots=facts.issue_active, busy=used, share=share), of_ceiling(used)),
+        amounts=amounts_of(slots=facts.issue_active, busy=used, share=share) + of_ceiling(used),
         labels=labels_of(pipe=(part,)),
-        confidence=confidence,
+        confidence="measured" if is_sure else "guess",
         saving=same_instructions(facts, used, *SCALAR_PIPES, "lsu"),
         # Random numbers take many instructions by design.
         is_fact=is_near or makes_data(facts.kernel),

@@ -48,12 +48,10 @@ def _latency_bound(facts: KernelFacts) -> Findings:
         labels=labels_of(reasons=named),
         confidence="inferred" if why == ["main"] else "guess",
         saving=bound_of_wait(facts, facts.stall(reason)) if is_named else _same_work(facts),
-        evidence=(
-            *facts.busiest_evidence(LATENCY_BOUND.name, LATENCY_BOUND.value),
-            *facts.stall_evidence(*named, threshold=DOMINANT.value),
-            *context("waves", facts.waves, "wave"),
-            *facts.issue_evidence(ISSUES_OFTEN.value),
-        ),
+        evidence=facts.busiest_evidence(LATENCY_BOUND.name, LATENCY_BOUND.value)
+        + facts.stall_evidence(*named, threshold=DOMINANT.value)
+        + context("waves", facts.waves, "wave")
+        + facts.issue_evidence(ISSUES_OFTEN.value),
         place=facts.place_of_stall(*named),
     )
 

@@ -28,7 +28,7 @@ UNEVEN_BLOCKS = percent("idle-sms-with-block", 50.0)
 
 def _imbalance(facts: KernelFacts) -> Findings:
     """Yield the clearest finding on uneven blocks: idle SMs by counters, else empty warp slots."""
-    idle = facts.idle_sms
+    idle, empty = facts.idle_sms, facts.occupancy_gap
     if facts.is_under_a_wave:
         yield from _uneven_few_blocks(facts)
     elif facts.busiest_share is None and _is_idle_late(facts):
@@ -54,8 +54,17 @@ def _imbalance(facts: KernelFacts) -> Findings:
                 IMBALANCE.evidence(100 * idle, "idle-average-sm"),
             ),
         )
-    else:
-        yield from _occupancy_gap(facts)
+    elif empty is not None and not facts.has_short_blocks:
+        # Occupancy is low although blocks are long: warps or blocks end at different times.
+        yield finding(
+            facts,
+            Cases(headline=("occupancy",), why=("occupancy",)),
+            amounts=amounts_of(achieved=facts.occupancy.achieved, theoretical=facts.occupancy.theoretical),
+            confidence="guess",
+            saving=replace(bound_of_wait(facts, empty), assumes=(PER_WARP,)),
+            is_fact=(facts.busiest or 0.0) >= WELL_USED,
+            evidence=facts.gap_evidence(),
+        )
 
 
 def _uneven_few_blocks(facts: KernelFacts) -> Findings:
@@ -86,7 +95,7 @@ def _uneven_few_blocks(facts: KernelFacts) -> Findings:
 def _is_idle_late(facts: KernelFacts) -> bool:
     """Return whether an average SM idles longer than the launch and a partial last wave take, with
     blocks for all SMs."""
-    late, is_counted = facts.late_share, facts.waves is not None or facts.sms_or_implied is not None
+    late, is_counted = facts.late_share, facts.waves or facts.sms_or_implied
     if facts.kernel.duration_s is None or not is_counted or facts.with_block != 1.0 or _is_expected(facts, late):
         return False
     return 100 * (late - (facts.tail or 0.0)) > TAIL_SLACK.value
@@ -97,22 +106,6 @@ def _is_expected(facts: KernelFacts, idle: float) -> bool:
     if not IMBALANCE.is_reached(idle) or facts.idles_between_blocks:
         return True
     return facts.kernel.duration_s is not None and idle * facts.kernel.duration_s < RAMP.value
-
-
-def _occupancy_gap(facts: KernelFacts) -> Findings:
-    """Yield a finding on low occupancy with long blocks: warps or blocks end at different times."""
-    empty = facts.occupancy_gap
-    if empty is None or facts.has_short_blocks:
-        return
-    yield finding(
-        facts,
-        Cases(headline=("occupancy",), why=("occupancy",)),
-        amounts=amounts_of(achieved=facts.occupancy.achieved, theoretical=facts.occupancy.theoretical),
-        confidence="guess",
-        saving=replace(bound_of_wait(facts, empty), assumes=(PER_WARP,)),
-        is_fact=(facts.busiest or 0.0) >= WELL_USED,
-        evidence=facts.gap_evidence(),
-    )
 
 
 RULE = Rule(

@@ -29,23 +29,19 @@ def _occupancy(facts: KernelFacts) -> Findings:
     why = _why(facts)
     waits = 0.0 if why in ("few-warps", "few-blocks", "queue") else facts.stall_at_most(*LATENCIES)
     saving = bound_of_wait(facts, min(1.0 - theoretical, waits))
-    shared = None
-    if facts.kernel.shared_memory_per_block:
-        shared = allocated_shared(facts.metrics, facts.arch)
+    shared = allocated_shared(facts.metrics, facts.arch) if facts.kernel.shared_memory_per_block else None
     yield finding(
         facts,
-        _changes(facts, limiters, why),
+        _changes(facts, why),
         amounts=amounts_of(theoretical=theoretical, busiest=facts.busiest),
         labels=labels_of(limiters=limiters),
         confidence="inferred" if why in ("latencies", "few-eligible") else "guess",
         saving=replace(saving, assumes=(PER_WARP,)),
         is_fact=why not in _HELPS,
-        evidence=(
-            *facts.theoretical_evidence(),
-            *facts.metric("launch__registers_per_thread", "registers", "register"),
-            *context("shared-memory", shared, "B"),
-            *facts.issue_evidence(),
-        ),
+        evidence=facts.theoretical_evidence()
+        + facts.metric("launch__registers_per_thread", "registers", "register")
+        + context("shared-memory", shared, "B")
+        + facts.issue_evidence(),
     )
 
 
@@ -64,12 +60,12 @@ def _why(facts: KernelFacts) -> str:
     return "unit-full" if (facts.busiest or 0.0) >= WELL_USED else "not-shown"
 
 
-def _changes(facts: KernelFacts, limiters: tuple[str, ...], why: str) -> Cases:
+def _changes(facts: KernelFacts, why: str) -> Cases:
     """Return the cases of what raises occupancy: nothing that needs more registers if these limit,
     and no cap on them if values are spilled."""
     if why in _NO_CHANGE:
         return cases_of(why, why=(why,))
-    names = [limiter.replace(" ", "-") for limiter in limiters]
+    names = [limiter.replace(" ", "-") for limiter in facts.occupancy.limiters]
     advice = [name for name in _CHEAPEST_FIRST if name in names]
     if "registers" not in names:
         advice.append("in-flight")

@@ -42,10 +42,8 @@ def _memory_latency(facts: KernelFacts) -> Findings:
         reasons,
         DOMINANT,
         Cases(headline=tuple(headline), why=(why,), action=(advice[0],), advice=tuple(advice)),
-        amounts=(
-            *amounts_of(busy=busy if is_full else None),
-            *amounts_of("cycle", waited=facts.cycles_per_load if why == "queue" else None),
-        ),
+        amounts=amounts_of(busy=busy if is_full else None)
+        + amounts_of("cycle", waited=facts.cycles_per_load if why == "queue" else None),
         is_fact=is_full,
         evidence=facts.busiest_evidence("busiest-memory-unit", None, "sm"),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
-from gpuprof.diagnose.facts.work import FloatingPoint
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.findings import MAIN, Cases
@@ -24,7 +23,7 @@ _ALSO_ON_FMA = ("IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2")
 def _non_fused(facts: KernelFacts) -> Findings:
     for name, (pipe, fma, add, mul) in _OPERATIONS.items():
         counted = facts.fused_and_alone(fma, add, mul)
-        if counted is None or counted.all <= 0:
+        if counted is None or not counted.all:
             continue
         share = counted.alone / counted.all
         if not NON_FUSED.is_reached(share / 2):
@@ -36,7 +35,7 @@ def _non_fused(facts: KernelFacts) -> Findings:
             amounts=amounts_of(unfused=share),
             labels=labels_of(add=(add,), mul=(mul,), fma=(fma,), type=(name,)),
             confidence="guess" if has_fused else "inferred",
-            saving=_fusing_saving(facts, counted, name),
+            saving=_fusing_saving(facts, name, counted.pairs / counted.all),
             evidence=(
                 NON_FUSED.evidence(50 * share, "saved-by-all", name, metric=counted.metrics),
                 NEVER_FUSED.evidence(100 * (1.0 - share)),
@@ -46,10 +45,10 @@ def _non_fused(facts: KernelFacts) -> Findings:
         )
 
 
-def _fusing_saving(facts: KernelFacts, counted: FloatingPoint, name: str) -> Saving | None:
-    """Bound the gain by the rest of the pipe, and by the time of the pairs in it or in a chain."""
+def _fusing_saving(facts: KernelFacts, name: str, pairs: float) -> Saving | None:
+    """Bound the gain of fusing this share of pairs by the rest of the pipe, and by their time in it or in a chain."""
     pipe, *operations = _OPERATIONS[name]
-    busy, work, pairs = facts.pipe(pipe), facts.fraction_of_peak(name.lower()), counted.pairs / counted.all
+    busy, work = facts.pipe(pipe), facts.fraction_of_peak(name.lower())
     if busy is None and work is not None:
         # The pipe is at most as busy as if nothing were fused.
         busy = 2 * work

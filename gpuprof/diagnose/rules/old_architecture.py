@@ -9,7 +9,7 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import percent
-from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
+from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.product_names import multiplies_on_tensor_cores, newest_generation
 from gpuprof.model.quantities import tensor_split
 
@@ -26,8 +26,6 @@ _OLD = "mma.sync"
 
 _HOPPER = 9
 """The first generation with a faster instruction than mma.sync."""
-
-_MATRIX_OPCODES = ("HMMA", "IMMA", "QMMA", "BMMA")
 
 _GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
 """Counts wgmma only."""
@@ -51,28 +49,24 @@ def _architecture(facts: KernelFacts) -> Findings:
         confidence="inferred" if OLD_BUSY.is_reached(used) else "guess",
         saving=saving.only_if("same-bytes-and-other-arithmetic"),
         evidence=facts.pipe_evidence("tensor", OLD_BUSY.value),
-        place=facts.place_of_opcode(*_MATRIX_OPCODES),
+        place=facts.place_of_opcode("HMMA", "IMMA", "QMMA", "BMMA"),
     )
 
 
 def _newer(facts: KernelFacts) -> Iterator[tuple[float, str]]:
     """Yield for each type that it multiplies by mma.sync the rate over that of a faster instruction, and its name."""
     split = tensor_split(facts.metrics)
-    if split is None:
-        if not _is_old_without_opcodes(facts):
-            return
-        used = {key._replace(instruction=_OLD) for key in facts.arch.compute}
-    else:
-        used = {key for key, flop in split.items() if flop is None or flop > 0}
-    if any(key.instruction != _OLD for key in used):
+    if split is None and not _is_old_without_opcodes(facts):
+        return
+    if any(key.instruction != _OLD for key in split or ()):
         return
     rates = facts.hardware.rates
     for key, rate in rates.items():
-        old = ComputeKey(key.path, key.accumulator, _OLD)
-        if old in used and key.instruction not in (None, _OLD):
+        old = key._replace(instruction=_OLD)
+        if key.instruction and (split is None or old in split):
             part = rates[old].value / rate.value if old in rates else _MMA_SYNC
             if part < 1.0:
-                yield part, str(key.instruction)
+                yield part, key.instruction
 
 
 def _is_old_without_opcodes(facts: KernelFacts) -> bool:

@@ -12,9 +12,8 @@ from gpuprof.diagnose.facts.counters import ELAPSED
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import AVERAGE_SM
 from gpuprof.diagnose.facts.units import REQUESTS
-from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, cases_named, finding
+from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import OCCUPANCY_GAP, SHORT_BLOCK, STARVED_ISSUE, WELL_USED, percent
-from gpuprof.model.findings import Cases
 
 EXITS = percent("warps-that-exit", 50.0)
 
@@ -23,25 +22,22 @@ _ACCESSES = ("LDG", "LDS", "LDL", "LD.", "ST", "ATOM", "RED", "UTMA", "UBLK", "T
 
 
 def _short_blocks(facts: KernelFacts) -> Findings:
-    empty, cycles = facts.occupancy_gap, facts.block_cycles
-    if empty is None or cycles is None or not facts.idles_between_blocks:
+    empty = facts.occupancy_gap
+    if empty is None or not facts.idles_between_blocks:
         return
     saving = bound_of_wait(facts, empty).no_more_than(empty * (facts.active_share or 1.0))
     is_well_used = max(facts.busiest or 0.0, facts.busiest_need or 0.0) >= WELL_USED
-    exits, cases = _share_that_exits(facts), Cases()
+    exits = _share_that_exits(facts)
+    change = "main"
     evidence = [*facts.gap_evidence(), *facts.active_evidence()]
     if EXITS.is_reached(exits):
-        cases = cases_named("exits")
+        change = "exits"
         evidence.append(EXITS.evidence(100 * exits))
-    if is_well_used:
-        cases = replace(cases, why=(*cases.why, "well-used"))
     yield finding(
         facts,
-        cases,
-        amounts=(
-            *amounts_of("cycle", cycles=cycles),
-            *amounts_of(achieved=facts.occupancy.achieved, theoretical=facts.occupancy.theoretical, exits=exits),
-        ),
+        cases_of(change, (change,), (change, "well-used") if is_well_used else (change,)),
+        amounts=amounts_of("cycle", cycles=facts.block_cycles)
+        + amounts_of(achieved=facts.occupancy.achieved, theoretical=facts.occupancy.theoretical, exits=exits),
         confidence="inferred" if facts.has_room else "guess",
         saving=replace(saving, assumes=(PER_WARP,)),
         is_fact=is_well_used,

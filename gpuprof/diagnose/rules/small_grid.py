@@ -48,17 +48,18 @@ def _without_block(facts: KernelFacts, blocks: int) -> Finding | None:
     else:
         fewest = facts.hardware.fewest_sms() or _FEWEST_SMS
         if blocks < max(_FEWEST_SMS, fewest / _SLICES):
-            sms, case = float(fewest), "fewer-than-sms"
+            sms, case = fewest, "fewer-than-sms"
         elif facts.waves is None:
-            sms, case, why, confidence = float(fewest), "at-least", "perhaps-no-block", "guess"
+            sms, case, why, confidence = fewest, "at-least", "perhaps-no-block", "guess"
     if sms is None or blocks >= NEARLY_FULL.value * sms:
         return None
     # More blocks mostly divide the work in another way and change the accesses, so these give no bound.
-    saving = speedup_bound(facts, {}).if_held(_at_work(facts) * (1.0 - blocks / sms), PER_SM)
+    at_work = min(facts.working_share, facts.active_with_block or 1.0)
+    saving = speedup_bound(facts, {}).if_held(at_work * (1.0 - blocks / sms), PER_SM)
     return finding(
         facts,
         Cases(headline=(case,), why=(why,)),
-        amounts=(*amounts_of("block", blocks=blocks), *amounts_of("SM", sms=round(sms))),
+        amounts=amounts_of("block", blocks=blocks) + amounts_of("SM", sms=round(sms)),
         confidence=confidence,
         saving=saving.only_if("same-instructions-and-accesses"),
         evidence=_blocks_evidence(facts, blocks, sms),
@@ -84,31 +85,21 @@ def _empty_slots(facts: KernelFacts, blocks: int) -> Finding | None:
         filled *= theoretical
         assumption = "same-speed-per-warp-in-smaller-tiles"
         headline.append("slots")
-    is_exposed = facts.has_room
-    if facts.busiest is None and facts.stalls:
-        is_exposed = facts.others_cover
-    busiest = 0.0
-    if not facts.l1_has_room:
-        busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
-    saving = bound_of_wait(facts, 1.0 - filled).no_more_than(_at_work(facts) * (1.0 - filled))
+    is_exposed = facts.others_cover if facts.busiest is None else facts.has_room
+    busiest = max(facts.busiest or 0.0, facts.busiest_need or 0.0, facts.issue_active or 0.0)
+    at_work = facts.active_with_block or 1.0
+    saving = bound_of_wait(facts, 1.0 - filled).no_more_than(at_work * (1.0 - filled))
     return finding(
         facts,
         Cases(headline=tuple(headline), why=("slots",)),
-        amounts=(
-            *amounts_of("block", blocks=blocks),
-            *amounts_of("SM", sms=facts.sms),
-            *amounts_of(waves=facts.waves, filled=filled),
-        ),
+        amounts=amounts_of("block", blocks=blocks)
+        + amounts_of("SM", sms=facts.sms)
+        + amounts_of(waves=facts.waves, filled=filled),
         confidence="inferred" if is_exposed else "guess",
         saving=replace(saving, assumes=(assumption,)),
-        is_fact=STARVED_ISSUE.is_reached(busiest),
+        is_fact=STARVED_ISSUE.is_reached(busiest) and not facts.l1_has_room,
         evidence=_blocks_evidence(facts, blocks, facts.sms),
     )
-
-
-def _at_work(facts: KernelFacts) -> float:
-    """Return the share of the time in which an average SM with a block works."""
-    return min(facts.working_share, facts.active_with_block or 1.0)
 
 
 def _blocks_evidence(facts: KernelFacts, blocks: int, sms: float | None) -> tuple[Evidence, ...]:

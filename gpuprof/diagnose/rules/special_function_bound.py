@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
-from gpuprof.diagnose.facts.work import SCALAR_PIPES
-from gpuprof.diagnose.pipe_limits import pipe_limit
+from gpuprof.diagnose.pipe_limits import NO_ARITHMETIC, full_pipe
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace
 from gpuprof.diagnose.thresholds import PIPE_BUSY, SM_PIPE, THROTTLED
 
 
 def _special(facts: KernelFacts) -> Findings:
-    use = facts.pipe("xu")
-    if use is None or not facts.is_pipe_limit(use):
-        return
     # The instructions around a function go with it.
-    saving = speedup_bound(facts, {**dict.fromkeys(SCALAR_PIPES, 0.0), ISSUE: 0.0})
-    yield pipe_limit(
-        facts, "xu", saving.if_held(speedup_bound(facts, {"xu": 0.0}).fraction, "other-instructions-unchanged")
-    )
+    saving = speedup_bound(facts, NO_ARITHMETIC)
+    alone = speedup_bound(facts, {"xu": 0.0}).fraction
+    yield from full_pipe(facts, "xu", saving.if_held(alone, "other-instructions-unchanged"))
 
 
 RULE = Rule(

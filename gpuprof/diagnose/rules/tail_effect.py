@@ -25,7 +25,7 @@ def _tail(facts: KernelFacts) -> Findings:
         empty = min(empty, working - facts.active_share * facts.resident_share)
     yield finding(
         facts,
-        amounts=(*amounts_of("", rounds=rounds), *amounts_of(partial=waves - (rounds - 1))),
+        amounts=amounts_of("", rounds=rounds) + amounts_of(partial=waves - (rounds - 1)),
         confidence="measured" if facts.is_tail_measured else "inferred",
         saving=without_idle(facts, empty),
         evidence=(

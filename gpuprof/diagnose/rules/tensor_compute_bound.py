@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.work import FP64_IS_FAST, TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import (
     SCALAR_CYCLES,
-    bound_of_full_pipe,
     cycles_per_instruction,
+    full_pipe,
     of_ceiling,
     only_fp64_cycles,
-    pipe_limit,
     same_instructions,
     sm_evidence,
 )
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED
 from gpuprof.hardware.specs import ComputeKey
-from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.findings import Cases
 from gpuprof.model.product_names import multiplies_on_tensor_cores
 from gpuprof.model.sass_opcodes import matrix_opcode
-from gpuprof.model.session import Finding
 
 
 def _tensor(facts: KernelFacts) -> Findings:
-    busy = facts.pipe("tensor")
-    if busy is None:
-        yield from _long_instructions(facts)
-        return
-    roof = _tensor_roof(facts)
-    use = min(1.0, busy / roof)
-    if not PIPE_BUSY.is_reached(use) and not facts.is_pipe_limit(busy):
-        return
-    found = pipe_limit(
-        facts,
-        "tensor",
-        bound_of_full_pipe(facts, use, "tensor"),
-        why=("half-rate",) if roof < 1.0 else (),
-        roof=roof,
-        is_near=PIPE_NEAR_ROOF.is_reached(use),
-        confidence="measured" if roof == 1.0 else "inferred",
-    )
-    yield _with_tensor_change(facts, found)
+    action, advice = _changes(facts)
+    if facts.pipe("tensor") is None:
+        yield from _long_instructions(facts, action, advice)
+    yield from full_pipe(facts, "tensor", action=action, advice=advice, roof=_tensor_roof(facts), nears_peak=True)
 
 
-def _with_tensor_change(facts: KernelFacts, found: Finding) -> Finding:
-    """Return a finding with the changes that this architecture allows beyond the kernel's own."""
-    advice = [*found.cases.advice[:-1]]
+def _changes(facts: KernelFacts) -> tuple[str, tuple[str, ...]]:
+    """Return the action and the advice: changes that this architecture allows beyond the kernel's own."""
     action = "less"
+    advice: list[str] = []
     possible = {name for key in facts.arch.compute for name in (key.path, key.instruction)}
     keys = [known.key for opcode in facts.opcodes if (known := matrix_opcode(opcode)) is not None]
     used = {name for key in keys for name in (key.path, key.instruction)}
@@ -65,10 +47,10 @@ def _with_tensor_change(facts: KernelFacts, found: Finding) -> Finding:
     if "tensor.bf16" in possible:
         # Both came with Ampere.
         advice.append("sparsity")
-    return replace(found, cases=replace(found.cases, action=(action,), advice=(*advice, "less")))
+    return action, (*advice, "less")
 
 
-def _long_instructions(facts: KernelFacts) -> Findings:
+def _long_instructions(facts: KernelFacts, action: str, advice: tuple[str, ...]) -> Findings:
     """Yield a finding if a busy SM issues few instructions: matrix instructions take long.
 
     FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the
@@ -76,36 +58,34 @@ def _long_instructions(facts: KernelFacts) -> Findings:
     """
     sm = facts.sm_without_parts
     has_tensor_cores = any(key.path.startswith("tensor") for key in facts.arch.compute)
-    if sm is None or not has_tensor_cores or only_fp64_cycles(facts) is not None:
+    if sm is None or not has_tensor_cores or only_fp64_cycles(facts):
         return
-    cycles = cycles_per_instruction(facts, sm)
-    are_long = cycles > SCALAR_CYCLES.value
+    cycles = cycles_per_instruction(facts)
     by_name = multiplies_on_tensor_cores(facts.kernel.demangled)
-    if not are_long and not by_name:
-        return
-    ratio = facts.fp64_over_fp32
-    is_near = PIPE_NEAR_ROOF.is_reached(sm)
-    is_sure = (ratio or 0.0) >= FP64_IS_FAST or by_name
-    seen = "by-name"
-    if are_long:
+    if cycles > SCALAR_CYCLES.value:
+        is_sure = by_name or (facts.fp64_over_fp32 or 0.0) >= FP64_IS_FAST
         seen = "long-instructions" if is_sure else "long-or-fp64"
+    elif by_name:
+        seen = "by-name"
+    else:
+        return
     headline = [seen]
+    is_near = PIPE_NEAR_ROOF.is_reached(sm)
     if is_near:
         headline.append("shared/near-ceiling")
-    evidence = [sm_evidence(facts, sm), *facts.issue_evidence()]
+    evidence = sm_evidence(facts, sm) + facts.issue_evidence()
     if cycles:
-        evidence.append(SCALAR_CYCLES.evidence(cycles))
-    found = finding(
+        evidence += (SCALAR_CYCLES.evidence(cycles),)
+    yield finding(
         facts,
-        Cases(headline=tuple(headline), why=(seen,)),
-        amounts=(*amounts_of(sm=sm), Amount("cycles", cycles, "cycle/inst"), of_ceiling(sm)),
+        Cases(headline=tuple(headline), why=(seen,), action=(action,), advice=advice),
+        amounts=amounts_of(sm=sm) + amounts_of("cycle/inst", cycles=cycles) + of_ceiling(sm),
         subject="tensor",
         confidence="inferred" if seen == "long-instructions" else "guess",
         saving=same_instructions(facts, sm, "tensor"),
         is_fact=is_near,
         evidence=evidence,
     )
-    yield _with_tensor_change(facts, found)
 
 
 def _tensor_roof(facts: KernelFacts) -> float:
@@ -134,7 +114,7 @@ def _part_of_full_rate(facts: KernelFacts, key: ComputeKey) -> float:
     rates = facts.hardware.rates
     slow = rates.get(ComputeKey("tensor.fp16", "fp32", key.instruction))
     full = rates.get(ComputeKey("tensor.fp16", "fp16", key.instruction))
-    if slow is None or full is None or not full.value:
+    if slow is None or full is None:
         return 1.0
     return min(1.0, slow.value / full.value)
 

@@ -13,10 +13,9 @@ from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, MEMORY, WORK
 from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS
-from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
+from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
-from gpuprof.model.findings import Cases
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.product_names import (
@@ -68,10 +67,9 @@ _TYPES = {
     ),
     # IDP.4A multiplies and adds four pairs, at the rate of integer multiply-adds (CUDA Programming Guide).
     "int8": _Type("INT8", "int32", (), {"tensor.int8": "INT8"}, "IDP", operations=8),
+    # Integers of 8 bits that are converted and multiplied in FP32.
+    "int8-in-fp32": _Type("INT8", "fp32", ("fma",), {"tensor.int8": "INT8"}, "FFMA", ("FADD", "FMUL")),
 }
-
-_INT8_IN_FP32 = _Type("INT8", "fp32", ("fma",), {"tensor.int8": "INT8"}, "FFMA", ("FADD", "FMUL"))
-"""Integers of 8 bits that are converted and multiplied in FP32."""
 
 
 class _Product(Struct, frozen=True):
@@ -92,19 +90,9 @@ class _Product(Struct, frozen=True):
     is_use_of_sm: bool
 
     @property
-    def in_tf32(self) -> bool:
-        """Whether FP32 data can stay as they are."""
-        return "tensor.tf32" in self.times
-
-    @property
     def speedup(self) -> float:
         """The rate of the tensor cores over the plain rate, in TF32 if it is faster than FP32."""
-        return self.times["tensor.tf32"] if self.in_tf32 else max(self.times.values())
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The types of inputs that have this rate."""
-        return tuple(name for path, name in self.type.tensor.items() if self.times.get(path) == self.speedup)
+        return self.times.get("tensor.tf32") or max(self.times.values())
 
 
 def _tensor_idle(facts: KernelFacts) -> Findings:
@@ -121,36 +109,31 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         # A product with a vector or few rows.
         return
     limit = _limit(facts, product, busiest)
-    plain = product.type.plain.upper()
+    scalar, speedup = product.type, product.speedup
+    plain = scalar.plain.upper()
     is_guess = product.how in ("by-convolution", "by-arithmetic")
     headline = [product.how if is_guess else "product"]
-    faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", product.type.name)
+    rate = "rate" if facts.hardware.is_known else "least-rate"
+    faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", scalar.name)
     evidence = [*facts.pipe_evidence("tensor"), faster]
     if product.work is not None:
         headline.append("at-peak")
-        evidence.append(facts.peak_evidence(plain, product.type.fused, product.work, FMA_WORK.value))
+        evidence.append(facts.peak_evidence(plain, scalar.fused, product.work, FMA_WORK.value))
     yield finding(
         facts,
-        Cases(
-            headline=tuple(headline),
-            why=(product.how, "rate" if facts.hardware.is_known else "least-rate", *limit),
-            action=(product.change,),
-            advice=(product.change,),
-        ),
-        amounts=(
-            *amounts_of(work=product.work, use=product.use, busy=facts.needs.get(busiest)),
-            *amounts_of("", times=product.speedup),
-        ),
+        cases_of(product.change, tuple(headline), (product.how, rate, *limit)),
+        amounts=amounts_of(work=product.work, use=product.use, busy=facts.needs.get(busiest))
+        + amounts_of("", times=speedup),
         labels=labels_of(
-            type=(product.type.name,),
+            type=(scalar.name,),
             plain=(plain,),
-            inputs=product.inputs,
+            inputs=tuple(name for path, name in scalar.tensor.items() if product.times.get(path) == speedup),
             unit=(busiest,),
         ),
         confidence="guess" if is_guess else "inferred",
         saving=_saving(facts, product, is_limit=not limit),
         evidence=evidence,
-        place=facts.place_of_opcode(product.type.fused),
+        place=facts.place_of_opcode(scalar.fused),
         is_fact=bool(limit),
     )
 
@@ -169,58 +152,19 @@ def _tensor_cores_are_idle(facts: KernelFacts) -> bool:
 
 
 def _product(facts: KernelFacts) -> _Product | None:
-    """Return the kernel's matrix product, by a library's name, its code, its name or counters."""
-    name = facts.kernel.demangled
-    library = plain_library_type(name)
-    if library is not None:
-        return _product_of(facts, library, "by-library")
-    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code)
-    if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
-        return _product_of(facts, in_code.path, "by-code")
-    path = _busiest_type(facts)
-    if path is None or not _is_mostly_fused(facts, _TYPES[path]):
+    """Return the kernel's matrix product if the tensor cores are faster at it."""
+    path, how = _path_and_evidence(facts)
+    if path is None:
         return None
-    if is_product_by_name(name):
-        return _product_of(facts, path, "by-convolution" if is_only_a_convolution(name) else "by-name")
-    is_large = in_code is None and FMA_WORK.is_reached(facts.fraction_of_peak(path))
-    return _product_of(facts, path, "by-arithmetic") if path == "fp32" and is_large else None
-
-
-def _busiest_type(facts: KernelFacts) -> str | None:
-    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the pipes.
-
-    Return None if most instructions or the busiest pipe belong to no type: the kernel does something else.
-    """
-    if facts.opcodes:
-        shares = {path: facts.share_of_opcodes(kind.fused) for path, kind in _TYPES.items()}
-        most = max(shares, key=lambda path: shares[path])
-        return most if MULTIPLIES.is_reached(shares[most]) else None
-    works = {path: facts.fraction_of_peak(kind.plain) or 0.0 for path, kind in _TYPES.items() if kind.alone}
-    if any(works.values()):
-        return max(works, key=lambda path: works[path])
-    busiest = max(SCALAR_PIPES, key=lambda name: facts.pipe(name) or 0.0)
-    return next((path for path, kind in _TYPES.items() if busiest in kind.pipes), None)
-
-
-def _is_mostly_fused(facts: KernelFacts, kind: _Type) -> bool:
-    """Return whether most of the arithmetic of a type is multiply-adds, or nothing shows that it is not."""
-    counted = facts.fused_and_alone(kind.fused, *kind.alone) if kind.alone else None
-    if counted is not None:
-        fused, alone = counted.fused, counted.alone
-    else:
-        fused, alone = facts.executed(kind.fused), facts.executed(*kind.alone)
-    return not fused + alone or FUSED_SHARE.is_reached(fused / (fused + alone))
-
-
-def _product_of(facts: KernelFacts, path: str, how: str) -> _Product | None:
-    kind, change = _TYPES[path], path
     name = facts.kernel.demangled
     if path == "fp32" and has_inputs_of_8_bits(name):
-        kind, change = _INT8_IN_FP32, "int8-in-fp32"
+        path = "int8-in-fp32"
+    kind = _TYPES[path]
     times = _times(facts, kind)
     if not times:
         return None
-    if change == "fp32":
+    change = path
+    if path == "fp32":
         change = "tf32" if "tensor.tf32" in times else "narrower"
         if has_inputs_of_16_bits(name):
             change = "inputs-of-16-bits"
@@ -231,12 +175,55 @@ def _product_of(facts: KernelFacts, path: str, how: str) -> _Product | None:
     return _Product(kind, how, times, change, work, max(uses, default=facts.utilisation.get("sm")), not uses)
 
 
+def _path_and_evidence(facts: KernelFacts) -> tuple[str | None, str]:
+    """Return the type that the kernel multiplies, by a library's name, its code, its name or counters."""
+    name = facts.kernel.demangled
+    library = plain_library_type(name)
+    if library is not None:
+        return library, "by-library"
+    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code)
+    if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
+        return in_code.path, "by-code"
+    path = _busiest_type(facts)
+    if path is not None and _is_mostly_fused(facts, _TYPES[path]):
+        if is_product_by_name(name):
+            return path, "by-convolution" if is_only_a_convolution(name) else "by-name"
+        if path == "fp32" and in_code is None and FMA_WORK.is_reached(facts.fraction_of_peak(path)):
+            return path, "by-arithmetic"
+    return None, ""
+
+
+def _busiest_type(facts: KernelFacts) -> str | None:
+    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the pipes.
+
+    Return None if most instructions or the busiest pipe belong to no type: the kernel does something else.
+    """
+    if facts.opcodes:
+        most = max(_TYPES, key=lambda path: facts.executed(_TYPES[path].fused))
+        return most if MULTIPLIES.is_reached(facts.share_of_opcodes(_TYPES[most].fused)) else None
+    works = {path: facts.fraction_of_peak(kind.plain) or 0.0 for path, kind in _TYPES.items() if kind.alone}
+    if any(works.values()):
+        return max(works, key=lambda path: works[path])
+    busiest = max(SCALAR_PIPES, key=lambda name: facts.pipe(name) or 0.0)
+    return next((path for path, kind in _TYPES.items() if busiest in kind.pipes), None)
+
+
+def _is_mostly_fused(facts: KernelFacts, kind: _Type) -> bool:
+    """Return whether most of the arithmetic of a type is multiply-adds, or nothing shows that it is not."""
+    fused = facts.executed(kind.fused)
+    total = fused + facts.executed(*kind.alone)
+    counted = facts.fused_and_alone(kind.fused, *kind.alone) if kind.alone else None
+    if counted is not None:
+        fused, total = counted.fused, counted.all
+    return not total or FUSED_SHARE.is_reached(fused / total)
+
+
 def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
     """Return the relative speed of the tensor cores by path, with sums as exact as now, if they are faster."""
     hardware = facts.hardware
     rates = hardware.rates if hardware.is_known else hardware.arch.compute
     plain = rates.get(ComputeKey(kind.plain))
-    if plain is None or not plain.value:
+    if plain is None:
         return {}
     unit = plain.value * kind.operations
     in_fp32 = kind.tensor is TENSOR_INPUTS
@@ -245,8 +232,9 @@ def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
     times: dict[str, float] = {}
     for key, fact in rates.items():
         is_exact = key.accumulator == "fp32" or not in_fp32
-        if key.path in kind.tensor and is_exact and FASTER.is_reached(fact.value / unit):
-            times[key.path] = max(times.get(key.path, 0.0), fact.value / unit)
+        ratio = fact.value / unit
+        if key.path in kind.tensor and is_exact and FASTER.is_reached(ratio):
+            times[key.path] = max(times.get(key.path, 0.0), ratio)
     return times
 
 
@@ -257,15 +245,17 @@ def _limit(facts: KernelFacts, product: _Product, busiest: str) -> tuple[str, ..
     """
     if product.use is None:
         return ("limit-unknown",)
+    enough, margin = FMA_WORK, TWO_PASSES
+    if product.is_use_of_sm:
+        # Arithmetic is only one part of the work of a busy SM.
+        enough, margin = PIPE_BUSY, -TWO_PASSES
+    is_enough = enough.is_reached(product.use)
     # L1 and shared memory bring the operands of the arithmetic; tensor cores take them in fewer and
     # wider accesses.
-    is_fed_by_l1 = busiest == "l1" and product.in_tf32
-    feeds = is_fed_by_l1 and not product.is_use_of_sm and FMA_WORK.is_reached(product.use)
-    margin = -TWO_PASSES if product.is_use_of_sm else TWO_PASSES
+    is_fed_by_l1 = busiest == "l1" and "tensor.tf32" in product.times
+    feeds = is_fed_by_l1 and is_enough and not product.is_use_of_sm
     if busiest in facts.needs and not feeds and facts.need(busiest) > product.use + margin:
         return ("memory-busier",)
-    # Arithmetic is only one part of the work of a busy SM.
-    is_enough = (PIPE_BUSY if product.is_use_of_sm else FMA_WORK).is_reached(product.use)
     return () if is_enough else ("little-arithmetic",)
 
 
@@ -277,15 +267,15 @@ def _saving(facts: KernelFacts, product: _Product, *, is_limit: bool) -> Saving 
     """
     if product.use is None:
         return None
-    relieved = dict.fromkeys((*SCALAR_PIPES, WORK, "lsu", ISSUE), 0.0)
+    relieved = dict.fromkeys((*SCALAR_PIPES, *MEMORY, WORK, "lsu", ISSUE), 0.0)
+    bound = speedup_bound(facts, relieved)
     stays = 0.5 if product.change == "narrower" else 1.0
-    levels = {"l1": 0.0 if is_limit else stays, "l2": stays, "dram": stays}
-    same_reuse = speedup_bound(facts, {**relieved, **levels}).fraction
+    levels = dict.fromkeys(("dram", "l2") if is_limit else MEMORY, stays)
+    same_reuse = speedup_bound(facts, relieved | levels).fraction
     fraction = min(same_reuse, 1.0 - (product.work or product.use) / product.speedup)
-    bound = speedup_bound(facts, {**relieved, "l1": 0.0, "l2": 0.0, "dram": 0.0})
     is_wider = is_limit and stays * facts.need("l1") > 1.0 - fraction
     reuse = "same-operand-reuse-in-wider-accesses" if is_wider else "same-operand-reuse"
-    assumes = ["tf32-inputs"] if product.in_tf32 else []
+    assumes = ["tf32-inputs"] if "tensor.tf32" in product.times else []
     return bound.if_held(fraction, *assumes, reuse).only_if("same-multiplications-in-these-types")
 
 
