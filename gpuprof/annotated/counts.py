@@ -6,6 +6,9 @@ from functools import lru_cache
 
 SAMPLES = "smsp__pcsamp_sample_count"
 EXECUTED = "inst_executed"
+EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
+ALL_SECTORS = "memory_l2_theoretical_sectors_global"
+"""Sectors of global accesses that contiguous bytes would not need, and all of them."""
 _SAMPLED_NAMES = {"no_instruction": "no_instructions"}
 
 

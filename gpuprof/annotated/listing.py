@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gpuprof.annotated.counts import EXECUTED, SAMPLES
+from gpuprof.annotated.counts import ALL_SECTORS, EXECUTED, SAMPLES
 from gpuprof.annotated.excerpts import STALL_SAMPLES, sampled_reasons
 from gpuprof.annotated.kernel_code import lines_of, total
 from gpuprof.code.sass.instruction import instruction_of
@@ -24,7 +24,7 @@ COLLECT = "gpuprof run --set full, or ncu --section SourceCounters"
 """Commands that collect counters of every instruction."""
 
 _THREADS = "thread_inst_executed_true"
-_SECTORS, _WAVEFRONTS = "memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared"
+_SECTORS, _WAVEFRONTS = ALL_SECTORS, "memory_l1_wavefronts_shared"
 _LOCAL = "memory_l2_theoretical_sectors_local"
 _COUNTS = (
     SAMPLES, EXECUTED, _THREADS, _LOCAL,

@@ -88,13 +88,13 @@ def _each_of(analysis: Analysis, diagnosed: Callable[[int], KernelProfile]) -> I
 
 def _diagnosed(facts: KernelFacts) -> KernelProfile:
     findings = in_order(_findings(facts))
-    texts = facts.source_texts or {} if facts.code else {}
-    code = excerpts(facts.kernel_code, texts)
-    lines, dropped = line_work(facts.kernel_code, texts, facts.metrics, uses_local=_uses_local(facts.kernel))
+    texts = facts.source_texts
+    code = excerpts(facts.code, texts)
+    lines, dropped = line_work(facts.code, texts, facts.metrics, uses_local=_uses_local(facts.kernel))
     missing = facts.kernel.missing
     if facts.code_error is not None:
         missing += (Missing("source and SASS", facts.code_error, "profile again"),)
-    elif facts.code:
+    elif facts.code.instructions:
         missing += tuple(facts.recorded.launch.details.code_gaps())
         if code and not any(excerpt.has_text for excerpt in code):
             missing += (_NO_SOURCE,)

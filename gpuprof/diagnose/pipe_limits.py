@@ -108,7 +108,7 @@ def full_pipe(
         saving=saving,
         is_fact=is_near or is_fact,
         evidence=evidence + facts.stall_evidence("math_pipe_throttle", threshold=THROTTLED.value),
-        place=facts.place_of_opcode(*PIPE_OPCODES[pipe]) or facts.place_of_stall("math_pipe_throttle"),
+        place=facts.code.place_of_opcode(*PIPE_OPCODES[pipe]) or facts.code.place_of_stall("math_pipe_throttle"),
     )
 
 

@@ -60,7 +60,7 @@ def waiting(
         evidence=facts.stall_evidence(*shown, threshold=threshold.value)
         + facts.issue_evidence(ISSUES_OFTEN.value)
         + evidence,
-        place=facts.place_of_stall(*reasons),
+        place=facts.code.place_of_stall(*reasons),
         is_fact=is_fact,
     )
 

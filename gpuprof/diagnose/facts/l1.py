@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from gpuprof.annotated.counts import EXCESS_SECTORS
 from gpuprof.diagnose.facts.code import CodeFacts
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES
-from gpuprof.diagnose.facts.traffic import EXCESS_SECTORS, GLOBAL_REQUESTS, GLOBAL_SECTORS, LOCAL_SECTORS
+from gpuprof.diagnose.facts.traffic import GLOBAL_REQUESTS, GLOBAL_SECTORS, LOCAL_SECTORS
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.thresholds import EMPTY_SLOTS, MANY_WAVEFRONTS, NEAR_ROOF
 from gpuprof.model.headline import AS_BUSY
@@ -185,7 +186,7 @@ class L1Facts(CodeFacts):
 
         Source: the sectors of each instruction; else those that loads and stores cannot cause.
         """
-        excess, names = self.kernel_code.counted(EXCESS_SECTORS), self.opcode_names
+        excess, names = self.code.counted(EXCESS_SECTORS), self.code.opcode_names
         if excess:
             of_atomics = sum(count for at, count in excess.items() if names[at].partition(".")[0] in _ATOMICS)
             return 2 * of_atomics >= sum(excess.values())

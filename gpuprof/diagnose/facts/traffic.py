@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from gpuprof.annotated.counts import ALL_SECTORS, EXCESS_SECTORS
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
 from gpuprof.model.session import Evidence, Traffic
 from gpuprof.units import SECTOR_BYTES, WARP_THREADS
 
-EXCESS_SECTORS = "derived__memory_l2_theoretical_sectors_global_excessive"
-ALL_SECTORS = "memory_l2_theoretical_sectors_global"
 IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 GLOBAL_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 GLOBAL_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"

@@ -44,7 +44,7 @@ def _atomics(facts: KernelFacts) -> Findings:
                 ATOMICS.evidence(busy, f"{unit}-busy", metric=facts.first_of(names)),
                 *facts.stall_evidence(*_QUEUES, *_RESULTS),
             ),
-            place=facts.place_of_opcode(*opcodes),
+            place=facts.code.place_of_opcode(*opcodes),
         )
 
 

@@ -69,7 +69,7 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
         + facts.metric(_SWITCHED_ON, "predicated-on-threads", "thread", threshold)
         + facts.metric(_UNIFORM, "uniform-branches", "%")
         + facts.issue_evidence(),
-        place=facts.place_of("smsp__branch_targets_threads_divergent"),
+        place=facts.code.place_of("smsp__branch_targets_threads_divergent"),
     )
 
 

@@ -30,7 +30,7 @@ _NOT_OF_BUILD = {"dram", "fp64", "tensor", "xu", "launch"}
 
 def _debug(facts: KernelFacts) -> Findings:
     """Report moves onto the same register in the code, or else many moves by opcode."""
-    moves = _self_moves_in(facts.sass) if facts.has_sass else _moves_of(facts.machine_code)
+    moves = _self_moves_in(facts.code.sass) if facts.code.has_sass else _moves_of(facts.code.machine_code)
     confidence: Confidence = "measured"
     if moves.instructions:
         threshold, metric = SELF_MOVES, ""

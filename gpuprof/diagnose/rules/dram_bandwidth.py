@@ -56,7 +56,7 @@ def _dram(facts: KernelFacts) -> Findings:
         confidence=confidence if "dram" in facts.utilisation else "inferred",
         saving=fewer_bytes.if_held(rest, "same-bytes"),
         evidence=evidence,
-        place=facts.place_of_stall("long_scoreboard", "lg_throttle"),
+        place=facts.code.place_of_stall("long_scoreboard", "lg_throttle"),
         is_fact=state in _NEAR,
     )
 

@@ -48,10 +48,10 @@ def _fp64(facts: KernelFacts) -> Findings:
     if (ratio or 1.0) < 1.0:
         why.append("fp32-faster")
     kind = change = "main"
-    place = facts.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
+    place = facts.code.place_of_opcode("DFMA", "DMUL", "DADD", *FP64_SEEDS, "F2F.F64")
     if divisions >= _MANY_DIVISIONS:
         kind = change = "divisions"
-        place = facts.place_of_divisions()
+        place = facts.code.place_of_opcode(*FP64_SEEDS, with_line=True)
         why.append(kind)
     elif is_beside:
         kind = "beside-fp32"
@@ -67,7 +67,7 @@ def _fp64(facts: KernelFacts) -> Findings:
         saving=_saving(facts, use, divisions, is_full=is_full),
         is_fact=not is_limit,
         evidence=evidence + context("divisions", 100 * divisions or None, "%", metric=WARP_OPCODES),
-        place=place or facts.place_of_stall("math_pipe_throttle"),
+        place=place or facts.code.place_of_stall("math_pipe_throttle"),
     )
 
 

@@ -66,7 +66,7 @@ def _host(facts: KernelFacts) -> Findings:
             *facts.metric(_DEVICE_FILLS, "fills-from-dram", "%"),
             HOST_SHARE.evidence(100 * share, f"host-share-of-{counted}"),
         ),
-        place=facts.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
+        place=facts.code.place_of_stall("long_scoreboard", "lg_throttle", "drain"),
     )
 
 

@@ -61,7 +61,7 @@ def _integer(facts: KernelFacts) -> Findings:
             saving=saving,
             is_fact=is_fact,
             evidence=(*facts.issue_evidence(PIPE_BUSY.value), MOST_INSTRUCTIONS.evidence(100 * share)),
-            place=facts.place_of_opcode(*KINDS["integer"]),
+            place=facts.code.place_of_opcode(*KINDS["integer"]),
         )
 
 

@@ -69,7 +69,7 @@ def _l1(facts: KernelFacts) -> Findings:
         confidence=confidence_of_level(facts, "l1"),
         saving=saving,
         evidence=facts.l1_evidence() + facts.stall_evidence("mio_throttle", "lg_throttle"),
-        place=facts.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
+        place=facts.code.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),
     )
 
 

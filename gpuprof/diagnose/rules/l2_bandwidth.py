@@ -70,7 +70,7 @@ def _l2(facts: KernelFacts) -> Findings:
         confidence=confidence_of_level(facts, "l2"),
         saving=bound_of_reuse(facts, fraction, *levels),
         evidence=evidence,
-        place=facts.place_of_stall("long_scoreboard", "lg_throttle"),
+        place=facts.code.place_of_stall("long_scoreboard", "lg_throttle"),
     )
 
 

@@ -52,7 +52,7 @@ def _latency_bound(facts: KernelFacts) -> Findings:
         + facts.stall_evidence(*named, threshold=DOMINANT.value)
         + context("waves", facts.waves, "wave")
         + facts.issue_evidence(ISSUES_OFTEN.value),
-        place=facts.place_of_stall(*named),
+        place=facts.code.place_of_stall(*named),
     )
 
 

@@ -64,7 +64,7 @@ def _spill(facts: KernelFacts) -> Findings:
             *facts.metrics_as(dict(zip(metrics, ("local-loads", "local-stores"), strict=True)), counted[:-1]),
             SPILL.evidence(100 * share, f"share-of-{counted}"),
         ),
-        place=facts.place_of("memory_l2_theoretical_sectors_local") or facts.place_of_opcode("LDL", "STL"),
+        place=facts.code.place_of("memory_l2_theoretical_sectors_local") or facts.code.place_of_opcode("LDL", "STL"),
     )
 
 
@@ -145,15 +145,15 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
     # It takes time to follow the code.
     from gpuprof.code.patterns.local_accesses import local_accesses
 
-    total = sum(facts.kernel_code.counted(SAMPLES).values())
+    total = sum(facts.code.counted(SAMPLES).values())
     if not total:
         return None
-    waiting = local_accesses(facts.sass, tuple(item.pc for item in facts.code))
+    waiting = local_accesses(facts.code.sass, tuple(item.pc for item in facts.code.instructions))
     if waiting is None:
         return None
     waits = 0.0
     for place, is_access in waiting.items():
-        counts = facts.code[place].counts
+        counts = facts.code.instructions[place].counts
         # A reason with next to no samples is not read by instruction: then count all samples.
         reason = SAMPLES if is_access else stall_metric("long_scoreboard", "sampled")
         waits += counts.get(reason, counts.get(SAMPLES, 0.0)) / total

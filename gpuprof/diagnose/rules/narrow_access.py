@@ -52,9 +52,9 @@ def _narrow(facts: KernelFacts) -> Findings:
             *facts.stall_evidence("lg_throttle", threshold=NARROW_PRESSURE.value),
             *facts.pipe_evidence("lsu", BUSY.value),
         ),
-        place=facts.place(
+        place=facts.code.place(
             lambda instruction: instruction.counts.get(EXECUTED, 0.0),
-            [place for place, opcode in enumerate(facts.opcode_names) if 0 < width_of(opcode) <= _NARROW],
+            [place for place, opcode in enumerate(facts.code.opcode_names) if 0 < width_of(opcode) <= _NARROW],
         ),
         # Wider accesses of a matrix product without tiles read the same bytes as often.
         is_fact=facts.mostly_rereads and facts.multiplies,

@@ -41,7 +41,7 @@ def _non_fused(facts: KernelFacts) -> Findings:
                 NEVER_FUSED.evidence(100 * (1.0 - share)),
                 *facts.pipe_evidence(pipe),
             ),
-            place=facts.place_of_opcode(add, mul),
+            place=facts.code.place_of_opcode(add, mul),
         )
 
 

@@ -49,7 +49,7 @@ def _architecture(facts: KernelFacts) -> Findings:
         confidence="inferred" if OLD_BUSY.is_reached(used) else "guess",
         saving=saving.only_if("same-bytes-and-other-arithmetic"),
         evidence=facts.pipe_evidence("tensor", OLD_BUSY.value),
-        place=facts.place_of_opcode("HMMA", "IMMA", "QMMA", "BMMA"),
+        place=facts.code.place_of_opcode("HMMA", "IMMA", "QMMA", "BMMA"),
     )
 
 

@@ -45,7 +45,7 @@ class _Tree(NamedTuple):
 
 def _reduction(facts: KernelFacts) -> Findings:
     """Report a tree if its barriers, and the accesses of shared memory between them, take much of the time."""
-    is_by_code = facts.has_sass and facts.metrics.instances(_THREADS) is not None
+    is_by_code = facts.code.has_sass and facts.metrics.instances(_THREADS) is not None
     tree = _tree_in_code(facts) if is_by_code else _tree_in_opcodes(facts)
     if tree is None or 100 * tree.adding > ADDING.value:
         return
@@ -65,7 +65,7 @@ def _reduction(facts: KernelFacts) -> Findings:
         confidence="inferred" if is_by_code else "guess",
         saving=bound_of_wait(facts, share),
         evidence=(*evidence, *facts.stall_evidence(*felt)),
-        place=facts.place_of_opcode("BAR"),
+        place=facts.code.place_of_opcode("BAR"),
     )
 
 
@@ -75,15 +75,15 @@ def _tree_in_code(facts: KernelFacts) -> _Tree | None:
     A thread that loads two values takes part even if, by chance, it does not store the result.
     """
     threads = facts.metrics.instances(_THREADS) or {}
-    count = [threads.get(instruction.pc, 0.0) for instruction in facts.code]
+    count = [threads.get(instruction.pc, 0.0) for instruction in facts.code.instructions]
     barriers = {
-        place: facts.code[place].counts.get(EXECUTED, 0.0)
-        for place, opcode in enumerate(facts.opcode_names)
+        place: facts.code.instructions[place].counts.get(EXECUTED, 0.0)
+        for place, opcode in enumerate(facts.code.opcode_names)
         if opcode.startswith("BAR")
     }
     own = {}
     arrived = took_part = 0.0
-    for step in steps_of(facts.sass):
+    for step in steps_of(facts.code.sass):
         loading = min((count[at] for at in step.loads), default=0.0)
         took_part += max(count[step.store], loading)
         arrived += count[step.barrier]

@@ -23,7 +23,7 @@ def _shared(facts: KernelFacts) -> Findings:
         confidence="inferred",
         saving=bound_of_reuse(facts, fraction, "l2", "dram"),
         evidence=facts.metric(SHARED_BUSY, "data-pipe", "%", BUSY.value) + facts.stall_evidence(*SHARED_STALLS),
-        place=facts.place_of("memory_l1_wavefronts_shared"),
+        place=facts.code.place_of("memory_l1_wavefronts_shared"),
     )
 
 

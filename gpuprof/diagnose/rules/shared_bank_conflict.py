@@ -82,7 +82,7 @@ def _bank_conflicts(facts: KernelFacts) -> Findings:
         confidence=confidence,
         saving=saving,
         evidence=(*facts.metrics_as(roles, "wavefront"), evidence, *facts.stall_evidence(*SHARED_STALLS)),
-        place=facts.place_of(_WAVES_EXCESS, _WAVES),
+        place=facts.code.place_of(_WAVES_EXCESS, _WAVES),
     )
 
 

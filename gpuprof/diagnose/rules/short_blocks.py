@@ -57,7 +57,7 @@ def _share_that_exits(facts: KernelFacts) -> float:
         going_on.append(facts.executed(*_ACCESSES))
     elif requests is not None and cycles is not None and facts.sms:
         going_on.append(requests / 100 * cycles * facts.sms)
-    for before, after in pairwise(facts.code):
+    for before, after in pairwise(facts.code.instructions):
         is_conditional = before.sass.startswith("@") and " EXIT" in before.sass
         if is_conditional and 2 * before.counts.get(EXECUTED, 0.0) >= warps:
             going_on.append(after.counts.get(EXECUTED, 0.0))

@@ -61,8 +61,8 @@ def _stores_nothing(facts: KernelFacts) -> Findings:
 def _executed(facts: KernelFacts) -> Mapping[str, float]:
     """Return the executions of each opcode with modifiers; empty unless all were counted."""
     counted = facts.opcodes
-    if not counted and all(facts.sass):
-        counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in facts.code)
+    if not counted and all(facts.code.sass):
+        counted = summed((opcode_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in facts.code.instructions)
     return {name: count for name, count in counted.items() if count > 0}
 
 

@@ -133,7 +133,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         confidence="guess" if is_guess else "inferred",
         saving=_saving(facts, product, is_limit=not limit),
         evidence=evidence,
-        place=facts.place_of_opcode(scalar.fused),
+        place=facts.code.place_of_opcode(scalar.fused),
         is_fact=bool(limit),
     )
 
@@ -181,7 +181,7 @@ def _path_and_evidence(facts: KernelFacts) -> tuple[str | None, str]:
     library = plain_library_type(name)
     if library is not None:
         return library, "by-library"
-    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code)
+    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code.instructions)
     if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
         return in_code.path, "by-code"
     path = _busiest_type(facts)

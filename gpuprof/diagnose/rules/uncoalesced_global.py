@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuprof.diagnose.access_shape import LINE, MOST, SHIFTED, WIDE, FoundShape, cases_of_shape, shape_of_excess
+from gpuprof.annotated.counts import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.annotated.excess_accesses import ExcessCause, cause_of_excess, launched_code
+from gpuprof.diagnose.access_shape import LINE, MOST, SHIFTED, WIDE, cases_of_shape, shape_evidence
 from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, at_work, capped, explained, speedup_bound
-from gpuprof.diagnose.by_code import shape_by_code
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import MEMORY
 from gpuprof.diagnose.facts.traffic import (
-    ALL_SECTORS,
-    EXCESS_SECTORS,
     GLOBAL_REQUESTS,
     GLOBAL_SECTORS,
     SECTORS_PER_REQUEST,
@@ -71,10 +70,10 @@ def _uncoalesced(facts: KernelFacts) -> Findings:
         shape = _shape(facts)
     cases = _cases(facts, shape, excess)
     confidence, evidence = excess.confidence, excess.evidence
-    place = facts.place_of(EXCESS_SECTORS, ALL_SECTORS)
+    place = facts.code.place_of(EXCESS_SECTORS, ALL_SECTORS)
     if shape is not None:
-        evidence += shape.evidence
-        place = shape.location or place
+        evidence += shape_evidence(shape)
+        place = shape.place or place
         if excess.may_be_single_words:
             confidence = "inferred"
     if not _MORE_THAN_SECTORS.isdisjoint(cases.action):
@@ -134,18 +133,19 @@ def _excess_passes(facts: KernelFacts) -> float:
     return 1.0 - 1.0 / facts.passes
 
 
-def _shape(facts: KernelFacts) -> FoundShape | None:
-    """Return the shape of the accesses with most excess, by counts or else by the code alone."""
-    if any(EXCESS_SECTORS in item.counts or ALL_SECTORS in item.counts for item in facts.code):
-        return shape_of_excess(facts)
+def _shape(facts: KernelFacts) -> ExcessCause | None:
+    """Return the accesses that cause most of the excess, by counts or else by the code alone."""
+    launch = launched_code(facts.code, facts.arch.name, facts.kernel.block, facts.kernel.grid)
+    if launch is None:
+        return None
     unused = {}
     for what, share in _unused_shares(facts).items():
         if EXCESS.is_reached(share):
             unused[_KINDS[what]] = share * (facts.number(GLOBAL_SECTORS.format(what)) or 0.0)
-    return shape_by_code(facts, unused) if unused else None
+    return cause_of_excess(facts.code, launch, unused)
 
 
-def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cases:
+def _cases(facts: KernelFacts, shape: ExcessCause | None, excess: _Excess) -> Cases:
     """Return the cases for the shape of the accesses, or for the possible causes without one."""
     # L2 moves no more than the global accesses need.
     stays = () if facts.excess_reaches("l2") else ("stays-in-l1",)
@@ -154,7 +154,7 @@ def _cases(facts: KernelFacts, shape: FoundShape | None, excess: _Excess) -> Cas
     if facts.excess_is_of_atomics:
         why = advice = ("atomics",)
     elif shape is not None:
-        why, advice = (shape.name, *stays), cases_of_shape(shape.name).advice
+        why, advice = (shape.lanes.name, *stays), cases_of_shape(shape.lanes.name).advice
     elif not SHIFTED.is_reached(excess.fraction):
         why, advice = ("small-excess",), ("align", "single-lines", "consecutive")
     elif stays:
