@@ -196,6 +196,8 @@ def of_unknown_gpu(launch: Made, capability: str = "8.0") -> KernelFacts:
         # L2 answers a third of the sectors: the crossbar to the SMs can be the busy part.
         ({RATE: 1.0e12, CACHES: 48.0, REQUESTS: 80.0, L2_HITS: 33.0}, 1.0 / 2.039),
         ({CACHES: 79.0, REQUESTS: 80.0, L2_HITS: 1.0}, None),
+        # How busy memory is as a whole was not collected: what the caches leave is not known.
+        ({CACHES: 5.0, L2_HITS: 1.0}, None),
     ],
 )
 def test_dram_without_its_own_share_is_known_by_its_rate_or_by_what_the_caches_leave(

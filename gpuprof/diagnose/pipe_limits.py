@@ -72,16 +72,12 @@ def full_pipe(
     if roof < 1.0:
         why = ("half-rate",)
         confidence = "inferred"
-    # Else the SM is busy as a whole, and this pipe is only its busiest one.
-    is_alone = PIPE_BUSY.is_reached(reached) or facts.waits_for_pipes
-    if saving is None and is_alone:
+    if saving is None:
         saving = _same_work(facts, reached, pipe)
-    elif saving is None:
-        saving = same_instructions(facts, facts.utilisation["sm"], pipe)
     if not facts.is_known_limit(reached):
         reason = "shared/pipes-missing"
         confidence = "guess"
-    elif not is_alone:
+    elif not _is_alone(facts, reached):
         reached = facts.utilisation["sm"]
         reason = "shared/issue-bound"
         parts = [reason]
@@ -122,8 +118,15 @@ def sm_evidence(facts: KernelFacts, sm: float) -> tuple[Evidence, ...]:
     return (PIPE_BUSY.evidence(100 * sm, "unit-busy", "sm", metric=facts.light_metric("sm")),)
 
 
+def _is_alone(facts: KernelFacts, use: float) -> bool:
+    """Return whether a pipe is a limit by itself; else it is only the busiest one of a busy SM."""
+    return PIPE_BUSY.is_reached(use) or facts.waits_for_pipes
+
+
 def _same_work(facts: KernelFacts, use: float, pipe: str) -> Saving:
-    """Return the saving if the same instructions fill their pipe; fewer can save more."""
+    """Return the saving if the same instructions fill their pipe or the SM; fewer can save more."""
+    if not _is_alone(facts, use):
+        return same_instructions(facts, facts.utilisation["sm"], pipe)
     gone = {pipe: 0.0, ISSUE: 0.0}
     same = speedup_bound(facts, gone).no_more_than(1.0 - use)
     return speedup_bound(facts, gone | NARROWER).if_held(same.fraction, "same-instructions")

@@ -178,14 +178,14 @@ class UnitFacts(LaunchFacts):
 
         Source: Max Bandwidth, Mem Busy and L2's hit rate; dram__bytes…, lts__t_sectors…_lookup_miss.sum.
         """
-        memory, caches = self.utilisation.get("memory", 1.0), self.number(_CACHES)
+        memory, caches = self.utilisation.get("memory", 0.0), self.number(_CACHES)
         hits = self.number("lts__t_sector_hit_rate.pct")
         if caches is not None and caches < 100 * AS_BUSY * memory and hits is not None and hits < _NO_REUSE:
             return memory
         rate, peak = self._dram_rate, self._dram_peak
         if rate is None or not peak:
             return None
-        return min(memory, rate / peak)
+        return min(self.utilisation.get("memory", 1.0), rate / peak)
 
     @property
     def _dram_rate(self) -> float | None:
