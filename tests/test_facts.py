@@ -84,6 +84,14 @@ def test_memory_that_neither_l2_nor_dram_explains_is_that_of_l1() -> None:
     assert facts_of(made(busy(memory=80, dram=20))).needs.get("l1") is None, "L2 may be the busy one"
 
 
+def test_the_parts_of_l2_are_as_busy_as_their_busiest_counter() -> None:
+    percent = "{}.avg.pct_of_peak_sustained_elapsed".format
+    counters = {"lts__t_sectors": 30.0, "lts__d_sectors": 40.0, "lts__xbar2lts_cycles_active": 90.0}
+    facts = facts_of(made({percent(name): value for name, value in counters.items()}))
+    assert facts.l2_parts == pytest.approx({"data": 0.4, "crossbar-from-sms": 0.9})
+    assert facts_of(made()).l2_parts == {}
+
+
 def test_waits_are_shares_of_the_states_of_warps() -> None:
     facts = facts_of(made(stalls(long_scoreboard=50, barrier=20, wait=10)))
     assert facts.stall("long_scoreboard", "barrier") == pytest.approx(0.7)

@@ -41,6 +41,9 @@ def test_states_are_summed_by_cause() -> None:
     assert {cause: round(share, 9) for cause, share in waits.items() if share} == {
         "memory": 0.06, "shared": 0.24, "barrier": 0.4, "dependency": 0.1,
     }  # fmt: skip
+    # Of 10 warps 3 wait for memory and 1 at a barrier; the reason of the other 6 was not collected.
+    part = facts_of(lacking("wait", long_scoreboard=30, barrier=10, wait=60)).waits
+    assert (part["memory"], part["barrier"], part["unknown"]) == pytest.approx((0.3, 0.1, 0.6))
 
 
 @each_row(

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuprof.annotated.counts import ALL_SECTORS, EXCESS_SECTORS
+from gpuprof.diagnose.facts.counters import Numbers
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.facts.waits import BULK_LOADS, WaitFacts
 from gpuprof.model.session import Evidence, Traffic
@@ -36,6 +37,22 @@ _NOTICED = 1.01
 HOST_MISSES = "lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"
 HOST_FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
 """Counters of accesses to host memory; the second is in every set of newer versions."""
+
+_L2_PARTS = {
+    "lts__t_sectors": "data",
+    "lts__d_sectors": "data",
+    "lts__lts2xbar_cycles_active": "crossbar-to-sms",
+    "lts__xbar2lts_cycles_active": "crossbar-from-sms",
+    "lts__t_tag_requests": "tag-lookups",
+    "lts__d_atomic_input_cycles_active": "atomic-unit",
+}
+"""The parts of L2 by their metrics.
+
+NVIDIA's descriptions of the metrics (`ncu --query-metrics`) define the counts. In recorded launches
+on V100, A100, A40 and H100 the crossbar from the SMs is busy for a cycle or less per load request,
+for one cycle per sector that a store fills, and for two per sector that it fills in part. The
+crossbar to the SMs carries one sector per cycle and slice, on A100 and H100 two.
+"""
 
 
 class CountedSectors(NamedTuple):
@@ -121,6 +138,16 @@ class TrafficFacts(WaitFacts):
         writes = self.number("l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_elapsed")
         stays = max(percent, self.number(REQUESTS) or 0.0, writes or 0.0)
         return min(1.0, stays / 100 / l1) if l1 else 0.0
+
+    @cached_property
+    def l2_parts(self) -> Numbers:
+        """The busy fraction of each part of L2, of the elapsed cycles of an average slice."""
+        parts: dict[str, float] = {}
+        for metric, part in _L2_PARTS.items():
+            busy = self.number(f"{metric}.avg.pct_of_peak_sustained_elapsed")
+            if busy is not None:
+                parts[part] = max(parts.get(part, 0.0), busy / 100)
+        return parts
 
     @property
     def wavefronts_per_request(self) -> float | None:

@@ -72,7 +72,7 @@ class WaitFacts(UnitFacts):
 
     @cached_property
     def waits(self) -> Mapping[str, float]:
-        """Shares of the warps' states by cause (`WAITS`).
+        """Shares of the warps' states by cause (`WAITS`); "unknown" is the share that was not collected.
 
         Tex Throttle is a wait for dispatch if no textures can cause it.
         """
@@ -80,14 +80,15 @@ class WaitFacts(UnitFacts):
         if "tex_throttle" not in self.memory_stalls:
             shares["memory"] -= self.stall("tex_throttle")
             shares["dispatch"] += self.stall("tex_throttle")
+        unknown = 1.0 - self.stall(*self.stalls)
+        shares["unknown"] = unknown if unknown > _ROUNDING else 0.0
         return shares
 
     def stall_at_most(self, *reasons: str) -> float:
         """Return the share of these reasons; all of the unknown share is theirs if one was not collected."""
-        share, unknown = self.stall(*reasons), 1.0 - self.stall(*self.stalls)
-        is_part_unknown = any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons)
-        if is_part_unknown and unknown > _ROUNDING:
-            share += unknown
+        share = self.stall(*reasons)
+        if any(reason in self.arch.stalls and reason not in self.stalls for reason in reasons):
+            share += self.waits["unknown"]
         return min(1.0, share)
 
     def waits_behind(self, *reasons: str) -> float:
@@ -99,7 +100,7 @@ class WaitFacts(UnitFacts):
         """
         counted = [reason for reason in reasons if reason not in MEMORY_STALLS or reason in self.memory_stalls]
         own = self.stall_at_most(*counted)
-        others = sum(share for cause, share in self.waits.items() if cause != "barrier")
+        others = sum(share for cause, share in self.waits.items() if cause not in ("barrier", "unknown"))
         delays = own - self.stall(*counted) + others
         return min(1.0, own + self.stall_at_most(*WAITS["barrier"]) * min(1.0, own / (delays or 1.0)))
 

@@ -19,22 +19,6 @@ from gpuprof.model.headline import AS_BUSY
 
 FABRIC_FULL = percent("full-fabric", 80.0)
 
-_PARTS = {
-    "lts__t_sectors": "data",
-    "lts__d_sectors": "data",
-    "lts__lts2xbar_cycles_active": "crossbar-to-sms",
-    "lts__xbar2lts_cycles_active": "crossbar-from-sms",
-    "lts__t_tag_requests": "tag-lookups",
-    "lts__d_atomic_input_cycles_active": "atomic-unit",
-}
-"""The parts of L2; the busiest one limits.
-
-NVIDIA's descriptions of the metrics (`ncu --query-metrics`) define the counts. In recorded launches
-on V100, A100, A40 and H100 the crossbar from the SMs is busy for a cycle or less per load request,
-for one cycle per sector that a store fills, and for two per sector that it fills in part. The
-crossbar to the SMs carries one sector per cycle and slice, on A100 and H100 two.
-"""
-
 _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 
 
@@ -76,9 +60,8 @@ def _l2(facts: KernelFacts) -> Findings:
 
 def _busiest_part(facts: KernelFacts, fraction: float) -> str:
     """Return the busiest part of L2; empty if no collected part is as busy as L2."""
-    known = {name: facts.number(f"{name}.avg.pct_of_peak_sustained_elapsed") or 0.0 for name in _PARTS}
-    name = max(known, key=lambda part: known[part])
-    return _PARTS[name] if known[name] >= AS_BUSY * 100 * fraction else ""
+    part, busy = max(facts.l2_parts.items(), key=lambda item: item[1], default=("", 0.0))
+    return part if busy >= AS_BUSY * fraction else ""
 
 
 RULE = Rule(
