@@ -227,6 +227,11 @@ class WaitFacts(UnitFacts):
             return COVERED.is_reached(self.stall(*LATENCIES))
         return "sm" in self.utilisation and self.memory_utilisation is not None
 
+    @property
+    def more_warps_help(self) -> bool:
+        """Whether warps beyond those that fit would find idle issue slots, and hide the stalls of others."""
+        return self.has_room and self.is_taken and self.others_cover
+
     @cached_property
     def cycles_per_load(self) -> float | None:
         """The least cycles that warps wait for a load; None if not counted.

@@ -24,7 +24,7 @@ def _block_size(facts: KernelFacts) -> Findings:
     # unit is busy: a queue can only be full if a unit is busy. If warp states are known, they must be
     # waits that other warps cover.
     has_free_slots = facts.is_held_by_blocks and not facts.is_under_a_wave
-    if has_free_slots and facts.has_room and facts.is_taken and facts.others_cover:
+    if has_free_slots and facts.more_warps_help:
         parts.append("slots")
         confidence = "inferred"
         # The saving of blocks with more warps, up to full occupancy.

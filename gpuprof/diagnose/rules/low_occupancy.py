@@ -53,7 +53,7 @@ def _why(facts: KernelFacts) -> str:
         return "few-blocks"
     if facts.queues_at_dram:
         return "queue"
-    if facts.has_room and facts.is_taken and facts.others_cover:
+    if facts.more_warps_help:
         if facts.stalls:
             return "latencies"
         return "few-eligible" if facts.eligible_warps is not None else "no-unit-busy"
