@@ -75,14 +75,18 @@ def executed(**counts: float) -> dict[str, dict[str | int, float]]:
     [
         silent("no size", made({WAVES: 0.1}, grid=None), GRID),
         says("by waves", of_grid(107, {WAVES: 0.5}), GRID, 0.5, "107 blocks"),
-        # 14 of 56 SMs have a block; a part of a GPU, or one that has no spec, may have fewer. The launch takes 1 µs.
-        says("fewer than any GPU", OfUnknownGpu(of_grid(14, lasting())), GRID, 0.75 * 0.999, "56 SMs",
+        # 14 of 56 SMs have a block, or of 108, the most of a GPU of 8.0; a part of a GPU, or one that has no spec, may
+        # have fewer. The launch takes 1 µs.
+        says("fewer than any GPU", OfUnknownGpu(of_grid(14, lasting())), GRID, (1 - 14 / 108) * 0.999, "56 SMs",
              confidence="guess"),
+        # An average SM works for a fifth of the time, and one with a block for all of it at most: there are 70 SMs or fewer.
+        says("as few as work shows", OfUnknownGpu(of_grid(14, {AVERAGE_SM: 200.0, ELAPSED: 1000.0}, lasting())), GRID,
+             (1 - 14 / 70) * 0.999, "56 SMs", confidence="guess"),
         # The smallest slice of a GPU of 8.0 has 56 ÷ 7 SMs: 7 blocks are too few for any, however waves are rounded.
-        *(says("fewer than any slice", OfUnknownGpu(of_grid(7, lasting(), more)), GRID, 0.875 * 0.999,
+        *(says("fewer than any slice", OfUnknownGpu(of_grid(7, lasting(), more)), GRID, (1 - 7 / 108) * 0.999,
                "7 blocks, fewer than the GPU has SMs", confidence="inferred", severity="high")
           for more in ({}, {WAVES: 0.0})),
-        says("as many as a slice", OfUnknownGpu(of_grid(8, lasting())), GRID, 48 / 56 * 0.999, "56 SMs",
+        says("as many as a slice", OfUnknownGpu(of_grid(8, lasting())), GRID, 100 / 108 * 0.999, "56 SMs",
              confidence="guess"),
         # Small products of an architecture without a spec count: RTX A400 has 6 SMs, T400 6, RTX PRO 500 14.
         *(silent("as many as a small product", OfUnknownGpu(of_grid(blocks, lasting()), capability), GRID)
@@ -151,9 +155,9 @@ def test_a_short_kernel_is_told_first_and_what_else_it_has_are_guesses() -> None
     assert (longer.rule, longer.severity) == (GRID, "high")
     helper = replace(of_block(1, IDLE, lasting(2e-6)), grid=(1, 1, 1))
     assert helper.profile().findings[0].rule == SHORT_KERNEL and helper.finding(BLOCK).severity == "low"
-    # 107 of 108 SMs have no work, and 31 of 32 lanes.
+    # Of 1024 threads that a block can have 1023 are not there, and of 108 SMs 107 have no work.
     alone = replace(of_block(1, busy(sm=0.1), lasting(1e-2)), grid=(1, 1, 1))
-    assert [item.rule for item in alone.profile().findings[:2]] == [GRID, BLOCK]
+    assert [item.rule for item in alone.profile().findings[:2]] == [BLOCK, GRID]
 
 
 # What a launch takes, other fixes leave. In 6 of 8 µs SMs work.

@@ -274,7 +274,7 @@ def test_a_kernel_with_a_duration_is_not_said_to_have_only_counts_or_only_a_time
     assert counted.case == "counted" and "only counts" not in counted.sentence
     occupied = judged(kernel(0, **empty))
     assert occupied.case == "unknown" and "only timed" not in occupied.sentence
-    assert "no numbers in the report that show what limits it" in occupied.sentence
+    assert "no counters in the report that show what limits it" in occupied.sentence
 
 
 def test_blocks_that_leave_lanes_empty_are_named_by_their_size() -> None:

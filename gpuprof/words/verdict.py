@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.needs import LAUNCH_S
-from gpuprof.diagnose.thresholds import BUSY, MEDIUM
+from gpuprof.diagnose.thresholds import BUSY, HIGH, MEDIUM
 from gpuprof.diagnose.verdict import is_limit, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
@@ -223,7 +223,7 @@ def _unoptimised(facts: _Facts) -> str:
 
 
 def _waits_unknown(facts: _Facts) -> str:
-    return joined_by(". ", "mostly waits, and the report does not show for what", _how_busy(facts))
+    return joined_by(". ", "mostly waits, and no counter in the report shows for what", _how_busy(facts))
 
 
 def _how_busy(facts: _Facts) -> str:
@@ -270,13 +270,13 @@ def _counted(facts: _Facts) -> str:
     finding = facts.finding
     if finding is None:
         raise KeyError("a verdict on counts names no finding")
-    text = "has no numbers in the report that show what limits it"
+    text = "has no counters in the report that show what limits it"
     return f"{text}. {finding.headline}. If that takes time: {inside(finding.action)}"
 
 
 def _busiest(facts: _Facts) -> str:
     collected = " that was collected" if units_not_collected(facts.kernel) else ""
-    helps = _likely_text(facts) or "nothing in the report shows what would make it faster"
+    helps = _likely_text(facts) or "no counter in the report shows what would make it faster"
     if not BUSY.is_reached(facts.fraction) and facts.verdict.bound != "at-least":
         return f"keeps no unit{collected} more than {_most_busy(facts)} busy; {helps}"
     return f"keeps {facts.subject} {facts.share} busy, more than any other unit{collected}; {helps}"
@@ -284,15 +284,20 @@ def _busiest(facts: _Facts) -> str:
 
 def _likely_text(facts: _Facts) -> str:
     likely = likely_finding(facts.kernel)
-    return f"the likely cause is a guess: {cause_phrase(likely)}" if likely is not None else ""
+    if likely is None:
+        return ""
+    cause, gain = cause_phrase(likely), likely.gain_kernel
+    if gain is not None and gain < HIGH:
+        return f"a guess explains at most {format_percent(gain)} of its time: {cause}"
+    return f"the likely cause is a guess: {cause}"
 
 
 def _unknown(facts: _Facts) -> str:
     """Write how fast a kernel is if nothing shows why it is no faster."""
     speed = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
-    limit = "has no numbers in the report that show what limits it"
+    limit = "has no counters in the report that show what limits it"
     if speed:
-        limit = f"{speed}; nothing in the report shows what limits it"
+        limit = f"{speed}; no counter in the report shows what limits it"
     return joined_by("; ", limit, _likely_text(facts))
 
 
@@ -399,4 +404,4 @@ def _gap_sentence(session: Session, kernel: KernelProfile, gaps: Sequence[Gap]) 
             return "It was timed, not profiled."
         return f"It was timed, not profiled: {reason.why}."
     *some, last = (_MISSING[gap] for gap in gaps)
-    return f"The report does not show {joined_by(' or ', ', '.join(some), last)}."
+    return f"The report has no counters that show {joined_by(' or ', ', '.join(some), last)}."

@@ -149,6 +149,16 @@ class LaunchFacts(Counters):
         return self.sms or max((gpu.number("sm_count") or 0.0 for gpu in self.hardware.siblings()), default=0.0)
 
     @cached_property
+    def sms_at_most(self) -> float:
+        """The most SMs that the GPU can have if their number is not known; infinite without a bound.
+
+        A GPU of the architecture has no more. An SM with a block works for at most the whole time, so
+        SMs are at most blocks ÷ the share of the time in which an average SM works.
+        """
+        by_activity = (self.blocks or math.inf) / self.active_share if self.active_share else math.inf
+        return min(self._most_sms or math.inf, by_activity)
+
+    @cached_property
     def active_with_block(self) -> float | None:
         """The share of the elapsed cycles in which an average SM with a block had work."""
         if self.active_share is None or not self.with_block:
@@ -236,8 +246,10 @@ class LaunchFacts(Counters):
     @property
     def is_taken(self) -> bool:
         """Whether the available warp slots are taken."""
-        is_known = self.occupancy.achieved is not None or self.waves is not None
-        return is_known and TAKEN.is_reached(self.resident_share)
+        theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
+        if achieved is None or not theoretical:
+            return self.waves is not None
+        return TAKEN.is_reached(achieved / theoretical)
 
     @property
     def is_short(self) -> bool:

@@ -12,6 +12,9 @@ from gpuprof.diagnose.thresholds import COVERED, EMPTY_LANES, STARVED_ISSUE, TAK
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
 
+_MOST_WARPS = 32
+"""Of a block: 1024 threads on every architecture (CUDA programming guide)."""
+
 
 def _block_size(facts: KernelFacts) -> Findings:
     threads, filled = facts.threads_per_block, facts.filled_lanes
@@ -32,16 +35,21 @@ def _block_size(facts: KernelFacts) -> Findings:
         missing = min(empty, 1.0 - (facts.issue_active or 0.0), facts.stall_at_most(*LATENCIES))
     if not threads or not parts:
         return
-    change = ("full-warps", "one-warp") if facts.has_few_lanes or missing else ("multiple-of-32",)
-    saving = bound_beside(facts, NOT_OF_LANES, filled).only_if("same-bytes-through-l2-and-dram")
+    advice: tuple[str, ...] = ("multiple-of-32",)
+    if facts.has_few_lanes or missing:
+        advice = ("share" if facts.blocks == 1 else "full-warps", "one-warp")
+    kept = filled * (1.0 - missing)
+    if facts.has_few_lanes and facts.blocks == 1:
+        kept /= _MOST_WARPS
+    saving = bound_beside(facts, NOT_OF_LANES, filled).if_held(facts.working_share * (1.0 - kept), PER_WARP)
     yield finding(
         facts,
-        Cases(headline=("main", *parts), why=tuple(parts), action=change[:1], advice=change),
+        Cases(headline=("main", *parts), why=tuple(parts), action=advice[:1], advice=advice),
         amounts=amounts_of("thread", threads=threads)
         + amounts_of("lane", lanes=facts.lanes_of_block)
         + amounts_of(occupancy=facts.occupancy.theoretical),
         confidence=confidence,
-        saving=saving.if_held(facts.working_share * (1.0 - filled * (1.0 - missing)), PER_WARP),
+        saving=saving.only_if("same-bytes-through-l2-and-dram"),
         is_fact=facts.moves_bytes_well and not facts.has_few_lanes,
         evidence=(
             *context("threads", threads, "thread", metric="launch__block_size"),

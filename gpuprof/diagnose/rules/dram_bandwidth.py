@@ -37,8 +37,9 @@ def _dram(facts: KernelFacts) -> Findings:
     if waited is not None:
         evidence += (QUEUED.evidence(waited),)
     if state == "while-working":
-        rest = min(rest, working - reached)
-        evidence += (WORKING.evidence(100 * reached / working),)
+        # Of the time in which an average SM has no work only that of the launch is surely lost.
+        rest = min(rest, facts.working_share - reached)
+        evidence += (WORKING.evidence(min(100.0, 100 * reached / working)),)
     confidence: Confidence = "inferred"
     if state == "few-waits":
         confidence = "guess"
