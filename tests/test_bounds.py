@@ -171,6 +171,8 @@ def test_gains_are_bounds_evidence_is_there_and_the_order_holds(launch: Made) ->
     findings = launch.profile().findings
     for finding in findings:
         check_gain(launch, finding)
+        shares = [item for item in finding.amounts if item.unit == "fraction" and item.name != "longer"]
+        assert [item for item in shares if not 0.0 <= item.value <= 1.0 + EXACT] == []
         assert [item.metric for item in finding.evidence if not recorded_in(launch, item.metric)] == []
     check_causes(findings)
     check_order(findings)

@@ -48,6 +48,21 @@ def test_the_time_of_the_launch_is_no_time_of_the_sms() -> None:
     assert facts_of(made(cycles, lasting(1e-3))).working_share == pytest.approx(0.997)
 
 
+def test_sms_that_never_work_leave_the_launch_its_longest_time() -> None:
+    # 3 of 100 µs: no active cycles were counted, which is not the same as active cycles that were not counted.
+    never = facts_of(made({ACTIVE: 0.0, ELAPSED: 1000.0, WAVES: 8.0}, lasting(1e-4)))
+    assert never.working_share == pytest.approx(0.97)
+    assert facts_of(made({ELAPSED: 1000.0, WAVES: 8.0}, lasting(1e-4))).working_share == pytest.approx(0.99)
+
+
+def test_no_warp_slot_is_taken_if_none_is_known_to_fit() -> None:
+    taken = facts_of(made({OCCUPIED: 12.0, REGISTERS: 32.0}, block=(256, 1, 1)))
+    assert (taken.occupancy.theoretical, taken.resident_share, taken.is_taken) == (1.0, 0.12, False)
+    # A block of 1024 threads of 168 registers does not fit: without waves nothing shows that slots are taken.
+    none = facts_of(made({OCCUPIED: 12.0, REGISTERS: 168.0}, block=(1024, 1, 1)))
+    assert (none.occupancy.theoretical, none.is_taken) == (0.0, False)
+
+
 def test_the_last_wave_leaves_sms_idle() -> None:
     facts = facts_of(made({WAVES: 1.5, BUSIEST: 100.0, ACTIVE: 75.0}))
     assert facts.idle_sms == pytest.approx(0.25)

@@ -45,7 +45,16 @@ def test_names_of_public_libraries_tell_their_kind() -> None:
     assert {kind for kind, _ in told} - {"-"} == set(KINDS) - {"gemm-low-reuse"}
     assert {rule for rules in kinds._HELPED.values() for rule in rules} <= RULE_IDS
     assert kinds._USUAL_CHANGES.keys() <= KINDS.keys() and kinds._FOR_EXCHANGE <= RULE_IDS
-    assert kinds._FOR_USERS <= RULE_IDS
+    # The action of each other rule on a kernel changes its code or launch.
+    of_kernels = {rule.id for rule in RULES if not rule.of_run}
+    assert of_kernels - kinds._FOR_USERS == {
+        "latency-bound", "tail-effect", "load-imbalance", "low-occupancy", "block-size", "short-blocks", "small-grid",
+        "memory-latency", "dependency-latency", "barrier-wait", "instruction-fetch", "constant-miss",
+        "branch-divergence", "uncoalesced-global", "narrow-access", "shared-bank-conflict", "shared-bandwidth",
+        "l1-bandwidth", "l2-bandwidth", "dram-bandwidth", "local-memory-spill", "non-fused-fp", "reduction-tree",
+        "issue-bound", "integer-bound", "fp32-compute-bound", "special-function-bound",
+    }  # fmt: skip
+    assert of_kernels >= kinds._FOR_USERS
     assert all(action in wording(rule).action for rule, action in kinds._ACTIONS_FOR_USERS)
 
 

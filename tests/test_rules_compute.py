@@ -78,6 +78,13 @@ def half_tensor(opcode: str = "") -> Made:
     return made(pipes(tensor=48, alu=10), histograms=opcodes)
 
 
+def test_packed_products_are_integers_that_compare_and_select_nothing() -> None:
+    # 200 of the 800 integer instructions are comparisons; IDP multiplies and adds.
+    counts: dict[str | int, float] = {"IDP.4A.S8.S8": 600.0, "LDG.E": 200.0, "ISETP.GE.AND": 200.0}
+    launch = made(pipes(alu=90, fma=40), busy(sm=90, memory=10), issued(60), histograms={WARP_OPCODES: counts})
+    assert said(launch, INTEGER).amount("data") == 0.25
+
+
 @each_row(
     ("launch", "rule", "expected"),
     [

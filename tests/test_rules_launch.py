@@ -79,7 +79,7 @@ def executed(**counts: float) -> dict[str, dict[str | int, float]]:
         # have fewer. The launch takes 1 µs.
         says("fewer than any GPU", OfUnknownGpu(of_grid(14, lasting())), GRID, (1 - 14 / 108) * 0.999, "56 SMs",
              confidence="guess"),
-        # An average SM works for a fifth of the time, and one with a block for all of it at most: there are 70 SMs or fewer.
+        # An average SM works for a fifth of the time, one with a block for all of it at most: 70 SMs or fewer.
         says("as few as work shows", OfUnknownGpu(of_grid(14, {AVERAGE_SM: 200.0, ELAPSED: 1000.0}, lasting())), GRID,
              (1 - 14 / 70) * 0.999, "56 SMs", confidence="guess"),
         # The smallest slice of a GPU of 8.0 has 56 ÷ 7 SMs: 7 blocks are too few for any, however waves are rounded.

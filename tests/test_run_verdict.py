@@ -212,6 +212,16 @@ def test_the_verdict_is_about_the_first_finding(gain: float, first: str, text: s
     assert text in judged(kernel(0, *ordered, throughput=HALF_DRAM)).sentence
 
 
+@each_row(("gain", "text"), [
+    # The busiest unit is idle for 60 % of the time: less than half of that is no likely cause of it.
+    (0.29, "a guess explains at most 29 % of its time: short blocks"),
+    (0.31, "the likely cause is a guess: short blocks"),
+])  # fmt: skip
+def test_a_guess_that_explains_little_is_no_likely_cause(gain: float, text: str) -> None:
+    guess = finding("short-blocks", gain_kernel=gain, severity="low", confidence="guess")
+    assert text in judged(kernel(0, guess, throughput=HALF_DRAM)).sentence
+
+
 @each_row(
     ("rule", "remains", "profile", "is_joined"),
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.annotated.counts import EXECUTED, SAMPLES, stall_metric
-from gpuprof.annotated.kernel_code import KernelCode, total
+from gpuprof.annotated.kernel_code import CountedCode, total
 from gpuprof.model.groups import summed
 from gpuprof.model.recorded import ProfiledInstruction
 from gpuprof.model.session import CodeLine, Excerpt, StallShare
@@ -26,7 +26,7 @@ _Line = tuple[str, int]
 """A file and the number of a line."""
 
 
-def excerpts(code: KernelCode, texts: Mapping[str, str]) -> tuple[Excerpt, ...]:
+def excerpts(code: CountedCode, texts: Mapping[str, str]) -> tuple[Excerpt, ...]:
     """Return up to three pieces of source around the hottest lines, and the hottest SASS.
 
     `texts` are the source texts by file. If there are neither these nor SASS, return the numbers of
@@ -62,7 +62,7 @@ def _by_file(lines: Iterable[_Line]) -> dict[str, list[int]]:
     return numbers
 
 
-def _source(code: KernelCode, texts: Mapping[str, str], shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
+def _source(code: CountedCode, texts: Mapping[str, str], shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     hot = _hottest({line: share for line, share in shares.items() if texts.get(line[0])}, _HOT_PLACES)
     for file, numbers in _by_file(hot).items():
         lines = texts[file].splitlines()
@@ -71,7 +71,7 @@ def _source(code: KernelCode, texts: Mapping[str, str], shares: Mapping[_Line, f
             yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _lines(code: KernelCode, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
+def _lines(code: CountedCode, shares: Mapping[_Line, float], word: str) -> Iterator[Excerpt]:
     """Yield the hot lines of each file without their text, the heaviest line of all first."""
     hot = [line for line in _hottest(shares, _LINES_ALONE) if shares[line] > 0]
     for file, numbers in _by_file(hot).items():
@@ -79,7 +79,7 @@ def _lines(code: KernelCode, shares: Mapping[_Line, float], word: str) -> Iterat
         yield Excerpt(language="source", file=file, weight=word, lines=shown)
 
 
-def _code_line(code: KernelCode, shares: Mapping[_Line, float], line: _Line, text: str) -> CodeLine:
+def _code_line(code: CountedCode, shares: Mapping[_Line, float], line: _Line, text: str) -> CodeLine:
     stalls = _stalls(code.by_line.get(line, ()))
     return CodeLine(number=line[1], pc=None, text=_cut(text), share=shares.get(line, 0.0), stalls=stalls)
 
@@ -99,7 +99,7 @@ def _spans(numbers: Sequence[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _sass(code: KernelCode, weight: str, word: str, whole: float) -> Iterator[Excerpt]:
+def _sass(code: CountedCode, weight: str, word: str, whole: float) -> Iterator[Excerpt]:
     if not code.has_sass:
         return
     every = code.instructions

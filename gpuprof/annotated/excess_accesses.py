@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from gpuprof.annotated.counts import ALL_SECTORS, EXCESS_SECTORS, EXECUTED
-from gpuprof.annotated.kernel_code import KernelCode, line_of, total
+from gpuprof.annotated.kernel_code import CountedCode, line_of, total
 from gpuprof.code.patterns.lane_shapes import (
     LaneShape,
     LaunchedCode,
@@ -26,9 +26,9 @@ from gpuprof.code.patterns.lane_shapes import (
 from gpuprof.model.recorded import Dim3, ProfiledInstruction
 from gpuprof.model.session import Location
 
-MOST = 0.5
+MOST_FRACTION = 0.5
 """The least part of an excess that its cause has."""
-SHIFTED = 0.2
+SHIFTED_FRACTION = 0.2
 """A smaller part of excess sectors is that of addresses that are not aligned, whatever the shape."""
 _Known = TypeVar("_Known")
 _TARGET = re.compile(r"sm_\d+[af]?")
@@ -56,7 +56,7 @@ class ExcessCause(NamedTuple):
     request: tuple[float, float] | None = None
 
 
-def launched_code(code: KernelCode, target: str, block: Dim3 | None, grid: Dim3 | None) -> LaunchedCode | None:
+def launched_code(code: CountedCode, target: str, block: Dim3 | None, grid: Dim3 | None) -> LaunchedCode | None:
     """Return the code with its launch; None if it is not known, or too long to follow."""
     operations = code.operations
     if block is None or not operations or not _TARGET.fullmatch(target):
@@ -66,7 +66,7 @@ def launched_code(code: KernelCode, target: str, block: Dim3 | None, grid: Dim3 
     return LaunchedCode(operations, target, block, grid)
 
 
-def cause_of_excess(code: KernelCode, launch: LaunchedCode, excess: Mapping[str, float]) -> ExcessCause | None:
+def cause_of_excess(code: CountedCode, launch: LaunchedCode, excess: Mapping[str, float]) -> ExcessCause | None:
     """Return the accesses that cause most of an excess; None if it is not known.
 
     `excess` maps loads and stores, if they have an excess, to their excess sectors. It is used if instructions have no
@@ -85,7 +85,7 @@ def _followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: Laun
         return {}
 
 
-def _by_counts(code: KernelCode, launch: LaunchedCode) -> ExcessCause | None:
+def _by_counts(code: CountedCode, launch: LaunchedCode) -> ExcessCause | None:
     """Return the accesses with most excess sectors; None if there are none, or if no shape causes half of them."""
     every = total(code.instructions, EXCESS_SECTORS)
     if every <= 0:
@@ -97,7 +97,7 @@ def _by_counts(code: KernelCode, launch: LaunchedCode) -> ExcessCause | None:
         excess = item.counts.get(EXCESS_SECTORS, 0.0)
         if shape is None or excess <= 0 or not item.counts.get(EXECUTED):
             continue
-        if excess < SHIFTED * item.counts.get(ALL_SECTORS, 0.0) and shape.name != "partial":
+        if excess < SHIFTED_FRACTION * item.counts.get(ALL_SECTORS, 0.0) and shape.name != "partial":
             shapes[item.pc] = shape = LaneShape("misaligned", shape.width_bytes, None)
         if shape.name != "misaligned" or excess <= _ONE_MORE * item.counts[EXECUTED]:
             of_name[shape.name].append(item)
@@ -105,7 +105,7 @@ def _by_counts(code: KernelCode, launch: LaunchedCode) -> ExcessCause | None:
         return None
     items = max(of_name.values(), key=lambda items: total(items, EXCESS_SECTORS))
     share = min(1.0, total(items, EXCESS_SECTORS) / every)
-    if share < MOST:
+    if share < MOST_FRACTION:
         return None
     worst = max(items, key=lambda item: item.counts[EXCESS_SECTORS])
     sectors, executed = worst.counts.get(ALL_SECTORS, 0.0), worst.counts[EXECUTED]
@@ -123,7 +123,7 @@ class _Suspect(NamedTuple):
     most: float
 
 
-def _by_code(code: KernelCode, launch: LaunchedCode, excess: Mapping[str, float]) -> ExcessCause | None:
+def _by_code(code: CountedCode, launch: LaunchedCode, excess: Mapping[str, float]) -> ExcessCause | None:
     """Return the accesses that must cause most of the excess; None if others may cause it.
 
     The place is the line whose accesses alone can cause most of it, if there is one.
@@ -142,7 +142,7 @@ def _by_code(code: KernelCode, launch: LaunchedCode, excess: Mapping[str, float]
     return ExcessCause(worst.request.shape, _least_share(cause, every, excess), len(cause), place)
 
 
-def _suspects(code: KernelCode, launch: LaunchedCode, excess: Mapping[str, float]) -> Sequence[_Suspect]:
+def _suspects(code: CountedCode, launch: LaunchedCode, excess: Mapping[str, float]) -> Sequence[_Suspect]:
     """Return the accesses with an excess that run; none if a part of the code cannot be read, which may cause it."""
     if len(launch.code) != len(code.instructions):
         return ()
@@ -166,7 +166,7 @@ def _only_cause(
     groups: defaultdict[Hashable, list[_Suspect]] = defaultdict(list)
     for each in among:
         groups[key(each)].append(each)
-    causes = [group for group in groups.values() if _least_share(group, every, excess) >= MOST]
+    causes = [group for group in groups.values() if _least_share(group, every, excess) >= MOST_FRACTION]
     return causes[0] if len(causes) == 1 else ()
 
 

@@ -23,8 +23,8 @@ _BEHIND = 16
 """The most instructions behind a barrier at which reports sampled its warps, and a few more."""
 
 
-class KernelCode:
-    """The counted instructions of a launch, in address order."""
+class CountedCode:
+    """The counted instructions of a launch in address order, and the lines with most of a count."""
 
     def __init__(self, details: LaunchDetails, instructions: tuple[ProfiledInstruction, ...] = ()) -> None:
         self.instructions = instructions
@@ -58,7 +58,7 @@ class KernelCode:
 
     @cached_property
     def opcode_names(self) -> tuple[str, ...]:
-        """The opcodes of the instructions, from their text or machine code; empty if unknown."""
+        """The opcodes of the instructions, from their text or machine code; an empty text for an unknown one."""
         start = None if self.has_sass else self._own_code
         if start is None:
             return tuple(map(opcode_of, self.sass))
@@ -212,13 +212,13 @@ class SeenCode:
     """The instructions of the last launch: kernels that were timed apart can share it."""
 
     def __init__(self) -> None:
-        self._last: tuple[Launch, tuple[str, ...], KernelCode] | None = None
+        self._last: tuple[Launch, tuple[str, ...], CountedCode] | None = None
 
-    def of(self, launch: Launch, counts: tuple[str, ...]) -> KernelCode:
+    def of(self, launch: Launch, counts: tuple[str, ...]) -> CountedCode:
         """Return the instructions of a launch with these counts.
 
         Raise DamagedInput if its details are damaged.
         """
         if self._last is None or self._last[0] is not launch or self._last[1] != counts:
-            self._last = launch, counts, KernelCode(launch.details, launch.details.instructions(counts))
+            self._last = launch, counts, CountedCode(launch.details, launch.details.instructions(counts))
         return self._last[2]

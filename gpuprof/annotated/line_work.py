@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuprof.annotated.counts import EXECUTED, SAMPLES, opcode_of
-from gpuprof.annotated.kernel_code import KernelCode, lines_of, total
+from gpuprof.annotated.kernel_code import CountedCode, lines_of, total
 from gpuprof.code.patterns.local_accesses import LOCAL_OPCODES
 from gpuprof.model.recorded import MetricTable, ProfiledInstruction
 from gpuprof.model.session import LineWork
@@ -16,7 +16,7 @@ _LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
 
 
 def line_work(
-    code: KernelCode, texts: Mapping[str, str], metrics: MetricTable, *, uses_local: bool
+    code: CountedCode, texts: Mapping[str, str], metrics: MetricTable, *, uses_local: bool
 ) -> tuple[tuple[LineWork, ...], int]:
     """Return the lines with most work, by file and number, and the number of other lines.
 

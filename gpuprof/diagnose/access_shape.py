@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpuprof.annotated import excess_accesses
-from gpuprof.annotated.excess_accesses import ExcessCause
+from gpuprof.annotated.excess_accesses import MOST_FRACTION, SHIFTED_FRACTION, ExcessCause
 from gpuprof.code.patterns.lane_shapes import LINE_BYTES, WIDE_BYTES, ShapeName
 from gpuprof.diagnose.thresholds import Threshold, context, percent
 from gpuprof.model.findings import Cases
@@ -11,8 +10,8 @@ from gpuprof.model.session import Evidence
 
 WIDE = Threshold("neighbouring-words", WIDE_BYTES, "B")
 LINE = Threshold("structure-stride", LINE_BYTES, "B")
-SHIFTED = percent("misaligned", 100 * excess_accesses.SHIFTED)
-MOST = percent("one-pattern", 100 * excess_accesses.MOST)
+SHIFTED = percent("misaligned", 100 * SHIFTED_FRACTION)
+MOST = percent("one-pattern", 100 * MOST_FRACTION)
 
 
 def cases_of_shape(name: ShapeName) -> Cases:

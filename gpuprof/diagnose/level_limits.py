@@ -40,9 +40,10 @@ def is_sm_ahead(facts: KernelFacts, fraction: float, points: float = BALANCED.va
     return 100 * (facts.need(SM) - fraction) > points
 
 
-def confidence_of_level(facts: KernelFacts, level: str) -> Confidence:
-    """Return "inferred" for the busiest level; "guess" if a level below it or the SM is unknown."""
-    if SM not in facts.needs and not NEAR_ROOF.is_reached(facts.needs.get(level, 1.0)):
+def confidence_of_level(facts: KernelFacts, level: str, fraction: float) -> Confidence:
+    """Return "inferred" for the busiest level; "guess" if a level below it is unknown, or the SM and the level
+    is not near its ceiling."""
+    if SM not in facts.needs and not NEAR_ROOF.is_reached(fraction):
         return "guess"
     is_known = facts.needs.keys() >= {*MEMORY[: MEMORY.index(level)]}
     return "inferred" if is_known or is_busiest_level(facts, level) else "guess"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec.structs import replace
+
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
@@ -11,7 +13,7 @@ from gpuprof.diagnose.facts.work import SCALAR_PIPES
 from gpuprof.diagnose.rule import Findings, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, Threshold
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.findings import MAIN, Amount, Cases
+from gpuprof.model.findings import Amount, Cases
 from gpuprof.model.product_names import is_product_by_name, multiplies_on_tensor_cores
 from gpuprof.model.session import Evidence
 
@@ -43,11 +45,8 @@ def full_pipe(
     facts: KernelFacts,
     pipe: str,
     saving: Saving | None = None,
+    cases: Cases = Cases(why=()),  # noqa: B008
     *,
-    headline: str = "main",
-    why: tuple[str, ...] = (),
-    action: str = "main",
-    advice: tuple[str, ...] = MAIN,
     amounts: tuple[Amount, ...] = (),
     roof: float = 1.0,
     nears_peak: bool = False,
@@ -56,8 +55,9 @@ def full_pipe(
 ) -> Findings:
     """Yield a finding if a pipe is the limit; on the SM if that is busy as a whole.
 
-    `roof` is the part of the pipe that its work can fill. `nears_peak`: a pipe that is nearly full
-    is near the peak of its arithmetic.
+    `saving` is that of the same instructions if it is not given. `cases` has what is said beside the
+    reason. `roof` is the part of the pipe that its work can fill. `nears_peak`: a pipe that is nearly
+    full is near the peak of its arithmetic. `confidence` is that of a pipe that is a limit by itself.
     """
     busy = facts.pipe(pipe)
     if busy is None:
@@ -66,34 +66,31 @@ def full_pipe(
     if not PIPE_BUSY.is_reached(reached) and not facts.is_pipe_limit(busy):
         return
     is_near = nears_peak and PIPE_NEAR_ROOF.is_reached(reached)
-    parts = [headline]
+    if saving is None:
+        saving = _same_work(facts, reached, pipe)
     reason = "shared/pipe-full"
     evidence = facts.pipe_evidence(pipe, roof * PIPE_BUSY.value)
     if roof < 1.0:
-        why = ("half-rate",)
+        cases = replace(cases, why=("half-rate",))
         confidence = "inferred"
-    if saving is None:
-        saving = _same_work(facts, reached, pipe)
     if not facts.is_known_limit(reached):
         reason = "shared/pipes-missing"
         confidence = "guess"
     elif not _is_alone(facts, reached):
         reached = facts.utilisation["sm"]
         reason = "shared/issue-bound"
-        parts = [reason]
-        advice = ("shared/fewer-instructions", *advice)
+        cases = replace(cases, headline=(reason,), advice=("shared/fewer-instructions", *cases.advice))
         evidence = sm_evidence(facts, reached) + facts.pipe_evidence(pipe, SM_PIPE.value)
         confidence = "inferred"
     elif roof < 1.0:
-        parts.append("half-rate")
+        cases = replace(cases, headline=(*cases.headline, "half-rate"))
     rate = facts.flop_per_s_of("fp32") if pipe == "fma" else None
-    if rate:
-        parts.append("shared/rate")
+    more = ["shared/rate"] if rate else []
     if is_near:
-        parts.append("shared/near-ceiling")
+        more.append("shared/near-ceiling")
     yield finding(
         facts,
-        Cases(headline=tuple(parts), why=(reason, *why), action=(action,), advice=advice),
+        replace(cases, headline=(*cases.headline, *more), why=(reason, *cases.why)),
         amounts=amounts_of(busy=min(1.0, busy), possible=roof, sm=facts.utilisation.get("sm"))
         + amounts
         + amounts_of("FLOP/s", rate=rate or None)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
+from gpuprof.diagnose.rule import Findings, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import NOTABLE, Threshold, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Amount, Cases
@@ -65,25 +65,16 @@ def waiting(
     )
 
 
-def rule_on_misses(id_: str, reason: str, *others: str) -> Rule:
-    """Return a rule on waits for instructions or constants."""
+def misses(facts: KernelFacts, reason: str, *others: str) -> Findings:
+    """Report waits for instructions or constants; as a fact if the first misses of a launch can explain them.
 
-    def check(facts: KernelFacts) -> Findings:
-        """Report the waits; as a fact if the first misses of a launch can explain them.
-
-        The first wave of warps waits for this share of the time of all warps. That is a few misses
-        of each warp, if it is short enough.
-        """
-        cases = Cases()
-        duration, occupancy, waves = facts.kernel.duration_s, facts.occupancy, facts.waves
-        each = 1.0
-        if occupancy.achieved is not None and occupancy.theoretical and waves:
-            each = min(1.0, occupancy.achieved / (occupancy.theoretical * min(1.0, waves)))
-        is_short = duration is not None and facts.stall(reason) * duration * each <= START_UP.value
-        is_start_up = is_short and not NOTABLE.is_reached(facts.stall(*others))
-        if is_start_up:
-            cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
-        yield from waiting(facts, (reason, *others), NOTABLE, cases, is_fact=is_start_up)
-
-    thresholds = (NOTABLE, ISSUES_OFTEN, START_UP)
-    return Rule(id_, kind="symptom", thresholds=thresholds, check=check, place=TreePlace((reason,), "issue"))
+    The first wave of warps waits for this share of the time of all warps. That is a few misses of each
+    warp, if it is short enough.
+    """
+    cases, duration = Cases(), facts.kernel.duration_s
+    resident = min(1.0, facts.resident_share / min(1.0, facts.waves)) if facts.waves else 1.0
+    is_short = duration is not None and facts.stall(reason) * duration * resident <= START_UP.value
+    is_start_up = is_short and not NOTABLE.is_reached(facts.stall(*others))
+    if is_start_up:
+        cases = cases_of("shared/first-misses", why=("main", "shared/first-misses"))
+    yield from waiting(facts, (reason, *others), NOTABLE, cases, is_fact=is_start_up)

@@ -530,21 +530,3 @@ _WORDS: tuple[tuple[str, _Words], ...] = (
     ),
 )
 """What the words of a name tell, the first that fits: a fused kernel is of the kind of its main part."""
-
-
-def bytes_reached(kernel: KernelProfile) -> float | None:
-    """Return the DRAM utilization of a kernel of a memory-bound kind; None if not known.
-
-    A kind that can be bound by either is memory-bound if its point lies under the memory roof. If
-    L2 is busier than DRAM, most bytes do not come from DRAM: None.
-    """
-    kind, point = kind_named(kernel.kind), main_point(kernel)
-    if kind is None or kind.binds == "links":
-        return None
-    if kind.binds == "reuse" and (point is None or point.bound != "memory"):
-        return None
-    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
-    dram = known.get("dram")
-    if dram is None or known.get("l2", 0.0) > dram:
-        return None
-    return min(1.0, dram)

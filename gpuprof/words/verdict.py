@@ -7,16 +7,18 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.needs import LAUNCH_S
-from gpuprof.diagnose.thresholds import BUSY, HIGH, MEDIUM
+from gpuprof.diagnose.ranking import about
+from gpuprof.diagnose.thresholds import BUSY, MEDIUM
 from gpuprof.diagnose.verdict import is_limit, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
     listed,
+    main_point,
     nearest_limit,
     units_not_collected,
 )
-from gpuprof.model.kernel_kinds import bytes_reached, kind_named
+from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.run_totals import is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
@@ -51,6 +53,9 @@ _MISSING = {
     "stalls": "why warps stall",
     "pipes": "which pipe is busy",
 }
+
+_MOST_OF_REST = 0.5
+"""A likely cause explains this part of the time in which the busiest unit is idle, or more."""
 
 
 class _SetUp(NamedTuple):
@@ -287,7 +292,7 @@ def _likely_text(facts: _Facts) -> str:
     if likely is None:
         return ""
     cause, gain = cause_phrase(likely), likely.gain_kernel
-    if gain is not None and gain < HIGH:
+    if gain is not None and about(likely) != "limit" and gain < _MOST_OF_REST * (1.0 - facts.fraction):
         return f"a guess explains at most {format_percent(gain)} of its time: {cause}"
     return f"the likely cause is a guess: {cause}"
 
@@ -353,11 +358,29 @@ _SENTENCES: Mapping[str, Callable[[_Facts], str]] = {
 
 def _with_bytes(kernel: KernelProfile, verdict: RunVerdict, state: str) -> str:
     """Add how close a kernel is to what binds its kind, if the state is of something else."""
-    reached = bytes_reached(kernel)
+    reached = _bytes_reached(kernel)
     if reached is None or verdict.subject == "dram" or verdict.case in ("short", "void", "exchange"):
         return state
     share = f"{format_percent(reached)} of {ceiling_name('dram')}"
     return f"{full_stop(state)} Kernels of its kind are usually memory-bound: it reaches {share}"
+
+
+def _bytes_reached(kernel: KernelProfile) -> float | None:
+    """Return the DRAM utilization of a kernel of a memory-bound kind; None if not known.
+
+    A kind that can be bound by either is memory-bound if its point lies under the memory roof. If
+    L2 is busier than DRAM, most bytes do not come from DRAM: None.
+    """
+    kind, point = kind_named(kernel.kind), main_point(kernel)
+    if kind is None or kind.binds == "links":
+        return None
+    if kind.binds == "reuse" and (point is None or point.bound != "memory"):
+        return None
+    known = {unit.unit: unit.fraction for unit in kernel.throughput if unit.is_exact}
+    dram = known.get("dram")
+    if dram is None or known.get("l2", 0.0) > dram:
+        return None
+    return min(1.0, dram)
 
 
 def _set_up(session: Session, kernel: KernelProfile, state: str) -> str:

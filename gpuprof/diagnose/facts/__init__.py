@@ -1,1 +1,1 @@
-"""Facts of a kernel, in layers: counters, launch, units, waits, traffic, work, code; `kernel` is the whole."""
+"""Facts in layers: counters, launch, units, waits, traffic, work, code, load of L1; `kernel` is the whole."""

@@ -1,4 +1,4 @@
-"""Facts of the code: instructions with their counts, and the lines with most of a count."""
+"""Facts of the code: the instructions with their counts, and the source texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from gpuprof.annotated.counts import ALL_SECTORS, EXCESS_SECTORS, EXECUTED, SAMPLES, stall_metric
-from gpuprof.annotated.kernel_code import KernelCode
+from gpuprof.annotated.kernel_code import CountedCode
 from gpuprof.diagnose.facts.work import WorkFacts
 from gpuprof.errors import DamagedInput
 
@@ -26,11 +26,12 @@ class CodeFacts(WorkFacts):
     """Facts from counters, and of the instructions of the kernel."""
 
     @cached_property
-    def code(self) -> KernelCode:
-        """The kernel's instructions with their counts, as far as the report has them; `code_error` if damaged."""
+    def code(self) -> CountedCode:
+        """The kernel's instructions with their counts, as far as the report has them. If they are damaged, set
+        `code_error` and return none of them."""
         launch, metrics = self.recorded.launch, self.metrics
         if not metrics.instances(SAMPLES) and not metrics.instances(EXECUTED):
-            return KernelCode(launch.details)
+            return CountedCode(launch.details)
         names = dict.fromkeys(COUNTS)
         for stall in self.kernel.stalls:
             if stall.family == "sampled" and stall.share >= _LEAST_STALL and stall.reason != "selected":
@@ -39,11 +40,12 @@ class CodeFacts(WorkFacts):
             return self.seen.of(launch, tuple(names))
         except DamagedInput as error:
             self.code_error = str(error)
-            return KernelCode(launch.details)
+            return CountedCode(launch.details)
 
     @cached_property
     def source_texts(self) -> Mapping[str, str]:
-        """The embedded source texts by file, for instructions with counts; `code_error` if damaged."""
+        """The embedded source texts by file, if instructions have counts. If they are damaged, set `code_error` and
+        return none of them."""
         try:
             return self.recorded.launch.details.source_files() if self.code.instructions else {}
         except DamagedInput as error:

@@ -19,8 +19,6 @@ SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustai
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 
-Shown = tuple[Evidence, ...]
-"""Values as evidence; empty if they are not known."""
 Numbers = Mapping[str, float]
 """Numbers by the name of an opcode, a unit, a pipe or a cause; without those that are not known."""
 
@@ -99,14 +97,14 @@ class Counters:
         """Return the metrics of a quantity on this architecture, best first."""
         return tuple(name for link in self.arch.counters.get(quantity, ()) for name, _ in link.terms)
 
-    def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> Shown:
+    def metric(self, name: str, role: str, unit: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a recorded metric as evidence; nothing if it was not recorded."""
         value = self.number(name)
         if value is None:
             return ()
         return (Evidence(name, value, unit, threshold, role=role),)
 
-    def metrics_as(self, roles: Mapping[str, str], unit: str) -> Shown:
+    def metrics_as(self, roles: Mapping[str, str], unit: str) -> tuple[Evidence, ...]:
         """Return the recorded ones of these metrics as evidence, with their roles."""
         return tuple(item for name, role in roles.items() for item in self.metric(name, role, unit))
 

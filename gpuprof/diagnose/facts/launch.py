@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 
-from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters, Shown
+from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters
 from gpuprof.diagnose.facts.needs import LAUNCH_MOST_S, LAUNCH_S
 from gpuprof.diagnose.thresholds import (
     EMPTY_LANES,
@@ -93,12 +93,12 @@ class LaunchFacts(Counters):
     @cached_property
     def active_share(self) -> float | None:
         """The average share of the elapsed cycles in which an SM had work."""
-        return self._of_elapsed("sm__cycles_active.avg", "gpc__cycles_elapsed.max")
+        return self._of_elapsed(AVERAGE_SM, "gpc__cycles_elapsed.max")
 
     @cached_property
     def busiest_share(self) -> float | None:
         """The share of the elapsed cycles in which the busiest SM had work."""
-        return self._of_elapsed("sm__cycles_active.max")
+        return self._of_elapsed(BUSIEST_SM)
 
     def _of_elapsed(self, cycles: str, *otherwise: str) -> float | None:
         share = self.ratio(cycles, "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", *otherwise)
@@ -114,7 +114,8 @@ class LaunchFacts(Counters):
         Waits and empty warp slots are parts of this time. If the busiest SM is not known, assume
         that it works as long as an average one of the SMs that have a block.
         """
-        return 1.0 - (self.launch_share(self.busiest_share or self.active_with_block) or 0.0)
+        working = self.active_with_block if self.busiest_share is None else self.busiest_share
+        return 1.0 - (self.launch_share(working) or 0.0)
 
     def launch_share(self, working: float | None) -> float | None:
         """Return the share of the time that the launch takes: no SM works then, whatever is changed in
@@ -126,7 +127,8 @@ class LaunchFacts(Counters):
         duration = self.kernel.duration_s
         if not duration:
             return None
-        without_work = min(1.0 - (working or 1.0), LAUNCH_MOST_S / duration)
+        idle = 0.0 if working is None else 1.0 - working
+        without_work = min(idle, LAUNCH_MOST_S / duration)
         return min(1.0, max(without_work, LAUNCH_S / duration))
 
     @cached_property
@@ -286,7 +288,7 @@ class LaunchFacts(Counters):
         return self.block_cycles is not None and self.block_cycles < SHORT_BLOCK.value
 
     @property
-    def occupancy_below(self) -> float:
+    def occupancy_shortfall(self) -> float:
         """Theoretical minus achieved occupancy; 0 if one of them is not known."""
         theoretical, achieved = self.occupancy.theoretical, self.occupancy.achieved
         return theoretical - achieved if theoretical is not None and achieved is not None else 0.0
@@ -336,20 +338,21 @@ class LaunchFacts(Counters):
         return 1.0 - achieved / expected
 
     def gap_evidence(self) -> Iterator[Evidence]:
-        """Yield the lifetime of a block and the gap of occupancy, which must be known, as evidence."""
+        """Yield the lifetime of a block and the gap of occupancy as evidence."""
         if self.block_cycles is not None:
             yield SHORT_BLOCK.evidence(self.block_cycles, "block-lifetime")
-        achieved = 100 * (self.occupancy.achieved or 0.0)
+        if self.occupancy.achieved is None:
+            return
         metric = "sm__warps_active.avg.pct_of_peak_sustained_active"
-        yield from context("achieved-occupancy", achieved, "%", metric=metric)
-        yield OCCUPANCY_GAP.evidence(100 * self.occupancy_below, "occupancy-below")
+        yield from context("achieved-occupancy", 100 * self.occupancy.achieved, "%", metric=metric)
+        yield OCCUPANCY_GAP.evidence(100 * self.occupancy_shortfall, "occupancy-below")
 
-    def active_evidence(self) -> Shown:
+    def active_evidence(self) -> tuple[Evidence, ...]:
         """Return as evidence the share of the time in which an average SM had work."""
         share = None if self.active_share is None else 100 * self.active_share
         return context("sms-with-work", share, "%", metric=AVERAGE_SM)
 
-    def theoretical_evidence(self) -> Shown:
+    def theoretical_evidence(self) -> tuple[Evidence, ...]:
         """Return theoretical occupancy as evidence; nothing if it is not known."""
         theoretical = self.occupancy.theoretical
         if theoretical is None:

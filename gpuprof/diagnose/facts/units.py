@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable
 from functools import cached_property
 
-from gpuprof.diagnose.facts.counters import Numbers, Shown
+from gpuprof.diagnose.facts.counters import Numbers
 from gpuprof.diagnose.facts.launch import LaunchFacts
 from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, WORK
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
@@ -96,7 +96,7 @@ class UnitFacts(LaunchFacts):
                 return name
         return ""
 
-    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> Shown:
+    def busiest_evidence(self, role: str, threshold: float | None, *leave_out: str) -> tuple[Evidence, ...]:
         """Return the busiest unit's speed of light as evidence; nothing if none was collected."""
         known = [(busy, unit) for unit, busy in self.utilisation.items() if unit not in leave_out]
         if not known:
@@ -107,7 +107,8 @@ class UnitFacts(LaunchFacts):
     @cached_property
     def needs(self) -> Numbers:
         """The fraction of the elapsed time that each unit needs, as far as it was collected."""
-        collected: dict[str, float | None] = {**self.utilisation, "memory": None, "l1": self._busiest_of_l1[0]}
+        collected: dict[str, float | None] = {**self.utilisation, "l1": self._busiest_of_l1[0]}
+        collected.pop("memory", None)
         collected |= {pipe.name: self._need_of_pipe(pipe) for pipe in self.kernel.pipes}
         collected[ISSUE] = self._of_all_cycles(self.issue_active)
         # An SM can also be empty between two waves, which other blocks change. Only a single wave
@@ -252,7 +253,7 @@ class UnitFacts(LaunchFacts):
         """Return the busy fraction of an execution pipe."""
         return self.pipes.get(name)
 
-    def pipe_evidence(self, name: str, threshold: float | None = None) -> Shown:
+    def pipe_evidence(self, name: str, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return a pipe's busy fraction as evidence; nothing if it was not collected."""
         return tuple(
             Evidence(pipe.metric, 100 * pipe.fraction, "%", threshold, role="pipe-busy", of=(name,))
@@ -260,7 +261,7 @@ class UnitFacts(LaunchFacts):
             if pipe.name == name
         )
 
-    def issue_evidence(self, threshold: float | None = None) -> Shown:
+    def issue_evidence(self, threshold: float | None = None) -> tuple[Evidence, ...]:
         """Return the used issue slots as evidence."""
         if self.issue_active is None:
             return ()
@@ -308,7 +309,7 @@ class UnitFacts(LaunchFacts):
         while_working = self.while_active(self.need("l1")) or 0.0
         return BUSY.is_reached(self.need("l1")) or NEAR_ROOF.value <= 100 * while_working <= _MOST_BUSY
 
-    def l1_evidence(self) -> Shown:
+    def l1_evidence(self) -> tuple[Evidence, ...]:
         """Return the utilization of L1 or its load/store unit, if busier, and of that unit's parts."""
         roles = {WAVEFRONTS: "l1-data-pipe", REQUESTS: "l1-requests"}
         name = self._busiest_of_l1[1]

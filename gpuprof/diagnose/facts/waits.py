@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from gpuprof.annotated.counts import stall_metric
+from gpuprof.diagnose.facts.counters import Numbers
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
 from gpuprof.diagnose.thresholds import (
@@ -71,7 +72,7 @@ class WaitFacts(UnitFacts):
         return sum(self.stalls[reason].share for reason in reasons if reason in self.stalls)
 
     @cached_property
-    def waits(self) -> Mapping[str, float]:
+    def waits(self) -> Numbers:
         """Shares of the warps' states by cause (`WAITS`); "unknown" is the share that was not collected.
 
         Tex Throttle is a wait for dispatch if no textures can cause it.
@@ -178,7 +179,7 @@ class WaitFacts(UnitFacts):
             return False
         waits = self.waits["memory"] + self.waits["shared"] + self.waits["barrier"]
         is_in_steps = BARRIERS.is_reached(self.share_of_opcodes("BAR"))
-        is_between_blocks = self.has_short_blocks and OCCUPANCY_GAP.is_reached(self.occupancy_below)
+        is_between_blocks = self.has_short_blocks and OCCUPANCY_GAP.is_reached(self.occupancy_shortfall)
         return COVERED.is_reached(waits) or BUSY.is_reached(self.memory_busy) or is_in_steps or is_between_blocks
 
     @cached_property

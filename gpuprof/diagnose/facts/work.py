@@ -29,7 +29,7 @@ TENSOR_INPUTS = {"tensor.tf32": "TF32", "tensor.bf16": "BF16", "tensor.fp16": "F
 KINDS = {
     "integer": (
         "IADD", "IMAD", "IMUL", "LOP", "SHF.", "SHL", "SHR", "ISETP", "PRMT", "LEA", "SEL", "IMNMX", "VIADD", "VIMNMX",
-        "PLOP", "UIADD", "UIMAD", "ULOP", "USHF", "UMOV", "R2UR",
+        "PLOP", "IDP", "UIADD", "UIMAD", "ULOP", "USHF", "UMOV", "R2UR",
     ),
     "floating": (
         "FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "HADD", "HMUL", "HFMA2", "DADD", "DMUL", "DFMA",

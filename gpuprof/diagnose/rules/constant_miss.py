@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.wait_findings import rule_on_misses
+from gpuprof.diagnose.rule import Rule, TreePlace
+from gpuprof.diagnose.thresholds import NOTABLE
+from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, START_UP, misses
 
-RULE = rule_on_misses("constant-miss", "imc_miss")
+RULE = Rule(
+    "constant-miss",
+    kind="symptom",
+    thresholds=(NOTABLE, ISSUES_OFTEN, START_UP),
+    check=lambda facts: misses(facts, "imc_miss"),
+    place=TreePlace(("imc_miss",), "issue"),
+)

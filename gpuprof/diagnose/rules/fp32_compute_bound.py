@@ -8,6 +8,7 @@ from gpuprof.diagnose.pipe_limits import busy_sm, full_pipe, is_fp32_by_work, is
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule
 from gpuprof.diagnose.thresholds import PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, percent
 from gpuprof.hardware.specs import ComputeKey
+from gpuprof.model.findings import Cases
 
 ROOF_WORK = percent("work-at-ceiling", 60.0)
 
@@ -28,7 +29,7 @@ def _fp32(facts: KernelFacts) -> Findings:
     if is_fp32_by_work(facts):
         yield from busy_sm(facts, "sm", *advice)
     nears_peak = ROOF_WORK.is_reached(facts.fraction_of_peak("fp32"))
-    yield from full_pipe(facts, "fma", advice=tuple(advice), nears_peak=nears_peak)
+    yield from full_pipe(facts, "fma", cases=Cases(why=(), advice=tuple(advice)), nears_peak=nears_peak)
 
 
 RULE = Rule(

@@ -13,7 +13,7 @@ from gpuprof.model.set_up import makes_data
 
 DATA_WORK = percent("data-instructions", 50.0)
 
-_DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "IMNMX", "VIMNMX", "ISETP", "SEL", "PLOP", "IDP")
+_DATA = ("LOP", "SHF.", "SHL", "SHR", "PRMT", "IMNMX", "VIMNMX", "ISETP", "SEL", "PLOP")
 """Opcode prefixes of integer instructions that change bits, compare or select values. Indices need few."""
 
 
@@ -42,10 +42,7 @@ def _integer(facts: KernelFacts) -> Findings:
             facts,
             pipe,
             saving,
-            headline="main" if pipe == "alu" else "multiply-adds",
-            why=(change,),
-            action=change,
-            advice=(change,),
+            cases_of(change, ("main" if pipe == "alu" else "multiply-adds",), (change,)),
             amounts=amounts_of(data=data),
             is_fact=is_fact,
             confidence="measured" if pipe == "alu" else "inferred",

@@ -39,7 +39,7 @@ def _issue(facts: KernelFacts) -> Findings:
         facts,
         cases_of(change, tuple(headline), (why,)),
         subject=part,
-        amounts=amounts_of(slots=facts.issue_active, busy=used, share=share) + of_ceiling(used),
+        amounts=amounts_of(slots=facts.issue_active, busy=min(1.0, used), share=share) + of_ceiling(used),
         labels=labels_of(pipe=(part,)),
         confidence="measured" if is_sure else "guess",
         saving=same_instructions(facts, used, *SCALAR_PIPES, "lsu"),

@@ -66,7 +66,7 @@ def _l1(facts: KernelFacts) -> Findings:
         cases_of(kind, tuple(headline), _WHY.get(kind, MAIN)),
         amounts=amounts_of(busy=fraction, while_working=while_working) + amounts_of("wavefront", passes=passes),
         subject="l1",
-        confidence=confidence_of_level(facts, "l1"),
+        confidence=confidence_of_level(facts, "l1", fraction),
         saving=saving,
         evidence=facts.l1_evidence() + facts.stall_evidence("mio_throttle", "lg_throttle"),
         place=facts.code.place_of_stall("lg_throttle", "mio_throttle", "short_scoreboard", "long_scoreboard"),

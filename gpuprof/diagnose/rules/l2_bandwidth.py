@@ -25,7 +25,7 @@ _CARRY_ALL_BYTES = ("data", "crossbar-to-sms")
 def _l2(facts: KernelFacts) -> Findings:
     """Report the part of L2 that limits, or the fabric between its halves if no memory level is as busy."""
     fabric = facts.counters_of("fabric.l2")
-    of_fabric, fraction = (facts.number(*fabric) or 0.0) / 100, facts.need("l2")
+    of_fabric, fraction = min(1.0, (facts.number(*fabric) or 0.0) / 100), facts.need("l2")
     if FABRIC_FULL.is_reached(of_fabric) and max(map(facts.need, MEMORY)) < AS_BUSY * of_fabric:
         part, fraction = "fabric", of_fabric
         evidence = [FABRIC_FULL.evidence(100 * fraction, "fabric-busy", metric=facts.first_of(fabric))]
@@ -51,7 +51,7 @@ def _l2(facts: KernelFacts) -> Findings:
         Cases(headline=(headline,), why=("part", part) if part else MAIN, action=(change,), advice=(change, *advice)),
         amounts=amounts_of(busy=fraction) + amounts_of("B/s", rate=rate),
         subject=subject,
-        confidence=confidence_of_level(facts, "l2"),
+        confidence=confidence_of_level(facts, "l2", fraction),
         saving=bound_of_reuse(facts, fraction, *levels),
         evidence=evidence,
         place=facts.code.place_of_stall("long_scoreboard", "lg_throttle"),

@@ -83,7 +83,7 @@ def _same_work(facts: KernelFacts) -> Saving:
     No unit can be full while SMs have no work, and more in flight does not change that. While SMs
     work, the unit is busier than on average over the whole time.
     """
-    saving, late = speedup_bound(facts, {}).only_if("same-instructions-and-bytes"), facts.late_share
+    saving, late = speedup_bound(facts).only_if("same-instructions-and-bytes"), facts.late_share
     most = facts.working_share - late
     if not late or most <= 0:
         return saving

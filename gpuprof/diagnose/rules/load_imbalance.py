@@ -45,7 +45,7 @@ def _imbalance(facts: KernelFacts) -> Findings:
         yield finding(
             facts,
             Cases(headline=("busiest-sm",)),
-            amounts=amounts_of(longer=1 / (1 - idle) - 1),
+            amounts=amounts_of(longer=idle / (1 - idle)),
             # A small grid leaves SMs idle, too, if it is not known how many it can fill.
             confidence="guess" if facts.with_block is None else "measured",
             saving=without_idle(facts, facts.working_share * idle),

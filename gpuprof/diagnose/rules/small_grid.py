@@ -56,7 +56,7 @@ def _without_block(facts: KernelFacts, blocks: int) -> Finding | None:
         return None
     # More blocks mostly divide the work in another way and change the accesses, so these give no bound.
     at_work = min(facts.working_share, facts.active_with_block or 1.0)
-    saving = speedup_bound(facts, {}).if_held(at_work * (1.0 - blocks / most), PER_SM)
+    saving = speedup_bound(facts).if_held(at_work * (1.0 - blocks / most), PER_SM)
     return finding(
         facts,
         Cases(headline=(case,), why=(why,)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.work import FP64_IS_FAST, TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import (
@@ -22,14 +24,14 @@ from gpuprof.model.sass_opcodes import matrix_opcode
 
 
 def _tensor(facts: KernelFacts) -> Findings:
-    action, advice = _changes(facts)
+    changes = _changes(facts)
     if facts.pipe("tensor") is None:
-        yield from _long_instructions(facts, action, advice)
-    yield from full_pipe(facts, "tensor", action=action, advice=advice, roof=_tensor_roof(facts), nears_peak=True)
+        yield from _long_instructions(facts, changes)
+    yield from full_pipe(facts, "tensor", cases=changes, roof=_tensor_roof(facts), nears_peak=True)
 
 
-def _changes(facts: KernelFacts) -> tuple[str, tuple[str, ...]]:
-    """Return the action and the advice: changes that this architecture allows beyond the kernel's own."""
+def _changes(facts: KernelFacts) -> Cases:
+    """Return the cases of the action and the advice: changes that this architecture allows beyond the kernel's own."""
     action = "less"
     advice: list[str] = []
     possible = {name for key in facts.arch.compute for name in (key.path, key.instruction)}
@@ -47,10 +49,10 @@ def _changes(facts: KernelFacts) -> tuple[str, tuple[str, ...]]:
     if "tensor.bf16" in possible:
         # Both came with Ampere.
         advice.append("sparsity")
-    return action, (*advice, "less")
+    return Cases(why=(), action=(action,), advice=(*advice, "less"))
 
 
-def _long_instructions(facts: KernelFacts, action: str, advice: tuple[str, ...]) -> Findings:
+def _long_instructions(facts: KernelFacts, changes: Cases) -> Findings:
     """Yield a finding if a busy SM issues few instructions: matrix instructions take long.
 
     FP64 instructions do, too, on a GPU with few FP64 units. If instructions are not long, the
@@ -78,7 +80,7 @@ def _long_instructions(facts: KernelFacts, action: str, advice: tuple[str, ...])
         evidence += (SCALAR_CYCLES.evidence(cycles),)
     yield finding(
         facts,
-        Cases(headline=tuple(headline), why=(seen,), action=(action,), advice=advice),
+        replace(changes, headline=tuple(headline), why=(seen,)),
         amounts=amounts_of(sm=sm) + amounts_of("cycle/inst", cycles=cycles) + of_ceiling(sm),
         subject="tensor",
         confidence="inferred" if seen == "long-instructions" else "guess",

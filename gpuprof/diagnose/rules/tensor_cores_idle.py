@@ -122,7 +122,11 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
     yield finding(
         facts,
         cases_of(product.change, tuple(headline), (product.how, rate, *limit)),
-        amounts=amounts_of(work=product.work, use=product.use, busy=facts.needs.get(busiest))
+        amounts=amounts_of(
+            work=min(1.0, product.work) if product.work is not None else None,
+            use=product.use,
+            busy=facts.needs.get(busiest),
+        )
         + amounts_of("", times=speedup),
         labels=labels_of(
             type=(scalar.name,),
@@ -170,6 +174,8 @@ def _product(facts: KernelFacts) -> _Product | None:
             change = "inputs-of-16-bits"
     # Other integers than IDP are indices.
     work = facts.fraction_of_peak(kind.plain) if kind.alone else None
+    if work is not None:
+        work = min(1.0, work)
     known = [work, *(facts.needs.get(pipe, facts.pipe(pipe)) for pipe in kind.pipes)]
     uses = [min(1.0, value) for value in known if value is not None]
     return _Product(kind, how, times, change, work, max(uses, default=facts.utilisation.get("sm")), not uses)

@@ -48,7 +48,7 @@ class _Excess(NamedTuple):
 
     `may_be_single_words`: requests for a single word, which need one sector each, can look the
     same.
-    `assumes`: what must be true if no more than this fraction can go.
+    `assumes`: the assumption under which no more than this fraction goes.
     """
 
     fraction: float
