@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
+from gpuprof.diagnose.facts.counters import INSTRUCTIONS
 from gpuprof.diagnose.facts.kernel import Faster, KernelFacts
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.hardware.specs import THREAD_OPCODES
@@ -18,8 +19,6 @@ FASTER_BY = percent("faster", 10.0)
 SAME_WORK = percent("same-work", 1.0)
 SAME_THREADS = percent("same-threads", 10.0)
 OTHER_LOOPS = percent("other-loops", 25.0)
-
-WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
 
 _STORES = ("ST", "STG", "RED", "REDG", "ATOM", "ATOMG")
 
@@ -123,7 +122,7 @@ def _same_work(facts: KernelFacts, other: KernelFacts) -> Confidence | None:
         return None
     if difference(_threads(facts.kernel), _threads(other.kernel)) > SAME_THREADS.value:
         return "inferred" if stored else None
-    executed, executed_by_other = (each.number(WARP_INSTRUCTIONS) or 0.0 for each in (facts, other))
+    executed, executed_by_other = (each.number(INSTRUCTIONS) or 0.0 for each in (facts, other))
     is_alike = is_counted or difference(executed, executed_by_other) <= OTHER_LOOPS.value
     if not is_alike or not _cover_the_same(facts.kernel, other.kernel):
         return None

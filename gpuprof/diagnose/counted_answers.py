@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import LANES
+from gpuprof.diagnose.facts.launch import LANES, UNIFORM_BRANCHES
 from gpuprof.diagnose.facts.traffic import SHARED_CONFLICTS, SHARED_CONFLICTS_BY_KIND
 from gpuprof.diagnose.rule import amounts_of, labels_of
 from gpuprof.model.quantities import NO_CLOCKS, first_counted
@@ -17,7 +17,6 @@ from gpuprof.units import SECTOR_BYTES
 
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _ACCESSES = "smsp__inst_executed_op_shared_{}.sum"
-_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
 _BY_KIND = dict(zip(("ld", "st"), SHARED_CONFLICTS_BY_KIND, strict=True))
 _KINDS = {"ld": "load", "st": "store"}
 _LOCAL = (
@@ -75,7 +74,7 @@ def _conflicts(facts: KernelFacts) -> Answer | None:
 
 def _divergence(facts: KernelFacts) -> Answer | None:
     """Return that all threads of a warp are active, or most."""
-    threads, lanes, uniform = facts.number(*LANES), facts.lanes_of_block, facts.number(_UNIFORM)
+    threads, lanes, uniform = facts.number(*LANES), facts.lanes_of_block, facts.number(UNIFORM_BRANCHES)
     if threads is None or threads < _MANY_LANES * lanes:
         return None
     is_full = threads >= (1.0 - _SAME) * lanes

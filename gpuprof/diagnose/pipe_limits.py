@@ -28,8 +28,9 @@ PIPE_OPCODES = {
 }
 """The most frequent instructions of a pipe, to find its place in the code."""
 
-_LONGEST_PRODUCT = {"sm_75": 16.0, "sm_86": 32.0, "sm_89": 32.0, "sm_120": 32.0}
-"""Cycles of a scheduler for the longest mma.sync on architectures with few FP64 units.
+LONGEST_PRODUCTS = {"sm_75": 16.0, "sm_86": 32.0, "sm_89": 32.0, "sm_120": 32.0}
+"""Cycles of a scheduler for the longest mma.sync on architectures with few FP64 units, whose GeForce
+products sum in FP32 at half of the rate of others.
 
 They are the FLOP of m16n8k8 on Turing, else of m16n8k16, over 128 FLOP per cycle: GeForce products
 with FP32 sums (NVIDIA's whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
@@ -170,7 +171,7 @@ def cycles_per_instruction(facts: KernelFacts) -> float:
 def only_fp64_cycles(facts: KernelFacts) -> float:
     """Return the SM's cycles per instruction if only FP64 takes so long, whose pipe was not collected; else 0."""
     cycles = cycles_per_instruction(facts)
-    is_longer = cycles > _LONGEST_PRODUCT.get(facts.arch.name, math.inf)
+    is_longer = cycles > LONGEST_PRODUCTS.get(facts.arch.name, math.inf)
     if not is_longer or facts.pipe("fp64") is not None or multiplies_on_tensor_cores(facts.kernel.demangled):
         return 0.0
     return cycles

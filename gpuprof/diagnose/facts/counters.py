@@ -17,6 +17,8 @@ from gpuprof.model.session import Evidence, KernelProfile
 
 SHARED_BUSY = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 SHARED_PASSES = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+INSTRUCTIONS = "smsp__inst_executed.sum"
+"""Instructions that warps executed."""
 ELAPSED = ("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
 
 Numbers = Mapping[str, float]

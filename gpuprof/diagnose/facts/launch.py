@@ -36,6 +36,7 @@ _RAMP = 0.1
 """Less idle time of SMs is the ramp at the start and the end of a kernel."""
 LANES = ("smsp__thread_inst_executed_per_inst_executed.ratio", "derived__avg_thread_executed")
 """Active threads of an executed warp instruction."""
+UNIFORM_BRANCHES = "smsp__sass_average_branch_targets_threads_uniform.pct"
 
 
 class LaunchFacts(Counters):

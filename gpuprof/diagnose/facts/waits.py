@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from gpuprof.annotated.counts import stall_metric
-from gpuprof.diagnose.facts.counters import Numbers
+from gpuprof.diagnose.facts.counters import INSTRUCTIONS, Numbers
 from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
 from gpuprof.diagnose.thresholds import (
@@ -52,6 +52,8 @@ _HOPPER = 9.0
 """The first compute capability with copies of a whole tile by one thread (CUDA programming guide)."""
 _FEW_WARPS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "WARPGROUP", "UTC", "USETMAXREG")
 """Opcodes of wgmma (a warp group), tcgen05 (one thread), and of warps that pass on registers."""
+GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
+"""Counts wgmma only."""
 _OTHER_REASONS = (*SHARED_STALLS, "dispatch_stall", "sleeping", "gmma", "misc")
 """Stall reasons that no other rule reports."""
 
@@ -124,8 +126,7 @@ class WaitFacts(UnitFacts):
             return self.executed(*_FEW_WARPS) > 0
         if not self.has_bulk_copies:
             return False
-        used = self.number("sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active")
-        if used or self.stall("gmma") or needs_few_warps_by_name(self.kernel.demangled):
+        if self.number(GMMA) or self.stall("gmma") or needs_few_warps_by_name(self.kernel.demangled):
             return True
         return None if self.is_busiest("tensor") else False
 
@@ -241,7 +242,7 @@ class WaitFacts(UnitFacts):
         TMA engine.
         """
         stall = self.stalls.get("long_scoreboard")
-        issued = self.number("smsp__inst_issued.sum", "smsp__inst_executed.sum")
+        issued = self.number("smsp__inst_issued.sum", INSTRUCTIONS)
         loads = sum(count for name, count in self.opcode_counts().items() if name in _LOADS)
         if stall is None or stall.cycles_per_issue is None or not issued or not loads or self.executed(*BULK_LOADS):
             return None

@@ -19,7 +19,8 @@ def _barrier(facts: KernelFacts) -> Findings:
     changes = tuple(_CASES[reason] for reason in reasons)
     why = list(changes)
     threshold = NOTABLE
-    theoretical, warps, room = facts.occupancy.theoretical, facts.warps_per_block, facts.warps_per_sm
+    theoretical, room = facts.occupancy.theoretical, facts.warps_per_sm
+    warps = facts.warps_per_block
     one_block_fits = theoretical is not None and room and warps and theoretical * room < 2 * warps
     has_roles = facts.needs_few_warps is None or facts.executed(*BULK_LOADS) > 0
     if has_roles:

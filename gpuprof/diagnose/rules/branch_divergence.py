@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import OTHER_WAITS, bound_beside
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import LANES
+from gpuprof.diagnose.facts.launch import LANES, UNIFORM_BRANCHES
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.units import NOT_OF_LANES
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_named, certainty, finding
@@ -20,8 +20,6 @@ UNIFORM = percent("uniform", 95.0)
 
 _SWITCHED_ON = "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
 
-_UNIFORM = "smsp__sass_average_branch_targets_threads_uniform.pct"
-
 _NOT_OF_PREDICATES = (*NOT_OF_LANES, "l1", "lsu", "tex")
 """Units that predicates do not relieve: lanes that are off access nothing."""
 
@@ -31,14 +29,15 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
     of a few idle lanes if issue slots are the busiest unit."""
     if facts.needs_few_warps is not False:
         return
-    lanes, active, on = facts.lanes_of_block, facts.number(*LANES), facts.number(_SWITCHED_ON)
+    lanes = facts.lanes_of_block
+    active, on = facts.number(*LANES), facts.number(_SWITCHED_ON)
     fewest = min(filter(None, (active, on)), default=lanes)
     cost = (1.0 - fewest / lanes) * facts.need(ISSUE)
     threshold = THREADS.value * lanes / WARP_THREADS
     if active and active < threshold:
         fewest = active
         # Lanes that rarely part at a branch are idle because they have ended, or skip a long part.
-        change = "ended" if (facts.number(_UNIFORM) or 0.0) >= UNIFORM.value else "branches"
+        change = "ended" if (facts.number(UNIFORM_BRANCHES) or 0.0) >= UNIFORM.value else "branches"
     elif active and on and on < threshold:
         change = "predicates"
     elif facts.is_busiest(ISSUE) and cost >= LOW:
@@ -67,7 +66,7 @@ def _idle_lanes(facts: KernelFacts) -> Findings:
         is_fact=facts.moves_bytes_well or facts.is_busiest("tensor"),
         evidence=facts.metric(facts.first_of(LANES), "active-threads", "thread", threshold)
         + facts.metric(_SWITCHED_ON, "predicated-on-threads", "thread", threshold)
-        + facts.metric(_UNIFORM, "uniform-branches", "%")
+        + facts.metric(UNIFORM_BRANCHES, "uniform-branches", "%")
         + facts.issue_evidence(),
         place=facts.code.place_of("smsp__branch_targets_threads_divergent"),
     )
@@ -77,6 +76,6 @@ RULE = Rule(
     "branch-divergence",
     thresholds=(THREADS, UNIFORM),
     check=_idle_lanes,
-    metrics=(LANES[0], _SWITCHED_ON, _UNIFORM),
+    metrics=(LANES[0], _SWITCHED_ON, UNIFORM_BRANCHES),
     place=TreePlace(("branch_resolving",), "issue"),
 )

@@ -32,7 +32,8 @@ def _dram(facts: KernelFacts) -> Findings:
         return
     # The busiest SM works for this share of the time, else an average one with a block.
     working = facts.busiest_share or facts.active_with_block or 1.0
-    state, waited, rest = _state(facts, working), facts.cycles_per_load, speedup_bound(facts).fraction
+    state, rest = _state(facts, working), speedup_bound(facts).fraction
+    waited = facts.cycles_per_load
     evidence = level_evidence(facts, "dram")
     if waited is not None:
         evidence += (QUEUED.evidence(waited),)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 
 from gpuprof.diagnose.bounds import saving
-from gpuprof.diagnose.configurations import FASTER_BY, OTHER_LOOPS, SAME_THREADS, SAME_WORK, WARP_INSTRUCTIONS
+from gpuprof.diagnose.configurations import FASTER_BY, OTHER_LOOPS, SAME_THREADS, SAME_WORK
+from gpuprof.diagnose.facts.counters import INSTRUCTIONS
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, cases_of, finding
 from gpuprof.diagnose.thresholds import context, percent
@@ -66,7 +67,7 @@ RULE = Rule(
     "launch-configurations",
     thresholds=(FASTER_BY, SAME_WORK, SAME_THREADS, OTHER_LOOPS, CLOCKS),
     check=_launch_configurations,
-    metrics=(WARP_INSTRUCTIONS,),
+    metrics=(INSTRUCTIONS,),
     place=AT_KERNEL,
     of_launches=True,
 )

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from gpuprof.annotated.counts import SAMPLES, stall_metric
 from gpuprof.diagnose.bounds import NO_ADDRESSES, OTHER_WAITS, Saving, at_work, speedup_bound
+from gpuprof.diagnose.facts.counters import INSTRUCTIONS
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
@@ -26,7 +27,6 @@ _INSTRUCTIONS = {
 }
 """Counts of loads and stores of local memory, with those of global memory."""
 
-_EXECUTED = "smsp__inst_executed.sum"
 
 _ALL_REGISTERS = 255
 
@@ -39,7 +39,7 @@ def _spill(facts: KernelFacts) -> Findings:
     of_instructions = _share(facts, _INSTRUCTIONS) or 0.0
     if share is None:
         counted, metrics, share = "instructions", _INSTRUCTIONS, of_instructions
-    local, executed = facts.total(_INSTRUCTIONS, of_all=True), facts.number(_EXECUTED)
+    local, executed = facts.total(_INSTRUCTIONS, of_all=True), facts.number(INSTRUCTIONS)
     of_all = 0.0
     if executed and local is not None:
         of_all = min(1.0, local / executed)
@@ -165,6 +165,6 @@ RULE = Rule(
     "local-memory-spill",
     thresholds=(SPILL, RARE),
     check=_spill,
-    metrics=(*_SECTORS, *_SECTORS.values(), _EXECUTED),
+    metrics=(*_SECTORS, *_SECTORS.values(), INSTRUCTIONS),
     place=AT_MEMORY,
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.waits import GMMA
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.hardware.specs import WARP_OPCODES
@@ -26,9 +27,6 @@ _OLD = "mma.sync"
 
 _HOPPER = 9
 """The first generation with a faster instruction than mma.sync."""
-
-_GMMA = "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active"
-"""Counts wgmma only."""
 
 _OF_OPERANDS = ("lsu", "l1", "alu", "uniform", "adu", "cbu", ISSUE)
 """Units that load operands, which the newer instructions read from shared memory themselves."""
@@ -71,7 +69,7 @@ def _newer(facts: KernelFacts) -> Iterator[tuple[float, str]]:
 
 def _is_old_without_opcodes(facts: KernelFacts) -> bool:
     """Return whether the wgmma pipe was idle, or, if that was not collected, whether the name is of an older kernel."""
-    executed, name = facts.number(_GMMA), facts.kernel.demangled
+    executed, name = facts.number(GMMA), facts.kernel.demangled
     if executed is not None:
         return executed == 0
     return multiplies_on_tensor_cores(name) and (newest_generation(name) or _HOPPER) < _HOPPER

@@ -51,7 +51,8 @@ def _share_that_exits(facts: KernelFacts) -> float:
     No more warps can access memory than there are accesses, by opcodes or as the most that L1 can
     take. No more go on after an exit of some threads than execute the next instruction.
     """
-    warps, requests, cycles = facts.warps, facts.number(REQUESTS), facts.number(*ELAPSED)
+    warps = facts.warps
+    requests, cycles = facts.number(REQUESTS), facts.number(*ELAPSED)
     going_on = [float(warps)]
     if facts.opcodes:
         going_on.append(facts.executed(*_ACCESSES))

@@ -13,6 +13,7 @@ from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.needs import ISSUE, MEMORY, WORK
 from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS
+from gpuprof.diagnose.pipe_limits import LONGEST_PRODUCTS
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, percent
 from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
@@ -36,9 +37,6 @@ SOME_WORK = percent("some-arithmetic", 1.0)
 _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
 
-_HALVED = ("sm_75", "sm_86", "sm_89", "sm_120")
-"""Architectures whose GeForce products sum in FP32 at half of the rate of others (NVIDIA's
-whitepapers on Turing, GA102, Ada and RTX Blackwell)."""
 
 _IDLE = 0.005
 
@@ -233,7 +231,7 @@ def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
         return {}
     unit = plain.value * kind.operations
     in_fp32 = kind.tensor is TENSOR_INPUTS
-    if in_fp32 and not hardware.is_known and facts.arch.name in _HALVED:
+    if in_fp32 and not hardware.is_known and facts.arch.name in LONGEST_PRODUCTS:
         unit *= 2.0
     times: dict[str, float] = {}
     for key, fact in rates.items():
