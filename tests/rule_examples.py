@@ -295,7 +295,7 @@ LAUNCH = (
     Example("low-occupancy", "starved", made(HALF_OCCUPANCY, {WAVES: 8.0}, issued(40), busy(sm=40), stalls(wait=60),
             {"smsp__warps_eligible.avg.per_cycle_active": 0.5}), 0.50, "high", "inferred", "50 %", (REGISTERS,)),
     # A launch takes 1 µs at least. Half of the way from 3 to 5 µs, half of it counts.
-    Example("short-kernel", "4 µs", made(lasting(4e-6)), 0.125, "medium", "inferred", "4.00 µs", (DURATION,)),
+    Example("short-kernel", "4 µs", made(lasting(4e-6)), 0.25, "medium", "inferred", "4.00 µs", (DURATION,)),
 )  # fmt: skip
 
 LATENCY = (

@@ -339,10 +339,11 @@ def test_empty_warp_slots_of_working_sms_are_a_finding_of_their_own() -> None:
     assert [item.confidence for item in replace(tiles, grid=(36, 1, 1)).findings(GRID)] == ["measured"]
 
 
-def test_the_gain_of_a_short_kernel_ends_where_it_is_no_longer_short() -> None:
-    gains = [said(made(lasting(seconds)), SHORT_KERNEL).gain_kernel for seconds in (2e-6, 3e-6, 4e-6, 4.96e-6)]
-    # Of 1 µs, all up to 3 µs, then half, then 0.04 of 2 µs.
-    assert gains == pytest.approx([1 / 2, 1 / 3, 1 / 8, 0.02 / 4.96])
+def test_a_short_kernel_matters_less_the_longer_it_is() -> None:
+    found = [said(made(lasting(seconds)), SHORT_KERNEL) for seconds in (2e-6, 3e-6, 4e-6, 4.96e-6)]
+    assert [item.gain_kernel for item in found] == pytest.approx([1 / 2, 1 / 3, 1 / 4, 1 / 4.96])
+    # Half of it counts at 4 µs, and hardly any at 4.96.
+    assert [item.severity for item in found] == ["high", "high", "medium", "info"]
 
 
 def test_one_block_more_than_a_wave_is_no_wave() -> None:

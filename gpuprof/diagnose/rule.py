@@ -121,7 +121,7 @@ def finding(
         kind = "conditional"
     return Finding(
         rule="",
-        severity=severity or _grade(gain_of_run if gain is None else gain, confidence),
+        severity=severity or graded(gain_of_run if gain is None else gain, confidence),
         confidence=confidence,
         subject=subject,
         cases=cases,
@@ -153,7 +153,8 @@ def cases_named(name: str) -> Cases:
     return cases_of(name, (name,), (name,))
 
 
-def _grade(gain: float | None, confidence: Confidence) -> Severity:
+def graded(gain: float | None, confidence: Confidence) -> Severity:
+    """Return the severity of a gain: "info" if it is no more than noise or not known."""
     if gain is None or gain < LOW:
         return "info"
     if gain < MEDIUM or confidence == "guess":
