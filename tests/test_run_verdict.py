@@ -19,6 +19,7 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.findings import Amount
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
+    Evidence,
     Finding,
     KernelProfile,
     Occupancy,
@@ -299,6 +300,11 @@ def test_a_kernel_that_does_not_fill_the_gpu_has_its_limit_in_a_sentence_of_its_
     assert "No unit" not in full.sentence and "No unit that" not in empty.sentence and "30 %" in empty.sentence
     # Low occupancy leaves slots empty on SMs that all have blocks.
     assert "does not fill the GPU" not in judged(kernel(0, slots, throughput=lights(sm=0.3))).sentence
+    # SMs that have work all the time are filled, if only with few warps at the end.
+    at_work = [Evidence("sm__cycles_active.avg", share, "%", None, role="sms-with-work") for share in (89.0, 90.0)]
+    partly, fully = (replace(finding("tail-effect", gain_kernel=0.15), evidence=(share,)) for share in at_work)
+    assert "does not fill the GPU" in judged(kernel(0, partly, throughput=lights(sm=0.7))).sentence
+    assert "is slowed by tail effect" in judged(kernel(0, fully, throughput=lights(sm=0.7))).sentence
     assert judged(kernel(0, slots, throughput=lights(sm=0.3))).state == "unfilled"
 
 

@@ -36,6 +36,8 @@ _OF_THE_GRID = ("small-grid", "tail-effect", "load-imbalance")
 
 Other unfilled kernels have blocks on all SMs, and empty slots or lanes.
 """
+_NEARLY_ALL = 90.0
+"""In percent of the time: the rest is the ramp at the start and the end of most kernels."""
 _NOTHING_BUSY = "latency-bound"
 
 
@@ -165,13 +167,18 @@ def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
     case = "slowed"
     if is_wait and (finding.gain_kernel or 0.0) >= _MOST:
         case = "waits"
-    elif finding.rule in _OF_THE_GRID:
+    elif finding.rule in _OF_THE_GRID and not _have_work(finding):
         case = "unfilled"
     if rule.place.otherwise == "warps" and finding.subject not in MEMORY:
         return _State("unfilled", case, busy, finding)
     if is_wait:
         return _State("waiting", case, busy, finding)
     return _limited(kernel, finding, busy) or _State("limited", case, busy, finding)
+
+
+def _have_work(finding: Finding) -> bool:
+    """Return whether an average SM has work for nearly all of the time, if only for a few warps at its end."""
+    return any(item.role == "sms-with-work" and item.value >= _NEARLY_ALL for item in finding.evidence)
 
 
 def _limited(kernel: KernelProfile, finding: Finding, busy: _Reached | None) -> _State | None:
