@@ -35,7 +35,7 @@ import gpuprof
 from gpuprof import errors
 from gpuprof.cli.demo_versions import versions_of
 from gpuprof.cli.main import COMMANDS, cli
-from gpuprof.diagnose.facts.needs import LAUNCH_MOST_S, LAUNCH_S
+from gpuprof.diagnose.facts.launch import LAUNCH_MOST_S, LAUNCH_S
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.thresholds import HIGH, LOW, MEDIUM
 from gpuprof.hardware.library import SpecLibrary, load_gpu

@@ -67,7 +67,7 @@ def test_the_verdict_on_a_timed_launch_has_the_answer_and_does_not_call_it_only_
     verdict = session(made(WIDE_LOADS, {"gpu__time_duration.sum": 1e-3})).verdict
     assert verdict is not None
     state, _, answer = verdict.sentence.partition(". ")
-    assert state.endswith("has no counters in the report that show what limits it")
+    assert state.endswith("has no counters that show what limits it")
     assert answer.startswith("Hardly any bank conflicts: 0.99 %")
 
 

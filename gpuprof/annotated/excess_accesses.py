@@ -1,7 +1,7 @@
 """The accesses that cause most of an excess of sectors, by the addresses of their lanes in the code.
 
-Their share of the excess is known by counts at each instruction. Without these an access is the cause if no other
-access can cause that much.
+Counts at each instruction give their share of the excess. Without these counts, an access is the cause if no other one
+can cause that much.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ADDRESS_PIPES, ISSUE, LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.unit_names import ADDRESS_PIPES, ISSUE, LAUNCH, MEMORY, SM
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.thresholds import WELL_USED
 from gpuprof.model.session import Remaining

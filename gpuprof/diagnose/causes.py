@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.unit_names import ISSUE, LAUNCH, MEMORY, SM
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.ranking import ENOUGH
 from gpuprof.diagnose.rule import CONFLICT_SHARE, Rule

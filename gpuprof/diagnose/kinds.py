@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import LAUNCH
+from gpuprof.diagnose.facts.unit_names import LAUNCH
 from gpuprof.diagnose.registry import is_of_run
 from gpuprof.diagnose.rule import Rule
 from gpuprof.diagnose.thresholds import WELL_USED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import Saving, saving
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, MEMORY, SM, WORK
+from gpuprof.diagnose.facts.unit_names import ISSUE, LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, Threshold, context, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.headline import AS_BUSY, TWO_PASSES

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.work import SCALAR_PIPES
 from gpuprof.diagnose.rule import Findings, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, PIPE_NEAR_ROOF, SM_PIPE, THROTTLED, Threshold

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM
+from gpuprof.diagnose.facts.unit_names import LAUNCH, MEMORY, SM
 from gpuprof.diagnose.ranking import about, is_counted
 from gpuprof.diagnose.registry import is_of_run, rule_of
 from gpuprof.diagnose.rule import SHORT_KERNEL

@@ -12,7 +12,7 @@ from gpuprof.comparison.contract import (
     SourceLine,
     ValueChange,
 )
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.model.path_names import path_name
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from gpuprof.diagnose.facts.needs import LAUNCH_S
+from gpuprof.diagnose.facts.launch import LAUNCH_S
 from gpuprof.diagnose.ranking import about
 from gpuprof.diagnose.thresholds import BUSY, MEDIUM
 from gpuprof.diagnose.verdict import is_limit, likely_finding, run_findings
@@ -275,7 +275,7 @@ def _counted(facts: _Facts) -> str:
     finding = facts.finding
     if finding is None:
         raise KeyError("a verdict on counts names no finding")
-    text = "has no counters in the report that show what limits it"
+    text = "has no counters that show what limits it"
     return f"{text}. {finding.headline}. If that takes time: {inside(finding.action)}"
 
 
@@ -293,14 +293,14 @@ def _likely_text(facts: _Facts) -> str:
         return ""
     cause, gain = cause_phrase(likely), likely.gain_kernel
     if gain is not None and about(likely) != "limit" and gain < _MOST_OF_REST * (1.0 - facts.fraction):
-        return f"a guess explains at most {format_percent(gain)} of its time: {cause}"
+        return f"{cause} may explain up to {format_percent(gain)} of its time (a guess)"
     return f"the likely cause is a guess: {cause}"
 
 
 def _unknown(facts: _Facts) -> str:
     """Write how fast a kernel is if nothing shows why it is no faster."""
     speed = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
-    limit = "has no counters in the report that show what limits it"
+    limit = "has no counters that show what limits it"
     if speed:
         limit = f"{speed}; no counter in the report shows what limits it"
     return joined_by("; ", limit, _likely_text(facts))

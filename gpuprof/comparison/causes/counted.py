@@ -9,7 +9,7 @@ from gpuprof.comparison.causes.time_model import Counts, Reason, TimeFactors
 from gpuprof.comparison.contract import CountChange, ValueChange
 from gpuprof.comparison.values import Values, counted_value, known, values_of
 from gpuprof.comparison.work.counts import FLOP
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.model.path_names import work_unit
 from gpuprof.model.session import KernelProfile
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gpuprof.comparison.contract import Certainty, ChangeCause, CountChange, Direction, ValueChange
 from gpuprof.comparison.values import Values, known, values_of
-from gpuprof.diagnose.facts.needs import ISSUE, SM
+from gpuprof.diagnose.facts.unit_names import ISSUE, SM
 from gpuprof.model.session import KernelProfile
 
 Counts = Mapping[str, CountChange]

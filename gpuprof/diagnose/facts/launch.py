@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from gpuprof.diagnose.facts.counters import ELAPSED, SHARED_BUSY, SHARED_PASSES, Counters
-from gpuprof.diagnose.facts.needs import LAUNCH_MOST_S, LAUNCH_S
 from gpuprof.diagnose.thresholds import (
     EMPTY_LANES,
     FULL,
@@ -34,6 +33,14 @@ _LEAST_PERCENT = 0.2
 """Text exports round percentages to two digits, too."""
 _RAMP = 0.1
 """Less idle time of SMs is the ramp at the start and the end of a kernel."""
+LAUNCH_S = 1e-6
+"""The shortest empty kernel takes about this long on any GPU since Volta."""
+
+LAUNCH_MOST_S = 3e-6
+"""Few kernels take longer to start and to end: 1.2 to 2.9 µs without work on any SM, in
+kernels of 2.1 to 290 µs on an A100 and an H100. In a long kernel a larger difference comes from the
+cycles of two passes, not from the launch.
+"""
 LANES = ("smsp__thread_inst_executed_per_inst_executed.ratio", "derived__avg_thread_executed")
 """Active threads of an executed warp instruction."""
 UNIFORM_BRANCHES = "smsp__sass_average_branch_targets_threads_uniform.pct"

@@ -21,7 +21,7 @@ from functools import cached_property
 
 from gpuprof.diagnose.facts.counters import Numbers
 from gpuprof.diagnose.facts.launch import LaunchFacts
-from gpuprof.diagnose.facts.needs import ISSUE, LAUNCH, SM, WORK
+from gpuprof.diagnose.facts.unit_names import ISSUE, LAUNCH, SM, WORK
 from gpuprof.diagnose.thresholds import BUSY, NEAR_ROOF, WELL_USED
 from gpuprof.model.ceilings import rated_bandwidth
 from gpuprof.model.headline import AS_BUSY

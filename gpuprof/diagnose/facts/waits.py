@@ -7,7 +7,7 @@ from functools import cached_property
 
 from gpuprof.annotated.counts import stall_metric
 from gpuprof.diagnose.facts.counters import INSTRUCTIONS, Numbers
-from gpuprof.diagnose.facts.needs import LAUNCH, MEMORY, SM, WORK
+from gpuprof.diagnose.facts.unit_names import LAUNCH, MEMORY, SM, WORK
 from gpuprof.diagnose.facts.units import UnitFacts
 from gpuprof.diagnose.thresholds import (
     BARRIERS,

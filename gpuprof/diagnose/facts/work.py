@@ -6,8 +6,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpuprof.diagnose.facts.needs import ISSUE, SM
 from gpuprof.diagnose.facts.traffic import TrafficFacts
+from gpuprof.diagnose.facts.unit_names import ISSUE, SM
 from gpuprof.diagnose.thresholds import MOST_INSTRUCTIONS, PIPE_BUSY
 from gpuprof.hardware.specs import THREAD_OPCODES, ComputeKey
 from gpuprof.model.headline import TWO_PASSES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import NO_ADDRESSES, OTHER_WAITS, Saving, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import LAUNCH
 from gpuprof.diagnose.facts.traffic import SHARED_ATOMICS
+from gpuprof.diagnose.facts.unit_names import LAUNCH
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.findings import Cases

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import OTHER_WAITS, bound_beside
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import LANES, UNIFORM_BRANCHES
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.units import NOT_OF_LANES
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_named, certainty, finding
 from gpuprof.diagnose.thresholds import LOW, Threshold, percent

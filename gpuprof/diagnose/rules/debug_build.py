@@ -1,4 +1,4 @@
-"""The code was compiled without optimization.
+"""The code was compiled without optimisation.
 
 Without optimisation, ptxas emits moves of a register onto itself, which it never does with it. With
 `-G`, accesses also name no memory space (LD, ST); those of optimised code do (LDG, STS).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import MEMORY
+from gpuprof.diagnose.facts.unit_names import MEMORY
 from gpuprof.diagnose.level_limits import ACCESS_UNITS, BALANCED, is_busiest_level, is_sm_ahead, level_evidence
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import BUSY, DOMINANT, NEAR_ROOF, QUEUED, percent

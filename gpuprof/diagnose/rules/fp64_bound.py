@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.pipe_limits import NARROWER, NO_ARITHMETIC, only_fp64_cycles, sm_evidence
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding
 from gpuprof.diagnose.thresholds import PIPE_BUSY, SM_PIPE, THROTTLED, context, percent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.work import INTEGER_PIPES, KINDS
 from gpuprof.diagnose.pipe_limits import PIPE_OPCODES, full_pipe, is_integer_work
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.work import SCALAR_PIPES
 from gpuprof.diagnose.pipe_limits import busy_sm, is_fp32_by_work, of_ceiling, same_instructions
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of

@@ -7,7 +7,7 @@ import math
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.counters import SHARED_BUSY
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import SM
+from gpuprof.diagnose.facts.unit_names import SM
 from gpuprof.diagnose.facts.units import REQUESTS, WAVEFRONTS
 from gpuprof.diagnose.level_limits import (
     WIDE_PASSES,

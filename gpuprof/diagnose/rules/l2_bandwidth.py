@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import MEMORY
+from gpuprof.diagnose.facts.unit_names import MEMORY
 from gpuprof.diagnose.level_limits import (
     BALANCED,
     bound_of_reuse,

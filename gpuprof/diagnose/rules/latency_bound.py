@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.launch import FULL_OF
-from gpuprof.diagnose.facts.needs import ISSUE, SM
+from gpuprof.diagnose.facts.unit_names import ISSUE, SM
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import DOMINANT, OCCUPANCY_GAP, SHORT_BLOCK, SLOWER_THAN_LOADS, Threshold, context
 from gpuprof.diagnose.wait_findings import ISSUES_OFTEN, LATENCY_BOUND, stall_case

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import PER_WARP, bound_of_wait, without_idle
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import AVERAGE_SM, BUSIEST_SM
-from gpuprof.diagnose.facts.needs import LAUNCH_S
+from gpuprof.diagnose.facts.launch import AVERAGE_SM, BUSIEST_SM, LAUNCH_S
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, cases_named, finding
 from gpuprof.diagnose.thresholds import (
     IMBALANCE,

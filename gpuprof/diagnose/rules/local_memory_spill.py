@@ -8,8 +8,8 @@ from gpuprof.annotated.counts import SAMPLES, stall_metric
 from gpuprof.diagnose.bounds import NO_ADDRESSES, OTHER_WAITS, Saving, at_work, speedup_bound
 from gpuprof.diagnose.facts.counters import INSTRUCTIONS
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
 from gpuprof.diagnose.facts.traffic import GLOBAL_SECTORS, LOCAL_SECTORS
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certainty, finding
 from gpuprof.diagnose.thresholds import LOW, percent
@@ -26,7 +26,6 @@ _INSTRUCTIONS = {
     "sass__inst_executed_local_stores": "sass__inst_executed_global_stores",
 }
 """Counts of loads and stores of local memory, with those of global memory."""
-
 
 _ALL_REGISTERS = 255
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuprof.annotated.counts import EXECUTED
 from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.units import REQUESTS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
 from gpuprof.diagnose.thresholds import BUSY, percent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import Saving, bound_of_wait, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.findings import MAIN, Cases

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE
+from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.waits import GMMA
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import percent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.launch import BUSIEST_SM
-from gpuprof.diagnose.facts.needs import LAUNCH, LAUNCH_S
+from gpuprof.diagnose.facts.launch import BUSIEST_SM, LAUNCH_S
+from gpuprof.diagnose.facts.unit_names import LAUNCH
 from gpuprof.diagnose.rule import AT_KERNEL, SHORT_KERNEL, Findings, Rule, amounts_of, finding, graded
 from gpuprof.diagnose.thresholds import NOTHING, SHORT
 from gpuprof.model.findings import Cases

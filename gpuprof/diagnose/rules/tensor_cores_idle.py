@@ -11,7 +11,7 @@ from gpuprof.annotated.counts import EXECUTED
 from gpuprof.code.patterns.outer_products import outer_products
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import ISSUE, MEMORY, WORK
+from gpuprof.diagnose.facts.unit_names import ISSUE, MEMORY, WORK
 from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import LONGEST_PRODUCTS
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding, labels_of
@@ -36,7 +36,6 @@ SOME_WORK = percent("some-arithmetic", 1.0)
 
 _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
-
 
 _IDLE = 0.005
 
@@ -120,11 +119,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
     yield finding(
         facts,
         cases_of(product.change, tuple(headline), (product.how, rate, *limit)),
-        amounts=amounts_of(
-            work=min(1.0, product.work) if product.work is not None else None,
-            use=product.use,
-            busy=facts.needs.get(busiest),
-        )
+        amounts=amounts_of(work=product.work, use=product.use, busy=facts.needs.get(busiest))
         + amounts_of("", times=speedup),
         labels=labels_of(
             type=(scalar.name,),

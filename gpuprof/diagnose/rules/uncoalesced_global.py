@@ -9,12 +9,12 @@ from gpuprof.annotated.excess_accesses import ExcessCause, cause_of_excess, laun
 from gpuprof.diagnose.access_shape import LINE, MOST, SHIFTED, WIDE, cases_of_shape, shape_evidence
 from gpuprof.diagnose.bounds import NO_ADDRESSES, Saving, at_work, capped, explained, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.facts.needs import MEMORY
 from gpuprof.diagnose.facts.traffic import (
     GLOBAL_REQUESTS,
     GLOBAL_SECTORS,
     SECTORS_PER_REQUEST,
 )
+from gpuprof.diagnose.facts.unit_names import MEMORY
 from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certainty, counts_case, finding
 from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, MEDIUM, NEAR_ROOF, percent
