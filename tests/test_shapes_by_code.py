@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.annotated.counts import EXECUTED
-from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.diagnose.diagnose import diagnose
+from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.analyse import analyse
+from gpuprof.model.recorded import LaunchDetails, ProfiledInstruction, Report
 from gpuprof.model.session import Evidence, Finding
+from gpuprof.read.files import read_file
 from tests.kernels import Made, Program, busy, made
 from tests.real_sessions import loaded
 from tests.table import each_row
@@ -93,6 +98,29 @@ def test_a_recorded_transpose_is_placed_as_with_counts_of_each_instruction() -> 
     assert share.value == pytest.approx(100 * 524_288 * 28 / (16_833_533 * 7 / 8))
 
 
+class WithoutTexts(LaunchDetails, frozen=True):
+    """What is read of a launch without nvdisasm: machine code and lines, but no text of an instruction."""
+
+    of: LaunchDetails
+
+    def instructions(self, counts: tuple[str, ...] | None = None) -> tuple[ProfiledInstruction, ...]:
+        return tuple(replace(item, sass="") for item in self.of.instructions(counts))
+
+    def machine_code(self) -> bytes:
+        return self.of.machine_code()
+
+
+def test_the_only_line_that_stores_is_named_without_nvdisasm() -> None:
+    report = read_file(str(RECORDED / "run" / "profile.ncu-rep"))
+    assert isinstance(report, Report)
+    (launch,) = (item for item in report.launches if item.name == "transpose")
+    alone = replace(report, launches=(replace(launch, details=WithoutTexts(launch.details)),))
+    (kernel,) = diagnose(analyse([alone], HardwareFinder(None), "9.9")).kernels
+    place = kernel.findings[0].place
+    assert kernel.findings[0].rule == "uncoalesced-global" and place is not None
+    assert ((place.file or "").rpartition("/")[2], place.line, place.sass) == ("launches.cu", 58, None)
+
+
 # Eight rows of four words each fill half a sector, and may span two.
 SHORT_ROWS = (
     "SHF.R.U32.HI R16, RZ, 0x2, R0", "LOP3.LUT R17, R0, 0x3, RZ, 0xc0, !PT", "IMAD.SHL.U32 R17, R17, 0x4, RZ",
@@ -114,8 +142,10 @@ OFTEN = moved("ld", 10e3, 320e3, 40e3)
     ((COLUMN, WRITE_COLUMN), moved("ld", 1000, 4e3, 4e3) | moved("st", 1000, 32e3, 4e3), 2),
     ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 4e3, 4e3), 1),
     ((COLUMN, WRITE_COLUMN), MANY | moved("st", 1000, 32e3, 4e3), None),
-    # Words side by side.
-    ((WORD, WRITE_WORD), moved("ld", 1000, 5e3, 4e3), None),
+    # All loads are on one line, whatever their shape.
+    ((WORD, WRITE_WORD), moved("ld", 1000, 5e3, 4e3), 1), ((LOST, WRITE_WORD), MANY, 1),
+    # Words side by side on two lines.
+    ((WORD, WORD), moved("ld", 2000, 10e3, 8e3), None),
     # 10 requests of the column can cause 280 sectors; the words have one more than they need each, or more.
     ((WORD, (COLUMN, 10.0)), moved("ld", 1010, 5.28e3, 4e3), None),
     # Were the row a word long, the column would be no worse than the words, which run ten times as often.

@@ -56,8 +56,8 @@ def full_pipe(
 ) -> Findings:
     """Yield a finding if a pipe is the limit; on the SM if that is busy as a whole.
 
-    `saving` is that of the same instructions if it is not given. `cases` has what is said beside the
-    reason. `roof` is the part of the pipe that its work can fill. `nears_peak`: a pipe that is nearly
+    `saving` is that of the same instructions if it is not given. `cases` are the caller's own, without
+    the reason. `roof` is the part of the pipe that its work can fill. `nears_peak`: a pipe that is nearly
     full is near the peak of its arithmetic. `confidence` is that of a pipe that is a limit by itself.
     """
     busy = facts.pipe(pipe)

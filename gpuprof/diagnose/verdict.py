@@ -177,7 +177,7 @@ def _proven(kernel: KernelProfile, finding: Finding | None) -> _State | None:
 
 
 def _have_work(finding: Finding) -> bool:
-    """Return whether an average SM has work for nearly all of the time, if only for a few warps at its end."""
+    """Return whether an average SM has work for nearly all of the time, even if only for a few warps at the end."""
     return any(item.role == "sms-with-work" and item.value >= _NEARLY_ALL for item in finding.evidence)
 
 

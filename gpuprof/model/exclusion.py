@@ -15,7 +15,7 @@ OPTION = "--exclude"
 
 
 def without_excluded(session: Session, texts: Sequence[str], shown: Callable[[str], str] = str) -> Session:
-    """Return the session without the kernels that match these patterns, and then without a verdict.
+    """Return the session without the kernels that match these patterns; if there are any, also without its verdict.
 
     Shares stay those of the whole run. The session keeps each pattern as `shown` returns it. Raise UsageError for an
     invalid pattern, and if no kernel is left.

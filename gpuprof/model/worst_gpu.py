@@ -79,10 +79,11 @@ _OfGpu = tuple[DeviceTimeline, Copies | Communication, float]
 
 
 def exposed_of(session: Session, least: float) -> dict[int, tuple[Exposed, ...]]:
-    """Return copies and communication that no kernel overlaps, for the worst GPU, by the id of the kernel that
-    reports them, from this share of the GPU's time on.
+    """Return copies and communication that no kernel overlaps, for the worst GPU, by the id of the kernel that reports
+    them.
 
-    Waits for other ranks are separate from the rest of communication, if they are known.
+    Leave out those that take less than `least` of the GPU's time. Waits for other ranks are separate from the rest of
+    communication, if they are known.
     """
     if session.timeline is None or not session.kernels:
         return {}

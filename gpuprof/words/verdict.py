@@ -55,7 +55,7 @@ _MISSING = {
 }
 
 _MOST_OF_REST = 0.5
-"""A likely cause explains this part of the time in which the busiest unit is idle, or more."""
+"""A likely cause explains at least this part of the time in which the busiest unit is idle."""
 
 
 class _SetUp(NamedTuple):

@@ -38,7 +38,7 @@ def _dram(facts: KernelFacts) -> Findings:
     if waited is not None:
         evidence += (QUEUED.evidence(waited),)
     if state == "while-working":
-        # Of the time in which an average SM has no work only that of the launch is surely lost.
+        # An average SM without work could have some, except during the launch.
         rest = min(rest, facts.working_share - reached)
         evidence += (WORKING.evidence(min(100.0, 100 * reached / working)),)
     confidence: Confidence = "inferred"

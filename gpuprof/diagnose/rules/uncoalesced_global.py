@@ -20,7 +20,7 @@ from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certain
 from gpuprof.diagnose.thresholds import BUSY, LOW, MANY_WAVEFRONTS, MEDIUM, NEAR_ROOF, percent
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Amount, CaseName, Cases
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Evidence, Location
 from gpuprof.units import SECTOR_BYTES
 
 EXCESS = percent("excess", 1.0)
@@ -38,6 +38,8 @@ _NO_MORE_PASSES = "no-more-l1-wavefronts"
 _LEVELS = ("l2", "dram")
 
 _KINDS = {"ld": "load", "st": "store"}
+
+_OPCODES = {"ld": ("LDG.", "LDGSTS.", "LD."), "st": ("STG.", "ST.")}
 
 _MORE_THAN_SECTORS = frozenset({"wide", "neighbours", "structure", "atomics"})
 """Actions that also remove instructions: wider accesses, or sums on the chip instead of atomics."""
@@ -70,7 +72,7 @@ def _uncoalesced(facts: KernelFacts) -> Findings:
         shape = _shape(facts)
     cases = _cases(facts, shape, excess)
     confidence, evidence = excess.confidence, excess.evidence
-    place = facts.code.place_of(EXCESS_SECTORS, ALL_SECTORS)
+    place = facts.code.place_of(EXCESS_SECTORS, ALL_SECTORS) or _only_line(facts)
     if shape is not None:
         evidence += shape_evidence(shape)
         place = shape.place or place
@@ -143,6 +145,19 @@ def _shape(facts: KernelFacts) -> ExcessCause | None:
         if EXCESS.is_reached(share):
             unused[_KINDS[what]] = share * (facts.number(GLOBAL_SECTORS.format(what)) or 0.0)
     return cause_of_excess(facts.code, launch, unused)
+
+
+def _only_line(facts: KernelFacts) -> Location | None:
+    """Return the line of all loads and stores of a kind that has an excess; None if they are on several."""
+    if facts.code.has_sass and not all(facts.code.sass):
+        # An instruction without a text may be an access, too.
+        return None
+    opcodes: list[str] = []
+    for what, share in _unused_shares(facts).items():
+        if EXCESS.is_reached(share):
+            opcodes += _OPCODES[what]
+    place = facts.code.place_of_opcode(*opcodes)
+    return place if place is not None and place.share == 1.0 else None
 
 
 def _cases(facts: KernelFacts, shape: ExcessCause | None, excess: _Excess) -> Cases:
