@@ -20,13 +20,13 @@ from gpuprof.model.analyse import Recorded, analyse, spec_session
 from gpuprof.model.answers import with_answers
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
 from gpuprof.privacy.border import with_clean_labels, without_private
 from gpuprof.privacy.source_files import PathMap
 from gpuprof.read.files import read_file
 from gpuprof.read.plain_file import STDIN
+from gpuprof.timeline.analysis import analyse_traces
+from gpuprof.timeline.trace import Trace
 from gpuprof.words.session import worded
 
 if TYPE_CHECKING:

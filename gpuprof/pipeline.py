@@ -38,10 +38,10 @@ from gpuprof.model.exclusion import without_excluded
 from gpuprof.model.recorded import Missing, Report
 from gpuprof.model.session import Session
 from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
-from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import Trace
 from gpuprof.own_files import make_folder
 from gpuprof.privacy.border import with_clean_labels, without_private
+from gpuprof.timeline.analysis import analyse_traces
+from gpuprof.timeline.trace import Trace
 from gpuprof.words.session import worded
 
 _BY_NUMBER = "leave out --launch-skip and --launch-count"

@@ -24,13 +24,13 @@ import gpuprof
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
-from gpuprof.model.trace import Trace
 from gpuprof.notebook import LoadedSession
 from gpuprof.present.html import render_html
 from gpuprof.read.files import read_file
 from gpuprof.read.identify import REPORTS
 from gpuprof.recordings import Recording
 from gpuprof.resources import data_dir
+from gpuprof.timeline.trace import Trace
 from tests.worded import grouped
 
 _LARGEST = 2**24

@@ -14,8 +14,8 @@ import pytest
 
 import gpuprof
 from gpuprof.collect.annotate import INJECTED, Marked, annotated, marking, marks_text
-from gpuprof.model.autotuning import RANGE
 from gpuprof.model.labels import label_kernels
+from gpuprof.model.set_up import AUTOTUNING_RANGE as RANGE
 from gpuprof.model.torch_ranges import MARK, launched_by, readable_range, unit_of
 from tests.table import each_row
 from tests.torch_programs import NET, PLAIN, PLAIN_TORCH, QUIET, Servers, run, run_torch, servers

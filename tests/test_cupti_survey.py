@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gpuprof.collect.annotate import survey_variables
 from gpuprof.collect.launches import launches_of
-from gpuprof.model.trace import COPY, KERNEL, SET, Trace
 from gpuprof.read.files import read_file
+from gpuprof.timeline.trace import COPY, KERNEL, SET, Trace
 
 CUPTI = """
 import os, types

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from gpuprof.model.session import Session
-from gpuprof.model.trace import Activity, ProgramStep, Trace
 from gpuprof.read.files import read_file
+from gpuprof.timeline.trace import Activity, ProgramStep, Trace
 from tests.table import each_row
 from tests.test_timeline import TRANSFORMER, copy, device, kernel, of_ranks, of_rule, reduction, session, trace
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
-from gpuprof.model.mfu import MOST_UNCOUNTED, measured_flop, utilisation
+from gpuprof.model.measured_flop import measured_flop
 from gpuprof.model.session import (
     Ceiling,
     DurationSpread,
@@ -26,11 +26,12 @@ from gpuprof.model.session import (
     StepFlop,
     Work,
 )
-from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
+from gpuprof.timeline.analysis import analyse_traces
+from gpuprof.timeline.mfu import MOST_UNCOUNTED, utilisation
+from gpuprof.timeline.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
 from tests import hand_made
 from tests.table import each_row
 from tests.worded import diagnose

@@ -23,12 +23,13 @@ BASE = (
 )  # fmt: skip
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
-    "hardware", "recordings", "model", "code", "store", "read", "privacy", "annotated", "diagnose", "comparison",
-    "words", "review", "collect", "present", "characterize", "hardware_finder", "events", "pipeline", "ab_runner",
-    "notebook", "api", "api_compare", "profiling", "cli", "__main__",
+    "hardware", "recordings", "model", "timeline", "code", "store", "read", "privacy", "annotated", "diagnose",
+    "comparison", "words", "review", "collect", "present", "characterize", "hardware_finder", "events", "pipeline",
+    "ab_runner", "notebook", "api", "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},
+    "timeline": {"recordings"},
     "code": {"hardware", "recordings", "model"},
     "store": {"recordings", "code"},
     "read": {"recordings"},

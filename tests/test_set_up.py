@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.model.autotuning import RANGE
 from gpuprof.model.session import KernelProfile
+from gpuprof.model.set_up import AUTOTUNING_RANGE as RANGE
 from gpuprof.model.set_up import makes_data, roles_of, set_up_kernels
 from tests import hand_made
 from tests.kernel_name_corpus import of_libraries

@@ -36,9 +36,9 @@ from gpuprof.collect.survey import Survey
 from gpuprof.collect.survey_tools import NCU
 from gpuprof.errors import InputError
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.model.autotuning import RANGE
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import KernelProfile
+from gpuprof.model.set_up import AUTOTUNING_RANGE as RANGE
 from gpuprof.model.torch_ranges import operator_with_shapes, product_size
 from gpuprof.pipeline import profiled
 from tests import training

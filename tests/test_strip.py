@@ -7,11 +7,11 @@ import re
 
 from msgspec.structs import replace
 
-from gpuprof.model.intervals import binned
 from gpuprof.model.session import Session, StripRow, TimeStrip
-from gpuprof.model.strip import BINS
-from gpuprof.model.trace import HostWait
 from gpuprof.present.html import render_html
+from gpuprof.timeline.intervals import binned
+from gpuprof.timeline.strip import BINS
+from gpuprof.timeline.trace import HostWait
 from tests.test_timeline import copy, device, kernel, session, trace
 
 EXCHANGE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

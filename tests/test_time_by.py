@@ -19,9 +19,9 @@ from gpuprof.errors import UsageError
 from gpuprof.model.groupings import GROUPINGS
 from gpuprof.model.session import DurationSpread, KernelProfile, RooflinePoint, Session
 from gpuprof.model.time_by import TimeGroup, time_by
-from gpuprof.model.trace import KERNEL
 from gpuprof.notebook import LoadedSession
 from gpuprof.store.write import session_bytes
+from gpuprof.timeline.trace import KERNEL
 from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, kernel, session
 from tests.readings import session_of, trace_of

@@ -15,14 +15,14 @@ from gpuprof.errors import DamagedInput
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.findings import Cases
-from gpuprof.model.intervals import common, merged
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
-from gpuprof.model.timeline import analyse_traces
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, HostWait, ProgramStep, Trace
 from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
+from gpuprof.timeline.analysis import analyse_traces
+from gpuprof.timeline.intervals import common, merged
+from gpuprof.timeline.trace import COPY, KERNEL, SET, Activity, Collective, HostWait, ProgramStep, Trace
 from gpuprof.words.findings import run_sentence
 from tests.table import each_row
 from tests.worded import diagnose

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Missing
-from gpuprof.model.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
-from gpuprof.model.trace import MatrixProduct, TensorShape
 from gpuprof.read.torch_json import TraceJson
 from gpuprof.read.torch_trace import recorded_products
+from gpuprof.timeline.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
+from gpuprof.timeline.trace import MatrixProduct, TensorShape
 from tests.table import each_row
 from tests.torch_programs import PLAIN_TORCH, run_torch
 

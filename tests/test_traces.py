@@ -20,13 +20,13 @@ from msgspec.structs import replace
 
 from gpuprof.collect.launches import launches_of
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
-from gpuprof.model.steps import StepNumber, step_number
 from gpuprof.model.torch_ranges import launched_by
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.torch_trace import read_torch_trace
+from gpuprof.timeline.steps import StepNumber, step_number
+from gpuprof.timeline.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
 from tests.readings import trace_of
 from tests.table import each_row
 

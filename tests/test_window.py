@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import ProfilePlan, make_plan
 from gpuprof.collect.window import Window, aligned, choose_window
-from gpuprof.model.trace import is_communication
+from gpuprof.timeline.trace import is_communication
 from tests.table import each_row
 
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.model.trace import Trace
 from gpuprof.read.files import read_file
+from gpuprof.timeline.trace import Trace
 
 LAUNCHES = 11
 """Launches of a kernel in a simulated run."""

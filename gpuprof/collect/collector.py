@@ -48,8 +48,8 @@ from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.labels import short_name
 from gpuprof.model.recorded import GpuSamples, Launch, Report
 from gpuprof.model.surveyed import was_throttled
-from gpuprof.model.trace import KERNEL, Trace
 from gpuprof.own_files import write_whole
+from gpuprof.timeline.trace import KERNEL, Trace
 from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gpuprof.model.recorded import Dim3, Launch, Report
 from gpuprof.model.torch_ranges import innermost_operator
-from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
+from gpuprof.timeline.trace import KERNEL, TRY, Activity, Trace
 
 _TIMES = ("gpu__time_duration.sum", "gpu__time_duration")
 _SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")

@@ -23,7 +23,7 @@ from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import may_be_same_operator
-from gpuprof.model.trace import is_communication
+from gpuprof.timeline.trace import is_communication
 
 COVERAGE = 0.95
 _WORTH_A_SIZE = 0.05

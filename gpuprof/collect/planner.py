@@ -27,10 +27,10 @@ from gpuprof.collect.survey import Survey
 from gpuprof.collect.window import Window, choose_window
 from gpuprof.errors import UsageError
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.kernel_match import name_patterns
-from gpuprof.model.steps import loop_of, step_number
-from gpuprof.model.trace import ProgramStep, is_communication
+from gpuprof.timeline.intervals import TimeInterval
+from gpuprof.timeline.steps import loop_of, step_number
+from gpuprof.timeline.trace import ProgramStep, is_communication
 
 _MOST_S = 20.0
 """The passes of a step may always take so long: about twice what those of our recorded transformer take."""

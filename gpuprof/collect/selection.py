@@ -13,8 +13,8 @@ from gpuprof.collect.launches import LaunchShape, Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
 from gpuprof.collect.window import Window, choose_window
 from gpuprof.model.labels import short_name
-from gpuprof.model.steps import StepNumber
 from gpuprof.model.torch_ranges import MARK, OPTIMIZER_UNIT, unit_of
+from gpuprof.timeline.steps import StepNumber
 
 _NVTX = f"{MARK}/"
 

@@ -11,9 +11,9 @@ from gpuprof.collect.launches import Seen, launches_of
 from gpuprof.collect.plan import ProfilePlan
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.autotuning import Tries, has_timed_tries, without_tries
 from gpuprof.model.recorded import GpuSamples, Report
-from gpuprof.model.trace import Trace
+from gpuprof.timeline.autotuning import Tries, has_timed_tries, without_tries
+from gpuprof.timeline.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel
-from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.torch_ranges import operator_with_shapes, own_ranges
+from gpuprof.timeline.intervals import TimeInterval
 
 _FEW = 64
 """A program that launches no more is profiled as a whole."""

@@ -26,7 +26,7 @@ from gpuprof.model.analyse import Analysis
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, Session
-from gpuprof.model.worst_gpu import exposed_of, pauses_of
+from gpuprof.timeline.worst_gpu import exposed_of, pauses_of
 from gpuprof.workers import Worth, made_by_workers
 
 FALLBACK = "latency-bound"

@@ -10,7 +10,7 @@ from gpuprof.diagnose.thresholds import Threshold, percent
 from gpuprof.model.findings import Amount, CaseName, Label
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Copies, Evidence, Finding
-from gpuprof.model.worst_gpu import Exposed, OneGpu
+from gpuprof.timeline.worst_gpu import Exposed, OneGpu
 
 EXPOSED_SHARE = percent("exposed", 5.0)
 

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from gpuprof.model.autotuning import RANGE
 from gpuprof.model.kernel_names import parse_name
 from gpuprof.model.session import KernelProfile
 
+AUTOTUNING_RANGE = "gpuprof: autotuning"
+"""Range around the tries of Triton's and inductor's autotuners, which gpuprof opens when it annotates a program."""
 _LIBRARIES = re.compile(
     # PyTorch (and OneFlow): rand, randn, randint, bernoulli; fill_, zeros, ones, full; arange,
     # linspace, eye.
@@ -82,7 +83,7 @@ def roles_of(kernels: Iterable[KernelProfile]) -> frozenset[Role]:
 
 
 def _role(kernel: KernelProfile) -> Role | None:
-    if any(RANGE in name for name in kernel.ranges):
+    if any(AUTOTUNING_RANGE in name for name in kernel.ranges):
         return "try"
     if _warms_up(kernel.name):
         return "warm-up"

@@ -13,7 +13,7 @@ from gpuprof.model.expected_flop import contradiction
 from gpuprof.model.groups import Resources, may_be, resources_of_kernel, times_apart
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.kernel_kinds import kernel_kind
-from gpuprof.model.mfu import measured_flop
+from gpuprof.model.measured_flop import measured_flop
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.session import Device, KernelProfile, Source, Timeline
 from gpuprof.model.sources import SURVEY_MARK

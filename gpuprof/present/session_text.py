@@ -24,7 +24,7 @@ from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, HIGHEST
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
 from gpuprof.model.timed import GRAPH_REPLAY
-from gpuprof.model.trace import MEMORY_SET
+from gpuprof.timeline.trace import MEMORY_SET
 from gpuprof.units import counted, format_binary, format_percent, format_si, significant
 
 NOT_COLLECTED = "not collected"

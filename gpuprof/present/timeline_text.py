@@ -8,10 +8,10 @@ from typing import NamedTuple
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.run_totals import loading_s, running_s, start_up_s
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPause, Session, StepTimes
-from gpuprof.model.trace import KERNEL, MEMORY_SET, TRY
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
+from gpuprof.timeline.trace import KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
 _MILLION = 1e6

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
-from gpuprof.model.trace import Trace
 from gpuprof.read.container import AGAIN
 from gpuprof.read.file_bytes import digest_of
 from gpuprof.read.identify import Look, look_at
 from gpuprof.read.plain_file import STDIN, PlainFile, plain_file
 from gpuprof.read.readers import Readable, kind_of
+from gpuprof.timeline.trace import Trace
 
 _LAUNCHES_ALWAYS, _BYTES_PER_LAUNCH, _SMALL = 15_000, 32, 10**6
 """Maximum number of launches: 15,000, plus one for each 32 bytes beyond a million. Real files, packed or not, have at

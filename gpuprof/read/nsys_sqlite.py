@@ -15,7 +15,6 @@ from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import readable_range
-from gpuprof.model.trace import COPY, DIRECTIONS, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
@@ -29,6 +28,7 @@ from gpuprof.read.timeline_parts import (
     since_epoch,
     waits_for_gpu,
 )
+from gpuprof.timeline.trace import COPY, DIRECTIONS, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity, Trace
 
 KIND = "nsys-sqlite"
 _KERNELS, _COPIES, _SETS = (f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET"))

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from gpuprof.errors import DamagedInput
-from gpuprof.model.trace import HostWait, ProgramStep
+from gpuprof.timeline.trace import HostWait, ProgramStep
 
 _DEEPEST = 100
 """No program nests its spans deeper; of a file that does, the innermost ones are kept."""

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
-from gpuprof.model.torch_flop import PRODUCTS
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
-from gpuprof.model.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
 from gpuprof.read.timeline_parts import ThreadSpan, program_step
+from gpuprof.timeline.torch_flop import PRODUCTS
+from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
 
 
 class Call(ThreadSpan, Protocol):

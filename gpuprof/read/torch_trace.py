@@ -16,9 +16,7 @@ from gpuprof.code.tools.demangle import demangled
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.model.torch_pointwise import POINTWISE
 from gpuprof.model.torch_ranges import MODULE
-from gpuprof.model.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
@@ -44,6 +42,8 @@ from gpuprof.read.torch_words import (
     product,
 )
 from gpuprof.store.read import no_search_for_garbage
+from gpuprof.timeline.torch_pointwise import POINTWISE
+from gpuprof.timeline.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.units import format_si
 
 _CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"

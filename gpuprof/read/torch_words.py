@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpuprof.model.torch_pointwise import pointwise_bytes
 from gpuprof.model.torch_ranges import operator_text
-from gpuprof.model.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct
 from gpuprof.read.torch_json import count, shape
+from gpuprof.timeline.torch_pointwise import pointwise_bytes
+from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE, _PEER_TO_PEER, _HOST_TO_HOST = DIRECTIONS

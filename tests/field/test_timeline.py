@@ -9,7 +9,7 @@ import pytest
 from gpuprof.model.groupings import GROUPINGS
 from gpuprof.model.session import PathFlop
 from gpuprof.model.time_by import time_by
-from gpuprof.model.trace import KERNEL
+from gpuprof.timeline.trace import KERNEL
 from tests.field.folder import report
 from tests.readings import session_of, trace_of
 from tests.table import each_row

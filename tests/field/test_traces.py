@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from gpuprof.errors import InputError
-from gpuprof.model.trace import COPY, KERNEL, SET, Trace
+from gpuprof.timeline.trace import COPY, KERNEL, SET, Trace
 from tests.field.folder import report
 from tests.readings import trace_of
 

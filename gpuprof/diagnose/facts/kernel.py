@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpuprof.diagnose.facts.l1 import L1Facts
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.worst_gpu import Exposed, Pauses
+from gpuprof.timeline.worst_gpu import Exposed, Pauses
 
 
 class Faster(Struct, frozen=True):

@@ -10,7 +10,7 @@ from gpuprof.diagnose.thresholds import context
 from gpuprof.diagnose.timeline_findings import exposed_finding, exposed_rule
 from gpuprof.model.findings import CaseName
 from gpuprof.model.session import Copies
-from gpuprof.model.trace import DIRECTIONS, PAGEABLE, UNIFIED
+from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, UNIFIED
 
 _TO_DEVICE, _TO_HOST, _, _BETWEEN_PEERS, _ = DIRECTIONS
 _CHANGES: dict[tuple[str, str | None], CaseName] = {

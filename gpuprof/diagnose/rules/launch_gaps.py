@@ -11,8 +11,8 @@ from gpuprof.diagnose.timeline_findings import gpu_case, gpu_labels
 from gpuprof.model.findings import CaseName
 from gpuprof.model.run_totals import running_s, start_up_s
 from gpuprof.model.session import Evidence, Gaps, Wait
-from gpuprof.model.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
-from gpuprof.model.worst_gpu import Pauses
+from gpuprof.timeline.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
+from gpuprof.timeline.worst_gpu import Pauses
 
 IDLE_SHARE = percent("idle", 10.0)
 MOSTLY = percent("mostly", 50.0)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpuprof.hardware.device import RecordedDevice
-from gpuprof.model.intervals import TimeInterval
 from gpuprof.model.kernel_kinds import COMMUNICATION, kind_by_name
 from gpuprof.model.recorded import Dim3
+from gpuprof.timeline.intervals import TimeInterval
 
 KERNEL, COPY, SET, TRY = "kernel", "copy", "set", "autotuning"
 """What a GPU does: runs a kernel, copies memory, sets memory, or runs a kernel that an autotuner tries."""

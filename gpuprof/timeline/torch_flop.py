@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gpuprof.model.recorded import Missing
-from gpuprof.model.trace import MatrixProduct, TensorShape
+from gpuprof.timeline.trace import MatrixProduct, TensorShape
 
 RECORD_SHAPES = "record it with torch.profiler.profile(record_shapes=True)"
 OTHER = "other"

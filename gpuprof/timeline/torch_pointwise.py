@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpuprof.model.torch_flop import elements_in_memory
-from gpuprof.model.trace import TensorShape
+from gpuprof.timeline.torch_flop import elements_in_memory
+from gpuprof.timeline.trace import TensorShape
 
 _UNARY = (
     "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu gelu silu mish "

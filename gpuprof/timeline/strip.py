@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gpuprof.model.field_types import StripKind
-from gpuprof.model.intervals import TimeInterval, binned, merged
 from gpuprof.model.session import LongPause, StripRow, TimeStrip
-from gpuprof.model.trace import COPY, KERNEL, SET, Activity
+from gpuprof.timeline.intervals import TimeInterval, binned, merged
+from gpuprof.timeline.trace import COPY, KERNEL, SET, Activity
 
 BINS = 270
 _NAMES, _DIGITS = 5, 4

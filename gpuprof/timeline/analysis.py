@@ -15,12 +15,8 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
-from gpuprof.model.collectives import RankWaits, bus_rate, rank_waits
 from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
-from gpuprof.model.intervals import TimeInterval, length, merged, outside
-from gpuprof.model.judged import FIRST_TIME, LONG_PAUSE_S, Judged, cut, judged_part
-from gpuprof.model.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
 from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report, names_of
 from gpuprof.model.session import (
     Ceiling,
@@ -35,10 +31,13 @@ from gpuprof.model.session import (
     Timeline,
     Wait,
 )
-from gpuprof.model.steps import loop_of, step_times
-from gpuprof.model.strip import drawn_kernels, strip_of
-from gpuprof.model.torch_flop import ProductFlop
-from gpuprof.model.trace import (
+from gpuprof.timeline.collectives import RankWaits, bus_rate, rank_waits
+from gpuprof.timeline.intervals import TimeInterval, length, merged, outside
+from gpuprof.timeline.mfu import launched_products, model_flop, operator_bytes, operator_flop, rated_ceilings
+from gpuprof.timeline.steps import loop_of, step_times
+from gpuprof.timeline.strip import drawn_kernels, strip_of
+from gpuprof.timeline.torch_flop import ProductFlop
+from gpuprof.timeline.trace import (
     COPY,
     KERNEL,
     MEMORY_SET,
@@ -49,6 +48,7 @@ from gpuprof.model.trace import (
     Trace,
     is_communication,
 )
+from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged, cut, judged_part
 
 TRACE = "trace"
 SHORT_PAUSE_S = 20e-6

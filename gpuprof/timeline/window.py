@@ -9,9 +9,9 @@ from math import inf
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
-from gpuprof.model.intervals import TimeInterval, length, merged
-from gpuprof.model.steps import loop_of
-from gpuprof.model.trace import KERNEL, Activity, ProgramStep, Trace, is_communication
+from gpuprof.timeline.intervals import TimeInterval, length, merged
+from gpuprof.timeline.steps import loop_of
+from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace, is_communication
 
 FIRST_TIME = 3.0
 """A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuprof.model.intervals import TimeInterval, merged, outside
-from gpuprof.model.judged import Judged
-from gpuprof.model.trace import Activity, Collective
+from gpuprof.timeline.intervals import TimeInterval, merged, outside
+from gpuprof.timeline.trace import Activity, Collective
+from gpuprof.timeline.window import Judged
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
 from gpuprof.model.groups import middle
-from gpuprof.model.intervals import length, merged
 from gpuprof.model.labels import short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
@@ -24,7 +23,6 @@ from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import (
     Ceiling,
     KernelProfile,
-    MeasuredFlop,
     ModelFlop,
     OperatorBytes,
     OperatorFlop,
@@ -34,8 +32,9 @@ from gpuprof.model.session import (
     Utilisation,
 )
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.model.torch_flop import ProductFlop, product_flop
-from gpuprof.model.trace import KERNEL, Activity, ProgramStep, Trace
+from gpuprof.timeline.intervals import length, merged
+from gpuprof.timeline.torch_flop import ProductFlop, product_flop
+from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
@@ -207,34 +206,6 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
         for ceiling in ceilings
         if ceiling.path == target and is_possible(row.flop / time_s / ceiling.value)
     )
-
-
-def measured_flop(kernels: Sequence[KernelProfile]) -> tuple[MeasuredFlop, ...]:
-    """Return the floating-point operations that counters saw in all launches of these kernels, by path.
-
-    Each is the sum over the kernels that it was counted for of a launch's work × the time of all launches ÷ its own, or
-    × launches where times are not known; their share of the time of all kernels stands beside it. The others may have
-    done more.
-    """
-    total_s = sum(kernel.time_total_s or 0.0 for kernel in kernels)
-    work_of: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    for kernel in kernels:
-        for work in kernel.work:
-            if work.flop is not None and "int" not in work.path:
-                work_of[work.path].append((work.flop * _times(kernel), kernel.time_total_s or 0.0))
-    return tuple(
-        MeasuredFlop(path, sum(flop for flop, _ in sums), sum(time for _, time in sums) / total_s if total_s else None)
-        for path in PATHS
-        if (sums := work_of.get(path))
-    )
-
-
-def _times(kernel: KernelProfile) -> float:
-    """Return how often the launch that speaks for a kernel makes up the work of all: sizes differ as times do."""
-    spread = kernel.duration_percentiles_s
-    if kernel.time_total_s is None or not kernel.duration_s or spread is None:
-        return kernel.launches
-    return kernel.launches * kernel.time_total_s / spread.count / kernel.duration_s
 
 
 def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from gpuprof.model.groups import spread
 from gpuprof.model.session import StepTimes
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.model.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep, Trace
+from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep, Trace
 
 
 class StepNumber(NamedTuple):

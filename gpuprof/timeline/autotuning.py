@@ -9,10 +9,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpuprof.model.recorded import Report
-from gpuprof.model.trace import KERNEL, TRY, Activity, Trace
+from gpuprof.model.set_up import AUTOTUNING_RANGE
+from gpuprof.timeline.trace import KERNEL, TRY, Activity, Trace
 
-RANGE = "gpuprof: autotuning"
-"""The range that is open around the tries of Triton's and inductor's autotuners while gpuprof annotates a program."""
 _TRIES = re.compile(r"\bconv|_conv|convolution", re.IGNORECASE)
 """Operators whose library tries kernels at their first call: cuDNN, with `torch.backends.cudnn.benchmark`, some ten."""
 _LATER_CALLS = 2
@@ -63,7 +62,7 @@ def has_timed_tries(trace: Trace) -> bool:
 
 
 def _is_marked(ranges: Iterable[str]) -> bool:
-    return any(RANGE in name for name in ranges)
+    return any(AUTOTUNING_RANGE in name for name in ranges)
 
 
 def _of_first_calls(activities: Sequence[Activity], kernels: Iterable[int]) -> Iterator[int]:

@@ -1,0 +1,1 @@
+"""Timelines: when each GPU worked, on what, and why it paused."""
