@@ -168,3 +168,8 @@ class Trace(Struct, frozen=True):
 def is_communication(name: str) -> bool:
     """Tell whether a kernel of this name exchanges data with other GPUs."""
     return kind_by_name(name) == COMMUNICATION
+
+
+def movement(activity: Activity) -> str:
+    """Return the direction of a copy, or the name of another kind of activity that is no kernel."""
+    return MEMORY_SET if activity.kind == SET else TRY if activity.kind == TRY else activity.name

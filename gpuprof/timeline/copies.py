@@ -1,0 +1,66 @@
+"""Copies and settings of memory by direction, and how long no kernel overlaps them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from gpuprof.model.session import Copies
+from gpuprof.timeline.intervals import TimeInterval, merged, outside
+from gpuprof.timeline.trace import (
+    COPY,
+    KERNEL,
+    MEMORY_SET,
+    SET,
+    TRY,
+    Activity,
+    movement,
+)
+
+
+def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_start: bool) -> Iterator[Copies]:
+    """Yield the copies of the judged part by direction and memory, and settings of memory, longest time first.
+
+    `every` has all activities of the GPU; `from_start` says that they begin with the program. A moment is exposed for the first of them that copies then: to hide the others alone gains nothing.
+    """
+    groups: dict[tuple[str, str | None], list[Activity]] = {}
+    for activity in judged:
+        if activity.kind in (COPY, SET):
+            groups.setdefault((movement(activity), activity.memory), []).append(activity)
+    summed = [(_summed(direction, moves), memory, moves) for (direction, memory), moves in groups.items()]
+    taken = merged(_computing(every))
+    # Of a program that was surveyed from its start, what comes before any kernel does not come again.
+    begin = taken[0][0] if taken and from_start else -math.inf
+    for copies, memory, moves in sorted(summed, key=lambda entry: -(entry[0].time_s or 0.0)):
+        exposed_s = None
+        if copies.direction != MEMORY_SET:
+            own = merged(move.interval for move in moves if move.start_s >= begin)
+            exposed_s, taken = outside(own, taken), merged((*taken, *own))
+        yield replace(copies, memory=memory, exposed_s=exposed_s)
+
+
+def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
+    """Yield when kernels ran: one without a time may have run until the next thing on its stream began."""
+    next_start_s: dict[int | None, float] = {}
+    for activity in reversed(activities):
+        start_s, end_s = activity.interval
+        if activity.kind in (KERNEL, TRY):
+            yield start_s, end_s if activity.duration_s is not None else next_start_s.get(activity.stream, end_s)
+        next_start_s[activity.stream] = start_s
+
+
+def _summed(direction: str, activities: Sequence[Activity]) -> Copies:
+    timed = [activity for activity in activities if activity.duration_s is not None and activity.bytes is not None]
+    sized = [activity.bytes for activity in activities if activity.bytes is not None]
+    times = [activity.duration_s for activity in activities if activity.duration_s is not None]
+    moving_s = sum(activity.duration_s or 0.0 for activity in timed)
+    rate = sum(activity.bytes or 0 for activity in timed) / moving_s if moving_s else None
+    return Copies(
+        direction=direction,
+        count=len(activities),
+        bytes=sum(sized) if sized else None,
+        time_s=sum(times) if times else None,
+        bytes_per_s=rate,
+    )

@@ -1,0 +1,175 @@
+"""Pauses of a GPU: what ended each, and whether the program started up, waited, or replayed a graph. Pure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuprof.model.field_types import PauseCause
+from gpuprof.model.groups import percentile
+from gpuprof.model.session import Gaps, LongPause
+from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
+from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S
+
+SHORT_PAUSE_S = 20e-6
+"""A shorter pause is about what launching takes."""
+_CLOCKS_S = 1e-6
+"""Old traces have whole microseconds. On an H100 a wait ended 3 µs and more after what it waited for."""
+_ROUNDING_S = 0.5e-9
+"""Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
+
+
+class Pause(NamedTuple):
+    """A time in which a GPU did nothing, what ended it, and the first kernel from then on.
+
+    `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause. `start_up`
+    says that it does not come again, however long the program runs. `waited` says that the program waited for the GPU
+    when it began, so that nothing was launched meanwhile. `in_graph` says that what it follows and what ends it are
+    nodes of one launch of a CUDA graph: the CPU had launched both before.
+    """
+
+    length_s: float
+    end: Activity
+    kernel: Activity | None
+    unsure: bool
+    start_up: bool = False
+    waited: bool = False
+    in_graph: bool = False
+
+
+class HostWaits:
+    """The calls in which a program waited for a GPU, in the order of their end, and those of each process."""
+
+    def __init__(self, waits: Sequence[HostWait]) -> None:
+        self.waits_of = waits
+        self._of_process: defaultdict[int | None, list[HostWait]] = defaultdict(list)
+        for wait in waits:
+            self._of_process[wait.process].append(wait)
+
+    def cover(self, start_s: float, end_s: float, process: int | None) -> bool:
+        """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
+
+        A call that lasts longer than the pause waits for something else: another thread has launched.
+        """
+        waits = self._of_process.get(process, ()) if process is not None else self.waits_of
+        at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
+        while at < len(waits) and waits[at].end_s <= end_s:
+            if waits[at].start_s <= start_s:
+                return True
+            at += 1
+        return False
+
+
+def pauses_of(activities: Sequence[Activity], begin_s: float, waits: HostWaits, *, from_start: bool) -> list[Pause]:
+    """Return the pauses of a GPU from `begin_s` or its first activity on; activities come in the order of their start.
+
+    `from_start` says that they begin with the program: of any other recording nothing is taken for a start-up.
+    """
+    following = _next_kernels(activities)
+    pauses: list[tuple[Pause, int | None]] = []
+    end, last = min(begin_s, activities[0].start_s), activities[0]
+    untimed: set[int | None] = set()
+    for place, activity in enumerate(activities):
+        if activity.start_s > end + _ROUNDING_S:
+            launch = following[place]
+            kernel = activities[launch] if launch is not None else None
+            in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
+            pause = Pause(
+                length_s=activity.start_s - end,
+                end=activity,
+                kernel=kernel,
+                unsure=bool(untimed),
+                waited=not in_graph and waits.cover(end, activity.start_s, activity.process),
+                in_graph=in_graph,
+            )
+            pauses.append((pause, launch))
+            untimed.clear()
+        # What comes next on a stream begins after the one before has ended.
+        (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
+        ended = activity.interval[1]
+        if ended >= end:
+            end, last = ended, activity
+    first = _loading_pauses(activities, pauses) if from_start else {}
+    return [
+        pause._replace(start_up=launch == following[0] or pause.length_s >= first[launch]) if launch in first else pause
+        for pause, launch in pauses
+    ]
+
+
+def _loading_pauses(
+    activities: Sequence[Activity], pauses: Sequence[tuple[Pause, int | None]]
+) -> dict[int | None, float]:
+    """Return, for the place of each kernel's first launch, from how long on a pause before it is for loading it.
+
+    Of one that is launched once nothing is known but when: before any kernel comes again, the program sets up.
+    """
+    before: dict[int | None, float] = {}
+    for pause, launch in pauses:
+        before[launch] = before.get(launch, 0.0) + pause.length_s
+    launches: dict[str, list[int]] = {}
+    for place, activity in enumerate(activities):
+        if activity.kind == KERNEL:
+            launches.setdefault(activity.name, []).append(place)
+    again = min((places[1] for places in launches.values() if len(places) > 1), default=0)
+    shortest: dict[int | None, float] = {}
+    for first, *later in launches.values():
+        if later:
+            longest_s = max(before.get(place, 0.0) for place in later)
+            shortest[first] = max(SHORT_PAUSE_S, FIRST_TIME * longest_s)
+        else:
+            shortest[first] = LONG_PAUSE_S if first < again else math.inf
+    return shortest
+
+
+def _next_kernels(activities: Sequence[Activity]) -> list[int | None]:
+    """Return for each activity the place of the first kernel from it on."""
+    next_kernels: list[int | None] = []
+    following = None
+    for place in range(len(activities) - 1, -1, -1):
+        following = place if activities[place].kind == KERNEL else following
+        next_kernels.append(following)
+    return next_kernels[::-1]
+
+
+def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
+    """Return the sums over pauses; None without any."""
+    if not pauses:
+        return None
+    counted = [pause for pause in pauses if not pause.start_up]
+    lengths = sorted(pause.length_s for pause in counted)
+    between = [pause.length_s for pause in counted if not pause.in_graph]
+    return Gaps(
+        count=len(lengths),
+        total_s=sum(lengths),
+        median_s=percentile(lengths, 50) if lengths else 0.0,
+        longest_s=max(lengths, default=0.0),
+        short_s=sum(length_s for length_s in between if length_s < SHORT_PAUSE_S),
+        long_s=sum(length_s for length_s in between if length_s >= LONG_PAUSE_S),
+        unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
+        start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
+        waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
+        in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
+    )
+
+
+def long_pause(pause: Pause, first_s: float) -> LongPause:
+    """Return a pause as it is told of, with when it began in the part that is judged."""
+    causes: tuple[tuple[bool, PauseCause], ...] = (
+        (pause.start_up, "start-up"),
+        (pause.waited, "waited"),
+        (pause.in_graph, "in-graph"),
+    )
+    return LongPause(
+        start_s=max(0.0, pause.end.start_s - pause.length_s - first_s),
+        length_s=pause.length_s,
+        cause=next((cause for so, cause in causes if so), "unknown"),
+        before=what_ended(pause),
+    )
+
+
+def what_ended(pause: Pause) -> str:
+    """Return what ended a pause: a kernel, or the direction of a copy."""
+    return KERNEL if pause.end.kind == KERNEL else movement(pause.end)
