@@ -23,7 +23,8 @@ from gpuprof.timeline.trace import (
 def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_start: bool) -> Iterator[Copies]:
     """Yield the copies of the judged part by direction and memory, and settings of memory, longest time first.
 
-    `every` has all activities of the GPU; `from_start` says that they begin with the program. A moment is exposed for the first of them that copies then: to hide the others alone gains nothing.
+    `every` has all activities of the GPU; `from_start` says that they begin with the program. A moment is exposed for
+    the first of the copies that runs then: to hide the others alone gains nothing.
     """
     groups: dict[tuple[str, str | None], list[Activity]] = {}
     for activity in judged:
