@@ -23,19 +23,21 @@ def grouping(function: Command) -> Command:
 
 
 def print_by(
-    session: Session, kernels: Sequence[KernelProfile], by: str, form: Format, top: int, files: Sequence[str]
+    session: Session, kernels: Sequence[KernelProfile], by: str, form: Format, top: int | None, files: Sequence[str]
 ) -> None:
     """Print the time of these kernels of a session by what launched them."""
     from gpuprof.model.time_by import time_by
+    from gpuprof.present.time_by_text import rows_of
 
     times, write = time_by(session, kernels, by), form.times.function()
+    rows = rows_of(times, top)
     warn(session)
     if form.takes != "terminal":
-        write_lines(write(session, times, top))
+        write_lines(write(session, times, rows))
         return
     from gpuprof.present.console_parts import make_console
 
-    write(make_console(), session, times, top)
+    write(make_console(), session, times, rows)
     longest = times.groups[0].longest
     if longest is not None:
         say(f"next: {to_show(files)} --kernel '#{longest.id}'")

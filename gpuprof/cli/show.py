@@ -98,7 +98,7 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     elif asked.sass is not None:
         _list_code(session, loaded.recorded, asked, files)
     elif asked.by is not None:
-        print_by(*_kernels(session, asked.kernels), asked.by, asked.form, asked.rows, files)
+        print_by(*_kernels(session, asked.kernels), asked.by, asked.form, asked.top, files)
     elif asked.form.takes == "launches":
         _write_launches(session, sort_kernels(select_kernels(session, asked.kernels), asked.sort), asked.form)
     else:
@@ -125,6 +125,11 @@ class _Asked:
     def rows(self) -> int:
         """Return how many rows a table has that is not cut to a screen; 0 for all."""
         return _TOP if self.top is None else self.top
+
+    @property
+    def is_overview(self) -> bool:
+        """Tell whether no kernels are named, nor their order: a trace is then shown by operator."""
+        return not self.kernels and self.sort == "time"
 
     @property
     def groups(self) -> bool:
@@ -213,21 +218,25 @@ def _refuse_items_without_steps(session: Session, asked: _Asked) -> None:
 def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     """Print the kernels that are asked for, in the terminal or as lines."""
     from gpuprof.diagnose.summary import chosen
+    from gpuprof.model.time_by import operator_times
     from gpuprof.present.console_parts import make_console
+    from gpuprof.present.time_by_text import rows_of
     from gpuprof.present.timeline_text import Rates
     from gpuprof.words.session import worded
 
     run, selected = _kernels(session, asked.kernels)
     kernels = sort_kernels(selected, asked.sort)
     part = worded(chosen(run, selected)) if asked.kernels else run
+    times = operator_times(run, selected) if asked.is_overview else None
     if asked.form.kernels.warns:
         warn(session)
     write = asked.form.kernels.function()
     if asked.form.takes != "terminal":
-        write_lines(write(part, kernels, asked.rows))
+        rows = rows_of(times, asked.top) if times is not None else asked.rows
+        write_lines(write(part, kernels, rows, times))
         return
     rates = Rates(asked.items_per_step, asked.cost_per_hour)
-    write(make_console(), part, kernels, top=asked.top, depth=asked.depth, rates=rates)
+    write(make_console(), part, kernels, times=times, top=asked.top, depth=asked.depth, rates=rates)
     if kernels:
         option = "--kernel" if asked.depth == "none" else "--explain"
         say(f"next: {to_show(files)} {next_look(part, kernels, asked.sort, option)}")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from gpuprof.errors import UsageError
+from gpuprof.model.field_types import Bound
+from gpuprof.model.group_work import OfPeak, flop_of, of_peak
 from gpuprof.model.groupings import GROUPINGS, By
 from gpuprof.model.groups import collected
 from gpuprof.model.headline import by_time, main_point
 from gpuprof.model.labels import label_kernels, short_name
-from gpuprof.model.run_totals import run_of, timed_launches
+from gpuprof.model.run_totals import run_of, running_s, timed_launches
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.timed import GRAPH_REPLAY
@@ -35,19 +38,25 @@ class GroupedKernel(Struct, frozen=True):
 
 
 class TimeGroup(Struct, frozen=True):
-    """All launches of one operator, module, range or kernel.
+    """All launches of one operator, module, range or kernel; `kind` says which, "kernel" where no operator launched it.
 
-    `kernels` counts different kernels. The time is that of the launches with a duration, None where none has one, and
-    its share is of the time of all kernels of the run. `fraction_of_roof` is of the DRAM roofline at the kernels'
-    clocks, weighted by time; None unless it is known of all that time.
+    `kernels` counts different kernels. The time is that of the launches with a duration, None where none has one.
+    `time_share` is of the time of all kernels of the run, `share_of_step` of the steps' time on the GPUs.
+    `fraction_of_roof` is of the DRAM roofline at the kernels' clocks, weighted by time; None unless it is known of all
+    that time. `flop` and `of_peak` are by the shapes of an operator's inputs; `flop_bound` says that some are missing.
     """
 
     name: str
+    kind: By
     kernels: int
     launches: int
     untimed_launches: int
     time_s: float | None
     time_share: float | None
+    share_of_step: float | None
+    flop: float | None
+    flop_bound: Bound | None
+    of_peak: OfPeak | None
     fraction_of_roof: float | None
     longest: GroupedKernel | None
 
@@ -56,7 +65,8 @@ class TimeBy(Struct, frozen=True):
     """The groups, the longest first, those without a time last.
 
     The time is that of the launches with a duration, `run_time_s` that of all kernels of the run; None where none is
-    known. `replays` are the launches of whole CUDA graphs, which have a time only if no kernel has one.
+    known. `steps` are those that the kernels are launched in, counted on each GPU, and `steps_time_s` is the time of
+    the GPUs for them. `replays` are the launches of whole CUDA graphs, which have a time only if no kernel has one.
     """
 
     by: By
@@ -64,8 +74,25 @@ class TimeBy(Struct, frozen=True):
     run_time_s: float | None
     launches: int
     untimed_launches: int
+    steps: int | None
+    steps_time_s: float | None
     replays: int
     groups: tuple[TimeGroup, ...]
+
+
+class _Steps(NamedTuple):
+    """The steps of a program, counted on each GPU, and the time of the GPUs for them."""
+
+    number: int
+    time_s: float
+
+
+class _Run(NamedTuple):
+    """What the groups of a run are named and measured by."""
+
+    labels: Mapping[str, str]
+    time_s: float
+    steps: _Steps | None
 
 
 def nameless(by: By) -> str:
@@ -76,30 +103,65 @@ def nameless(by: By) -> str:
 def time_by(session: Session, kernels: Sequence[KernelProfile], by: str) -> TimeBy:
     """Return the time of these kernels of a session by what launched them, or by their names.
 
-    Those without an operator, module or range are a group, too. Raises UsageError where all are.
+    Those without a module or range are a group, too; those without an operator are a group for each kernel. Raises
+    UsageError if no kernel has one.
     """
     grouping = next((name for name in GROUPINGS if name == by), None)
     if grouping is None:
         raise UsageError(f"there is no time by {by!r:.80}", f"there is time by {', '.join(GROUPINGS)}")
-    labels, run_time_s = own_labels(session.kernels), run_of(session).time_s
+    labels = own_labels(session.kernels)
     names = _names(session, kernels, grouping, labels)
     if not any(names):
         raise UsageError(*_nothing(session, kernels, grouping))
-    together = collected((name, (name, kernel)) for name, kernel in zip(names, kernels, strict=True))
-    groups = [
-        _group(members[0][0] or nameless(grouping), [kernel for _, kernel in members], run_time_s, labels)
-        for members in together
-    ]
+    return _summed(session, kernels, grouping, names, labels)
+
+
+def operator_times(session: Session, kernels: Sequence[KernelProfile]) -> TimeBy | None:
+    """Return the time by operator if that is the first thing to look at: there are operators, but no counters."""
+    labels = own_labels(session.kernels)
+    names = _names(session, kernels, "operator", labels) if session.only_times else ()
+    return _summed(session, kernels, "operator", names, labels) if any(names) else None
+
+
+def _summed(
+    session: Session, kernels: Sequence[KernelProfile], by: By, names: Sequence[str], labels: Mapping[str, str]
+) -> TimeBy:
+    run = _Run(labels, run_of(session).time_s, _steps_of(session))
+    named: list[tuple[tuple[By, str], KernelProfile]] = []
+    for name, kernel in zip(names, kernels, strict=True):
+        is_alone = by == "operator" and not name
+        named.append((("kernel", labels[kernel.demangled]) if is_alone else (by, name or nameless(by)), kernel))
+    members: dict[tuple[By, str], list[KernelProfile]] = {}
+    for key, kernel in named:
+        members.setdefault(key, []).append(kernel)
+    groups = [_group(key, own, run) for key, own in members.items()]
     times = [group.time_s for group in groups if group.time_s is not None]
     return TimeBy(
-        by=grouping,
+        by=by,
         time_s=sum(times) if times else None,
-        run_time_s=run_time_s if run_time_s > 0 else None,
+        run_time_s=run.time_s if run.time_s > 0 else None,
         launches=sum(group.launches for group in groups),
         untimed_launches=sum(group.untimed_launches for group in groups),
+        steps=run.steps.number if run.steps is not None else None,
+        steps_time_s=run.steps.time_s if run.steps is not None else None,
         replays=sum(kernel.launches for kernel in kernels if kernel.duration_source == GRAPH_REPLAY),
         groups=tuple(sorted(groups, key=lambda group: (group.time_s is None, -(group.time_s or 0.0), group.name))),
     )
+
+
+def _steps_of(session: Session) -> _Steps | None:
+    """Return the steps that all kernels were launched in; None if a GPU also ran kernels outside of its steps."""
+    timeline = session.timeline
+    if timeline is None:
+        return None
+    loops = {step.source: step for step in timeline.steps if step.loop and step.threads == 1}
+    for device in timeline.devices:
+        in_steps = device.judged == "steps" and device.start_up is None and not device.after_s
+        if not in_steps or device.source not in loops:
+            return None
+    time_s = sum(map(running_s, timeline.devices))
+    number = sum(loops[device.source].count for device in timeline.devices)
+    return _Steps(number, time_s) if time_s > 0 else None
 
 
 def _names(session: Session, kernels: Sequence[KernelProfile], by: By, labels: Mapping[str, str]) -> list[str]:
@@ -152,20 +214,27 @@ def own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:
     return dict(zip(names, label_kernels(names, hints), strict=True))
 
 
-def _group(name: str, members: Sequence[KernelProfile], run_time_s: float, labels: Mapping[str, str]) -> TimeGroup:
+def _group(key: tuple[By, str], members: Sequence[KernelProfile], run: _Run) -> TimeGroup:
+    kind, name = key
     times = [kernel.time_total_s for kernel in members if kernel.time_total_s is not None]
     time_s = sum(times) if times else None
     launches = sum(kernel.launches for kernel in members)
     timed = sum(timed_launches(kernel) for kernel in members if kernel.time_total_s is not None)
+    flop, flop_bound = flop_of(members) if kind == "operator" else (None, None)
     return TimeGroup(
         name=name,
+        kind=kind,
         kernels=len({kernel.demangled for kernel in members}),
         launches=launches,
         untimed_launches=launches - timed,
         time_s=time_s,
-        time_share=min(1.0, time_s / run_time_s) if time_s is not None and run_time_s > 0 else None,
+        time_share=min(1.0, time_s / run.time_s) if time_s is not None and run.time_s > 0 else None,
+        share_of_step=time_s / run.steps.time_s if time_s is not None and run.steps is not None else None,
+        flop=flop,
+        flop_bound=flop_bound,
+        of_peak=of_peak(members) if kind == "operator" else None,
         fraction_of_roof=_fraction_of_roof(members),
-        longest=_longest(members, labels),
+        longest=_longest(members, run.labels),
     )
 
 

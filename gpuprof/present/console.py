@@ -6,9 +6,10 @@ Colour only on a terminal; a pipe gets 80 columns and no space at the end of a l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.time_by import TimeBy
 from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
 from gpuprof.present.console_kernel import kernel_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
@@ -17,6 +18,7 @@ from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.recommendation_text import summary_of
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
+from gpuprof.present.time_by_text import rows_of, times_blocks
 from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
 from gpuprof.words.explain_node import ExplanationNode
 
@@ -45,22 +47,23 @@ def print_session(
     session: Session,
     kernels: Sequence[KernelProfile],
     *,
+    times: TimeBy | None = None,
     top: int | None = None,
     depth: Depth = "none",
     rates: Rates = NO_RATES,
 ) -> None:
-    """Print the verdict, what to fix first and a table of the first `top` kernels (0: all).
+    """Print the verdict, what to fix first and a table of the first `top` kernels (0: all), or of operators by `times`.
 
     Without `top` the table has as many rows as a screen of 30 lines leaves. `depth` says of which kernels all figures
     and findings follow: of none, of the first one, or of each in the table; with any, what to fix first and the
     timeline are told in full, too. The kernels come in the order in which they are shown. `rates` are what the user
     knows of a step of a timeline.
     """
-    sheet = Sheet.of(console)
+    table = _Table(session, kernels, times, Sheet.of(console))
     if depth == "none":
-        print_blocks(console, _screen(session, kernels, sheet, top, rates))
+        print_blocks(console, _screen(session, table, top, rates))
     else:
-        print_blocks(console, _whole(session, kernels, sheet, _TOP if top is None else top, rates, depth))
+        print_blocks(console, _whole(session, table, top, rates, depth))
 
 
 def print_tree(console: Console, session: Session, tree: ExplanationNode) -> None:
@@ -71,13 +74,41 @@ def print_tree(console: Console, session: Session, tree: ExplanationNode) -> Non
     print_blocks(console, (*tree_lines(tree, sheet), Text(""), *_provenance(session, sheet)))
 
 
-def _screen(
-    session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, top: int | None, rates: Rates
-) -> Iterator[RenderableType]:
-    """What a screen has room for: verdict, what to fix first, the kernels that take most time."""
+class _Table(NamedTuple):
+    """A table of kernels, or of operators where `times` has them, in their order."""
+
+    session: Session
+    kernels: Sequence[KernelProfile]
+    times: TimeBy | None
+    sheet: Sheet
+
+    @property
+    def most(self) -> int:
+        """Return how many rows it has where there is room."""
+        return rows_of(self.times) if self.times is not None else len(self.kernels)
+
+    def lines(self, rows: int) -> list[Text]:
+        """Return its first rows (0: all), and what is to be known of them."""
+        if self.times is not None:
+            return list(times_blocks(self.sheet, self.times, rows))
+        shown = rows or len(self.kernels)
+        return list(
+            table_lines(self.session, self.kernels[:shown], self.kernels[shown:], self.sheet, "--top 0 shows all")
+        )
+
+    def fitting(self, height: int) -> list[Text]:
+        """Return it with as many rows as fit, but at least a few."""
+        rows = min(max(height - _TABLE + 1, _LEAST_ROWS), self.most)
+        while rows > _LEAST_ROWS and len(self.lines(rows)) > height:
+            rows -= 1
+        return self.lines(rows)
+
+
+def _screen(session: Session, table: _Table, top: int | None, rates: Rates) -> Iterator[RenderableType]:
+    """What a screen has room for: verdict, what to fix first, what takes most time."""
     from rich.text import Text
 
-    summary = summary_of(session)
+    summary, sheet = summary_of(session), table.sheet
     above: list[RenderableType] = [*verdict_lines(summary, sheet, _NOTES), *_warnings(session, sheet, _WARNINGS)]
     facts: list[RenderableType] = [sheet.field(label, text) for label, text in _brief_facts(session, rates)]
     unknown = list(unknown_lines(summary, sheet))
@@ -85,28 +116,13 @@ def _screen(
     fix_first: list[RenderableType] = []
     for brief in _BREVITIES:
         fix_first = list(fix_first_lines(summary, sheet, brief))
-        if room - _height(fix_first) >= _TABLE + min(_LEAST_ROWS, len(kernels)):
+        if room - _height(fix_first) >= _TABLE + min(_LEAST_ROWS, table.most):
             break
     for part in (above, fix_first, facts, unknown):
         yield from part
         if part:
             yield Text("")
-    if top is None:
-        yield from _fitting_table(session, kernels, sheet, room - _height(fix_first))
-    else:
-        yield from _table(session, kernels, sheet, top or len(kernels))
-
-
-def _fitting_table(session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, height: int) -> list[Text]:
-    """Return the table with as many rows as fit, but at least a few."""
-    rows = min(max(height - _TABLE + 1, _LEAST_ROWS), len(kernels))
-    while rows > _LEAST_ROWS and len(_table(session, kernels, sheet, rows)) > height:
-        rows -= 1
-    return _table(session, kernels, sheet, rows)
-
-
-def _table(session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, rows: int) -> list[Text]:
-    return list(table_lines(session, kernels[:rows], kernels[rows:], sheet, "--top 0 shows all"))
+    yield from table.fitting(room - _height(fix_first)) if top is None else table.lines(top)
 
 
 def _height(blocks: Sequence[RenderableType]) -> int:
@@ -127,17 +143,16 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     yield from [*facts, *(fact for fact in every if fact[0] == "start-up")][:_MOST_FACTS]
 
 
-def _whole(
-    session: Session, kernels: Sequence[KernelProfile], sheet: Sheet, top: int, rates: Rates, depth: Depth
-) -> Iterator[RenderableType]:
+def _whole(session: Session, table: _Table, top: int | None, rates: Rates, depth: Depth) -> Iterator[RenderableType]:
     """Everything: what is known of the run, kernels in depth, and where the numbers come from."""
     from rich.text import Text
 
-    summary = summary_of(session)
+    summary, sheet = summary_of(session), table.sheet
     yield from verdict_lines(summary, sheet)
     yield from _warnings(session, sheet)
     yield Text("")
-    shown = kernels[:top] if top else kernels
+    rows = _TOP if top is None else top
+    shown = table.kernels[: rows or None]
     blocks = list(fix_first_lines(summary, sheet)) if depth != "all" or len(shown) > 1 else []
     for part in (blocks, list(unknown_lines(summary, sheet))):
         yield from part
@@ -147,7 +162,10 @@ def _whole(
         for label, text in timeline_facts(session, rates):
             yield sheet.field(label, text)
         yield Text("")
-    yield from _table(session, kernels, sheet, len(shown))
+    if table.times is not None:
+        yield from table.lines(rows_of(table.times, top))
+        yield Text("")
+    yield from table._replace(times=None).lines(rows)
     for kernel in shown if depth == "all" else shown[:1]:
         yield Text("")
         yield from kernel_lines(kernel, sheet, whole=depth == "all", source=in_source(session, kernel))

@@ -28,7 +28,8 @@ class Format:
     (None: it cannot be).
 
     Of "launches", a writer gets a session with the chosen ones and gives lines; of "groups", where equal launches are
-    one kernel, the run, the chosen kernels and how many to show, and gives lines; on a "terminal" it prints the same.
+    one kernel, the run, the chosen kernels, how many to show and the times by operator to show instead, and gives
+    lines; on a "terminal" it prints the same.
     That of times gets the run, its times and how many groups to show, and the console first on a "terminal"; that of
     `--sass` the session (on a "terminal" the console), the kernel and its listing.
     """
@@ -61,7 +62,7 @@ _ROWS = (
     ),
     Format(
         "md", "groups", Writer("gpuprof.present.markdown:markdown_lines", warns=True),
-        times=Writer("gpuprof.present.time_by_out:markdown_lines"),
+        times=Writer("gpuprof.present.markdown:times_lines"),
         sass=Writer("gpuprof.present.listing_out:markdown_lines", warns=True),
     ),
 )  # fmt: skip

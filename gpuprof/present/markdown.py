@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.time_by import TimeBy
 from gpuprof.present.kernel_columns import kernel_columns
 from gpuprof.present.recommendation_text import RecommendationText, Summary, summary_of
 from gpuprof.present.session_text import count_text, device_text, row_noun, source_text
 from gpuprof.present.text import printable
+from gpuprof.present.time_by_text import cells_of, columns_of, header_text, note_texts, rest_cells
 from gpuprof.present.timeline_text import timeline_facts
 
 _TICKS = re.compile("`+")
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _SOURCES_SHOWN = 3
+_LEFT = frozenset({"name", "longest"})
 _ALIGNED = {"kernel": "---", "main stall": "---", "first finding": "---"}
 """How columns begin and end; that of numbers ends below each other."""
 
 
-def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> Iterator[str]:
-    """Yield the verdict, what to fix first, the table of the `top` kernels (0: all) and where the numbers come from."""
+def markdown_lines(
+    session: Session, kernels: list[KernelProfile], top: int, times: TimeBy | None = None
+) -> Iterator[str]:
+    """Yield the verdict, what to fix first, a table of the `top` kernels (0: all), or of operators where `times` has
+    them, and where the numbers come from.
+    """
     summary = summary_of(session)
     yield from _verdict(summary)
     yield from _fix_first(summary)
@@ -28,7 +35,34 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
         yield f"- {escape(label)}: {escape(text)}"
     if session.timeline is not None:
         yield ""
-    shown = kernels[:top] if top else kernels
+    if times is None:
+        yield from _kernel_table(session, kernels, top)
+    else:
+        yield from times_lines(session, times, top)
+        yield ""
+    yield from _provenance(session)
+
+
+def times_lines(_session: Session, times: TimeBy, top: int) -> Iterator[str]:
+    """Yield the total, the table of the `top` longest groups (0: all) with one row for the others, and notes."""
+    columns = columns_of(times)
+    yield f"**{escape(header_text(times))}**"
+    yield ""
+    yield f"| {' | '.join(columns.values())} |"
+    yield f"|{'|'.join('---' if name in _LEFT else '--:' for name in columns)}|"
+    rest = rest_cells(times, top)
+    shown = [cells_of(times, group) for group in times.groups[: top or None]]
+    for cells in [*shown, *([rest] if rest else [])]:
+        yield f"| {' | '.join(escape(cells[name]) for name in columns)} |"
+    notes = list(note_texts(times))
+    if notes:
+        yield ""
+    yield from (f"{escape(note)}  " for note in notes)
+
+
+def _kernel_table(session: Session, kernels: Sequence[KernelProfile], top: int) -> Iterator[str]:
+    """The table of kernels, and how many are not in it."""
+    shown = kernels[: top or None]
     columns = kernel_columns(session, shown)
     yield f"| {' | '.join(columns)} |"
     yield f"|{'|'.join(_ALIGNED.get(head, '--:') for head in columns)}|"
@@ -38,7 +72,6 @@ def markdown_lines(session: Session, kernels: list[KernelProfile], top: int) -> 
     if len(kernels) > len(shown):
         noun, plural = row_noun(session.kernels)
         yield f"{count_text(len(kernels) - len(shown), f'more {noun}', plural)} not shown.  "
-    yield from _provenance(session)
 
 
 def _verdict(summary: Summary) -> Iterator[str]:

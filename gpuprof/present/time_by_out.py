@@ -1,4 +1,4 @@
-"""Time by operator, module, range or kernel for machines and reviews: JSON, CSV, the rows of a DataFrame, Markdown."""
+"""Time by operator, module, range or kernel for machines: JSON, CSV, the rows of a DataFrame."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from gpuprof.model.session import Session
 from gpuprof.model.time_by import TimeBy
 from gpuprof.present.csv_out import table_lines
-from gpuprof.present.markdown import escape
 from gpuprof.present.table import Cell, fields_of
-from gpuprof.present.time_by_text import cells_of, columns_of, header_text, note_texts, rest_cells
 from gpuprof.store.write import dumped
 
-_LEFT = frozenset({"name", "longest"})
-_OF_GROUP = ("name", "kernels", "launches", "untimed_launches", "time_s", "time_share", "fraction_of_roof")
+_OF_GROUP = (
+    "name", "kind", "kernels", "launches", "untimed_launches", "time_s", "time_share", "share_of_step", "flop",
+    "flop_bound",
+)  # fmt: skip
 
 
 def json_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
@@ -21,7 +21,7 @@ def json_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
     yield "{"
     yield f'  "schema_version": {session.schema_version},'
     yield f'  "gpuprof_version": {dumped(session.gpuprof_version)},'
-    for name in ("by", "time_s", "run_time_s", "launches", "untimed_launches"):
+    for name in ("by", "time_s", "run_time_s", "launches", "untimed_launches", "steps", "steps_time_s"):
         yield f'  "{name}": {dumped(getattr(times, name), name)},'
     yield '  "groups": ['
     for index, group in enumerate(times.groups, 1):
@@ -34,6 +34,8 @@ def rows(times: TimeBy) -> list[dict[str, Cell]]:
     """Return a row for each group; all have the same keys, None means missing."""
     return [
         fields_of(group, _OF_GROUP)
+        | fields_of(group.of_peak, ("of", "least", "most", "bound"), "peak_")
+        | fields_of(group, ("fraction_of_roof",))
         | fields_of(group.longest, ("id", "label", "demangled", "launches", "time_s"), "longest_")
         for group in times.groups
     ]
@@ -42,25 +44,3 @@ def rows(times: TimeBy) -> list[dict[str, Cell]]:
 def csv_lines(_session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
     """Yield the header and a line for each group, all of them, without line ends."""
     yield from table_lines(rows(times))
-
-
-def markdown_lines(_session: Session, times: TimeBy, top: int) -> Iterator[str]:
-    """Yield the total, the table of the `top` longest groups (0: all) with one row for the others, and notes."""
-    columns = columns_of(times)
-    yield f"**{escape(header_text(times))}**"
-    yield ""
-    yield f"| {' | '.join(columns.values())} |"
-    yield f"|{'|'.join('---' if name in _LEFT else '--:' for name in columns)}|"
-    for group in times.groups[: top or None]:
-        yield _line(cells_of(group), columns)
-    rest = rest_cells(times, top)
-    if rest:
-        yield _line(rest, columns)
-    notes = list(note_texts(times))
-    if notes:
-        yield ""
-    yield from (f"{escape(note)}  " for note in notes)
-
-
-def _line(cells: dict[str, str], columns: dict[str, str]) -> str:
-    return f"| {' | '.join(escape(cells[name]) for name in columns)} |"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from gpuprof.model.field_types import Bound
 from gpuprof.model.time_by import TimeBy, TimeGroup, nameless
 from gpuprof.present.console_parts import Sheet, padded, print_blocks
+from gpuprof.present.flop_text import peak_part_text
 from gpuprof.present.session_text import count_text
-from gpuprof.units import format_percent, format_si
+from gpuprof.units import format_percent, format_si, significant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,33 +20,66 @@ if TYPE_CHECKING:
     from gpuprof.model.session import Session
 
 _NARROW, _WIDE, _WIDER = 80, 100, 120
+_TOP = 20
 _BAR, _WIDE_BAR = 8, 16
 _GAP = 2
 _WHOLE = 1 - 1e-9
 _LEAST_LONGEST = 20
 """Characters in which the name of a kernel still tells something."""
+_WANTED_NAME = 32
 _NAME_PART = 0.6
 """Of the room for names, what those of groups may take where those of kernels need the rest."""
+_MAIN_PART = 0.95
+"""Of the time, what the rows of operators have together: the others are a row."""
+_LEFT_OUT = {"operator": ("bar", "launches")}
+"""Columns that leave first where the names have too little room."""
 _UNKNOWN = "–"
+_KERNEL_MARK = "* "
+_MARKS: dict[Bound | None, str] = {None: "", "at-least": "≥ ", "at-most": "≤ "}
 _NAMES = ("name", "longest")
 _COLUMNS = {
-    "kernels": "kernels", "launches": "launches", "time": "time", "share": "share", "roof": "of roofline",
-    "longest": "longest kernel",
+    "kernels": "kernels", "launches": "launches", "time": "time", "share": "share", "flop": "FLOP", "peak": "of peak",
+    "roof": "of roofline", "longest": "longest kernel",
 }  # fmt: skip
 
 
 def header_text(times: TimeBy) -> str:
-    """Write what there is and what it takes: "Time by operator: 27 operators, 182 ms in 4 350 launches"."""
+    """Write what there is and what it takes: "Time by operator: 27 operators, 182 ms in 4 350 launches".
+
+    Of operators in steps it is said of one: "Time by operator in a step (mean of 5): 93.6 ms of kernels in 96.7 ms".
+    """
     launches = count_text(times.launches, "launch", "es")
     if times.time_s is None or times.run_time_s is None:
         return f"Time by {times.by}: {_groups_text(times)}, {launches}, no durations"
     share = times.time_s / times.run_time_s
     part = f", {format_percent(share)} of all kernel time" if share < _WHOLE else ""
+    steps = _steps(times)
+    if steps is not None and times.steps_time_s is not None:
+        busy, whole = (format_si(seconds / steps, "s") for seconds in (times.time_s, times.steps_time_s))
+        return f"Time by operator in a step (mean of {steps}): {busy} of kernels in {whole}{part}"
     return f"Time by {times.by}: {_groups_text(times)}, {format_si(times.time_s, 's')} in {launches}{part}"
 
 
 def _groups_text(times: TimeBy) -> str:
-    return count_text(sum(group.name != nameless(times.by) for group in times.groups), times.by)
+    named = (group for group in times.groups if group.kind == times.by and group.name != nameless(times.by))
+    return count_text(sum(1 for _ in named), times.by)
+
+
+def _steps(times: TimeBy) -> int | None:
+    """Return of how many steps time, launches and FLOP are the mean; None if they are those of the run."""
+    return times.steps if times.by == "operator" else None
+
+
+def rows_of(times: TimeBy, top: int | None = None) -> int:
+    """Return how many groups have a row: `top` (0: all), else 20, of operators at most what takes most of the time."""
+    if top is not None:
+        return top
+    time_s = times.time_s if times.by == "operator" else None
+    if time_s is None:
+        return _TOP
+    until_s = accumulate(group.time_s or 0.0 for group in times.groups)
+    main = next(rows for rows, own_s in enumerate(until_s, 1) if own_s >= _MAIN_PART * time_s)
+    return min(_TOP, main + 1 if len(times.groups) == main + 1 else main)
 
 
 def columns_of(times: TimeBy) -> dict[str, str]:
@@ -51,23 +87,32 @@ def columns_of(times: TimeBy) -> dict[str, str]:
     lacking: set[str] = set()
     if times.by == "kernel":
         lacking |= {"kernels", "longest"}
-    if all(group.fraction_of_roof is None for group in times.groups):
-        lacking.add("roof")
-    if all(group.longest is None for group in times.groups):
-        lacking.add("longest")
-    return {"name": times.by} | {name: head for name, head in _COLUMNS.items() if name not in lacking}
+    if times.by == "operator":
+        lacking.add("kernels")
+    known = {
+        "flop": any(group.flop is not None for group in times.groups),
+        "peak": any(group.of_peak is not None for group in times.groups),
+        "roof": any(group.fraction_of_roof is not None for group in times.groups),
+        "longest": any(group.longest is not None for group in times.groups),
+    }
+    lacking |= {name for name, is_known in known.items() if not is_known}
+    heads = _COLUMNS if _steps(times) is None else _COLUMNS | {"share": "of step"}
+    return {"name": times.by} | {name: head for name, head in heads.items() if name not in lacking}
 
 
-def cells_of(group: TimeGroup) -> dict[str, str]:
+def cells_of(times: TimeBy, group: TimeGroup) -> dict[str, str]:
     """Return what a group has in each column."""
+    steps = _steps(times) or 1
     return {
-        "name": group.name,
+        "name": group.name if group.kind == times.by else f"{_KERNEL_MARK}{group.name}",
         "kernels": _count(group.kernels),
-        "launches": _count(group.launches),
-        "time": _time(group.time_s),
-        "share": _percent(group.time_share),
+        "launches": _mean_count(group.launches, steps),
+        "time": _time(group.time_s, steps),
+        "share": _percent(_share(times, group)),
+        "flop": _flop(group, steps),
+        "peak": _peak(group),
         "roof": _percent(group.fraction_of_roof),
-        "longest": group.longest.label if group.longest is not None else "",
+        "longest": _longest(times, group),
     }
 
 
@@ -76,16 +121,14 @@ def rest_cells(times: TimeBy, top: int) -> dict[str, str]:
     rest = times.groups[top:] if top else ()
     if not rest:
         return {}
+    steps = _steps(times) or 1
     timed = [group.time_s for group in rest if group.time_s is not None]
-    shares = [group.time_share for group in rest if group.time_share is not None]
-    return {
-        "name": f"… and {count_text(len(rest), '', '').strip()} more",
-        "kernels": "",
-        "launches": _count(sum(group.launches for group in rest)),
-        "time": _time(sum(timed) if timed else None),
+    shares = [share for group in rest if (share := _share(times, group)) is not None]
+    return dict.fromkeys(_COLUMNS, "") | {
+        "name": f"… and {_count(len(rest))} more",
+        "launches": _mean_count(sum(group.launches for group in rest), steps),
+        "time": _time(sum(timed) if timed else None, steps),
         "share": _percent(sum(shares) if shares else None),
-        "roof": "",
-        "longest": "",
     }
 
 
@@ -101,14 +144,47 @@ def note_texts(times: TimeBy) -> Iterator[str]:
         yield f"{untimed} without a duration: no part of the times"
     if any(group.fraction_of_roof is not None for group in times.groups):
         yield "of roofline: of the DRAM roofline at the kernels' clocks, weighted by time"
+    if any(group.of_peak is not None for group in times.groups):
+        yield "of peak: FLOP (or operands once) by shapes ÷ time, of the rated peak"
+    if any(group.kind != times.by for group in times.groups):
+        yield "*: a kernel that no recorded operator launched"
+
+
+def _share(times: TimeBy, group: TimeGroup) -> float | None:
+    return group.time_share if _steps(times) is None else group.share_of_step
 
 
 def _count(number: int) -> str:
     return count_text(number, "", "").strip()
 
 
-def _time(seconds: float | None) -> str:
-    return format_si(seconds, "s") if seconds is not None else _UNKNOWN
+def _mean_count(number: int, steps: int) -> str:
+    return _count(number // steps) if number % steps == 0 else significant(number / steps)
+
+
+def _time(seconds: float | None, steps: int) -> str:
+    return format_si(seconds / steps, "s") if seconds is not None else _UNKNOWN
+
+
+def _flop(group: TimeGroup, steps: int) -> str:
+    if group.flop is None:
+        return _UNKNOWN
+    return f"{_MARKS[group.flop_bound]}{format_si(group.flop / steps, 'FLOP')}"
+
+
+def _peak(group: TimeGroup) -> str:
+    part = group.of_peak
+    return peak_part_text(part.of, part.least, part.most, _MARKS[part.bound]) if part is not None else _UNKNOWN
+
+
+def _longest(times: TimeBy, group: TimeGroup) -> str:
+    """Write the longest kernel of a group, of an operator also its part of the time: "gemm_tn, 71 %"."""
+    longest = group.longest
+    if longest is None or group.kind != times.by:
+        return ""
+    if times.by != "operator" or not group.time_s or longest.time_s >= _WHOLE * group.time_s:
+        return longest.label
+    return f"{longest.label}, {format_percent(longest.time_s / group.time_s)}"
 
 
 def _percent(fraction: float | None) -> str:
@@ -117,14 +193,17 @@ def _percent(fraction: float | None) -> str:
 
 def print_times(console: Console, _session: Session, times: TimeBy, top: int) -> None:
     """Print the total, the table of the `top` longest groups (0: all) with one row for the others, and notes."""
-    print_blocks(console, _blocks(Sheet.of(console), times, top))
+    from rich.text import Text
+
+    header, *others = times_blocks(Sheet.of(console), times, top)
+    print_blocks(console, (header, Text(""), *others))
 
 
-def _blocks(sheet: Sheet, times: TimeBy, top: int) -> Iterator[Text]:
+def times_blocks(sheet: Sheet, times: TimeBy, top: int) -> Iterator[Text]:
+    """Yield the total, the head of the table, a line for each of the `top` longest groups and the others, and notes."""
     from rich.text import Text
 
     yield sheet.paragraph(header_text(times), "bold")
-    yield Text("")
     head, *lines = table_lines(sheet, times, top)
     yield Text(head, style="dim")
     has_rest = bool(rest_cells(times, top))
@@ -139,20 +218,27 @@ def table_lines(sheet: Sheet, times: TimeBy, top: int) -> list[str]:
     least = {"kernels": _WIDE, "roof": _NARROW}
     heads = {name: head for name, head in columns_of(times).items() if sheet.columns >= least.get(name, 0)}
     rest, shown = rest_cells(times, top), times.groups[: top or None]
-    rows = [heads, *map(cells_of, shown), *([rest] if rest else [])]
+    rows = [heads, *(cells_of(times, group) for group in shown), *([rest] if rest else [])]
     columns = {name: [sheet.legible(cells[name]) for cells in rows] for name in heads}
-    bars = [sheet.bar(group.time_share or 0.0, _WIDE_BAR if sheet.columns >= _WIDER else _BAR) for group in shown]
+    width = _WIDE_BAR if sheet.columns >= _WIDER else _BAR
+    bars = [sheet.bar(_share(times, group) or 0.0, width) for group in shown]
     names = [*heads]
     names.insert(names.index("share") + 1, "bar")
     columns["bar"] = ["", *bars, *[""] * bool(rest)]
-    return _in_lines(sheet, {name: columns[name] for name in names})
+    return _in_lines(sheet, {name: columns[name] for name in names}, _LEFT_OUT.get(times.by, ()))
 
 
-def _in_lines(sheet: Sheet, columns: dict[str, list[str]]) -> list[str]:
-    """Write columns beside each other; the names of groups and kernels share what the others leave."""
-    others = sum(max(map(len, texts)) + _GAP for name, texts in columns.items() if name not in _NAMES)
-    room = sheet.table_width - others
+def _in_lines(sheet: Sheet, columns: dict[str, list[str]], left_out: Sequence[str]) -> list[str]:
+    """Write columns beside each other; the names of groups and kernels share what the others leave.
+
+    Those in `left_out` leave, in this order, as long as there is too little room for names.
+    """
     widths = {name: max(map(sheet.cells, columns[name])) for name in _NAMES if name in columns}
+    wanted = min(widths["name"], _WANTED_NAME) + (_GAP + _LEAST_LONGEST if "longest" in widths else 0)
+    for name in left_out:
+        if _room(sheet, columns) < wanted:
+            columns = {other: texts for other, texts in columns.items() if other != name}
+    room = _room(sheet, columns)
     if "longest" in widths and sum(widths.values()) + _GAP > room:
         part = max(int((room - _GAP) * _NAME_PART), room - _GAP - widths["longest"])
         widths["name"] = min(widths["name"], part)
@@ -168,3 +254,9 @@ def _in_lines(sheet: Sheet, columns: dict[str, list[str]]) -> list[str]:
         if name in widths or name not in _NAMES
     ]
     return [(" " * _GAP).join(row).rstrip() for row in zip(*written, strict=True)]
+
+
+def _room(sheet: Sheet, columns: Mapping[str, Sequence[str]]) -> int:
+    """Return how many characters columns leave for the names."""
+    others = sum(max(map(len, texts)) + _GAP for name, texts in columns.items() if name not in _NAMES)
+    return sheet.table_width - others

@@ -1,0 +1,78 @@
+"""What the operators of several kernels ask for in all, by shapes: FLOP, and what of rated peaks that takes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gpuprof.model.field_types import Bound
+from gpuprof.model.headline import asked_of_peak
+from gpuprof.model.kernel_kinds import kind_named
+from gpuprof.model.roofline import is_possible
+from gpuprof.model.run_totals import timed_launches
+from gpuprof.model.session import KernelProfile
+
+_LEAST_KNOWN = 0.5
+"""Of the time: what is known of less says little of the whole."""
+
+
+class OfPeak(Struct, frozen=True):
+    """The time that kernels would take at rated peaks, over the time that they take: `least` to `most`.
+
+    `of` names the peaks, that of most time first: "bf16", "dram", "bf16/dram". The two fractions differ where FP32 or
+    FP64 may run on two paths. They are lower bounds if some work is not known.
+    """
+
+    of: str
+    least: float
+    most: float
+    bound: Bound | None
+
+
+def flop_of(members: Sequence[KernelProfile]) -> tuple[float | None, Bound | None]:
+    """Return the FLOP of all launches of kernels, and whether there are at least so many; None if none are known."""
+    known = [(kernel.operator_flop.flop, kernel.launches) for kernel in members if kernel.operator_flop is not None]
+    if not known:
+        return None, None
+    helpers = _helpers(members)
+    whole = all(kernel.operator_flop is not None or kernel.id in helpers for kernel in members)
+    return sum(flop * launches for flop, launches in known), None if whole else "at-least"
+
+
+def of_peak(members: Sequence[KernelProfile]) -> OfPeak | None:
+    """Return what kernels reach of rated peaks; None unless it is known of most of their time."""
+    helpers = _helpers(members)
+    time_s = unknown_s = least_s = most_s = 0.0
+    times: defaultdict[str, float] = defaultdict(float)
+    for kernel in members:
+        own_s = kernel.time_total_s or 0.0
+        time_s += own_s
+        asked = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
+        if asked is not None:
+            times[asked.of] += own_s
+            timed_s = (kernel.duration_s or 0.0) * timed_launches(kernel)
+            least_s += asked.least * timed_s
+            most_s += asked.most * timed_s
+        elif kernel.id not in helpers:
+            unknown_s += own_s
+    if not times or time_s - unknown_s < _LEAST_KNOWN * time_s or not is_possible(most_s / time_s):
+        return None
+    of = "/".join(sorted(times, key=lambda name: -times[name]))
+    return OfPeak(of, least_s / time_s, most_s / time_s, "at-least" if unknown_s else None)
+
+
+def _helpers(members: Sequence[KernelProfile]) -> set[int]:
+    """Return the kernels that have a part in a product which counts for another kernel, such as a sum over slices.
+
+    They are launched by the same operator with the same shapes, and do not multiply by their name.
+    """
+    counted = {kernel.ranges for kernel in members if kernel.operator_flop is not None}
+    helpers = set()
+    for kernel in members:
+        kind = kind_named(kernel.kind)
+        multiplies = kind is not None and kind.multiplies
+        if kernel.operator_flop is None and kernel.ranges in counted and not multiplies:
+            helpers.add(kernel.id)
+    return helpers
