@@ -24,6 +24,8 @@ from gpuprof.model.torch_ranges import innermost_module, launched_by, operator_n
 
 _OF_TORCH = "aten::"
 """How the names of torch's own operators begin."""
+_COLLECTIVE = "record_param_comms"
+"""What PyTorch's profiler calls every collective operation: the kernel's name says which it is."""
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
@@ -174,7 +176,8 @@ def _names(session: Session, kernels: Sequence[KernelProfile], by: By, labels: M
     if not of_torch:
         return [""] * len(kernels)
     if by == "operator":
-        return [operator_name(kernel.ranges) or _last_operator(session, kernel) for kernel in kernels]
+        names = (operator_name(kernel.ranges) or _last_operator(session, kernel) for kernel in kernels)
+        return [name if name != _COLLECTIVE else "" for name in names]
     return [innermost_module(_without_last(session, kernel)) for kernel in kernels]
 
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-_SCREEN, _TABLE, _LEAST_ROWS = 29, 3, 3
-"""Lines of a screen, but for the one that says what to type next; those of a table beside its rows; its least rows."""
+_SCREEN, _TABLE = 29, 3
+"""Lines of a screen, but for the one that says what to type next; those of a table beside its rows."""
+_LEAST_KERNELS, _LEAST_OPERATORS = 3, 5
+"""The least rows of a table."""
 _TOP = 20
 _NOTES, _WARNINGS = 2, 2
 """How many of each a screen has; -v has all."""
@@ -87,6 +89,11 @@ class _Table(NamedTuple):
         """Return how many rows it has where there is room."""
         return rows_of(self.times) if self.times is not None else len(self.kernels)
 
+    @property
+    def least(self) -> int:
+        """Return how many rows it has at least."""
+        return min(self.most, _LEAST_OPERATORS if self.times is not None else _LEAST_KERNELS)
+
     def lines(self, rows: int) -> list[Text]:
         """Return its first rows (0: all), and what is to be known of them."""
         if self.times is not None:
@@ -98,8 +105,8 @@ class _Table(NamedTuple):
 
     def fitting(self, height: int) -> list[Text]:
         """Return it with as many rows as fit, but at least a few."""
-        rows = min(max(height - _TABLE + 1, _LEAST_ROWS), self.most)
-        while rows > _LEAST_ROWS and len(self.lines(rows)) > height:
+        rows = min(max(height - _TABLE + 1, self.least), self.most)
+        while rows > self.least and len(self.lines(rows)) > height:
             rows -= 1
         return self.lines(rows)
 
@@ -116,7 +123,7 @@ def _screen(session: Session, table: _Table, top: int | None, rates: Rates) -> I
     fix_first: list[RenderableType] = []
     for brief in _BREVITIES:
         fix_first = list(fix_first_lines(summary, sheet, brief))
-        if room - _height(fix_first) >= _TABLE + min(_LEAST_ROWS, table.most):
+        if room - _height(fix_first) >= _TABLE + table.least:
             break
     for part in (above, fix_first, facts, unknown):
         yield from part

@@ -71,19 +71,17 @@ def operator_bytes_text(moved: OperatorBytes) -> str:
 def of_peak_text(asked: OperatorFlop | None, moved: OperatorBytes | None = None) -> str:
     """Write what part of the rated peak that is, of arithmetic or of DRAM, whichever is nearer: "fp32 53 %".
 
-    "fp32 5.9 % to 44 %" where it may run on two paths.
+    "fp32 5.9–44 %" where it may run on two paths.
     """
     nearer = asked_of_peak(asked, moved)
     return peak_part_text(nearer.of, nearer.least, nearer.most) if nearer is not None else ""
 
 
 def peak_part_text(of: str, least: float, most: float, mark: str = "") -> str:
-    """Write a part of a peak, with a mark before its number: "DRAM 83 %", "bf16 ≥ 41 %", "fp32 5.9 % to 44 %"."""
-    name = of.replace("dram", "DRAM")
-    if name == "DRAM":
-        least = most
-    to = f" to {format_percent(most)}" if most > least else ""
-    return f"{name} {mark}{format_percent(least)}{to}"
+    """Write a part of a peak, with a mark before its number: "DRAM 83 %", "bf16 ≥ 41 %", "fp32 5.9–44 %"."""
+    low, high = format_percent(least), format_percent(most)
+    text = low if low == high else f"{low.removesuffix(' %')}–{high}"
+    return f"{of.replace('dram', 'DRAM')} {mark}{text}"
 
 
 def _measured_text(work: MeasuredFlop) -> str:

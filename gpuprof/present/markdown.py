@@ -45,7 +45,7 @@ def markdown_lines(
 
 def times_lines(_session: Session, times: TimeBy, top: int) -> Iterator[str]:
     """Yield the total, the table of the `top` longest groups (0: all) with one row for the others, and notes."""
-    columns = columns_of(times)
+    columns = columns_of(times, top)
     yield f"**{escape(header_text(times))}**"
     yield ""
     yield f"| {' | '.join(columns.values())} |"
@@ -54,7 +54,7 @@ def times_lines(_session: Session, times: TimeBy, top: int) -> Iterator[str]:
     shown = [cells_of(times, group) for group in times.groups[: top or None]]
     for cells in [*shown, *([rest] if rest else [])]:
         yield f"| {' | '.join(escape(cells[name]) for name in columns)} |"
-    notes = list(note_texts(times))
+    notes = list(note_texts(times, top))
     if notes:
         yield ""
     yield from (f"{escape(note)}  " for note in notes)

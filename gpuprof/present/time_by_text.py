@@ -56,7 +56,8 @@ def header_text(times: TimeBy) -> str:
     steps = _steps(times)
     if steps is not None and times.steps_time_s is not None:
         busy, whole = (format_si(seconds / steps, "s") for seconds in (times.time_s, times.steps_time_s))
-        return f"Time by operator in a step (mean of {steps}): {busy} of kernels in {whole}{part}"
+        step = f"a step (mean of {steps})" if steps > 1 else "the step"
+        return f"Time by operator in {step}: {busy} of kernels in {whole}{part}"
     return f"Time by {times.by}: {_groups_text(times)}, {format_si(times.time_s, 's')} in {launches}{part}"
 
 
@@ -82,20 +83,22 @@ def rows_of(times: TimeBy, top: int | None = None) -> int:
     return min(_TOP, main + 1 if len(times.groups) == main + 1 else main)
 
 
-def columns_of(times: TimeBy) -> dict[str, str]:
-    """Return the columns that have something to say, by what they hold, with their heads."""
+def columns_of(times: TimeBy, top: int) -> dict[str, str]:
+    """Return the heads of the columns that have something to say of the `top` longest groups, by what they hold."""
+    shown = times.groups[: top or None]
     lacking: set[str] = set()
     if times.by == "kernel":
         lacking |= {"kernels", "longest"}
     if times.by == "operator":
         lacking.add("kernels")
-    known = {
-        "flop": any(group.flop is not None for group in times.groups),
-        "peak": any(group.of_peak is not None for group in times.groups),
-        "roof": any(group.fraction_of_roof is not None for group in times.groups),
-        "longest": any(group.longest is not None for group in times.groups),
-    }
-    lacking |= {name for name, is_known in known.items() if not is_known}
+    if all(group.flop is None for group in shown):
+        lacking.add("flop")
+    if all(group.of_peak is None for group in shown):
+        lacking.add("peak")
+    if all(group.fraction_of_roof is None for group in shown):
+        lacking.add("roof")
+    if all(group.longest is None for group in shown):
+        lacking.add("longest")
     heads = _COLUMNS if _steps(times) is None else _COLUMNS | {"share": "of step"}
     return {"name": times.by} | {name: head for name, head in heads.items() if name not in lacking}
 
@@ -132,8 +135,9 @@ def rest_cells(times: TimeBy, top: int) -> dict[str, str]:
     }
 
 
-def note_texts(times: TimeBy) -> Iterator[str]:
-    """Yield what has to be known of the numbers."""
+def note_texts(times: TimeBy, top: int = 0) -> Iterator[str]:
+    """Yield what has to be known of the numbers of the `top` longest groups."""
+    shown = times.groups[: top or None]
     if times.replays == times.launches:
         yield "the times are those of replays of whole CUDA graphs under ncu"
     elif times.replays:
@@ -142,11 +146,11 @@ def note_texts(times: TimeBy) -> Iterator[str]:
     if times.untimed_launches > times.replays:
         untimed = count_text(times.untimed_launches - times.replays, "launch", "es")
         yield f"{untimed} without a duration: no part of the times"
-    if any(group.fraction_of_roof is not None for group in times.groups):
+    if any(group.fraction_of_roof is not None for group in shown):
         yield "of roofline: of the DRAM roofline at the kernels' clocks, weighted by time"
-    if any(group.of_peak is not None for group in times.groups):
+    if any(group.of_peak is not None for group in shown):
         yield "of peak: FLOP (or operands once) by shapes ÷ time, of the rated peak"
-    if any(group.kind != times.by for group in times.groups):
+    if any(group.kind != times.by for group in shown):
         yield "*: a kernel that no recorded operator launched"
 
 
@@ -209,14 +213,14 @@ def times_blocks(sheet: Sheet, times: TimeBy, top: int) -> Iterator[Text]:
     has_rest = bool(rest_cells(times, top))
     for index, line in enumerate(lines, 1):
         yield Text(line, style="dim" if has_rest and index == len(lines) else "")
-    for note in (*note_texts(times), *(["--top 0 shows all"] if has_rest else [])):
+    for note in (*note_texts(times, top), *(["--top 0 shows all"] * has_rest)):
         yield sheet.paragraph(note, "dim")
 
 
 def table_lines(sheet: Sheet, times: TimeBy, top: int) -> list[str]:
     """Return the head and a line for each group, none wider than the sheet; a narrow one has fewer columns."""
     least = {"kernels": _WIDE, "roof": _NARROW}
-    heads = {name: head for name, head in columns_of(times).items() if sheet.columns >= least.get(name, 0)}
+    heads = {name: head for name, head in columns_of(times, top).items() if sheet.columns >= least.get(name, 0)}
     rest, shown = rest_cells(times, top), times.groups[: top or None]
     rows = [heads, *(cells_of(times, group) for group in shown), *([rest] if rest else [])]
     columns = {name: [sheet.legible(cells[name]) for cells in rows] for name in heads}
