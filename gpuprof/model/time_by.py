@@ -39,6 +39,13 @@ class GroupedKernel(Struct, frozen=True):
     time_s: float
 
 
+class Steps(Struct, frozen=True):
+    """The steps of a program, counted on each GPU, and the time of the GPUs for them."""
+
+    count: int
+    time_s: float
+
+
 class TimeGroup(Struct, frozen=True):
     """All launches of one operator, module, range or kernel; `kind` says which, "kernel" where no operator launched it.
 
@@ -67,8 +74,8 @@ class TimeBy(Struct, frozen=True):
     """The groups, the longest first, those without a time last.
 
     The time is that of the launches with a duration, `run_time_s` that of all kernels of the run; None where none is
-    known. `steps` are those that the kernels are launched in, counted on each GPU, and `steps_time_s` is the time of
-    the GPUs for them. `replays` are the launches of whole CUDA graphs, which have a time only if no kernel has one.
+    known. `steps` are those that the kernels were launched in, None if others were launched, too. `replays` are the
+    launches of whole CUDA graphs, which have a time only if no kernel has one.
     """
 
     by: By
@@ -76,25 +83,9 @@ class TimeBy(Struct, frozen=True):
     run_time_s: float | None
     launches: int
     untimed_launches: int
-    steps: int | None
-    steps_time_s: float | None
+    steps: Steps | None
     replays: int
     groups: tuple[TimeGroup, ...]
-
-
-class _Steps(NamedTuple):
-    """The steps of a program, counted on each GPU, and the time of the GPUs for them."""
-
-    number: int
-    time_s: float
-
-
-class _Run(NamedTuple):
-    """What the groups of a run are named and measured by."""
-
-    labels: Mapping[str, str]
-    time_s: float
-    steps: _Steps | None
 
 
 def nameless(by: By) -> str:
@@ -111,59 +102,61 @@ def time_by(session: Session, kernels: Sequence[KernelProfile], by: str) -> Time
     grouping = next((name for name in GROUPINGS if name == by), None)
     if grouping is None:
         raise UsageError(f"there is no time by {by!r:.80}", f"there is time by {', '.join(GROUPINGS)}")
-    labels = own_labels(session.kernels)
-    names = _names(session, kernels, grouping, labels)
-    if not any(names):
+    times = _times(session, kernels, grouping)
+    if times is None:
         raise UsageError(*_nothing(session, kernels, grouping))
-    return _summed(session, kernels, grouping, names, labels)
+    return times
 
 
 def operator_times(session: Session, kernels: Sequence[KernelProfile]) -> TimeBy | None:
     """Return the time by operator if that is the first thing to look at: there are operators, but no counters."""
-    labels = own_labels(session.kernels)
-    names = _names(session, kernels, "operator", labels) if session.only_times else ()
-    return _summed(session, kernels, "operator", names, labels) if any(names) else None
+    return _times(session, kernels, "operator") if session.only_times else None
 
 
-def _summed(
-    session: Session, kernels: Sequence[KernelProfile], by: By, names: Sequence[str], labels: Mapping[str, str]
-) -> TimeBy:
-    run = _Run(labels, run_of(session).time_s, _steps_of(session))
-    named: list[tuple[tuple[By, str], KernelProfile]] = []
-    for name, kernel in zip(names, kernels, strict=True):
-        is_alone = by == "operator" and not name
-        named.append((("kernel", labels[kernel.demangled]) if is_alone else (by, name or nameless(by)), kernel))
+def _times(session: Session, kernels: Sequence[KernelProfile], by: By) -> TimeBy | None:
+    labels, run_time_s, steps = own_labels(session.kernels), run_of(session).time_s, _steps_of(session)
+    names = _names(session, kernels, by, labels)
+    if not any(names):
+        return None
     members: dict[tuple[By, str], list[KernelProfile]] = {}
-    for key, kernel in named:
-        members.setdefault(key, []).append(kernel)
-    groups = [_group(key, own, run) for key, own in members.items()]
+    for name, kernel in zip(names, kernels, strict=True):
+        kind: By = "kernel" if by == "operator" and not name else by
+        own_name = labels[kernel.demangled] if kind == "kernel" else name or nameless(by)
+        members.setdefault((kind, own_name), []).append(kernel)
+    run = _Run(labels, run_time_s, steps)
+    groups = [_group(kind, name, own, run) for (kind, name), own in members.items()]
     times = [group.time_s for group in groups if group.time_s is not None]
     return TimeBy(
         by=by,
         time_s=sum(times) if times else None,
-        run_time_s=run.time_s if run.time_s > 0 else None,
+        run_time_s=run_time_s if run_time_s > 0 else None,
         launches=sum(group.launches for group in groups),
         untimed_launches=sum(group.untimed_launches for group in groups),
-        steps=run.steps.number if run.steps is not None else None,
-        steps_time_s=run.steps.time_s if run.steps is not None else None,
+        steps=steps,
         replays=sum(kernel.launches for kernel in kernels if kernel.duration_source == GRAPH_REPLAY),
         groups=tuple(sorted(groups, key=lambda group: (group.time_s is None, -(group.time_s or 0.0), group.name))),
     )
 
 
-def _steps_of(session: Session) -> _Steps | None:
+class _Run(NamedTuple):
+    """What the groups of a run are named and measured by."""
+
+    labels: Mapping[str, str]
+    time_s: float
+    steps: Steps | None
+
+
+def _steps_of(session: Session) -> Steps | None:
     """Return the steps that all kernels were launched in; None if a GPU also ran kernels outside of its steps."""
     timeline = session.timeline
-    if timeline is None:
-        return None
-    loops = {step.source: step for step in timeline.steps if step.loop and step.threads == 1}
-    for device in timeline.devices:
+    devices = timeline.devices if timeline is not None else ()
+    loops = {step.source: step.count for step in timeline.steps if step.loop and step.threads == 1} if timeline else {}
+    for device in devices:
         in_steps = device.judged == "steps" and device.start_up is None and not device.after_s
         if not in_steps or device.source not in loops:
             return None
-    time_s = sum(map(running_s, timeline.devices))
-    number = sum(loops[device.source].count for device in timeline.devices)
-    return _Steps(number, time_s) if time_s > 0 else None
+    time_s = sum(map(running_s, devices))
+    return Steps(sum(loops[device.source] for device in devices), time_s) if time_s > 0 else None
 
 
 def _names(session: Session, kernels: Sequence[KernelProfile], by: By, labels: Mapping[str, str]) -> list[str]:
@@ -217,8 +210,7 @@ def own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:
     return dict(zip(names, label_kernels(names, hints), strict=True))
 
 
-def _group(key: tuple[By, str], members: Sequence[KernelProfile], run: _Run) -> TimeGroup:
-    kind, name = key
+def _group(kind: By, name: str, members: Sequence[KernelProfile], run: _Run) -> TimeGroup:
     times = [kernel.time_total_s for kernel in members if kernel.time_total_s is not None]
     time_s = sum(times) if times else None
     launches = sum(kernel.launches for kernel in members)

@@ -11,7 +11,7 @@ from gpuprof.present.kernel_columns import kernel_columns
 from gpuprof.present.recommendation_text import RecommendationText, Summary, summary_of
 from gpuprof.present.session_text import count_text, device_text, row_noun, source_text
 from gpuprof.present.text import printable
-from gpuprof.present.time_by_text import cells_of, columns_of, header_text, note_texts, rest_cells
+from gpuprof.present.time_by_text import columns_of, header_text, note_texts, rows_of_cells
 from gpuprof.present.timeline_text import timeline_facts
 
 _TICKS = re.compile("`+")
@@ -50,9 +50,7 @@ def times_lines(_session: Session, times: TimeBy, top: int) -> Iterator[str]:
     yield ""
     yield f"| {' | '.join(columns.values())} |"
     yield f"|{'|'.join('---' if name in _LEFT else '--:' for name in columns)}|"
-    rest = rest_cells(times, top)
-    shown = [cells_of(times, group) for group in times.groups[: top or None]]
-    for cells in [*shown, *([rest] if rest else [])]:
+    for cells in rows_of_cells(times, top):
         yield f"| {' | '.join(escape(cells[name]) for name in columns)} |"
     notes = list(note_texts(times, top))
     if notes:

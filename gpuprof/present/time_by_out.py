@@ -21,7 +21,7 @@ def json_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
     yield "{"
     yield f'  "schema_version": {session.schema_version},'
     yield f'  "gpuprof_version": {dumped(session.gpuprof_version)},'
-    for name in ("by", "time_s", "run_time_s", "launches", "untimed_launches", "steps", "steps_time_s"):
+    for name in ("by", "time_s", "run_time_s", "launches", "untimed_launches", "steps"):
         yield f'  "{name}": {dumped(getattr(times, name), name)},'
     yield '  "groups": ['
     for index, group in enumerate(times.groups, 1):

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from gpuprof.model.field_types import Bound
-from gpuprof.model.time_by import TimeBy, TimeGroup, nameless
+from gpuprof.model.time_by import Steps, TimeBy, TimeGroup, nameless
 from gpuprof.present.console_parts import Sheet, padded, print_blocks
 from gpuprof.present.flop_text import peak_part_text
 from gpuprof.present.session_text import count_text
@@ -54,9 +54,9 @@ def header_text(times: TimeBy) -> str:
     share = times.time_s / times.run_time_s
     part = f", {format_percent(share)} of all kernel time" if share < _WHOLE else ""
     steps = _steps(times)
-    if steps is not None and times.steps_time_s is not None:
-        busy, whole = (format_si(seconds / steps, "s") for seconds in (times.time_s, times.steps_time_s))
-        step = f"a step (mean of {steps})" if steps > 1 else "the step"
+    if steps is not None:
+        busy, whole = (format_si(seconds / steps.count, "s") for seconds in (times.time_s, steps.time_s))
+        step = f"a step (mean of {steps.count})" if steps.count > 1 else "the step"
         return f"Time by operator in {step}: {busy} of kernels in {whole}{part}"
     return f"Time by {times.by}: {_groups_text(times)}, {format_si(times.time_s, 's')} in {launches}{part}"
 
@@ -66,9 +66,14 @@ def _groups_text(times: TimeBy) -> str:
     return count_text(sum(1 for _ in named), times.by)
 
 
-def _steps(times: TimeBy) -> int | None:
+def _steps(times: TimeBy) -> Steps | None:
     """Return of how many steps time, launches and FLOP are the mean; None if they are those of the run."""
     return times.steps if times.by == "operator" else None
+
+
+def _divisor(times: TimeBy) -> int:
+    steps = _steps(times)
+    return steps.count if steps is not None else 1
 
 
 def rows_of(times: TimeBy, top: int | None = None) -> int:
@@ -103,34 +108,35 @@ def columns_of(times: TimeBy, top: int) -> dict[str, str]:
     return {"name": times.by} | {name: head for name, head in heads.items() if name not in lacking}
 
 
-def cells_of(times: TimeBy, group: TimeGroup) -> dict[str, str]:
-    """Return what a group has in each column."""
-    steps = _steps(times) or 1
+def _cells(times: TimeBy, group: TimeGroup) -> dict[str, str]:
+    count = _divisor(times)
     return {
         "name": group.name if group.kind == times.by else f"{_KERNEL_MARK}{group.name}",
         "kernels": _count(group.kernels),
-        "launches": _mean_count(group.launches, steps),
-        "time": _time(group.time_s, steps),
+        "launches": _mean_count(group.launches, count),
+        "time": _time(group.time_s, count),
         "share": _percent(_share(times, group)),
-        "flop": _flop(group, steps),
+        "flop": _flop(group, count),
         "peak": _peak(group),
         "roof": _percent(group.fraction_of_roof),
         "longest": _longest(times, group),
     }
 
 
-def rest_cells(times: TimeBy, top: int) -> dict[str, str]:
-    """Return the row of the groups that are not shown, in all: "… and 7 more"; empty where there are none."""
-    rest = times.groups[top:] if top else ()
-    if not rest:
-        return {}
-    steps = _steps(times) or 1
+def rows_of_cells(times: TimeBy, top: int) -> list[dict[str, str]]:
+    """Return the cells of the `top` longest groups (0: all), and those of the others in all: "… and 7 more"."""
+    rest = _rest_cells(times, times.groups[top:]) if 0 < top < len(times.groups) else None
+    return [*(_cells(times, group) for group in times.groups[: top or None]), *([rest] if rest is not None else [])]
+
+
+def _rest_cells(times: TimeBy, rest: Sequence[TimeGroup]) -> dict[str, str]:
+    count = _divisor(times)
     timed = [group.time_s for group in rest if group.time_s is not None]
     shares = [share for group in rest if (share := _share(times, group)) is not None]
     return dict.fromkeys(_COLUMNS, "") | {
         "name": f"… and {_count(len(rest))} more",
-        "launches": _mean_count(sum(group.launches for group in rest), steps),
-        "time": _time(sum(timed) if timed else None, steps),
+        "launches": _mean_count(sum(group.launches for group in rest), count),
+        "time": _time(sum(timed) if timed else None, count),
         "share": _percent(sum(shares) if shares else None),
     }
 
@@ -210,7 +216,7 @@ def times_blocks(sheet: Sheet, times: TimeBy, top: int) -> Iterator[Text]:
     yield sheet.paragraph(header_text(times), "bold")
     head, *lines = table_lines(sheet, times, top)
     yield Text(head, style="dim")
-    has_rest = bool(rest_cells(times, top))
+    has_rest = 0 < top < len(times.groups)
     for index, line in enumerate(lines, 1):
         yield Text(line, style="dim" if has_rest and index == len(lines) else "")
     for note in (*note_texts(times, top), *(["--top 0 shows all"] * has_rest)):
@@ -221,14 +227,13 @@ def table_lines(sheet: Sheet, times: TimeBy, top: int) -> list[str]:
     """Return the head and a line for each group, none wider than the sheet; a narrow one has fewer columns."""
     least = {"kernels": _WIDE, "roof": _NARROW}
     heads = {name: head for name, head in columns_of(times, top).items() if sheet.columns >= least.get(name, 0)}
-    rest, shown = rest_cells(times, top), times.groups[: top or None]
-    rows = [heads, *(cells_of(times, group) for group in shown), *([rest] if rest else [])]
+    rows = [heads, *rows_of_cells(times, top)]
     columns = {name: [sheet.legible(cells[name]) for cells in rows] for name in heads}
     width = _WIDE_BAR if sheet.columns >= _WIDER else _BAR
-    bars = [sheet.bar(_share(times, group) or 0.0, width) for group in shown]
+    bars = [sheet.bar(_share(times, group) or 0.0, width) for group in times.groups[: top or None]]
     names = [*heads]
     names.insert(names.index("share") + 1, "bar")
-    columns["bar"] = ["", *bars, *[""] * bool(rest)]
+    columns["bar"] = ["", *bars, *[""] * (len(rows) - len(bars) - 1)]
     return _in_lines(sheet, {name: columns[name] for name in names}, _LEFT_OUT.get(times.by, ()))
 
 

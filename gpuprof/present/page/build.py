@@ -21,9 +21,8 @@ from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.page.strips import Drawing, timeline_drawings
 from gpuprof.present.recommendation_text import Summary, summary_of
 from gpuprof.present.session_text import count_text, row_noun, verdict_text
-from gpuprof.present.text import cut_middle
-from gpuprof.present.time_by_text import cells_of, header_text, note_texts, rest_cells, rows_of
 from gpuprof.present.time_by_text import columns_of as columns_of_times
+from gpuprof.present.time_by_text import header_text, note_texts, rows_of, rows_of_cells
 from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.units import format_percent
 from gpuprof.words.sentences import capital
@@ -31,8 +30,6 @@ from gpuprof.words.session import worded
 from gpuprof.workers import Worth, made_by_workers
 
 _TABLE_ROWS = 1000
-_MOST_NAME = 40
-"""Characters of an operator's name, and of its longest kernel's."""
 _MANY_ROWS = 200
 """With more, a browser lays out the table and the sections when they come into sight: three times as fast."""
 _CHARTS = Worth(32, each=16)
@@ -62,8 +59,7 @@ class SessionPage(Struct, frozen=True):
     fixes_doubted: bool
     charts: tuple[Chart, ...]
     diagnosed: bool
-    operators: Table | None
-    operator_notes: tuple[str, ...]
+    operators: tuple[Table, tuple[str, ...]] | None
     rows: tuple[KernelRow, ...]
     columns: frozenset[str]
     rows_left_out: str | None
@@ -110,9 +106,6 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
         operators=_operators(times) if times is not None else None,
-        operator_notes=tuple(map(capital, (header_text(times), *note_texts(times, rows_of(times)))))
-        if times is not None
-        else (),
         rows=rows,
         columns=columns_of(rows, only_times=session.only_times),
         is_long=len(rows) > _MANY_ROWS,
@@ -131,19 +124,16 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
     return replace(page, terms=glossary(page))
 
 
-def _operators(times: TimeBy) -> Table:
-    """Return the table of the operators that take most of the time, and of the others together."""
+def _operators(times: TimeBy) -> tuple[Table, tuple[str, ...]]:
+    """Return the table of the operators that take most of the time, and what is to be known of it."""
     top = rows_of(times)
     columns = columns_of_times(times, top)
-    cells = [cells_of(times, group) for group in times.groups[:top]]
-    rest = rest_cells(times, top)
-    return Table(
+    table = Table(
         heads=tuple(map(capital, columns.values())),
-        rows=tuple(
-            tuple(cut_middle(row[name], _MOST_NAME) for name in columns) for row in [*cells, *([rest] if rest else [])]
-        ),
+        rows=tuple(tuple(row[name] for name in columns) for row in rows_of_cells(times, top)),
         numbers=tuple(place for place, name in enumerate(columns) if name not in ("name", "longest")),
     )
+    return table, tuple(map(capital, (header_text(times), *note_texts(times, top))))
 
 
 def _sections(session: Session, kernels: Sequence[KernelProfile], choice: Choice) -> Iterator[Section]:
