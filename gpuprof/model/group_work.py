@@ -47,7 +47,9 @@ def of_peak(members: Sequence[KernelProfile]) -> OfPeak | None:
     time_s = unknown_s = least_s = most_s = 0.0
     times: defaultdict[str, float] = defaultdict(float)
     for kernel in members:
-        own_s = kernel.time_total_s or 0.0
+        own_s = kernel.time_total_s
+        if not own_s:
+            continue
         time_s += own_s
         asked = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
         if asked is not None:
@@ -69,10 +71,5 @@ def _helpers(members: Sequence[KernelProfile]) -> set[int]:
     They are launched by the same operator with the same shapes, and do not multiply by their name.
     """
     counted = {kernel.ranges for kernel in members if kernel.operator_flop is not None}
-    helpers = set()
-    for kernel in members:
-        kind = kind_named(kernel.kind)
-        multiplies = kind is not None and kind.multiplies
-        if kernel.operator_flop is None and kernel.ranges in counted and not multiplies:
-            helpers.add(kernel.id)
-    return helpers
+    rest = [kernel for kernel in members if kernel.operator_flop is None and kernel.ranges in counted]
+    return {kernel.id for kernel in rest if not ((kind := kind_named(kernel.kind)) and kind.multiplies)}

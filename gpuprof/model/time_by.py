@@ -74,8 +74,8 @@ class TimeBy(Struct, frozen=True):
     """The groups, the longest first, those without a time last.
 
     The time is that of the launches with a duration, `run_time_s` that of all kernels of the run; None where none is
-    known. `steps` are those that the kernels were launched in, None if others were launched, too. `replays` are the
-    launches of whole CUDA graphs, which have a time only if no kernel has one.
+    known. `steps` are those that the kernels of operators were launched in, None if others were launched, too.
+    `replays` are the launches of whole CUDA graphs, which have a time only if no kernel has one.
     """
 
     by: By
@@ -114,10 +114,11 @@ def operator_times(session: Session, kernels: Sequence[KernelProfile]) -> TimeBy
 
 
 def _times(session: Session, kernels: Sequence[KernelProfile], by: By) -> TimeBy | None:
-    labels, run_time_s, steps = own_labels(session.kernels), run_of(session).time_s, _steps_of(session)
+    labels, run_time_s = own_labels(session.kernels), run_of(session).time_s
     names = _names(session, kernels, by, labels)
     if not any(names):
         return None
+    steps = _steps_of(session) if by == "operator" else None
     members: dict[tuple[By, str], list[KernelProfile]] = {}
     for name, kernel in zip(names, kernels, strict=True):
         kind: By = "kernel" if by == "operator" and not name else by

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from gpuprof.model.field_types import Bound
-from gpuprof.model.time_by import Steps, TimeBy, TimeGroup, nameless
+from gpuprof.model.time_by import TimeBy, TimeGroup, nameless
 from gpuprof.present.console_parts import Sheet, padded, print_blocks
 from gpuprof.present.flop_text import peak_part_text
 from gpuprof.present.session_text import count_text
@@ -19,20 +19,17 @@ if TYPE_CHECKING:
 
     from gpuprof.model.session import Session
 
-_NARROW, _WIDE, _WIDER = 80, 100, 120
+_NARROW, _WIDE, _WIDER, _WIDEST = 80, 100, 120, 140
 _TOP = 20
 _BAR, _WIDE_BAR = 8, 16
 _GAP = 2
 _WHOLE = 1 - 1e-9
-_LEAST_LONGEST = 20
-"""Characters in which the name of a kernel still tells something."""
-_WANTED_NAME = 32
+_LEAST_LONGEST, _LEAST_OF_OPERATOR = 20, 16
+"""Characters in which the name of a kernel still tells something; beside an operator fewer do."""
 _NAME_PART = 0.6
 """Of the room for names, what those of groups may take where those of kernels need the rest."""
 _MAIN_PART = 0.95
 """Of the time, what the rows of operators have together: the others are a row."""
-_LEFT_OUT = {"operator": ("bar", "launches")}
-"""Columns that leave first where the names have too little room."""
 _UNKNOWN = "–"
 _KERNEL_MARK = "* "
 _MARKS: dict[Bound | None, str] = {None: "", "at-least": "≥ ", "at-most": "≤ "}
@@ -53,10 +50,10 @@ def header_text(times: TimeBy) -> str:
         return f"Time by {times.by}: {_groups_text(times)}, {launches}, no durations"
     share = times.time_s / times.run_time_s
     part = f", {format_percent(share)} of all kernel time" if share < _WHOLE else ""
-    steps = _steps(times)
-    if steps is not None:
-        busy, whole = (format_si(seconds / steps.count, "s") for seconds in (times.time_s, steps.time_s))
-        step = f"a step (mean of {steps.count})" if steps.count > 1 else "the step"
+    if times.steps is not None:
+        steps = times.steps.count
+        busy, whole = (format_si(seconds / steps, "s") for seconds in (times.time_s, times.steps.time_s))
+        step = f"a step (mean of {steps})" if steps > 1 else "the step"
         return f"Time by operator in {step}: {busy} of kernels in {whole}{part}"
     return f"Time by {times.by}: {_groups_text(times)}, {format_si(times.time_s, 's')} in {launches}{part}"
 
@@ -66,14 +63,9 @@ def _groups_text(times: TimeBy) -> str:
     return count_text(sum(1 for _ in named), times.by)
 
 
-def _steps(times: TimeBy) -> Steps | None:
-    """Return of how many steps time, launches and FLOP are the mean; None if they are those of the run."""
-    return times.steps if times.by == "operator" else None
-
-
-def _divisor(times: TimeBy) -> int:
-    steps = _steps(times)
-    return steps.count if steps is not None else 1
+def _per(times: TimeBy) -> int:
+    """Return of how many steps time, launches and FLOP are the mean; 1 if they are those of the run."""
+    return times.steps.count if times.steps is not None else 1
 
 
 def rows_of(times: TimeBy, top: int | None = None) -> int:
@@ -104,19 +96,19 @@ def columns_of(times: TimeBy, top: int) -> dict[str, str]:
         lacking.add("roof")
     if all(group.longest is None for group in shown):
         lacking.add("longest")
-    heads = _COLUMNS if _steps(times) is None else _COLUMNS | {"share": "of step"}
+    heads = _COLUMNS if times.steps is None else _COLUMNS | {"share": "of step"}
     return {"name": times.by} | {name: head for name, head in heads.items() if name not in lacking}
 
 
 def _cells(times: TimeBy, group: TimeGroup) -> dict[str, str]:
-    count = _divisor(times)
+    steps = _per(times)
     return {
         "name": group.name if group.kind == times.by else f"{_KERNEL_MARK}{group.name}",
         "kernels": _count(group.kernels),
-        "launches": _mean_count(group.launches, count),
-        "time": _time(group.time_s, count),
+        "launches": _mean_count(group.launches, steps),
+        "time": _time(group.time_s, steps),
         "share": _percent(_share(times, group)),
-        "flop": _flop(group, count),
+        "flop": _flop(group, steps),
         "peak": _peak(group),
         "roof": _percent(group.fraction_of_roof),
         "longest": _longest(times, group),
@@ -130,13 +122,13 @@ def rows_of_cells(times: TimeBy, top: int) -> list[dict[str, str]]:
 
 
 def _rest_cells(times: TimeBy, rest: Sequence[TimeGroup]) -> dict[str, str]:
-    count = _divisor(times)
+    steps = _per(times)
     timed = [group.time_s for group in rest if group.time_s is not None]
     shares = [share for group in rest if (share := _share(times, group)) is not None]
     return dict.fromkeys(_COLUMNS, "") | {
         "name": f"… and {_count(len(rest))} more",
-        "launches": _mean_count(sum(group.launches for group in rest), count),
-        "time": _time(sum(timed) if timed else None, count),
+        "launches": _mean_count(sum(group.launches for group in rest), steps),
+        "time": _time(sum(timed) if timed else None, steps),
         "share": _percent(sum(shares) if shares else None),
     }
 
@@ -161,7 +153,7 @@ def note_texts(times: TimeBy, top: int = 0) -> Iterator[str]:
 
 
 def _share(times: TimeBy, group: TimeGroup) -> float | None:
-    return group.time_share if _steps(times) is None else group.share_of_step
+    return group.time_share if times.steps is None else group.share_of_step
 
 
 def _count(number: int) -> str:
@@ -225,34 +217,40 @@ def times_blocks(sheet: Sheet, times: TimeBy, top: int) -> Iterator[Text]:
 
 def table_lines(sheet: Sheet, times: TimeBy, top: int) -> list[str]:
     """Return the head and a line for each group, none wider than the sheet; a narrow one has fewer columns."""
-    least = {"kernels": _WIDE, "roof": _NARROW}
-    heads = {name: head for name, head in columns_of(times, top).items() if sheet.columns >= least.get(name, 0)}
+    every = columns_of(times, top)
+    least = _least_widths(times, every)
+    heads = {name: head for name, head in every.items() if sheet.columns >= least.get(name, 0)}
     rows = [heads, *rows_of_cells(times, top)]
     columns = {name: [sheet.legible(cells[name]) for cells in rows] for name in heads}
-    width = _WIDE_BAR if sheet.columns >= _WIDER else _BAR
-    bars = [sheet.bar(_share(times, group) or 0.0, width) for group in times.groups[: top or None]]
+    least_longest = _LEAST_OF_OPERATOR if times.by == "operator" else _LEAST_LONGEST
     names = [*heads]
-    names.insert(names.index("share") + 1, "bar")
-    columns["bar"] = ["", *bars, *[""] * (len(rows) - len(bars) - 1)]
-    return _in_lines(sheet, {name: columns[name] for name in names}, _LEFT_OUT.get(times.by, ()))
+    if sheet.columns >= least.get("bar", 0):
+        width = _WIDE_BAR if sheet.columns >= _WIDER else _BAR
+        bars = [sheet.bar(_share(times, group) or 0.0, width) for group in times.groups[: top or None]]
+        columns["bar"] = ["", *bars, *[""] * (len(rows) - len(bars) - 1)]
+        names.insert(names.index("share") + 1, "bar")
+    return _in_lines(sheet, {name: columns[name] for name in names}, least_longest)
 
 
-def _in_lines(sheet: Sheet, columns: dict[str, list[str]], left_out: Sequence[str]) -> list[str]:
-    """Write columns beside each other; the names of groups and kernels share what the others leave.
+def _least_widths(times: TimeBy, columns: Collection[str]) -> Mapping[str, int]:
+    """Return from which width on there is a column: share, FLOP, peak and kernel of an operator come first."""
+    if times.by != "operator":
+        return {"kernels": _WIDE, "roof": _NARROW}
+    if "flop" in columns or "peak" in columns:
+        return {"time": _WIDE, "launches": _WIDEST, "bar": _WIDEST}
+    return {"launches": _WIDE, "bar": _WIDE}
 
-    Those in `left_out` leave, in this order, as long as there is too little room for names.
-    """
+
+def _in_lines(sheet: Sheet, columns: dict[str, list[str]], least_longest: int) -> list[str]:
+    """Write columns beside each other; the names of groups and kernels share what the others leave."""
+    others = sum(max(map(len, texts)) + _GAP for name, texts in columns.items() if name not in _NAMES)
+    room = sheet.table_width - others
     widths = {name: max(map(sheet.cells, columns[name])) for name in _NAMES if name in columns}
-    wanted = min(widths["name"], _WANTED_NAME) + (_GAP + _LEAST_LONGEST if "longest" in widths else 0)
-    for name in left_out:
-        if _room(sheet, columns) < wanted:
-            columns = {other: texts for other, texts in columns.items() if other != name}
-    room = _room(sheet, columns)
     if "longest" in widths and sum(widths.values()) + _GAP > room:
         part = max(int((room - _GAP) * _NAME_PART), room - _GAP - widths["longest"])
         widths["name"] = min(widths["name"], part)
         widths["longest"] = room - _GAP - widths["name"]
-        if widths["longest"] < _LEAST_LONGEST:
+        if widths["longest"] < least_longest:
             widths = {"name": max(map(sheet.cells, columns["name"]))}
     widths["name"] = min(widths["name"], room)
     written = [
@@ -263,9 +261,3 @@ def _in_lines(sheet: Sheet, columns: dict[str, list[str]], left_out: Sequence[st
         if name in widths or name not in _NAMES
     ]
     return [(" " * _GAP).join(row).rstrip() for row in zip(*written, strict=True)]
-
-
-def _room(sheet: Sheet, columns: Mapping[str, Sequence[str]]) -> int:
-    """Return how many characters columns leave for the names."""
-    others = sum(max(map(len, texts)) + _GAP for name, texts in columns.items() if name not in _NAMES)
-    return sheet.table_width - others
