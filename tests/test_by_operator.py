@@ -193,6 +193,22 @@ def screen(of: Session, width: int, top: int | None = None) -> list[str]:
     return text[text.index("Time by operator") :].splitlines()
 
 
+def test_attention_backward_has_the_flop_of_the_kernel_that_multiplies() -> None:
+    name = "aten::_scaled_dot_product_flash_attention_backward"
+    around = ("pytorch_flash::flash_bwd_dot_do_o_kernel", "pytorch_flash::flash_bwd_convert_dq_kernel")
+    main = "pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel"
+    made = [
+        kernel(one, 100.0 * at, us, operator=f"{name} [2, 8, 128, 64]", product=0)
+        for at, (one, us) in enumerate(((around[0], 10), (main, 80), (around[1], 10)))
+    ]
+    shapes = ((2, 8, 128, 64),) * 4
+    product = MatrixProduct(name, 0.0, shapes, (BF16,) * 4, ())
+    found = groups(analysed(structs.replace(trace(*made), products=(product,))))[name]
+    # Five products of 2 · 2 · 8 · 128 · 128 · 64 FLOP.
+    assert (found.flop, found.flop_bound) == (5 * 2 * 2 * 8 * 128 * 128 * 64, None)
+    assert found.of_peak is not None and found.of_peak.bound is None
+
+
 @each_row("width", [60, 80, 100, 140, 200])
 def test_long_names_and_many_operators_fit_every_width(width: int) -> None:
     long = "fbgemm::split_embedding_codegen_lookup_" + "x" * 260

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from gpuprof.model.field_types import Bound
 from gpuprof.model.headline import asked_of_peak
-from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.roofline import is_possible
 from gpuprof.model.run_totals import timed_launches
 from gpuprof.model.session import KernelProfile
@@ -36,14 +35,14 @@ def flop_of(members: Sequence[KernelProfile]) -> tuple[float | None, Bound | Non
     known = [(kernel.operator_flop.flop, kernel.launches) for kernel in members if kernel.operator_flop is not None]
     if not known:
         return None, None
-    helpers = _helpers(members)
-    whole = all(kernel.operator_flop is not None or kernel.id in helpers for kernel in members)
+    counted = _counted(members)
+    whole = all(kernel.ranges in counted for kernel in members)
     return sum(flop * launches for flop, launches in known), None if whole else "at-least"
 
 
 def of_peak(members: Sequence[KernelProfile]) -> OfPeak | None:
     """Return what kernels reach of rated peaks; None unless it is known of most of their time."""
-    helpers = _helpers(members)
+    counted = _counted(members)
     time_s = unknown_s = least_s = most_s = 0.0
     times: defaultdict[str, float] = defaultdict(float)
     for kernel in members:
@@ -57,7 +56,7 @@ def of_peak(members: Sequence[KernelProfile]) -> OfPeak | None:
             timed_s = (kernel.duration_s or 0.0) * timed_launches(kernel)
             least_s += asked.least * timed_s
             most_s += asked.most * timed_s
-        elif kernel.id not in helpers:
+        elif kernel.ranges not in counted or kernel.operator_flop is not None:
             unknown_s += own_s
     if not times or time_s - unknown_s < _LEAST_KNOWN * time_s or not is_possible(most_s / time_s):
         return None
@@ -65,11 +64,9 @@ def of_peak(members: Sequence[KernelProfile]) -> OfPeak | None:
     return OfPeak(of, least_s / time_s, most_s / time_s, "at-least" if unknown_s else None)
 
 
-def _helpers(members: Sequence[KernelProfile]) -> set[int]:
-    """Return the kernels that have a part in a product which counts for another kernel, such as a sum over slices.
+def _counted(members: Sequence[KernelProfile]) -> set[tuple[str, ...]]:
+    """Return the ranges of the operators whose FLOP are known, with their shapes.
 
-    They are launched by the same operator with the same shapes, and do not multiply by their name.
+    Other kernels there have a part in the same product, such as a sum over slices of it.
     """
-    counted = {kernel.ranges for kernel in members if kernel.operator_flop is not None}
-    rest = [kernel for kernel in members if kernel.operator_flop is None and kernel.ranges in counted]
-    return {kernel.id for kernel in rest if not ((kind := kind_named(kernel.kind)) and kind.multiplies)}
+    return {kernel.ranges for kernel in members if kernel.operator_flop is not None}

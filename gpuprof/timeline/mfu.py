@@ -46,6 +46,8 @@ _MULTIPLIES = re.compile(
     re.IGNORECASE,
 )
 """Kernels that multiply matrices, by the words of cuBLAS, cuDNN, CUTLASS, Triton and libraries of attention."""
+_AROUND = re.compile(r"dot_do_o|convert_d[qkv]|bwd(?:pre|post)process|splitkv_combine|fwdcombine", re.IGNORECASE)
+"""What libraries of attention launch before and after the kernel that multiplies."""
 _TRANSFORMS = re.compile(r"winograd|fft|gcgemm", re.IGNORECASE)
 """Convolutions and products that need fewer multiplications than their shapes tell."""
 _OUTSIDE = "PyTorch counts no FLOP for what launched the kernels"
@@ -228,7 +230,7 @@ def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
 
 @lru_cache(maxsize=4096)
 def _multiplies(kernel: str) -> bool:
-    return _MULTIPLIES.search(kernel) is not None
+    return _MULTIPLIES.search(kernel) is not None and _AROUND.search(kernel) is None
 
 
 def _launcher(kernel: Activity) -> str:
