@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
     from gpuprof.model.session import Session
 
-_NARROW, _WIDE, _WIDER, _WIDEST = 80, 100, 120, 140
+_NARROW, _WIDE, _WIDER = 80, 100, 120
 _TOP = 20
 _BAR, _WIDE_BAR = 8, 16
 _GAP = 2
 _WHOLE = 1 - 1e-9
 _LEAST_LONGEST, _LEAST_OF_OPERATOR = 20, 16
 """Characters in which the name of a kernel still tells something; beside an operator fewer do."""
+_WANTED = {"name": 32, "longest": 22}
+"""Characters that names of operators and kernels get before columns that can be left out, in this order."""
+_LEFT_OUT = ("bar", "launches", "time")
 _NAME_PART = 0.6
 """Of the room for names, what those of groups may take where those of kernels need the rest."""
 _MAIN_PART = 0.95
@@ -217,40 +220,31 @@ def times_blocks(sheet: Sheet, times: TimeBy, top: int) -> Iterator[Text]:
 
 def table_lines(sheet: Sheet, times: TimeBy, top: int) -> list[str]:
     """Return the head and a line for each group, none wider than the sheet; a narrow one has fewer columns."""
-    every = columns_of(times, top)
-    least = _least_widths(times, every)
-    heads = {name: head for name, head in every.items() if sheet.columns >= least.get(name, 0)}
+    least = {"kernels": _WIDE, "roof": _NARROW}
+    heads = {name: head for name, head in columns_of(times, top).items() if sheet.columns >= least.get(name, 0)}
     rows = [heads, *rows_of_cells(times, top)]
     columns = {name: [sheet.legible(cells[name]) for cells in rows] for name in heads}
-    least_longest = _LEAST_OF_OPERATOR if times.by == "operator" else _LEAST_LONGEST
+    width = _WIDE_BAR if sheet.columns >= _WIDER else _BAR
+    bars = [sheet.bar(_share(times, group) or 0.0, width) for group in times.groups[: top or None]]
+    columns["bar"] = ["", *bars, *[""] * (len(rows) - len(bars) - 1)]
     names = [*heads]
-    if sheet.columns >= least.get("bar", 0):
-        width = _WIDE_BAR if sheet.columns >= _WIDER else _BAR
-        bars = [sheet.bar(_share(times, group) or 0.0, width) for group in times.groups[: top or None]]
-        columns["bar"] = ["", *bars, *[""] * (len(rows) - len(bars) - 1)]
-        names.insert(names.index("share") + 1, "bar")
-    return _in_lines(sheet, {name: columns[name] for name in names}, least_longest)
+    names.insert(names.index("share") + 1, "bar")
+    return _in_lines(sheet, {name: columns[name] for name in names}, by_operator=times.by == "operator")
 
 
-def _least_widths(times: TimeBy, columns: Collection[str]) -> Mapping[str, int]:
-    """Return from which width on there is a column: share, FLOP, peak and kernel of an operator come first."""
-    if times.by != "operator":
-        return {"kernels": _WIDE, "roof": _NARROW}
-    if "flop" in columns or "peak" in columns:
-        return {"time": _WIDE, "launches": _WIDEST, "bar": _WIDEST}
-    return {"launches": _WIDE, "bar": _WIDE}
-
-
-def _in_lines(sheet: Sheet, columns: dict[str, list[str]], least_longest: int) -> list[str]:
+def _in_lines(sheet: Sheet, columns: dict[str, list[str]], *, by_operator: bool) -> list[str]:
     """Write columns beside each other; the names of groups and kernels share what the others leave."""
-    others = sum(max(map(len, texts)) + _GAP for name, texts in columns.items() if name not in _NAMES)
-    room = sheet.table_width - others
     widths = {name: max(map(sheet.cells, columns[name])) for name in _NAMES if name in columns}
+    wanted = sum(min(width, _WANTED[name]) + _GAP for name, width in widths.items()) - _GAP
+    for name in _LEFT_OUT if by_operator else ():
+        if _room(sheet, columns) < wanted:
+            columns = {other: texts for other, texts in columns.items() if other != name}
+    room = _room(sheet, columns)
     if "longest" in widths and sum(widths.values()) + _GAP > room:
         part = max(int((room - _GAP) * _NAME_PART), room - _GAP - widths["longest"])
         widths["name"] = min(widths["name"], part)
         widths["longest"] = room - _GAP - widths["name"]
-        if widths["longest"] < least_longest:
+        if widths["longest"] < (_LEAST_OF_OPERATOR if by_operator else _LEAST_LONGEST):
             widths = {"name": max(map(sheet.cells, columns["name"]))}
     widths["name"] = min(widths["name"], room)
     written = [
@@ -261,3 +255,9 @@ def _in_lines(sheet: Sheet, columns: dict[str, list[str]], least_longest: int) -
         if name in widths or name not in _NAMES
     ]
     return [(" " * _GAP).join(row).rstrip() for row in zip(*written, strict=True)]
+
+
+def _room(sheet: Sheet, columns: Mapping[str, Sequence[str]]) -> int:
+    """Return how many characters columns leave for the names."""
+    others = sum(max(map(len, texts)) + _GAP for name, texts in columns.items() if name not in _NAMES)
+    return sheet.table_width - others
