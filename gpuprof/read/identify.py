@@ -26,7 +26,8 @@ SQLITE = b"SQLite format 3\0"
 """How an SQLite file starts."""
 REPORTS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 """How the names of ncu's reports end."""
-_LARGEST_HEAD = 2**20
+SAMPLE_BYTES = 2**20
+"""So much of the content of a file is searched for signs of other tools."""
 _TRACE = re.compile(
     rb'\s*\{.*?"(?:traceEvents|deviceProperties|distributedInfo)"\s*:|\s*\[\s*\{[^{}]*"ph"\s*:', re.DOTALL
 )
@@ -52,6 +53,21 @@ class Look:
         return self.head[: HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
 
     @cached_property
+    def sample(self) -> bytes:
+        """Return the first MiB of the content, even of what gzip packed; that of UTF-16 as UTF-8."""
+        return self.first(SAMPLE_BYTES)
+
+    def first(self, size: int) -> bytes:
+        """Return at most so many bytes of the content, as `sample` has them."""
+        with self.path.open("rb") as file:
+            content = file.read(size)
+        if content.startswith(GZIP):
+            content = unzipped(content, size)
+        if content.startswith(UTF16_MARKS):
+            content = content[: len(content) // 2 * 2].decode("utf-16", "replace").encode()
+        return content.removeprefix(b"\xef\xbb\xbf")
+
+    @cached_property
     def data(self) -> bytes:
         """Read the whole of it."""
         return self.path.read_bytes()
@@ -65,7 +81,7 @@ class Look:
 def look_at(path: Path, name: str) -> Look:
     """Look at a file. Raises InputError where there is none, DamagedInput where nothing is in it."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder", f"name the reports in it: gpuprof show {_typed(path)}/*.ncu-rep*")
+        raise InputError(f"{path} is a folder", "name a file in it")
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
@@ -81,6 +97,11 @@ def look_at(path: Path, name: str) -> Look:
 def starts(*beginnings: bytes) -> Callable[[Look], bool]:
     """Return what tells files by their first bytes."""
     return lambda look: look.head.startswith(beginnings)
+
+
+def has(pattern: bytes) -> Callable[[Look], bool]:
+    """Return what tells files by an expression that their sample has; ^ and $ are ends of lines, . is any byte."""
+    return lambda look: re.search(pattern, look.sample, re.MULTILINE | re.DOTALL) is not None
 
 
 def named(*suffixes: str) -> Callable[[Look], bool]:
@@ -127,6 +148,11 @@ def is_object(look: Look) -> bool:
     return look.start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
+def is_session(look: Look) -> bool:
+    """Tell whether it is a session that gpuprof has written."""
+    return is_object(look) and b'"schema_version"' in look.start
+
+
 def is_list(look: Look) -> bool:
     """Tell whether text is a JSON list, which no session and no CSV is."""
     text = look.text
@@ -157,15 +183,15 @@ def _unpacked_start(look: Look) -> bytes:
     return start
 
 
-def unzipped(head: bytes) -> bytes:
-    """Return what the start of a gzip file holds, as far as it can be unpacked."""
+def unzipped(head: bytes, most: int = SAMPLE_BYTES) -> bytes:
+    """Return what the start of a gzip file holds, as far as it can be unpacked, and at most so many bytes."""
     try:
-        return zlib.decompressobj(wbits=31).decompress(head, _LARGEST_HEAD)
+        return zlib.decompressobj(wbits=31).decompress(head, most)
     except zlib.error:
         return b""
 
 
-def _typed(path: Path) -> str:
+def typed(path: Path) -> str:
     """Return a name as a command line can have it."""
     return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
