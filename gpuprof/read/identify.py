@@ -39,11 +39,15 @@ _SESSION = re.compile(rb'\s*\{\s*"schema_version"\s*:')
 
 @dataclass(frozen=True)
 class Look:
-    """A file as the kinds of files see it. `name` is what the user called it, or what its bytes came from."""
+    """A file as the kinds of files see it. `name` is what the user called it, or what its bytes came from.
+
+    `most` is how many bytes of it are looked at, -1 for all.
+    """
 
     name: str
     path: Path
     head: bytes
+    most: int = -1
 
     @cached_property
     def start(self) -> bytes:
@@ -69,17 +73,18 @@ class Look:
 
     @cached_property
     def data(self) -> bytes:
-        """Read the whole of it."""
-        return self.path.read_bytes()
+        """Read the whole of it, or as much as is looked at."""
+        with self.path.open("rb") as file:
+            return file.read(self.most)
 
     @cached_property
     def text(self) -> str:
-        """Read the whole of it as text."""
+        """Return its data as text."""
         return self.data.decode("utf-16" if self.data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
 
 
-def look_at(path: Path, name: str) -> Look:
-    """Look at a file. Raises InputError where there is none, DamagedInput where nothing is in it."""
+def look_at(path: Path, name: str, most: int = -1) -> Look:
+    """Look at a file, or its first bytes. Raises InputError if there is none, DamagedInput if it is empty."""
     if path.is_dir():
         raise InputError(f"{path} is a folder", "name a file in it")
     try:
@@ -91,7 +96,7 @@ def look_at(path: Path, name: str) -> Look:
         raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
     if not head:
         raise DamagedInput(f"{path} is empty", "the profiler wrote nothing; check its messages")
-    return Look(name, path, head)
+    return Look(name, path, head, most)
 
 
 def starts(*beginnings: bytes) -> Callable[[Look], bool]:
@@ -122,12 +127,12 @@ def is_packed(look: Look) -> bool:
         return False
     start = unzipped(look.head)
     is_text = bool(start) and (b"\0" not in start or start.startswith(UTF16_MARKS))
-    return start.startswith((MAGIC, SQLITE, *zstd_frames.STARTS)) or (is_text and not _starts_trace(start))
+    return start.startswith((MAGIC, SQLITE, *zstd_frames.STARTS)) or (is_text and not is_packed_trace(look))
 
 
 def is_packed_trace(look: Look) -> bool:
     """Tell whether it is a compressed trace of PyTorch or Chrome."""
-    return look.head.startswith(GZIP) and _starts_trace(unzipped(look.head))
+    return look.head.startswith(GZIP) and _starts_trace(look.sample)
 
 
 def is_trace(look: Look) -> bool:

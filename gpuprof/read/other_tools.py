@@ -142,7 +142,7 @@ _NSYS_COLUMNS = (
     rb'^[ #|"\xe2\x80-\xbf]{0,20}(?:Time ?\(%\)~Total Time|Total \(MB\)~Count|Start ?\(\w{1,4}\)~(?:End|Duration) ?\('
     rb"|API Start \(|NVTX Range~Style|Range~Style|PID~TID~DevId~Count)"
 )
-_NVPROF_COLUMNS = rb'Time\(%\)~Time~Calls|^"?Start~Duration~Grid X|^"?Device~Kernel~Invocations'
+_NVPROF_COLUMNS = rb'Time\(%\)~Time~Calls|^[ "]{0,40}Start~Duration~Grid |^"?Device~Kernel~Invocations'
 TEXTS = (
     _of_tool(
         "output of nsys stats",
@@ -150,7 +150,8 @@ TEXTS = (
         _ONLY_TIMES, _EXPORT,
     ),
     _of_tool(
-        "output of nsys stats", has(rb"^Processing \[.{1,300}?\] with \[|^SKIPPED: .{1,300}? does not contain"),
+        "output of nsys stats",
+        has(rb"^(?:Processing \[[^\n]{1,300}?\.sqlite\] with|SKIPPED: [^\n]{1,300}?\.sqlite does not)"),
         "; it has no table", _EXPORT,
     ),
     _of_tool(

@@ -78,8 +78,10 @@ def _has_table(look: Look) -> bool:
     return has_header(look.text)
 
 
+TRACE = "a trace"
+"""What a file of PyTorch's profiler is called."""
 _TRACE = Readable(
-    "a trace", is_trace, "gpuprof.read.torch_trace:read_trace_file", takes="path",
+    TRACE, is_trace, "gpuprof.read.torch_trace:read_trace_file", takes="path",
     told=Told(4, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"), digest=True,
     check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
@@ -175,6 +177,11 @@ def has_name_of_a_file(word: str) -> bool:
     return word.lower().removesuffix(".gz").endswith(tuple(suffix for kind in _readable() for suffix in kind.suffixes))
 
 
+def can_be_read(called: str) -> bool:
+    """Tell whether files that are called so can be read."""
+    return any(kind.called == called for kind in _readable())
+
+
 def kind_of(look: Look) -> Readable:
     """Return the kind of a file. Raises InputError for one that cannot be read."""
     kind = next(kind for kind in KINDS if kind.fits(look))
@@ -182,13 +189,13 @@ def kind_of(look: Look) -> Readable:
         return kind
     folder = "" if os.sep in look.name or look.name.endswith(".py") else f".{os.sep}"
     fields = {
-        "path": look.name, "name": look.name, "known": _known(),
+        "path": look.name, "name": look.name, "known": known(),
         "quoted": shlex.quote(Path(look.name).name), "program": shlex.quote(folder + look.name),
     }  # fmt: skip
     raise InputError(kind.message.format(**fields), kind.hint.format(**fields))
 
 
-def _known() -> str:
+def known() -> str:
     """List what gpuprof reads."""
     told = sorted(kind.told for kind in _readable() if kind.told is not None)
     *most, last = (row.description for row in told)

@@ -8,14 +8,17 @@ from gpuprof.errors import InputError
 from gpuprof.read.identify import look_at
 from gpuprof.read.readers import KINDS
 
+_MOST = 2**26
+"""So many bytes of a file are looked at."""
 
-def recognised(name: str) -> str | None:
+
+def recognised(name: str, most: int = _MOST) -> str | None:
     """Return what a file is called that is read and not run, such as "an ncu report"; None for all else."""
     path = Path(name)
     try:
         if not path.is_file():
             return None
-        look = look_at(path, name)
+        look = look_at(path, name, most)
         return next(kind.called for kind in KINDS if kind.fits(look))
     except (InputError, OSError, ValueError):
         return None
