@@ -65,11 +65,6 @@ BINARIES = (
         lambda look: starts(SQLITE)(look) and has(rb"CREATE TABLE .?StringTable")(look),
         "; NVIDIA has retired both", _PROFILE_AGAIN,
     ),
-    _of_tool(
-        "a database of AMD's rocprofv3",
-        lambda look: starts(SQLITE)(look) and has(rb"CREATE TABLE .{0,20}rocpd_")(look),
-        _NOT_NVIDIA, _OF_AMD,
-    ),
     _of_tool("a JAX or TensorFlow profile of a TPU", _is_xplane(rb"/device:TPU"), _NOT_NVIDIA, _OF_TPU),
     _of_tool("a JAX or TensorFlow profile of an AMD GPU", _is_xplane(rb"\*\x03AMD|__amd_"), _NOT_NVIDIA, _OF_AMD),
     _of_tool("a profile of JAX or TensorFlow (XPlane)", _is_xplane(rb""), _NOT_READ, _PROFILE),
@@ -179,10 +174,6 @@ TEXTS = (
     _of_tool(
         "output of Intel's unitrace or onetrace", has(rb"^ *Total Device Time for \w+ backend|^== L0 Backend =="),
         _NOT_NVIDIA, _PROFILE,
-    ),
-    _of_tool(
-        "text of nsys export", has(rb"^Type: \d+ \w+Event \{"),
-        _NOT_READ, _EXPORT,
     ),
     _of_tool(
         "ncu's list of metrics or sections, and no profile",

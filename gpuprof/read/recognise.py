@@ -16,7 +16,8 @@ def recognised(name: str, most: int = _MOST) -> str | None:
     """Return what a file is called that is read and not run, such as "an ncu report"; None for all else."""
     path = Path(name)
     try:
-        if not path.is_file():
+        # Files without a size, as in /proc, may never end.
+        if not path.is_file() or not path.stat().st_size:
             return None
         look = look_at(path, name, most)
         return next(kind.called for kind in KINDS if kind.fits(look))
