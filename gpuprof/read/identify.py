@@ -104,11 +104,6 @@ def starts(*beginnings: bytes) -> Callable[[Look], bool]:
     return lambda look: look.head.startswith(beginnings)
 
 
-def has(pattern: bytes) -> Callable[[Look], bool]:
-    """Return what tells files by an expression that their sample has; ^ and $ are ends of lines, . is any byte."""
-    return lambda look: re.search(pattern, look.sample, re.MULTILINE | re.DOTALL) is not None
-
-
 def named(*suffixes: str) -> Callable[[Look], bool]:
     """Return what tells files by the end of their name."""
     return lambda look: look.name.lower().endswith(suffixes)
@@ -156,6 +151,11 @@ def is_object(look: Look) -> bool:
 def is_session(look: Look) -> bool:
     """Tell whether it is a session that gpuprof has written."""
     return is_object(look) and b'"schema_version"' in look.start
+
+
+def is_json(look: Look) -> bool:
+    """Tell whether the content starts as that of JSON with an object or a list does."""
+    return look.sample.lstrip().startswith((b"{", b"["))
 
 
 def is_list(look: Look) -> bool:

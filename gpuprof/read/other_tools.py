@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 from msgspec import Struct
 
-from gpuprof.read.identify import SQLITE, Look, has, is_binary, named, starts
+from gpuprof.read.identify import SQLITE, Look, is_binary, is_json, named, starts
 
 Fits = Callable[[Look], bool]
 
@@ -23,6 +25,29 @@ class Refused(Struct, frozen=True):
     message: str
     hint: str
     called: str | None = None
+
+
+@dataclass(frozen=True)
+class Has:
+    """Tells files by an expression in their content: in the sample, or in `most` bytes, of files that are `only` some.
+
+    ^ and $ are ends of lines, . is any byte.
+    """
+
+    expression: bytes
+    only: Fits = lambda _: True
+    most: int | None = None
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """Compile the expression when it is needed."""
+        return re.compile(self.expression, re.MULTILINE | re.DOTALL)
+
+    def __call__(self, look: Look) -> bool:
+        """Tell whether a file has it."""
+        if not self.only(look):
+            return False
+        return self.pattern.search(look.sample if self.most is None else look.first(self.most)) is not None
 
 
 def _of_tool(called: str, fits: Fits, why: str, hint: str) -> Refused:
@@ -46,28 +71,26 @@ _PROCESS = rb'"process_name"[^{}]{0,200}\{\s*"name"\s*:\s*"[^"]{0,80}'
 """The name of a process in a trace of Chrome's format, up to what follows."""
 
 
-def _in_json(pattern: bytes) -> Fits:
-    return lambda look: look.sample.lstrip().startswith((b"{", b"[")) and has(pattern)(look)
+_TENSORS = Has(rb"\A(?:\x93NUMPY|PK\x03\x04.{26}[^\0]{1,200}?(?:data\.pkl|\.npy))")
 
 
-def _is_xplane(pattern: bytes) -> Fits:
-    def fits(look: Look) -> bool:
-        if _XPLANE.match(look.head) is None and not named(".xplane.pb")(look):
-            return False
-        return re.search(pattern, look.first(_MOST_OF_XPLANE)) is not None
+def _is_xplane(look: Look) -> bool:
+    return _XPLANE.match(look.head) is not None or named(".xplane.pb")(look)
 
-    return fits
+
+def _of_xplane(expression: bytes) -> Fits:
+    return Has(expression, _is_xplane, _MOST_OF_XPLANE)
 
 
 BINARIES = (
     _of_tool(
         "a profile of nvprof or the Visual Profiler",
-        lambda look: starts(SQLITE)(look) and has(rb"CREATE TABLE .?StringTable")(look),
+        Has(rb"CREATE TABLE .?StringTable", starts(SQLITE)),
         "; NVIDIA has retired both", _PROFILE_AGAIN,
     ),
-    _of_tool("a JAX or TensorFlow profile of a TPU", _is_xplane(rb"/device:TPU"), _NOT_NVIDIA, _OF_TPU),
-    _of_tool("a JAX or TensorFlow profile of an AMD GPU", _is_xplane(rb"\*\x03AMD|__amd_"), _NOT_NVIDIA, _OF_AMD),
-    _of_tool("a profile of JAX or TensorFlow (XPlane)", _is_xplane(rb""), _NOT_READ, _PROFILE),
+    _of_tool("a JAX or TensorFlow profile of a TPU", _of_xplane(rb"/device:TPU"), _NOT_NVIDIA, _OF_TPU),
+    _of_tool("a JAX or TensorFlow profile of an AMD GPU", _of_xplane(rb"\*\x03AMD|__amd_"), _NOT_NVIDIA, _OF_AMD),
+    _of_tool("a profile of JAX or TensorFlow (XPlane)", _is_xplane, _NOT_READ, _PROFILE),
     _of_tool(
         "a trace of Perfetto", lambda look: is_binary(look) and named(".pftrace", ".perfetto-trace")(look),
         _NOT_READ, "gpuprof reads {known}",
@@ -83,51 +106,50 @@ BINARIES = (
     ),
     _of_tool(
         "a pickle of Python, such as a memory snapshot of PyTorch",
-        has(rb"\A\x80(?:[\x02\x03](?:[}\]]|\x8a\n)|[\x04\x05]\x95)"),
+        Has(rb"\A\x80(?:[\x02\x03](?:[}\]]|\x8a\n)|[\x04\x05]\x95)"),
         ", which can run code when it is loaded; gpuprof loads none",
         "memory snapshots are shown by https://docs.pytorch.org/memory_viz; gpuprof reads {known}",
     ),
     _of_tool(
         "a file of tensors or a model, and no profile",
-        lambda look: named(".onnx", ".safetensors")(look)
-        or has(rb"\A(?:\x93NUMPY|PK\x03\x04.{26}[^\0]{1,200}?(?:data\.pkl|\.npy))")(look),
+        lambda look: named(".onnx", ".safetensors")(look) or _TENSORS(look),
         "", _PROFILE_SAME,
     ),
 )  # fmt: skip
 TRACES = (
-    _of_tool("a JAX or TensorFlow trace of a TPU", _in_json(_PROCESS + rb"/device:TPU"), _NOT_NVIDIA, _OF_TPU),
-    _of_tool("a trace of JAX or TensorFlow", _in_json(_PROCESS + rb"/(?:device|host|job):"), _NOT_READ, _PROFILE),
+    _of_tool("a JAX or TensorFlow trace of a TPU", Has(_PROCESS + rb"/device:TPU", is_json), _NOT_NVIDIA, _OF_TPU),
+    _of_tool("a trace of JAX or TensorFlow", Has(_PROCESS + rb"/(?:device|host|job):", is_json), _NOT_READ, _PROFILE),
     _of_tool(
-        "a trace of AMD's rocprof", _in_json(rb'\{"name":"(?:\d{1,3} )?CPU HIP API"\}'), _NOT_NVIDIA, _OF_AMD
+        "a trace of AMD's rocprof", Has(rb'\{"name":"(?:\d{1,3} )?CPU HIP API"\}', is_json), _NOT_NVIDIA, _OF_AMD
     ),
 )  # fmt: skip
 """Traces of Chrome's format that are not of PyTorch."""
 JSON = (
     _of_tool(
-        "a result of nvbench", _in_json(rb'"nvbench"\s*:\s*\{|"nv/(?:cold|batch|json)'), _ONLY_TIMES, _PROFILE_SAME
+        "a result of nvbench", Has(rb'"nvbench"\s*:\s*\{|"nv/(?:cold|batch|json)', is_json), _ONLY_TIMES, _PROFILE_SAME
     ),
     _of_tool(
         "a result of Google Benchmark or pytest-benchmark",
-        has(rb'\A\s*\{\s*"(?:context|machine_info)"\s*:.*?"(?:library_build_type|python_implementation)"'),
+        Has(rb'\A\s*\{\s*"(?:context|machine_info)"\s*:.*?"(?:library_build_type|python_implementation)"'),
         "; it has no kernels", _PROFILE_SAME,
     ),
     _of_tool(
-        "a profile for speedscope", _in_json(rb'"https://www\.speedscope\.app/file-format-schema\.json"'),
+        "a profile for speedscope", Has(rb'"https://www\.speedscope\.app/file-format-schema\.json"', is_json),
         "; it has call stacks and no kernels", _PROFILE_SAME,
     ),
-    _of_tool("JSON of AMD's rocprofv3", has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _NOT_NVIDIA, _OF_AMD),
+    _of_tool("JSON of AMD's rocprofv3", Has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _NOT_NVIDIA, _OF_AMD),
     _of_tool(
-        "JSON of nsys export", has(rb'\A\s*\{"[Tt]ype":\s?(?:\d+,\s?"\w+Event"|"(?:String|ThreadName)")'),
+        "JSON of nsys export", Has(rb'\A\s*\{"[Tt]ype":\s?(?:\d+,\s?"\w+Event"|"(?:String|ThreadName)")'),
         _NOT_READ, _EXPORT,
     ),
     _of_tool(
         "JSON of nsys stats",
-        has(rb'\A\s*\[\s*\{\s*"(?:Time \(%\)":\s*[\d.]+,\s*"Total Time|Start \(\w+\)":\s*\d+,\s*"(?:Duration|End) \()'),
+        Has(rb'\A\s*\[\s*\{\s*"(?:Time \(%\)":\s*[\d.]+,\s*"Total Time|Start \(\w+\)":\s*\d+,\s*"(?:Duration|End) \()'),
         _ONLY_TIMES, _EXPORT,
     ),
     _of_tool(
         "a call tree of Hatchet, as Triton's profiler Proton writes",
-        has(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)".*?"frame"\s*:\s*\{[^{}]{0,9999}"type"'),
+        Has(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)".*?"frame"\s*:\s*\{[^{}]{0,9999}"type"'),
         _ONLY_TIMES, _PROFILE_SAME,
     ),
 )  # fmt: skip
@@ -141,17 +163,17 @@ _NVPROF_COLUMNS = rb'Time\(%\)~Time~Calls|^[ "]{0,40}Start~Duration~Grid |^"?Dev
 TEXTS = (
     _of_tool(
         "output of nsys stats",
-        has(rb"^[ #]{0,9}\*\* [^\n]{1,90} \([\w:/-]{1,60}\):|" + _NSYS_COLUMNS.replace(b"~", _CELL)),
+        Has(rb"^[ #]{0,9}\*\* [^\n]{1,90} \([\w:/-]{1,60}\):|" + _NSYS_COLUMNS.replace(b"~", _CELL)),
         _ONLY_TIMES, _EXPORT,
     ),
     _of_tool(
         "output of nsys stats",
-        has(rb"^(?:Processing \[[^\n]{1,300}?\.sqlite\] with|SKIPPED: [^\n]{1,300}?\.sqlite does not)"),
+        Has(rb"^(?:Processing \[[^\n]{1,300}?\.sqlite\] with|SKIPPED: [^\n]{1,300}?\.sqlite does not)"),
         "; it has no table", _EXPORT,
     ),
     _of_tool(
         "output of nvprof",
-        has(
+        Has(
             rb"^={2,8}(?:\d{1,10}==)? (?:NVPROF is profiling |Profiling application: |"
             rb"(?:Profiling|Metric|Event) result:)|"
             + _NVPROF_COLUMNS.replace(b"~", _CELL)
@@ -160,24 +182,24 @@ TEXTS = (
     ),
     _of_tool(
         "output of nvbench",
-        has(rb"^Pass: (?:Cold|Batch|CPU): [\d.]+ms|^Benchmark,Device,Device Name,|\| Samples +\| +CPU Time +\| Noise"),
+        Has(rb"^Pass: (?:Cold|Batch|CPU): [\d.]+ms|^Benchmark,Device,Device Name,|\| Samples +\| +CPU Time +\| Noise"),
         _ONLY_TIMES, _PROFILE_SAME,
     ),
     _of_tool(
         "output of AMD's rocprof",
-        has(
+        Has(
             rb'^"?(?:Kind"?,"?Agent_Id|Correlation_Id"?,"?Dispatch_Id|Index"?,"?KernelName"?,"?gpu-id|Dispatch_ID"?,"?GPU_ID|'
             rb'[\w ]{1,30}"?,"?Calls"?,"?TotalDurationNs)'
         ),
         _NOT_NVIDIA, _OF_AMD,
     ),
     _of_tool(
-        "output of Intel's unitrace or onetrace", has(rb"^ *Total Device Time for \w+ backend|^== L0 Backend =="),
+        "output of Intel's unitrace or onetrace", Has(rb"^ *Total Device Time for \w+ backend|^== L0 Backend =="),
         _NOT_NVIDIA, _PROFILE,
     ),
     _of_tool(
         "ncu's list of metrics or sections, and no profile",
-        has(
+        Has(
             rb"^Metric Name +(?:Metric Type +)?(?:Metric Unit +)?Metric Description|"
             rb"^Identifier +(?:Display Name|Sections) +Enabled"
         ),
