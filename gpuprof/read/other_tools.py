@@ -163,7 +163,10 @@ _NVPROF_COLUMNS = rb'Time\(%\)~Time~Calls|^[ "]{0,40}Start~Duration~Grid |^"?Dev
 TEXTS = (
     _of_tool(
         "output of nsys stats",
-        Has(rb"^[ #]{0,9}\*\* [^\n]{1,90} \([\w:/-]{1,60}\):|" + _NSYS_COLUMNS.replace(b"~", _CELL)),
+        Has(
+            rb"^[ #]{0,9}\*\* [^\n]{1,90} \(\w{0,40}(?:sum|trace)(?:[:/][\w:/-]{1,40})?\):|"
+            + _NSYS_COLUMNS.replace(b"~", _CELL)
+        ),
         _ONLY_TIMES, _EXPORT,
     ),
     _of_tool(

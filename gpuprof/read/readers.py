@@ -154,8 +154,8 @@ KINDS: tuple[Readable | Refused, ...] = (
         is_binary, "{path} is binary data of an unknown kind",
         hint="gpuprof reads {known}",
     ),
-    *JSON,
     _SESSION,
+    *JSON,
     replace(_SESSION, fits=is_object, called=None, told=None),
     Refused(
         is_list, "{name} is JSON, but not a gpuprof session: it is a list",
