@@ -74,8 +74,6 @@ def test_traces_of_the_ranks_of_one_run_are_read_in_the_order_of_ranks(
 def test_how_many_ranks_are_missing_is_said(tmp_path: Path) -> None:
     log = written(tmp_path, {f"{rank}.json": trace(rank, 8) for rank in (0, 1, 5, 7)})
     assert "4 of 8" in typed("show", "log", cwd=tmp_path).stdout
-    assert gpuprof.load(log).timeline.ranks == 8
-    (log / "1.json").write_bytes(trace(1, 8))
     for rank in (2, 3, 4, 6):
         (log / f"{rank}.json").write_bytes(trace(rank, 8))
     assert "of 8" not in typed("show", "log", cwd=tmp_path).stdout

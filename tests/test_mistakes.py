@@ -357,7 +357,7 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for_for_ever(
 @each_row(
     ("line", "named"),
     [
-        ("folder a.ncu-rep", "empty folder"), ("taken a.ncu-rep", "taken/session.json"), ("a.ncu-rep none.ncu-rep", "none.ncu-rep"),
+        ("folder a.ncu-rep", "empty folder"), ("a.ncu-rep none.ncu-rep", "none.ncu-rep"),
         ("a.measured.yaml a.ncu-rep", "a.measured.yaml"), ("a.ncu-rep empty.ncu-rep", "empty.ncu-rep"),
         ("--base a.ncu-rep a.ncu-rep --new a.ncu-rep", "a.ncu-rep"), ("a.ncu-rep other.ncu-rep --fail-on time", ""),
         ("a.ncu-rep a.ncu-rep --fail-on registers --accept none.toml", "none.toml"),

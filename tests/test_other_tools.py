@@ -111,6 +111,7 @@ TEXTS: list[tuple[str, str, str, str]] = [
     ("k.stats.csv", '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n', "rocprof", "rocprof-compute"),
     ("r.json", '{"rocprofiler-sdk-tool": [{"metadata": {}}]}', "rocprofv3", "rocprof-compute"),
     ("u.txt", "    Total Device Time for L0 backend (ns):  8858150990\n\n== L0 Backend ==\n", "Intel", "NVIDIA GPU"),
+    ("ops.txt", "---\n      Name    Self CPU %      Self CPU   CPU total %\n---\n", "PyTorch", "export_chrome_trace"),
     ("m.txt", "Metric Name       Metric Type  Metric Unit  Metric Description\n", "ncu's list", "gpuprof run"),
     ("s.txt", "Identifier              Display Name          Enabled   Filename\n", "ncu's list", "gpuprof run"),
 ]  # fmt: skip

@@ -47,7 +47,10 @@ class Has:
         """Tell whether a file has it."""
         if not self.only(look):
             return False
-        return self.pattern.search(look.sample if self.most is None else look.first(self.most)) is not None
+        content = look.sample if self.most is None else look.first(self.most)
+        # A search goes through all of the content even if only its start can match.
+        find = self.pattern.match if self.expression.startswith(rb"\A") else self.pattern.search
+        return find(content) is not None
 
 
 def _of_tool(called: str, fits: Fits, why: str, hint: str) -> Refused:
@@ -199,6 +202,11 @@ TEXTS = (
     _of_tool(
         "output of Intel's unitrace or onetrace", Has(rb"^ *Total Device Time for \w+ backend|^== L0 Backend =="),
         _NOT_NVIDIA, _PROFILE,
+    ),
+    _of_tool(
+        "a table of PyTorch's profiler", Has(rb"^ *Name {2,}Self CPU(?: total)? % {2,}Self CPU"),
+        "; it has times per operator, and no single kernels",
+        "export the trace: profile.export_chrome_trace('trace.json'), and gpuprof show trace.json",
     ),
     _of_tool(
         "ncu's list of metrics or sections, and no profile",
