@@ -29,7 +29,7 @@ class Refused(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Has:
-    """Tells files by an expression in their content: in the sample, or in `most` bytes, of files that are `only` some.
+    """A test of files: they pass if their sample, or their first `most` bytes, have an expression, and `only` fits.
 
     ^ and $ are ends of lines, . is any byte.
     """
@@ -44,7 +44,7 @@ class Has:
         return re.compile(self.expression, re.MULTILINE | re.DOTALL)
 
     def __call__(self, look: Look) -> bool:
-        """Tell whether a file has it."""
+        """Return whether a file passes."""
         if not self.only(look):
             return False
         content = look.sample if self.most is None else look.first(self.most)
