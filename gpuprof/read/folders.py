@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuprof.errors import InputError
-from gpuprof.read.identify import SAMPLE_BYTES, look_at, typed
+from gpuprof.read.identify import look_at, typed
 from gpuprof.read.readers import TRACE, can_be_read, has_name_of_a_file, kind_of, known
 from gpuprof.read.recognise import recognised
 
-_MOST_FOLDERS, _MOST_ENTRIES, _MOST_FILES = 500, 20_000, 500
-"""So many folders are listed, so many names of each are sorted, and so many files of each are looked at."""
+_MOST_FOLDERS, _MOST_ENTRIES, _MOST_FILES, _MOST_BYTES = 500, 20_000, 500, 2**17
+"""So many folders are listed, so many names of each are sorted, and so many bytes of so many files are looked at."""
 _MOST_NAMED = 8
 _MOST_OF_TRACE = 2**26
 """PyTorch 1.8 wrote behind the events of which rank they are."""
@@ -87,7 +87,7 @@ def _found_in(folder: Path) -> list[_Found]:
         found = []
         for name in sorted(names[:_MOST_ENTRIES], key=lambda name: (not has_name_of_a_file(name), name))[:_MOST_FILES]:
             path = Path(place, name)
-            called = recognised(str(path), SAMPLE_BYTES)
+            called = recognised(str(path), _MOST_BYTES)
             if called is not None:
                 found.append(_Found(path, called))
         if any(can_be_read(entry.called) for entry in found):
@@ -103,7 +103,7 @@ def _unreadable(folder: Path, found: Sequence[_Found]) -> InputError:
         if not any(folder.iterdir()):
             what = "an empty folder"
         for entry in found[:1]:
-            kind_of(look_at(entry.path, str(entry.path), SAMPLE_BYTES))
+            kind_of(look_at(entry.path, str(entry.path), _MOST_BYTES))
     except InputError as error:
         return InputError(f"{folder} is {what}: {error.message}", error.hint)
     except OSError as error:

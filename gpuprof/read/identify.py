@@ -58,8 +58,8 @@ class Look:
 
     @cached_property
     def sample(self) -> bytes:
-        """Return the first MiB of the content, even of what gzip packed; that of UTF-16 as UTF-8."""
-        return self.first(SAMPLE_BYTES)
+        """Return the first MiB, or less if less is looked at: of what gzip packed, the content; of UTF-16, UTF-8."""
+        return self.first(SAMPLE_BYTES if self.most < 0 else min(self.most, SAMPLE_BYTES))
 
     def first(self, size: int) -> bytes:
         """Return at most so many bytes of the content, as `sample` has them."""
