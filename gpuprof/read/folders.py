@@ -76,7 +76,8 @@ def _read_of(folder: Path) -> Sequence[Path]:
         example = place
     kinds = Counter(re.sub("^an? ", "", entry.called) for entry in readable)
     listed = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
-    raise InputError(f"{folder} is a folder: {listed}", f"name what you want to see, such as {typed(example)}")
+    where = f" in {place}" if place != folder else ""
+    raise InputError(f"{folder} is a folder: {listed}{where}", f"name what you want to see, such as {typed(example)}")
 
 
 def _found_in(folder: Path) -> list[_Found]:

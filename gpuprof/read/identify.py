@@ -35,6 +35,8 @@ _TRACE = re.compile(
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _SESSION = re.compile(rb'\s*\{\s*"schema_version"\s*:')
 """How a session starts that gpuprof has written."""
+_VERSION = re.compile(rb'"schema_version"\s*:\s*"?\d')
+"""What is near the start of a session even if another tool has written it again."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def is_object(look: Look) -> bool:
 
 def is_session(look: Look) -> bool:
     """Tell whether it is a session that gpuprof has written."""
-    return is_object(look) and b'"schema_version"' in look.start
+    return is_object(look) and _VERSION.search(look.start) is not None
 
 
 def is_json(look: Look) -> bool:
