@@ -124,10 +124,12 @@ def _ranks_of_one_run(folder: Path, traces: Sequence[Path]) -> Sequence[Path]:
         newest[ranks[path] if known_ranks else _TIME_IN_NAME.sub("", path.name)] = path
     if len(newest) < len(traces):
         files = " ".join(map(typed, [*newest.values()][-_MOST_NAMED:]))
-        of = f"{len(newest)} {'ranks' if known_ranks else 'processes'}" if len(newest) > 1 else "one process"
+        of, newest_of = "one process", "newest"
+        if len(newest) > 1:
+            of, newest_of = f"{len(newest)} {'ranks' if known_ranks else 'processes'}", "newest of each"
         raise InputError(
             f"{folder} has {len(traces)} traces of {of}, recorded one after the other, and not one for each rank",
-            f"name the newest of each: {files}",
+            f"name the {newest_of}: {files}",
         )
     if not known_ranks or len({rank.ranks for rank in ranks.values()}) > 1:
         raise InputError(
