@@ -29,11 +29,6 @@ _TIME_IN_NAME = re.compile(r"\.(\d{1,20})(?=\.pt\.trace\.json)")
 """As tensorboard_trace_handler writes it, behind the name of the process."""
 
 
-class _Found(NamedTuple):
-    path: Path
-    called: str
-
-
 class _Rank(NamedTuple):
     """Which rank of how many a trace is of; of how many is None if the trace does not say."""
 
@@ -62,49 +57,48 @@ def _is_folder(name: str) -> bool:
 def _read_of(folder: Path) -> Sequence[Path]:
     """Return the files of a folder that are read. Raises InputError if nothing says which."""
     found = _found_in(folder)
-    readable = [entry for entry in found if can_be_read(entry.called)]
+    readable = [path for path, called in found.items() if can_be_read(called)]
     if not readable:
         raise _unreadable(folder, found)
-    place = readable[0].path.parent
-    traces = [entry.path for entry in readable if entry.called == TRACE]
-    if len(traces) < len(readable):
+    kinds = Counter(found[path] for path in readable)
+    place = readable[0].parent
+    if kinds.keys() != {TRACE}:
         # What gpuprof has written itself has all that the reports beside it have.
-        example = min(readable, key=lambda entry: entry.path.name != "session.json").path
+        example = min(readable, key=lambda path: path.name != "session.json")
     elif place == folder:
-        return _ranks_of_one_run(folder, traces)
+        return _ranks_of_one_run(folder, readable)
     else:
         example = place
-    kinds = Counter(re.sub("^an? ", "", entry.called) for entry in readable)
-    listed = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
+    listed = ", ".join(f"{number} × {re.sub('^an? ', '', called)}" for called, number in kinds.most_common())
     where = f" in {place}" if place != folder else ""
     raise InputError(f"{folder} is a folder: {listed}{where}", f"name what you want to see, such as {typed(example)}")
 
 
-def _found_in(folder: Path) -> list[_Found]:
-    """Return the known files of a folder, or of the first below it, preferably of one with files that can be read."""
-    refused: list[_Found] = []
+def _found_in(folder: Path) -> dict[Path, str]:
+    """Return what the files of a folder are called, or those of the first below it, preferably of one to be read."""
+    refused: dict[Path, str] = {}
     for place, folders, names in islice(os.walk(folder), _MOST_FOLDERS):
         folders.sort()
-        found = []
+        found = {}
         for name in sorted(names[:_MOST_ENTRIES], key=lambda name: (not has_name_of_a_file(name), name))[:_MOST_FILES]:
             path = Path(place, name)
             called = recognised(str(path), _MOST_BYTES)
             if called is not None:
-                found.append(_Found(path, called))
-        if any(can_be_read(entry.called) for entry in found):
+                found[path] = called
+        if any(map(can_be_read, found.values())):
             return found
         refused = refused or found
     return refused
 
 
-def _unreadable(folder: Path, found: Sequence[_Found]) -> InputError:
+def _unreadable(folder: Path, found: Iterable[Path]) -> InputError:
     """Return why nothing of a folder can be read; of the first file that is known, what to do instead."""
     what, hint = "a folder without anything that gpuprof reads", f"gpuprof reads {known()}"
     try:
         if not any(folder.iterdir()):
             what = "an empty folder"
-        for entry in found[:1]:
-            kind_of(look_at(entry.path, str(entry.path), _MOST_BYTES))
+        for path in found:
+            kind_of(look_at(path, str(path), _MOST_BYTES))
     except InputError as error:
         return InputError(f"{folder} is {what}: {error.message}", error.hint)
     except OSError as error:
