@@ -24,6 +24,7 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.privacy.border import with_clean_labels, without_private
 from gpuprof.privacy.source_files import PathMap
 from gpuprof.read.files import read_file
+from gpuprof.read.folders import files_named
 from gpuprof.read.plain_file import STDIN
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.trace import Trace
@@ -44,6 +45,7 @@ def load(
 ) -> LoadedSession:
     """Read reports, what ncu prints, timelines or a session and analyse them. Parts of one run are put together.
 
+    A folder means the traces in it if they are those of the ranks of one run.
     With `groups` equal launches (same name, configuration and ranges) are one kernel, for which the launch of median
     duration speaks, of the size that takes most time: much faster where a report has thousands. `spec` names a GPU
     spec, or a spec file, to use instead of the one that matches. `salvage` shows what can be read of damaged reports.
@@ -81,7 +83,7 @@ def _recorded(
 ) -> tuple[Session, Mapping[int, Recorded]]:
     if not paths:
         raise InputError("no file given", "name a report: gpuprof show REPORT.ncu-rep")
-    names = [os.fspath(path) for path in paths]
+    names = files_named([os.fspath(path) for path in paths])
     refuse_twice(names)
     files = [read_file(name, salvage=salvage, groups=groups) for name in names]
     traces = [file for file in files if isinstance(file, Trace)]

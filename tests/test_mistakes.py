@@ -93,7 +93,7 @@ def test_a_file_without_a_command_is_shown(place: Path) -> None:
         ("./app --size 4", "gpuprof run -- ./app --size 4"), ("app", "gpuprof run -- ./app"),
         ("train.py --lr 3", "gpuprof run -- train.py --lr 3"), ("python3 train.py", "gpuprof run -- python3 train.py"),
         ("trian.py", "train.py"), ("k.cu", "nvcc -lineinfo -o k ./k.cu"), ("noexec", "chmod +x ./noexec"),
-        ("folder", "gpuprof show folder/*.ncu-rep*"), ("notes.txt", ""), ("shwo a.ncu-rep", "gpuprof show a.ncu-rep"),
+        ("folder", "gpuprof show folder"), ("notes.txt", ""), ("shwo a.ncu-rep", "gpuprof show a.ncu-rep"),
         ("analyze a.ncu-rep", "gpuprof show a.ncu-rep"), ("analyze ./app", "gpuprof run -- ./app"),
         ("profile ./app 1", "gpuprof run -- ./app 1"), ("profile", "gpuprof run -- ./app"),
         ("profile a.ncu-rep", "gpuprof show a.ncu-rep"), ("ncu --set full ./app", "gpuprof run --set full ./app"),
@@ -357,7 +357,7 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for_for_ever(
 @each_row(
     ("line", "named"),
     [
-        ("folder a.ncu-rep", "folder/REPORT.ncu-rep"), ("a.ncu-rep none.ncu-rep", "none.ncu-rep"),
+        ("folder a.ncu-rep", "empty folder"), ("a.ncu-rep none.ncu-rep", "none.ncu-rep"),
         ("a.measured.yaml a.ncu-rep", "a.measured.yaml"), ("a.ncu-rep empty.ncu-rep", "empty.ncu-rep"),
         ("--base a.ncu-rep a.ncu-rep --new a.ncu-rep", "a.ncu-rep"), ("a.ncu-rep other.ncu-rep --fail-on time", ""),
         ("a.ncu-rep a.ncu-rep --fail-on registers --accept none.toml", "none.toml"),

@@ -51,6 +51,7 @@ _IN_VALUES = frozenset(
         ("collect/failure_table.py", "pattern"),
         ("model/kernel_kinds.py", "f\"_(?:{'|'.join(self.alternatives)})(?=_)\""),
         ("present/page/glossary.py", "term.pattern"),
+        ("read/other_tools.py", "self.expression"),
         ("read/metric_units.py", "pattern"),
     }
 )

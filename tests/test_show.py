@@ -132,7 +132,7 @@ def test_a_file_that_is_no_report_is_refused_by_its_name(name: str, tmp_path: Pa
         (2, "report {} -o .", "folder"), (2, "report {} -o . --force", "folder"),
         (2, "report {} -o a.html -o b.html", "a.html and b.html"), (2, "roofline {} -o a.svg -o b.svg", "a.svg and b"),
         (5, "show --spec a100-80gb {}", "a100-80gb-pcie"), (5, "show --spec h100-sxm {}", "sm_80"),
-        (5, "show nope.ncu-rep", "small.ncu-rep"), (5, "show .", "*.ncu-rep"),
+        (5, "show nope.ncu-rep", "small.ncu-rep"), (5, "show .", "small.ncu-rep"),
         (0, "show --format csv --top 0 {}", ""), (0, "show --format md --top 1 {}", ""),
         (0, "show --explain #0 --format json {}", ""),
     ],

@@ -60,7 +60,7 @@ MISTAKES = (
     ("show",),
     ("show", "missing.ncu-rep"),
     ("show", "README.md"),
-    ("show", "tests"),
+    ("show", "tests/data/gpu/nvidia-h100-80gb-hbm3/run-launches"),
     ("show", REPORT, "--kernel", "nothing-like-this"),
     ("show", REPORT, "--kernel", "("),
     ("show", REPORT, "--kernel", "#99"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -13,7 +11,7 @@ from gpuprof.cli.completion import PROGRAM, comparable_files
 from gpuprof.cli.help import WithExamples
 from gpuprof.cli.options import AboveZero, Command
 from gpuprof.cli.output import to_type
-from gpuprof.errors import InputError, UsageError
+from gpuprof.errors import UsageError
 
 _OF_SIDES = ("--base", "--new")
 _BETWEEN = "---"
@@ -116,7 +114,7 @@ def _without_files(option: str, ctx: click.Context) -> click.BadOptionUsage:
 
 
 def sides_of(files: Sequence[str], base: Sequence[str], new: Sequence[str]) -> SideFiles:
-    """Return the files of each side. Raises UsageError if it is not said which is which, InputError for a folder."""
+    """Return the files of each side. Raises UsageError if it is not said which is which."""
     if files and (base or new):
         option = "--base" if base else "--new"
         raise UsageError(f"{files[0]:.100} and {option}: files are named in one of two ways", _SEVERAL)
@@ -129,10 +127,7 @@ def sides_of(files: Sequence[str], base: Sequence[str], new: Sequence[str]) -> S
         base, new = files[:1], files[1:]
     if (*base, *new).count("-") > 1:
         raise UsageError("- stands for two files, and standard input has one", "save one of them as a file")
-    sides = SideFiles(tuple(base), tuple(new))
-    for file in (*sides.base, *sides.new):
-        _refuse_folder(file)
-    return sides
+    return SideFiles(tuple(base), tuple(new))
 
 
 def _not_two(files: Sequence[str]) -> UsageError:
@@ -149,19 +144,6 @@ def _not_two(files: Sequence[str]) -> UsageError:
 
 def _files(files: Sequence[str]) -> str:
     return f"{files[0]:.100}" if len(files) == 1 else f"{len(files)} files"
-
-
-def _refuse_folder(file: str) -> None:
-    """Raise InputError for a folder, with the session in it if there is one."""
-    folder = Path(file)
-    try:
-        is_folder = bool(file) and folder.is_dir()
-    except (OSError, ValueError):
-        return
-    if is_folder:
-        session = folder / "session.json"
-        name = to_type([session]) if session.is_file() else f"{to_type([folder])}{os.sep}REPORT.ncu-rep"
-        raise InputError(f"{file} is a folder", f"name a file in it: {name}")
 
 
 def programs_of(line: Sequence[str]) -> Programs:

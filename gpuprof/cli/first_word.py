@@ -73,9 +73,7 @@ def _by_other_name(word: str, rest: Sequence[str]) -> str | None:
 def _no_name(word: str, rest: Sequence[str], commands: Collection[str]) -> UsageError:
     """Return what to say of a word that is no name of a command, nor one by which others know it."""
     if Path(word).is_dir() and not _is_on_path(word):
-        return UsageError(
-            f"{word} is a folder", f"name the reports in it: gpuprof show {to_type([Path(word)])}/*.ncu-rep*"
-        )
+        return UsageError(f"{word} is a folder", f"gpuprof show {to_type([word])}")
     if word.endswith(".py") or _is_there_to_run(word):
         named = word if os.sep in word or word.endswith(".py") or _is_on_path(word) else f"./{word}"
         try:

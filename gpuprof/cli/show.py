@@ -81,8 +81,9 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     """Print what to fix first, and the kernels that take most time; with -v or --kernel everything about a kernel.
 
     FILE is a .ncu-rep or .ncu-repz, what ncu prints (raw or details page), a session.json, a page of gpuprof report
-    (.html), a PyTorch trace, an SQLite export of Nsight Systems, or - for any of these on standard input. Several
-    reports are shown as one run, equal launches as one kernel; JSON and CSV have every launch.
+    (.html), a PyTorch trace, an SQLite export of Nsight Systems, or - for any of these on standard input; a folder
+    means the traces of one run's ranks in it. Several reports are shown as one run, equal launches as one kernel; JSON
+    and CSV have every launch.
     """
     from gpuprof.api import load_recorded
 

@@ -139,7 +139,7 @@ def _height(blocks: Sequence[RenderableType]) -> int:
 
 
 def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
-    """Yield what a timeline tells of the steps, MFU where it is known and, unless a fix tells it, the GPU's time.
+    """Yield how many ranks are shown, the steps, MFU if it is known and, unless a fix has it, the GPU's time.
 
     Where no kernel ran, the copies are what takes it.
     """
@@ -147,7 +147,8 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
     facts = [fact for fact in every if fact[0].startswith(labels) or "MFU" in fact[1]]
-    yield from [*facts, *(fact for fact in every if fact[0] == "start-up")][:_MOST_FACTS]
+    missing = (fact for fact in every if fact[0] == "ranks")
+    yield from [*missing, *facts, *(fact for fact in every if fact[0] == "start-up")][:_MOST_FACTS]
 
 
 def _whole(session: Session, table: _Table, top: int | None, rates: Rates, depth: Depth) -> Iterator[RenderableType]:

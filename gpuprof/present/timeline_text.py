@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.run_totals import loading_s, running_s, start_up_s
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPause, Session, StepTimes
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPause, Session, StepTimes, Timeline
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
@@ -68,10 +68,19 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         yield from ((name, f"{of}{text}") for name, text in model_facts(model_flop, loop))
     if timeline.measured_flop:
         yield "FLOP on GPU", measured_text(timeline.measured_flop)
-    if timeline.rank is not None:
-        yield "rank", f"{timeline.rank}{f' of {timeline.ranks}' if timeline.ranks is not None else ''}"
+    yield from _ranks_facts(timeline)
     if timeline.peak_memory_bytes is not None:
         yield "peak memory", format_binary(timeline.peak_memory_bytes)
+
+
+def _ranks_facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Yield which rank of how many was traced, or how many of them."""
+    of_all = f" of {timeline.ranks}" if timeline.ranks is not None else ""
+    if timeline.rank is not None:
+        yield "rank", f"{timeline.rank}{of_all}"
+    shown = {rank for rank in timeline.source_ranks if rank is not None}
+    if timeline.ranks is not None and 1 < len(shown) < timeline.ranks:
+        yield "ranks", f"{len(shown)}{of_all}: the traces of the others are not here"
 
 
 def device_fact(session: Session, device: DeviceTimeline) -> tuple[str, str]:

@@ -44,9 +44,9 @@ def read_file(name: str, *, salvage: bool = False, groups: bool = False) -> Repo
 
 
 def can_be_read_again(name: str) -> bool:
-    """Tell whether a name is that of a file, and not of a pipe or standard input, whose bytes come once."""
+    """Tell whether a name is that of a file or folder, and not of a pipe or standard input, whose bytes come once."""
     try:
-        return name != STDIN and Path(name).is_file()
+        return name != STDIN and (Path(name).is_file() or Path(name).is_dir())
     except (OSError, ValueError):
         return False
 

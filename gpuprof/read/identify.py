@@ -26,7 +26,8 @@ SQLITE = b"SQLite format 3\0"
 """How an SQLite file starts."""
 REPORTS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 """How the names of ncu's reports end."""
-_LARGEST_HEAD = 2**20
+SAMPLE_BYTES = 2**20
+"""So much of the content of a file is searched for signs of other tools."""
 _TRACE = re.compile(
     rb'\s*\{.*?"(?:traceEvents|deviceProperties|distributedInfo)"\s*:|\s*\[\s*\{[^{}]*"ph"\s*:', re.DOTALL
 )
@@ -34,15 +35,21 @@ _TRACE = re.compile(
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _SESSION = re.compile(rb'\s*\{\s*"schema_version"\s*:')
 """How a session starts that gpuprof has written."""
+_VERSION = re.compile(rb'"schema_version"\s*:\s*"?\d')
+"""What is near the start of a session even if another tool has written it again."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A file as the kinds of files see it. `name` is what the user called it, or what its bytes came from."""
+    """A file as the kinds of files see it. `name` is what the user called it, or what its bytes came from.
+
+    `most` is how many bytes of it are looked at, -1 for all.
+    """
 
     name: str
     path: Path
     head: bytes
+    most: int = -1
 
     @cached_property
     def start(self) -> bytes:
@@ -52,20 +59,36 @@ class Look:
         return self.head[: HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
 
     @cached_property
+    def sample(self) -> bytes:
+        """Return the first MiB, or less if less is looked at: of what gzip packed, the content; of UTF-16, UTF-8."""
+        return self.first(SAMPLE_BYTES if self.most < 0 else min(self.most, SAMPLE_BYTES))
+
+    def first(self, size: int) -> bytes:
+        """Return at most so many bytes of the content, as `sample` has them."""
+        with self.path.open("rb") as file:
+            content = file.read(size)
+        if content.startswith(GZIP):
+            content = unzipped(content, size)
+        if content.startswith(UTF16_MARKS):
+            content = content[: len(content) // 2 * 2].decode("utf-16", "replace").encode()
+        return content.removeprefix(b"\xef\xbb\xbf")
+
+    @cached_property
     def data(self) -> bytes:
-        """Read the whole of it."""
-        return self.path.read_bytes()
+        """Read the whole of it, or as much as is looked at."""
+        with self.path.open("rb") as file:
+            return file.read(self.most)
 
     @cached_property
     def text(self) -> str:
-        """Read the whole of it as text."""
+        """Return its data as text."""
         return self.data.decode("utf-16" if self.data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
 
 
-def look_at(path: Path, name: str) -> Look:
-    """Look at a file. Raises InputError where there is none, DamagedInput where nothing is in it."""
+def look_at(path: Path, name: str, most: int = -1) -> Look:
+    """Look at a file, or its first bytes. Raises InputError if there is none, DamagedInput if it is empty."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder", f"name the reports in it: gpuprof show {_typed(path)}/*.ncu-rep*")
+        raise InputError(f"{path} is a folder", "name a file in it")
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
@@ -75,7 +98,7 @@ def look_at(path: Path, name: str) -> Look:
         raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from error
     if not head:
         raise DamagedInput(f"{path} is empty", "the profiler wrote nothing; check its messages")
-    return Look(name, path, head)
+    return Look(name, path, head, most)
 
 
 def starts(*beginnings: bytes) -> Callable[[Look], bool]:
@@ -101,12 +124,12 @@ def is_packed(look: Look) -> bool:
         return False
     start = unzipped(look.head)
     is_text = bool(start) and (b"\0" not in start or start.startswith(UTF16_MARKS))
-    return start.startswith((MAGIC, SQLITE, *zstd_frames.STARTS)) or (is_text and not _starts_trace(start))
+    return start.startswith((MAGIC, SQLITE, *zstd_frames.STARTS)) or (is_text and not is_packed_trace(look))
 
 
 def is_packed_trace(look: Look) -> bool:
     """Tell whether it is a compressed trace of PyTorch or Chrome."""
-    return look.head.startswith(GZIP) and _starts_trace(unzipped(look.head))
+    return look.head.startswith(GZIP) and _starts_trace(look.sample)
 
 
 def is_trace(look: Look) -> bool:
@@ -125,6 +148,16 @@ def is_binary(look: Look) -> bool:
 def is_object(look: Look) -> bool:
     """Tell whether text starts as a JSON object does."""
     return look.start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+
+
+def is_session(look: Look) -> bool:
+    """Tell whether it is a session that gpuprof has written."""
+    return is_object(look) and _VERSION.search(look.start) is not None
+
+
+def is_json(look: Look) -> bool:
+    """Tell whether the content starts as that of JSON with an object or a list does."""
+    return look.sample.lstrip().startswith((b"{", b"["))
 
 
 def is_list(look: Look) -> bool:
@@ -157,15 +190,15 @@ def _unpacked_start(look: Look) -> bytes:
     return start
 
 
-def unzipped(head: bytes) -> bytes:
-    """Return what the start of a gzip file holds, as far as it can be unpacked."""
+def unzipped(head: bytes, most: int = SAMPLE_BYTES) -> bytes:
+    """Return what the start of a gzip file holds, as far as it can be unpacked, and at most so many bytes."""
     try:
-        return zlib.decompressobj(wbits=31).decompress(head, _LARGEST_HEAD)
+        return zlib.decompressobj(wbits=31).decompress(head, most)
     except zlib.error:
         return b""
 
 
-def _typed(path: Path) -> str:
+def typed(path: Path) -> str:
     """Return a name as a command line can have it."""
     return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,13 +21,13 @@ from gpuprof.read.identify import (
     is_object,
     is_packed_trace,
     is_report,
+    is_session,
     is_trace,
     named,
     starts,
 )
+from gpuprof.read.other_tools import BINARIES, JSON, TEXTS, TRACES, Fits, Refused
 from gpuprof.read.zstd_frames import STARTS as ZSTD
-
-Fits = Callable[[Look], bool]
 
 
 class Told(NamedTuple):
@@ -41,14 +40,14 @@ class Told(NamedTuple):
 class Readable(Struct, frozen=True):
     """A kind that can be read, by a function `module:name` that is imported when such a file comes.
 
-    It gets the path, the bytes or the text, their name unless it has the path, and the SHA-256 where it asks for it.
-    `groups` names a
-    function that gets path and name, and returns a session with equal launches as one kernel, or None where the reader
-    has to read all of it. `check_size` names one that gets size and name before a file is read. `suffixes` are how
-    names of such files may end, where a name alone must tell a file from a program; they do not decide what a file is.
+    It is `called` so if `fits` is sure; None for a kind that takes what is left. The function gets the path, the bytes
+    or the text, their name unless it has the path, and the SHA-256 if it asks for it. `groups` names a function that
+    gets path and name, and returns a session with equal launches as one kernel, or None if the reader has to read all
+    of it. `check_size` names one that gets size and name before a file is read. `suffixes` are the ends of names of
+    such files, for when only a name can distinguish a file from a program; they do not decide what a file is.
     """
 
-    kind: str
+    called: str | None
     fits: Fits
     reader: str
     takes: Literal["path", "bytes", "text"]
@@ -58,16 +57,6 @@ class Readable(Struct, frozen=True):
     salvage: bool = False
     groups: str | None = None
     check_size: str | None = None
-
-
-class Refused(Struct, frozen=True):
-    """A kind that cannot be read: what it is, and what to do. Both may name {path}, {name},
-    {known}, and as they are typed, {quoted}, the file's name, and {program}."""
-
-    kind: str
-    fits: Fits
-    message: str
-    hint: str
 
 
 def _is_page(look: Look) -> bool:
@@ -83,84 +72,102 @@ def _is_printed(look: Look) -> bool:
     return not has_header(look.text) and has_launch(look.text)
 
 
+def _has_table(look: Look) -> bool:
+    from gpuprof.read.ncu_csv import has_header
+
+    return has_header(look.text)
+
+
+TRACE = "a trace"
+"""What a file of PyTorch's profiler is called."""
 _TRACE = Readable(
-    "torch-trace", is_trace, "gpuprof.read.torch_trace:read_trace_file", takes="path",
+    TRACE, is_trace, "gpuprof.read.torch_trace:read_trace_file", takes="path",
     told=Told(4, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"), digest=True,
     check_size="gpuprof.read.torch_json:check_size",
 )  # fmt: skip
 
+_SESSION = Readable(
+    "a gpuprof session", is_session, "gpuprof.store.read:read_session", takes="bytes",
+    told=Told(6, "its own session.json"), suffixes=(".json",), groups="gpuprof.store.launches:read_groups",
+)  # fmt: skip
+_CSV = Readable(
+    "an ncu CSV", _has_table, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
+    told=Told(2, "ncu's CSV"), suffixes=(".csv",), digest=True,
+)  # fmt: skip
+
 KINDS: tuple[Readable | Refused, ...] = (
     Readable(
-        "ncu-rep", is_report, "gpuprof.read.ncu_rep:read_ncu_rep", takes="path",
+        "an ncu report", is_report, "gpuprof.read.ncu_rep:read_ncu_rep", takes="path",
         told=Told(1, ", ".join(REPORTS)), suffixes=REPORTS,
         salvage=True,
     ),
     Refused(
-        "git-lfs", starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
-        hint="git lfs pull --include {quoted}",
+        starts(b"version https://git-lfs"), "{path} is a Git LFS pointer, not the report itself",
+        hint="git lfs pull --include {quoted}", called="a Git LFS pointer",
     ),
     Refused(
-        "nsys-rep", named(".nsys-rep", ".qdrep"),
+        named(".nsys-rep", ".qdrep"),
         "{path} is an Nsight Systems report; it has a timeline and no counters",
         hint="export it: nsys export --type sqlite {quoted}; for counters profile with ncu",
+        called="an Nsight Systems report",
     ),
     Refused(
-        "measured", named(".measured.yaml", ".samples.jsonl"),
+        named(".measured.yaml", ".samples.jsonl"),
         "{path} was written by gpuprof characterize: it describes a GPU, not a program",
         hint="gpuprof compare BASE NEW compares two NAME.measured.yaml; "
-        "reports of that GPU take their measured ceilings from it",
+        "reports of that GPU take their measured ceilings from it", called="a measured file",
     ),
+    *BINARIES,
     Readable(
-        "nsys-sqlite", starts(SQLITE), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
+        "an Nsight Systems export", starts(SQLITE), "gpuprof.read.nsys_sqlite:read_nsys_sqlite", takes="path",
         told=Told(5, "nsys exports (.sqlite)"), suffixes=(".sqlite",),
         digest=True,
     ),
+    *TRACES,
     replace(_TRACE, fits=is_packed_trace, told=None),
     Refused(
-        "archive", starts(GZIP, b"PK\x03\x04", *ZSTD, b"BZh", b"\xfd7zXZ"),
+        starts(GZIP, b"PK\x03\x04", *ZSTD, b"BZh", b"\xfd7zXZ"),
         "{path} is a compressed archive", hint="unpack it and name the report inside",
     ),
     Refused(
-        "no ncu-rep", named(*REPORTS), "{path} is not an ncu report: its first bytes are not those of one",
-        hint="copy it again, in binary mode",
+        named(*REPORTS), "{path} is not an ncu report: its first bytes are not those of one",
+        hint="copy it again, in binary mode", called="an ncu report",
     ),
     Readable(
-        "page", _is_page, "gpuprof.store.page:read_session_html", takes="bytes",
+        "a gpuprof page", _is_page, "gpuprof.store.page:read_session_html", takes="bytes",
         told=Told(7, "its own pages"), suffixes=(".html",),
     ),
     _TRACE,
     Refused(
-        "program", starts(b"\x7fELF"), "{path} is a program, not a report",
+        starts(b"\x7fELF"), "{path} is a program, not a report",
         hint="profile it: gpuprof run -- {program}",
     ),
     Refused(
-        "script", named(".py"), "{path} is a Python script, not a report",
+        named(".py"), "{path} is a Python script, not a report",
         hint="profile it: gpuprof run -- {program}",
     ),
     Refused(
-        "shell-script", starts(b"#!"), "{path} is a script, not a report",
+        starts(b"#!"), "{path} is a script, not a report",
         hint="profile it: gpuprof run -- {program}",
     ),
     Refused(
-        "binary", is_binary, "{path} is binary data of an unknown kind",
+        is_binary, "{path} is binary data of an unknown kind",
+        hint="gpuprof reads {known}",
+    ),
+    _SESSION,
+    *JSON,
+    replace(_SESSION, fits=is_object, called=None, told=None),
+    Refused(
+        is_list, "{name} is JSON, but not a gpuprof session: it is a list",
         hint="gpuprof reads {known}",
     ),
     Readable(
-        "session", is_object, "gpuprof.store.read:read_session", takes="bytes",
-        told=Told(6, "its own session.json"), suffixes=(".json",), groups="gpuprof.store.launches:read_groups",
-    ),
-    Refused(
-        "list", is_list, "{name} is JSON, but not a gpuprof session: it is a list",
-        hint="gpuprof reads {known}",
-    ),
-    Readable(
-        "ncu-text", _is_printed, "gpuprof.read.ncu_text:read_ncu_text", takes="text",
+        "output of ncu", _is_printed, "gpuprof.read.ncu_text:read_ncu_text", takes="text",
         told=Told(3, "ncu's text"), digest=True,
     ),
-    Readable(
-        "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
-        told=Told(2, "ncu's CSV"), suffixes=(".csv",), digest=True,
-    ),
+    _CSV,
+    *TEXTS,
+    replace(_CSV, fits=lambda _: True, called=None, told=None),
 )  # fmt: skip
 """In the order in which they are tried; the last one takes all that is left."""
 
@@ -170,6 +177,11 @@ def has_name_of_a_file(word: str) -> bool:
     return word.lower().removesuffix(".gz").endswith(tuple(suffix for kind in _readable() for suffix in kind.suffixes))
 
 
+def can_be_read(called: str) -> bool:
+    """Tell whether files that are called so can be read."""
+    return any(kind.called == called for kind in _readable())
+
+
 def kind_of(look: Look) -> Readable:
     """Return the kind of a file. Raises InputError for one that cannot be read."""
     kind = next(kind for kind in KINDS if kind.fits(look))
@@ -177,13 +189,13 @@ def kind_of(look: Look) -> Readable:
         return kind
     folder = "" if os.sep in look.name or look.name.endswith(".py") else f".{os.sep}"
     fields = {
-        "path": look.name, "name": look.name, "known": _known(),
+        "path": look.name, "name": look.name, "known": known(),
         "quoted": shlex.quote(Path(look.name).name), "program": shlex.quote(folder + look.name),
     }  # fmt: skip
     raise InputError(kind.message.format(**fields), kind.hint.format(**fields))
 
 
-def _known() -> str:
+def known() -> str:
     """List what gpuprof reads."""
     told = sorted(kind.told for kind in _readable() if kind.told is not None)
     *most, last = (row.description for row in told)

@@ -1,0 +1,147 @@
+"""Folders instead of files: the traces of one run's ranks are read; for anything else the error says what is there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuprof.errors import InputError
+from gpuprof.read.identify import look_at, typed
+from gpuprof.read.readers import TRACE, can_be_read, has_name_of_a_file, kind_of, known
+from gpuprof.read.recognise import recognised
+
+_MOST_FOLDERS, _MOST_ENTRIES, _MOST_FILES, _MOST_BYTES = 500, 20_000, 500, 2**17
+"""So many folders are listed, so many names of each are sorted, and so many bytes of so many files are looked at."""
+_MOST_NAMED = 8
+_MOST_OF_TRACE = 2**26
+"""PyTorch 1.8 wrote behind the events of which rank they are."""
+_DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{([^{}]{0,999})')
+_RANK = re.compile(rb'"rank"\s*:\s*(\d{1,6})')
+_RANKS = re.compile(rb'"world_size"\s*:\s*(\d{1,6})')
+_RANK_IN_NAME = re.compile(r"rank[-_]?(\d{1,6})", re.IGNORECASE)
+_TIME_IN_NAME = re.compile(r"\.(\d{1,20})(?=\.pt\.trace\.json)")
+"""As tensorboard_trace_handler writes it, behind the name of the process."""
+
+
+class _Rank(NamedTuple):
+    """Which rank of how many a trace is of; of how many is None if the trace does not say."""
+
+    rank: int
+    ranks: int | None
+
+
+def files_named(names: Iterable[str]) -> list[str]:
+    """Return the files that names mean: a folder means its traces if they are of the ranks of one run.
+
+    Raises InputError for a folder with anything else, with what is in it.
+    """
+    files: list[str] = []
+    for name in names:
+        files += map(str, _read_of(Path(name))) if _is_folder(name) else [name]
+    return files
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _read_of(folder: Path) -> Sequence[Path]:
+    """Return the files of a folder that are read. Raises InputError if nothing says which."""
+    found = _found_in(folder)
+    readable = [path for path, called in found.items() if can_be_read(called)]
+    if not readable:
+        raise _unreadable(folder, found)
+    kinds = Counter(found[path] for path in readable)
+    place = readable[0].parent
+    if kinds.keys() != {TRACE}:
+        # What gpuprof has written itself has all that the reports beside it have.
+        example = min(readable, key=lambda path: path.name != "session.json")
+    elif place == folder:
+        return _ranks_of_one_run(folder, readable)
+    else:
+        example = place
+    listed = ", ".join(f"{number} × {re.sub('^an? ', '', called)}" for called, number in kinds.most_common())
+    where = f" in {place}" if place != folder else ""
+    raise InputError(f"{folder} is a folder: {listed}{where}", f"name what you want to see, such as {typed(example)}")
+
+
+def _found_in(folder: Path) -> dict[Path, str]:
+    """Return what the files of a folder are called, or those of the first below it, preferably of one to be read."""
+    refused: dict[Path, str] = {}
+    for place, folders, names in islice(os.walk(folder), _MOST_FOLDERS):
+        folders.sort()
+        found = {}
+        for name in sorted(names[:_MOST_ENTRIES], key=lambda name: (not has_name_of_a_file(name), name))[:_MOST_FILES]:
+            path = Path(place, name)
+            called = recognised(str(path), _MOST_BYTES)
+            if called is not None:
+                found[path] = called
+        if any(map(can_be_read, found.values())):
+            return found
+        refused = refused or found
+    return refused
+
+
+def _unreadable(folder: Path, found: Iterable[Path]) -> InputError:
+    """Return why nothing of a folder can be read; of the first file that is known, what to do instead."""
+    what, hint = "a folder without anything that gpuprof reads", f"gpuprof reads {known()}"
+    try:
+        if not any(folder.iterdir()):
+            what = "an empty folder"
+        for path in found:
+            kind_of(look_at(path, str(path), _MOST_BYTES))
+    except InputError as error:
+        return InputError(f"{folder} is {what}: {error.message}", error.hint)
+    except OSError as error:
+        return InputError(f"{folder} cannot be read: {(error.strerror or str(error)).lower()}")
+    return InputError(f"{folder} is {what}", hint)
+
+
+def _ranks_of_one_run(folder: Path, traces: Sequence[Path]) -> Sequence[Path]:
+    """Return traces in the order of ranks. Raises InputError if they are not of the ranks of one run."""
+    if len(traces) == 1:
+        return traces
+    ranks = {path: rank for path in traces if (rank := _rank(path)) is not None}
+    known_ranks = len(ranks) == len(traces)
+    by_time = sorted(traces, key=lambda path: (_TIME_IN_NAME.findall(path.name), path.stat().st_mtime))
+    newest: dict[object, Path] = {}
+    for path in by_time:
+        newest[ranks[path] if known_ranks else _TIME_IN_NAME.sub("", path.name)] = path
+    if len(newest) < len(traces):
+        files = " ".join(map(typed, [*newest.values()][-_MOST_NAMED:]))
+        of, newest_of = "one process", "newest"
+        if len(newest) > 1:
+            of, newest_of = f"{len(newest)} {'ranks' if known_ranks else 'processes'}", "newest of each"
+        raise InputError(
+            f"{folder} has {len(traces)} traces of {of}, recorded one after the other, and not one for each rank",
+            f"name the {newest_of}: {files}",
+        )
+    if not known_ranks or len({rank.ranks for rank in ranks.values()}) > 1:
+        raise InputError(
+            f"{folder} has {len(traces)} traces, and they do not say that they are of the ranks of one run",
+            f"name one, such as {typed(by_time[-1])}; "
+            f"if they are ranks of one run, name them all: {typed(folder)}/*.json*",
+        )
+    return sorted(traces, key=lambda path: ranks[path].rank)
+
+
+def _rank(path: Path) -> _Rank | None:
+    """Return the rank that a trace says, or else its name."""
+    with suppress(InputError, OSError):
+        look = look_at(path, str(path))
+        info = _DISTRIBUTED.search(look.sample) or _DISTRIBUTED.search(look.first(_MOST_OF_TRACE))
+        rank = _RANK.search(info[1]) if info else None
+        if info and rank:
+            ranks = _RANKS.search(info[1])
+            return _Rank(int(rank[1]), int(ranks[1]) if ranks else None)
+    match = _RANK_IN_NAME.search(path.name)
+    return _Rank(int(match[1]), None) if match else None

@@ -1,0 +1,219 @@
+"""Files that gpuprof does not read, a row each: how one is recognised, and what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec import Struct
+
+from gpuprof.read.identify import SQLITE, Look, is_binary, is_json, named, starts
+
+Fits = Callable[[Look], bool]
+
+
+class Refused(Struct, frozen=True):
+    """A kind of file that cannot be read: what to say, what to do, and what it is called if that alone identifies it.
+
+    `message` and `hint` may name {path}, {name}, {known}, and as they are typed, {quoted}, the file's name, and
+    {program}.
+    """
+
+    fits: Fits
+    message: str
+    hint: str
+    called: str | None = None
+
+
+@dataclass(frozen=True)
+class Has:
+    """A test of files: they pass if their sample, or their first `most` bytes, have an expression, and `only` fits.
+
+    ^ and $ are ends of lines, . is any byte.
+    """
+
+    expression: bytes
+    only: Fits = lambda _: True
+    most: int | None = None
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """Compile the expression when it is needed."""
+        return re.compile(self.expression, re.MULTILINE | re.DOTALL)
+
+    def __call__(self, look: Look) -> bool:
+        """Return whether a file passes."""
+        if not self.only(look):
+            return False
+        content = look.sample if self.most is None else look.first(self.most)
+        # A search goes through all of the content even if only its start can match.
+        find = self.pattern.match if self.expression.startswith(rb"\A") else self.pattern.search
+        return find(content) is not None
+
+
+def _of_tool(called: str, fits: Fits, why: str, hint: str) -> Refused:
+    return Refused(fits, f"{{path}} is {called}{why}", hint, called)
+
+
+_NOT_READ = ", which gpuprof does not read"
+_NOT_NVIDIA = "; gpuprof supports NVIDIA GPUs only"
+_ONLY_TIMES = "; it has times per kernel or call, and no counters"
+_EXPORT = "export the report that it was made from: nsys export --type sqlite FILE.nsys-rep"
+_PROFILE = "profile the program on an NVIDIA GPU: gpuprof run -- PROGRAM"
+_PROFILE_AGAIN = "profile the program again, with nsys or ncu: gpuprof run -- PROGRAM does"
+_PROFILE_SAME = "profile the program that it measures: gpuprof run -- PROGRAM"
+_OF_AMD = f"use AMD's rocprof-compute, or {_PROFILE}"
+_OF_TPU = f"use XProf, TensorBoard's plugin for profiles, or {_PROFILE}"
+_XPLANE = re.compile(rb"\n.{1,20}?\x12.(?:/(?:host|device):|Task Environment)", re.DOTALL)
+"""How a file of XSpace starts: its first plane has a number, if it is not 0, and a name."""
+_MOST_OF_XPLANE = 2**26
+"""The planes of devices can be behind megabytes of others."""
+_PROCESS = rb'"process_name"[^{}]{0,200}\{\s*"name"\s*:\s*"[^"]{0,80}'
+"""The name of a process in a trace of Chrome's format, up to what follows."""
+
+
+_TENSORS = Has(rb"\A(?:\x93NUMPY|PK\x03\x04.{26}[^\0]{1,200}?(?:data\.pkl|\.npy))")
+
+
+def _is_xplane(look: Look) -> bool:
+    return _XPLANE.match(look.head) is not None or named(".xplane.pb")(look)
+
+
+def _of_xplane(expression: bytes) -> Fits:
+    return Has(expression, _is_xplane, _MOST_OF_XPLANE)
+
+
+BINARIES = (
+    _of_tool(
+        "a profile of nvprof or the Visual Profiler",
+        Has(rb"CREATE TABLE .?StringTable", starts(SQLITE)),
+        "; NVIDIA has retired both", _PROFILE_AGAIN,
+    ),
+    _of_tool("a JAX or TensorFlow profile of a TPU", _of_xplane(rb"/device:TPU"), _NOT_NVIDIA, _OF_TPU),
+    _of_tool("a JAX or TensorFlow profile of an AMD GPU", _of_xplane(rb"\*\x03AMD|__amd_"), _NOT_NVIDIA, _OF_AMD),
+    _of_tool("a profile of JAX or TensorFlow (XPlane)", _is_xplane, _NOT_READ, _PROFILE),
+    _of_tool(
+        "a trace of Perfetto", lambda look: is_binary(look) and named(".pftrace", ".perfetto-trace")(look),
+        _NOT_READ, "gpuprof reads {known}",
+    ),
+    _of_tool(
+        "what nsys records before it makes a report", named(".qdstrm"), _NOT_READ,
+        "import it: QdstrmImporter -i {quoted}, which is in the folder host-linux-x64 of Nsight Systems; "
+        "then export that report: nsys export --type sqlite FILE.nsys-rep",
+    ),
+    _of_tool(
+        "a file of Arrow, Parquet or HDF5, as nsys can export", starts(b"ARROW1", b"PAR1", b"\x89HDF\r\n\x1a\n"),
+        _NOT_READ, f"if it is of nsys, {_EXPORT}",
+    ),
+    _of_tool(
+        "a pickle of Python, such as a memory snapshot of PyTorch",
+        Has(rb"\A\x80(?:[\x02\x03](?:[}\]]|\x8a\n)|[\x04\x05]\x95)"),
+        ", which can run code when it is loaded; gpuprof loads none",
+        "memory snapshots are shown by https://docs.pytorch.org/memory_viz; gpuprof reads {known}",
+    ),
+    _of_tool(
+        "a file of tensors or a model, and no profile",
+        lambda look: named(".onnx", ".safetensors")(look) or _TENSORS(look),
+        "", _PROFILE_SAME,
+    ),
+)  # fmt: skip
+TRACES = (
+    _of_tool("a JAX or TensorFlow trace of a TPU", Has(_PROCESS + rb"/device:TPU", is_json), _NOT_NVIDIA, _OF_TPU),
+    _of_tool("a trace of JAX or TensorFlow", Has(_PROCESS + rb"/(?:device|host|job):", is_json), _NOT_READ, _PROFILE),
+    _of_tool(
+        "a trace of AMD's rocprof", Has(rb'\{"name":"(?:\d{1,3} )?CPU HIP API"\}', is_json), _NOT_NVIDIA, _OF_AMD
+    ),
+)  # fmt: skip
+"""Traces of Chrome's format that are not of PyTorch."""
+JSON = (
+    _of_tool(
+        "a result of nvbench", Has(rb'"nvbench"\s*:\s*\{|"nv/(?:cold|batch|json)', is_json), _ONLY_TIMES, _PROFILE_SAME
+    ),
+    _of_tool(
+        "a result of Google Benchmark or pytest-benchmark",
+        Has(rb'\A\s*\{\s*"(?:context|machine_info)"\s*:.*?"(?:library_build_type|python_implementation)"'),
+        "; it has no kernels", _PROFILE_SAME,
+    ),
+    _of_tool(
+        "a profile for speedscope", Has(rb'"https://www\.speedscope\.app/file-format-schema\.json"', is_json),
+        "; it has call stacks and no kernels", _PROFILE_SAME,
+    ),
+    _of_tool("JSON of AMD's rocprofv3", Has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _NOT_NVIDIA, _OF_AMD),
+    _of_tool(
+        "JSON of nsys export", Has(rb'\A\s*\{"[Tt]ype":\s?(?:\d+,\s?"\w+Event"|"(?:String|ThreadName)")'),
+        _NOT_READ, _EXPORT,
+    ),
+    _of_tool(
+        "JSON of nsys stats",
+        Has(rb'\A\s*\[\s*\{\s*"(?:Time \(%\)":\s*[\d.]+,\s*"Total Time|Start \(\w+\)":\s*\d+,\s*"(?:Duration|End) \()'),
+        _ONLY_TIMES, _EXPORT,
+    ),
+    _of_tool(
+        "a call tree of Hatchet, as Triton's profiler Proton writes",
+        Has(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)".*?"frame"\s*:\s*\{[^{}]{0,9999}"type"'),
+        _ONLY_TIMES, _PROFILE_SAME,
+    ),
+)  # fmt: skip
+_CELL = rb'[\s"|,;#\xe2\x80-\xbf]{1,99}'
+"""What is between the cells of a table: blanks, quotes, commas, and lines, which may be drawn."""
+_NSYS_COLUMNS = (
+    rb'^[ #|"\xe2\x80-\xbf]{0,20}(?:Time ?\(%\)~Total Time|Total \(MB\)~Count|Start ?\(\w{1,4}\)~(?:End|Duration) ?\('
+    rb"|API Start \(|NVTX Range~Style|Range~Style|PID~TID~DevId~Count)"
+)
+_NVPROF_COLUMNS = rb'Time\(%\)~Time~Calls|^[ "]{0,40}Start~Duration~Grid |^"?Device~Kernel~Invocations'
+TEXTS = (
+    _of_tool(
+        "output of nsys stats",
+        Has(
+            rb"^[ #]{0,9}\*\* [^\n]{1,90} \(\w{0,40}(?:sum|trace)(?:[:/][\w:/-]{1,40})?\):|"
+            + _NSYS_COLUMNS.replace(b"~", _CELL)
+        ),
+        _ONLY_TIMES, _EXPORT,
+    ),
+    _of_tool(
+        "output of nsys stats",
+        Has(rb"^(?:Processing \[[^\n]{1,300}?\.sqlite\] with|SKIPPED: [^\n]{1,300}?\.sqlite does not)"),
+        "; it has no table", _EXPORT,
+    ),
+    _of_tool(
+        "output of nvprof",
+        Has(
+            rb"^={2,8}(?:\d{1,10}==)? (?:NVPROF is profiling |Profiling application: |"
+            rb"(?:Profiling|Metric|Event) result:)|"
+            + _NVPROF_COLUMNS.replace(b"~", _CELL)
+        ),
+        "; NVIDIA has retired it", _PROFILE_AGAIN,
+    ),
+    _of_tool(
+        "output of nvbench",
+        Has(rb"^Pass: (?:Cold|Batch|CPU): [\d.]+ms|^Benchmark,Device,Device Name,|\| Samples +\| +CPU Time +\| Noise"),
+        _ONLY_TIMES, _PROFILE_SAME,
+    ),
+    _of_tool(
+        "output of AMD's rocprof",
+        Has(
+            rb'^"?(?:Kind"?,"?Agent_Id|Correlation_Id"?,"?Dispatch_Id|Index"?,"?KernelName"?,"?gpu-id|Dispatch_ID"?,"?GPU_ID|'
+            rb'[\w ]{1,30}"?,"?Calls"?,"?TotalDurationNs)'
+        ),
+        _NOT_NVIDIA, _OF_AMD,
+    ),
+    _of_tool(
+        "output of Intel's unitrace or onetrace", Has(rb"^ *Total Device Time for \w+ backend|^== L0 Backend =="),
+        _NOT_NVIDIA, _PROFILE,
+    ),
+    _of_tool(
+        "a table of PyTorch's profiler", Has(rb"^ *Name {2,}Self CPU(?: total)? % {2,}Self CPU"),
+        "; it has times per operator, and no single kernels",
+        "export the trace: profile.export_chrome_trace('trace.json'), and gpuprof show trace.json",
+    ),
+    _of_tool(
+        "ncu's list of metrics or sections, and no profile",
+        Has(
+            rb"^Metric Name +(?:Metric Type +)?(?:Metric Unit +)?Metric Description|"
+            rb"^Identifier +(?:Display Name|Sections) +Enabled"
+        ),
+        "", "profile a program: gpuprof run -- PROGRAM",
+    ),
+)  # fmt: skip
