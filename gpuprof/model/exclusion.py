@@ -53,12 +53,12 @@ def _exclusion(
 ) -> Exclusion:
     """Return the exclusion of these kernels added to an earlier one of the session."""
     known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
-    labels = {kernel.label for kernel in gone}
-    is_in_part = not labels.isdisjoint(kernel.label for kernel in left)
+    functions = {kernel.function_name for kernel in gone}
+    is_in_part = not functions.isdisjoint(kernel.function_name for kernel in left)
     share = _sum(known.time_share, *(kernel.time_share for kernel in gone))
     return Exclusion(
         patterns=tuple(dict.fromkeys((*known.patterns, *used))),
-        kernels=known.kernels + len(gone if is_in_part else labels),
+        kernels=known.kernels + len(gone if is_in_part else functions),
         launches=known.launches + sum(kernel.launches for kernel in gone),
         untimed=known.untimed + sum(kernel.launches for kernel in gone if kernel.time_share is None),
         time_s=_sum(known.time_s, *(kernel.time_total_s for kernel in gone)),
