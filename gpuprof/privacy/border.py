@@ -25,9 +25,9 @@ KINDS: Mapping[str, TextKind] = {
     **dict.fromkeys(("sass", "text"), "code"),
     **dict.fromkeys(
         (
-            "action", "advice", "demangled", "function", "headline", "how", "label", "mangled", "meaning", "name", "notes",
-            "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "texts", "tools", "unknown",
-            "unreviewed", "warnings", "why",
+            "action", "advice", "demangled", "function", "headline", "how", "label", "mangled", "meaning", "name",
+            "notes", "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "texts", "tools",
+            "unknown", "unreviewed", "warnings", "why",
         ),
         "text",
     ),
