@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from gpuprof.comparison.contract import (
     ComparedSide,
     Comparison,
     ComparisonFact,
+    FactKind,
     KernelChange,
     SideName,
     TimeChange,
@@ -29,11 +30,11 @@ from gpuprof.comparison.lines import line_changes
 from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import (
-    KeyFields,
     Run,
     Side,
     SideKernel,
     are_identical,
+    has_configuration,
     has_replays_alone,
     is_replay,
     sides_of,
@@ -44,7 +45,7 @@ from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.values import all_known
 from gpuprof.comparison.work.verdict import work_change
-from gpuprof.model.session import Session, Source
+from gpuprof.model.session import KernelProfile, Session, Source
 
 _CHOOSING = (
     "--kernel-name", "--kernel-id", "--kernel-regex", "--launch-skip", "--launch-skip-before-match", "--launch-count",
@@ -81,7 +82,7 @@ def compare(
     if not paired:
         base = _without_copies(base, "base", facts)
         new = _without_copies(new, "new", facts)
-    base_side, new_side, fields = sides_of(base, new)
+    base_side, new_side = sides_of(base, new)
     conditions = conditions_of(base_side, new_side)
     affected = {condition.affects for condition in conditions}
     context = _Context(
@@ -98,7 +99,7 @@ def compare(
     matched = pairs_of(base_side, new_side, named, identical=context.identical)
     kernels, pairs = _changes(matched, context)
     comparable = context.alike and not any(map(has_lost_effect, kernels))
-    facts += facts_of(base_side, new_side, fields, pairs)
+    facts += facts_of(base_side, new_side, pairs)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,
@@ -213,9 +214,10 @@ def _kernel(kernel: SideKernel) -> ComparedKernel:
     return ComparedKernel(
         run=kernel.run,
         id=representative.id,
-        label=representative.label,
+        label=kernel.label,
+        function=representative.function_name,
         demangled=representative.demangled,
-        ranges=representative.ranges,
+        ranges=kernel.key.ranges,
         grid=representative.grid,
         block=representative.block,
         launches=round(kernel.launches),
@@ -228,13 +230,13 @@ def _compared_side(side: Side) -> ComparedSide:
     return ComparedSide(
         files=tuple(run.file for run in side.runs),
         gpus=tuple(dict.fromkeys(name for name in names if name)),
-        kernels=len(side.kernels),
+        kernels=len({kernel.key.name for kernel in side.kernels}),
         launches=round(sum(kernel.launches for kernel in side.kernels)),
         time_s=side.total_s if not has_replays_alone(side) else None,
     )
 
 
-def facts_of(base: Side, new: Side, fields: KeyFields, pairs: Sequence[Pair]) -> Iterator[ComparisonFact]:
+def facts_of(base: Side, new: Side, pairs: Sequence[Pair]) -> Iterator[ComparisonFact]:
     """Yield facts about kernels that are missing, not matched or not in all runs."""
     if not base.kernels:
         yield ComparisonFact(kind="no-kernels", side="base")
@@ -244,16 +246,22 @@ def facts_of(base: Side, new: Side, fields: KeyFields, pairs: Sequence[Pair]) ->
     came = sum(pair.match == "new" for pair in pairs)
     yield from _not_profiled(new, "new", gone)
     yield from _not_profiled(base, "base", came)
-    if not fields.ranges:
-        has_ranges = any(kernel.representative.ranges for kernel in base.kernels)
-        yield ComparisonFact(kind="no-ranges", side="new" if has_ranges else "base")
-    if not fields.configurations:
-        has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
-        yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
-    yield from _in_some_runs(base, "base")
-    yield from _in_some_runs(new, "new")
+    yield from _recorded_by_one(base, new, "no-ranges", lambda kernel: bool(kernel.ranges))
+    yield from _recorded_by_one(base, new, "no-configurations", has_configuration)
+    yield from _in_some_runs(base, "base", [kernel for pair in pairs for kernel in pair.base])
+    yield from _in_some_runs(new, "new", [kernel for pair in pairs for kernel in pair.new])
     if gone and came:
         yield ComparisonFact(kind="unmatched", numbers=(gone, came))
+
+
+def _recorded_by_one(
+    base: Side, new: Side, kind: FactKind, has: Callable[[KernelProfile], bool]
+) -> Iterator[ComparisonFact]:
+    """Yield which side lacks something that some kernels of the other one have."""
+    had = any(has(kernel.representative) for kernel in base.kernels)
+    have = any(has(kernel.representative) for kernel in new.kernels)
+    if had != have and base.kernels and new.kernels:
+        yield ComparisonFact(kind=kind, side="new" if had else "base")
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:
@@ -294,10 +302,10 @@ def _chosen_by(source: Source) -> str:
     return ""
 
 
-def _in_some_runs(side: Side, name: SideName) -> Iterator[ComparisonFact]:
-    """Yield how many kernels are only in some runs, and that several ranks or GPUs count as runs."""
+def _in_some_runs(side: Side, name: SideName, kernels: Sequence[SideKernel]) -> Iterator[ComparisonFact]:
+    """Yield how many of a side's kernels are only in some runs, and that several ranks or GPUs count as runs."""
     whole = sum(bool(run.session.kernels) for run in side.runs)
-    some = sum(len(kernel.runs) < whole for kernel in side.kernels)
+    some = sum(len(kernel.runs) < whole for kernel in kernels)
     if some:
         yield ComparisonFact(kind="some-runs", side=name, numbers=(some, whole))
     if any(len(kernel.times) > len(kernel.runs) for kernel in side.kernels):

@@ -34,8 +34,8 @@ WorkWord = Literal["same", "less", "more", "changed", "unclear", "new", "gone", 
 """`changed`: some counters rose and others fell. `unclear`: within the variation of data-dependent work."""
 CountWord = Literal["same", "less", "more", "unclear", "only-base", "only-new"]
 MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone"]
-"""`exact`: name, ranges and launch configuration; `reconfigured`: another grid, block or template arguments; `named`:
-by --match."""
+"""`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block or
+template arguments; `named`: by --match."""
 Affects = Literal["time", "work", "both"]
 FindingWord = Literal["went", "came", "stayed"]
 Direction = Literal["slower", "faster", "neutral"]
@@ -102,7 +102,7 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
 
     files: Annotated[tuple[str, ...], about("its files, each a run of the same program")]
     gpus: Annotated[tuple[str, ...], about("names of its GPUs")]
-    kernels: Annotated[Whole, about("kernels: names, ranges and launch configurations")]
+    kernels: Annotated[Whole, about("kernel functions")]
     launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]
     time_s: Annotated[
         Seconds | None,
@@ -244,8 +244,12 @@ class ComparedKernel(Struct, frozen=True, kw_only=True):
     run: Annotated[Whole, about("index of the file on its side that has the representative launch")]
     id: Annotated[Whole, about("its number in that file's session")]
     label: Annotated[str, about("short name")]
+    function: Annotated[str, about("short name of its function")] = ""
     demangled: Annotated[str, about("demangled name with parameters")]
-    ranges: Annotated[tuple[str, ...], about("NVTX ranges or modules around its launches, outermost first")]
+    ranges: Annotated[
+        tuple[str, ...],
+        about("NVTX ranges or modules around its launches, outermost first; empty: none, or compared in any range"),
+    ]
     grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z")]
     block: Annotated[Dim3 | None, about("threads per block: x, y, z")]
     launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from gpuprof.comparison.pair import NamedMatch, Pair, match_of
-from gpuprof.comparison.sides import Side, SideKernel
+from gpuprof.comparison.sides import Side, SideKernel, in_any_range
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 
@@ -17,8 +17,8 @@ def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair
 
     Raises UsageError if one fits no kernel, or a kernel that is named already.
 
-    Several kernels on a side belong together, unless both sides have the same ranges and launch
-    configurations of them: then each is paired with its equal.
+    Several kernels on a side belong together, unless both sides have the same launch configurations
+    of them, in the same ranges or in any: then each is paired with its equal.
     """
     pairs: list[Pair] = []
     taken: dict[int, NamedMatch] = {}
@@ -66,10 +66,11 @@ def _fits(kernel: SideKernel, pattern: KernelPattern) -> bool:
 
 
 def _paired(base: Sequence[SideKernel], new: Sequence[SideKernel]) -> list[Pair]:
-    before = {_configuration(kernel): kernel for kernel in base}
-    after = {_configuration(kernel): kernel for kernel in new}
-    if before.keys() == after.keys() and len(base) == len(new) == len(before):
-        return [Pair("named", (kernel,), (after[key],)) for key, kernel in before.items()]
+    for own, other in ((base, new), (in_any_range(base), in_any_range(new))):
+        before = {_configuration(kernel): kernel for kernel in own}
+        after = {_configuration(kernel): kernel for kernel in other}
+        if before.keys() == after.keys() and len(own) == len(other) == len(before):
+            return [Pair("named", (kernel,), (after[key],)) for key, kernel in before.items()]
     return [Pair(match_of(len(base), len(new), "named"), tuple(base), tuple(new))]
 
 

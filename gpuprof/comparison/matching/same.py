@@ -1,14 +1,13 @@
-"""Pair kernels that differ only in launch configuration, ranges, template arguments or a compiler's numbers."""
+"""Pair kernels that differ only in ranges, launch configuration, template arguments or a compiler's numbers."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable
-from functools import partial
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.traits import Traits
-from gpuprof.comparison.sides import KernelKey
+from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.sides import KernelKey, together
 
 _MOST_SIZES = 4.0
 """Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
@@ -22,6 +21,20 @@ _MOST_FLOP, _MOST_LAUNCHES, _MOST_INSTRUCTIONS, _MOST_THREADS = 4.0, 4.0, 16.0, 
 grid that replaces a thread for each element has fewer threads by at most the size of a block."""
 _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 """A kernel that does as much is recognizable by its FLOP; elementwise kernels all do a few for each element."""
+
+
+def pairs_of_launches(left: Leftovers) -> list[Pair]:
+    """Take the kernels whose function and launch configuration both sides have, whatever range launched them."""
+    pairs = []
+    for group in left.groups(launch_of):
+        base, new = left.take(*group)
+        pairs.append(Pair("exact", (together(base),), (together(new),)))
+    return pairs
+
+
+def launch_of(traits: Traits) -> KernelKey:
+    """Return the function and launch configuration of a kernel."""
+    return traits.key.launch
 
 
 def pair_configurations(left: Leftovers, exact: Iterable[KernelKey]) -> None:
@@ -50,24 +63,6 @@ def _place_and_threads(traits: Traits) -> Hashable:
 
 def _like_size(base: Traits, new: Traits) -> bool:
     return bool(base.threads and new.threads) and not _apart(base.threads, new.threads, _MOST_SIZES)
-
-
-def pair_ranges(left: Leftovers, names: Counter[str]) -> None:
-    """Pair kernels of one name and configuration whose ranges were renamed, if only one fits.
-
-    `names` are the names of both sides, with how many kernels have them.
-    """
-    for part in (slice(1, None), slice(None, -1), slice(-1, None), slice(0, 0)):
-        left.join("renamed", partial(_part_of_ranges, part))
-    left.join(
-        "renamed",
-        lambda traits: traits.key.name if names[traits.key.name] == 2 else None,
-        may_be_same,
-    )
-
-
-def _part_of_ranges(part: slice, traits: Traits) -> Hashable:
-    return traits.key.name, _launch(traits), traits.key.ranges[part]
 
 
 def _launch(traits: Traits) -> tuple[Hashable, Hashable]:
