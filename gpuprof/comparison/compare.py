@@ -250,8 +250,12 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair]) -> Iterator[Compariso
     yield from _recorded_by_one(base, new, "no-configurations", has_configuration)
     yield from _in_some_runs(base, "base", [kernel for pair in pairs for kernel in pair.base])
     yield from _in_some_runs(new, "new", [kernel for pair in pairs for kernel in pair.new])
-    if gone and came:
-        yield ComparisonFact(kind="unmatched", numbers=(gone, came))
+    had = {kernel.key.name for kernel in base.kernels}
+    have = {kernel.key.name for kernel in new.kernels}
+    lost = {kernel.key.name for pair in pairs if pair.match == "gone" for kernel in pair.base} - have
+    added = {kernel.key.name for pair in pairs if pair.match == "new" for kernel in pair.new} - had
+    if lost and added:
+        yield ComparisonFact(kind="unmatched", numbers=(len(lost), len(added)))
 
 
 def _recorded_by_one(

@@ -34,8 +34,8 @@ WorkWord = Literal["same", "less", "more", "changed", "unclear", "new", "gone", 
 """`changed`: some counters rose and others fell. `unclear`: within the variation of data-dependent work."""
 CountWord = Literal["same", "less", "more", "unclear", "only-base", "only-new"]
 MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone"]
-"""`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block or
-template arguments; `named`: by --match."""
+"""`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block
+or template arguments; `named`: by --match."""
 Affects = Literal["time", "work", "both"]
 FindingWord = Literal["went", "came", "stayed"]
 Direction = Literal["slower", "faster", "neutral"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import TIMES, Comparison, Interval, KernelChange, RunCondition
+from gpuprof.comparison.contract import TIMES, Comparison, Interval, KernelChange, RunCondition, TimeWord
 from gpuprof.comparison.values import Values
+from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import significant
 from gpuprof.words.comparison_causes import cause_text, lost_effect_text
 from gpuprof.words.comparison_conditions import condition_sentence, fact_sentence
@@ -130,24 +131,87 @@ def _common_time(kernels: Sequence[KernelChange]) -> str:
 
 
 def _kernels(kernels: Sequence[KernelChange]) -> str:
-    """Name the kernels that most of the change comes from, and count the others by verdict."""
-    lost = [kernel for kernel in kernels if has_lost_effect(kernel)]
-    moved = [kernel for kernel in kernels if kernel.time.verdict in _MOVED]
-    named = [*lost, *moved][:_NAMED]
-    texts = list(map(_named, named))
-    named_ids = {kernel.id for kernel in named}
-    named_verdicts = {kernel.time.verdict for kernel in named}
-    rest = [kernel for kernel in kernels if kernel.id not in named_ids]
-    for verdict, one, several in _OTHERS:
-        others = [kernel for kernel in rest if kernel.time.verdict == verdict]
-        if not others:
+    """Name the functions that most of the change comes from, and count the other kernels by verdict."""
+    lost = [kernel for kernel in kernels if has_lost_effect(kernel)][:_NAMED]
+    texts = list(map(_named, lost))
+    named = {kernel.id for kernel in lost}
+    functions = _by_function(kernels)
+    verdicts = {kernel.time.verdict for kernel in lost}
+    for function in sorted(functions, key=_moved_s, reverse=True):
+        moved = [kernel for kernel in function if _is_moved(kernel) and kernel.id not in named]
+        if not moved or len(texts) == _NAMED:
             continue
-        more = "more " if verdict in named_verdicts else ""
-        text = f"{len(others)} {more}{one if len(others) == 1 else several}"
-        if verdict == "unclear":
-            text += _inconclusive(others)
+        text = _function_text(function, moved)
+        if text is None:
+            text = _named(moved[0], is_only=len(function) == 1)
+            moved = moved[:1]
+            verdicts.add(moved[0].time.verdict)
         texts.append(text)
-    return "; ".join(texts)
+        named.update(kernel.id for kernel in moved)
+    return "; ".join((*texts, *_others(functions, named, verdicts)))
+
+
+def _by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
+    """Return the kernels of each function, in their order; a renamed one counts as its new function."""
+    functions: dict[str, list[KernelChange]] = {}
+    for kernel in kernels:
+        functions.setdefault(kernel_key((*kernel.new, *kernel.base)[0].demangled), []).append(kernel)
+    return list(functions.values())
+
+
+def _is_moved(kernel: KernelChange) -> bool:
+    return kernel.time.verdict in _MOVED
+
+
+def _moved_s(function: Sequence[KernelChange]) -> float:
+    """Return by how much a function's kernels whose time moved changed the time of the run."""
+    return abs(sum(kernel.effect_s or 0.0 for kernel in function if _is_moved(kernel)))
+
+
+def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
+    return any(kernel.base for kernel in function) and any(kernel.new for kernel in function)
+
+
+def _function_text(function: Sequence[KernelChange], moved: Sequence[KernelChange]) -> str | None:
+    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)".
+
+    None if that of its only kernel says it, or if a time is not known.
+    """
+    before = [side for kernel in function for side in kernel.base]
+    after = [side for kernel in function for side in kernel.new]
+    first = (*after, *before)[0]
+    name = short(first.function or first.label)
+    if not _is_on_both_sides(function):
+        return f"{name} is {moved[0].time.verdict}" if len(moved) > 1 else None
+    before_s, after_s = total_s(before), total_s(after)
+    is_one = len(moved) == 1 and not moved[0].is_one_sided
+    if is_one or before_s is None or after_s is None:
+        return None
+    return f"{name} takes {times_text(Values(before_s, after_s))}"
+
+
+def _others(functions: Sequence[Sequence[KernelChange]], named: set[int], verdicts: set[TimeWord]) -> Iterator[str]:
+    """Yield how many kernels that are not named have which verdict; `verdicts` are those of named kernels.
+
+    A function of both sides is neither new nor gone: it has other launch configurations.
+    """
+    counted: dict[str, list[KernelChange]] = {}
+    reshaped = 0
+    for function in functions:
+        rest = [kernel for kernel in function if kernel.id not in named]
+        if _is_on_both_sides(function):
+            reshaped += any(kernel.is_one_sided for kernel in rest)
+            rest = [kernel for kernel in rest if not kernel.is_one_sided]
+        for kernel in rest:
+            counted.setdefault(kernel.time.verdict, []).append(kernel)
+    for verdict, one, several in _OTHERS:
+        others = counted.get(verdict, [])
+        if others:
+            more = "more " if verdict in verdicts else ""
+            text = f"{len(others)} {more}{one if len(others) == 1 else several}"
+            yield text + _inconclusive(others) if verdict == "unclear" else text
+    if reshaped:
+        yield f"{reshaped} {'kernel has' if reshaped == 1 else 'kernels have'} other launch configurations"
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
@@ -168,8 +232,12 @@ def _has_same_instructions(kernel: KernelChange) -> bool:
     return any(count.name == "instructions" and count.word == "same" for count in counts)
 
 
-def _named(kernel: KernelChange) -> str:
-    label = short(kernel.label)
+def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
+    """Write how a kernel changed; `is_only`: its function has no other."""
+    label = kernel.label
+    if is_only and kernel.match not in ("renamed", "named"):
+        label = (*kernel.new, *kernel.base)[0].function or label
+    label = short(label)
     lost = lost_effect_text(kernel)
     if lost:
         return f"times of {label} do not compare, because {lost}"
