@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -41,11 +42,16 @@ _CONDITIONS = {
 }
 """What differs, by the name of the condition that forbids a verdict."""
 _MOVED = ("slower", "faster", "new", "gone")
+_QUIET = ("unclear", "unknown", "same")
+"""Verdicts on time without a change, the least clear first."""
+_RESHAPED = "reshaped"
+"""Counted like a verdict: a function of both sides has a launch configuration that only one side has."""
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
     ("new", "kernel is new", "kernels are new"),
     ("gone", "kernel is gone", "kernels are gone"),
+    (_RESHAPED, "kernel has other launch configurations", "kernels have other launch configurations"),
     ("same", "kernel is the same", "kernels are the same"),
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
     ("unknown", "kernel without times", "kernels without times"),
@@ -191,27 +197,40 @@ def _function_text(function: Sequence[KernelChange], moved: Sequence[KernelChang
 
 
 def _others(functions: Sequence[Sequence[KernelChange]], named: set[int], verdicts: set[TimeWord]) -> Iterator[str]:
-    """Yield how many kernels that are not named have which verdict; `verdicts` are those of named kernels.
+    """Yield how many functions that are not named have which verdict; `verdicts` are those of named kernels.
 
     A function of both sides is neither new nor gone: it has other launch configurations.
     """
     counted: dict[str, list[KernelChange]] = {}
-    reshaped = 0
+    numbers = Counter[str]()
     for function in functions:
-        rest = [kernel for kernel in function if kernel.id not in named]
-        if _is_on_both_sides(function):
-            reshaped += any(kernel.is_one_sided for kernel in rest)
-            rest = [kernel for kernel in rest if not kernel.is_one_sided]
-        for kernel in rest:
-            counted.setdefault(kernel.time.verdict, []).append(kernel)
+        rest = _by_verdict(function, named)
+        numbers.update(rest.keys())
+        for verdict, kernels in rest.items():
+            counted.setdefault(verdict, []).extend(kernels)
     for verdict, one, several in _OTHERS:
-        others = counted.get(verdict, [])
-        if others:
+        number = numbers[verdict]
+        if number:
             more = "more " if verdict in verdicts else ""
-            text = f"{len(others)} {more}{one if len(others) == 1 else several}"
-            yield text + _inconclusive(others) if verdict == "unclear" else text
-    if reshaped:
-        yield f"{reshaped} {'kernel has' if reshaped == 1 else 'kernels have'} other launch configurations"
+            text = f"{number} {more}{one if number == 1 else several}"
+            yield text + _inconclusive(counted[verdict]) if verdict == "unclear" else text
+
+
+def _by_verdict(function: Sequence[KernelChange], named: set[int]) -> dict[str, list[KernelChange]]:
+    """Return the kernels of a function that are not named by verdict.
+
+    Those that did not move count only if none of them moved, and all as the least clear of them.
+    """
+    both = _is_on_both_sides(function)
+    verdicts: dict[str, list[KernelChange]] = {}
+    for kernel in function:
+        if kernel.id not in named and _is_moved(kernel):
+            verdict = _RESHAPED if both and kernel.is_one_sided else kernel.time.verdict
+            verdicts.setdefault(verdict, []).append(kernel)
+    if verdicts or any(_is_moved(kernel) for kernel in function):
+        return verdicts
+    least = min((kernel.time.verdict for kernel in function), key=_QUIET.index)
+    return {least: [kernel for kernel in function if kernel.id not in named and kernel.time.verdict == least]}
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
@@ -235,7 +254,8 @@ def _has_same_instructions(kernel: KernelChange) -> bool:
 def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
     """Write how a kernel changed; `is_only`: its function has no other."""
     label = kernel.label
-    if is_only and kernel.match not in ("renamed", "named"):
+    labels = {side.label for side in (*kernel.base, *kernel.new)}
+    if is_only and len(labels) == 1:
         label = (*kernel.new, *kernel.base)[0].function or label
     label = short(label)
     lost = lost_effect_text(kernel)

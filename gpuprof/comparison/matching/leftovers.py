@@ -46,14 +46,17 @@ class Leftovers:
         self.pairs.append(Pair(match, *self.take(base, new)))
 
     def take(
-        self, base: Sequence[Traits], new: Sequence[Traits]
+        self, base: Iterable[Traits], new: Iterable[Traits]
     ) -> tuple[tuple[SideKernel, ...], tuple[SideKernel, ...]]:
-        """Remove these kernels, and return them."""
-        for traits in base:
-            del self.base[traits.key]
-        for traits in new:
-            del self.new[traits.key]
-        return tuple(item.kernel for item in base), tuple(item.kernel for item in new)
+        """Remove those of these kernels that are left, and return them."""
+        before = [item for item in base if self.base.pop(item.key, None) is not None]
+        after = [item for item in new if self.new.pop(item.key, None) is not None]
+        return tuple(item.kernel for item in before), tuple(item.kernel for item in after)
+
+    def put_back(self, base: Iterable[Traits], new: Iterable[Traits]) -> None:
+        """Add kernels that were taken and not paired."""
+        self.base.update((traits.key, traits) for traits in base)
+        self.new.update((traits.key, traits) for traits in new)
 
     def join(
         self,

@@ -12,8 +12,8 @@ from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 _OPTION = "--match"
 
 
-def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair]:
-    """Return the pairs that --match names.
+def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> tuple[list[Pair], set[int]]:
+    """Return the pairs that --match names, and the identities of the kernels in them.
 
     Raises UsageError if one fits no kernel, or a kernel that is named already.
 
@@ -33,7 +33,7 @@ def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair
                     "drop one of them, or write an expression that fits fewer kernels",
                 )
         pairs += _paired(base_kernels, new_kernels)
-    return pairs
+    return pairs, set(taken)
 
 
 def _text(match: NamedMatch) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from gpuprof.comparison.matching.leftovers import Leftovers, grouped
+from gpuprof.comparison.matching.leftovers import LeftGroup, Leftovers
 from gpuprof.comparison.matching.named import named_pairs
 from gpuprof.comparison.matching.same import (
-    launch_of,
     pair_configurations,
     pair_numbered,
     pair_same_flop,
@@ -18,7 +17,7 @@ from gpuprof.comparison.matching.same import (
 from gpuprof.comparison.matching.similar import pair_similar
 from gpuprof.comparison.matching.split import pair_split_and_fused
 from gpuprof.comparison.pair import NamedMatch, Pair
-from gpuprof.comparison.sides import KernelKey, Side, together
+from gpuprof.comparison.sides import KernelKey, Side, SideKernel, together
 
 
 def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identical: bool = False) -> tuple[Pair, ...]:
@@ -36,8 +35,7 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
     equal are on both sides, neither new nor gone, and left out. Raises UsageError for a name that
     fits no kernel.
     """
-    pairs = named_pairs(base, new, named)
-    taken = {id(kernel) for pair in pairs for kernel in (*pair.base, *pair.new)}
+    pairs, taken = named_pairs(base, new, named)
     before = {kernel.key: kernel for kernel in base.kernels if id(kernel) not in taken}
     after = {kernel.key: kernel for kernel in new.kernels if id(kernel) not in taken}
     keys = {*before, *after}
@@ -46,13 +44,12 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
         return (*pairs, *exact)
     left = Leftovers(before.values(), after.values())
     exact += pairs_of_launches(left)
-    taken_keys = keys - {*left.base, *left.new}
-    _pair_in_ranges(left, taken_keys)
-    pairs += _with_other_ranges(exact, left)
+    equal = keys - {*left.base, *left.new}
+    pairs += _with_other_ranges(exact, left, equal)
     pair_similar(left)
     if left.has_ranges:
         left = left.in_any_range()
-        _pair_in_ranges(left, {key.launch for key in taken_keys})
+        _pair_in_ranges(left, {key.launch for key in equal})
         pair_similar(left)
     return (*pairs, *left.pairs, *left.rest())
 
@@ -66,20 +63,45 @@ def _pair_in_ranges(left: Leftovers, exact: Iterable[KernelKey]) -> None:
     pair_same_flop(left)
 
 
-def _with_other_ranges(exact: Sequence[Pair], left: Leftovers) -> list[Pair]:
-    """Return the exact pairs. If a side has more ranges of one, join all pairs of its launches, with these ranges."""
-    more_base = grouped(left.base.values(), launch_of)
-    more_new = grouped(left.new.values(), launch_of)
+def _with_other_ranges(exact: Sequence[Pair], left: Leftovers, equal: set[KernelKey]) -> list[Pair]:
+    """Pair what is left, range by range, and return the exact pairs, joined with what one side has more of.
+
+    A kernel whose launches both sides have, but in a range that only one of them has, can belong to one of this range
+    that only the other side has. Otherwise all its launches are compared as one. `equal` are the kernels of the exact
+    pairs.
+    """
     by_launch: defaultdict[KernelKey, list[Pair]] = defaultdict(list)
     for pair in exact:
         by_launch[pair.base[0].key.launch].append(pair)
+    strays = _strays(left, by_launch.keys(), equal)
     joined = []
     for launch, pairs in by_launch.items():
-        base, new = left.take(more_base.get(launch, ()), more_new.get(launch, ()))
-        if not base and not new:
+        if launch not in strays:
             joined += pairs
             continue
-        before = (*base, *(pair.base[0] for pair in pairs))
-        after = (*new, *(pair.new[0] for pair in pairs))
-        joined.append(Pair("exact", (together(before),), (together(after),)))
+        base, new = strays[launch]
+        before = together([*base, *(pair.base[0] for pair in pairs)])
+        after = together([*new, *(pair.new[0] for pair in pairs)])
+        joined.append(Pair("exact", (before,), (after,)))
     return joined
+
+
+def _strays(
+    left: Leftovers, launches: Collection[KernelKey], equal: set[KernelKey]
+) -> dict[KernelKey, tuple[list[SideKernel], list[SideKernel]]]:
+    """Pair what is left, range by range, but no two kernels of these launches; return those that have no partner."""
+    more_base = [traits for traits in left.base.values() if traits.key.launch in launches]
+    more_new = [traits for traits in left.new.values() if traits.key.launch in launches]
+    left.take(more_base, more_new)
+    _pair_in_ranges(left, equal)
+    strays: dict[KernelKey, tuple[list[SideKernel], list[SideKernel]]] = {}
+    sides: tuple[LeftGroup, LeftGroup] = (more_base, []), ([], more_new)
+    for more in sides:
+        if not any(more):
+            continue
+        left.put_back(*more)
+        _pair_in_ranges(left, equal)
+        for place, kernels in enumerate(left.take(*more)):
+            for kernel in kernels:
+                strays.setdefault(kernel.key.launch, ([], []))[place].append(kernel)
+    return strays

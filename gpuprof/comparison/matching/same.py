@@ -26,15 +26,10 @@ _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 def pairs_of_launches(left: Leftovers) -> list[Pair]:
     """Take the kernels whose function and launch configuration both sides have, whatever range launched them."""
     pairs = []
-    for group in left.groups(launch_of):
+    for group in left.groups(lambda traits: traits.key.launch):
         base, new = left.take(*group)
         pairs.append(Pair("exact", (together(base),), (together(new),)))
     return pairs
-
-
-def launch_of(traits: Traits) -> KernelKey:
-    """Return the function and launch configuration of a kernel."""
-    return traits.key.launch
 
 
 def pair_configurations(left: Leftovers, exact: Iterable[KernelKey]) -> None:
@@ -71,15 +66,15 @@ def _launch(traits: Traits) -> tuple[Hashable, Hashable]:
 
 def pair_template_arguments(left: Leftovers) -> None:
     """Pair a function whose template arguments changed, if it is the only one of its ranges."""
-    left.join("reconfigured", lambda traits: (function_of(traits), traits.classes), may_be_same)
+    left.join("reconfigured", lambda traits: (_function(traits), traits.classes), may_be_same)
     left.join(
         "reconfigured",
-        function_of,
+        _function,
         lambda base, new: _like_classes(base, new) and may_be_same(base, new),
     )
 
 
-def function_of(traits: Traits) -> Hashable:
+def _function(traits: Traits) -> Hashable:
     """Return the function of a kernel in its ranges, without its arguments."""
     return traits.function, traits.head, traits.key.ranges
 
