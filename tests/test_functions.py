@@ -196,6 +196,15 @@ def test_kernels_are_paired_by_function_grid_and_block_before_their_ranges(
     assert launches_of(compared(new, base)) == back
 
 
+def test_a_launch_is_not_faster_because_longer_ones_are_in_a_range_of_the_other_side() -> None:
+    short, long = entry("f", "a", time_s=1e-5, launches=8), entry("f", "b", time_s=4e-5, launches=8)
+    (change,) = compared([short, long], [short]).kernels
+    assert (change.time.verdict, change.time.doubt and change.time.doubt.kind) == ("unclear", "other-ranges")
+    assert change.effect_s == pytest.approx(-3.2e-4)
+    (change,) = compared([entry("f", "a", launches=8)], [entry("f", "b", time_s=4e-5, launches=8)]).kernels
+    assert change.time.verdict == "slower"
+
+
 def test_a_match_by_hand_pairs_launch_configurations_of_other_ranges() -> None:
     base = [entry("old", "a", blocks=blocks) for blocks in (1, 2)]
     new = [entry("young", blocks=blocks) for blocks in (1, 2)]

@@ -45,6 +45,7 @@ from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.values import all_known
 from gpuprof.comparison.work.verdict import work_change
+from gpuprof.model.groups import OTHER_SIZE, times_apart
 from gpuprof.model.session import KernelProfile, Session, Source
 
 _CHOOSING = (
@@ -198,15 +199,28 @@ def _time(pair: Pair, work: WorkChange, context: _Context) -> TimeChange:
 
 
 def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
-    """Return why the times of a pair do not compare: one side is a CUDA graph replayed by ncu, or stores nothing."""
+    """Return why the times of a pair do not compare.
+
+    One side is a CUDA graph replayed by ncu, or stores nothing, or has launches of other lengths in ranges of its own.
+    """
     base = set(map(is_replay, pair.base))
     new = set(map(is_replay, pair.new))
     if base and new and base != new:
         return TimeDoubt(kind="graph-replay")
     side = side_without_stores({change.name: change for change in work.counts})
-    if side is None:
-        return None
-    return TimeDoubt(kind="stores", sides=(side,))
+    if side is not None:
+        return TimeDoubt(kind="stores", sides=(side,))
+    return TimeDoubt(kind="other-ranges") if _has_other_ranges(pair) else None
+
+
+def _has_other_ranges(pair: Pair) -> bool:
+    """Return whether the sides launch a kernel in other ranges, not as often, and its launches differ in length."""
+    if pair.match != "exact" or pair.launches.base == pair.launches.new:
+        return False
+    before, after = ({profile.ranges for profile in side[0].profiles} for side in (pair.base, pair.new))
+    profiles = (*pair.base[0].profiles, *pair.new[0].profiles)
+    durations = [profile.duration_s for profile in profiles if profile.duration_s is not None]
+    return before != after and times_apart(max(durations, default=None), min(durations, default=None)) > OTHER_SIZE
 
 
 def _kernel(kernel: SideKernel) -> ComparedKernel:

@@ -43,8 +43,8 @@ Certainty = Literal["counted", "inferred", "guess"]
 GateWord = Literal["ok", "regression", "unclear", "accepted", "not-compared"]
 """`not-compared`: a side lacks the quantity of the limit; `accepted`: a regression that a file of them allows."""
 DoubtKind = Literal[
-    "few-runs", "noise", "overlap", "drift", "dram-clock", "clocks-disagree", "conditions", "stores", "graph-replay",
-    "no-durations",
+    "few-runs", "noise", "overlap", "drift", "dram-clock", "clocks-disagree", "conditions", "stores", "other-ranges",
+    "graph-replay", "no-durations",
 ]  # fmt: skip
 NoiseBasis = Literal["assumed", "pairs", "runs"]
 WorkNoteKind = Literal[

@@ -16,6 +16,7 @@ from gpuprof.words.comparison_causes import cause_text, lost_effect_text
 from gpuprof.words.comparison_conditions import condition_sentence, fact_sentence
 from gpuprof.words.comparison_gate import check_sentence
 from gpuprof.words.comparison_values import (
+    both_text,
     count_name,
     interval_text,
     short,
@@ -42,6 +43,8 @@ _CONDITIONS = {
 }
 """What differs, by the name of the condition that forbids a verdict."""
 _MOVED = ("slower", "faster", "new", "gone")
+_LEAST_EFFECT = 0.01
+"""If more or fewer launches change the time of the run by less, they are not named."""
 _QUIET = ("unclear", "unknown", "same")
 """Verdicts on time without a change, the least clear first."""
 _RESHAPED = "reshaped"
@@ -144,7 +147,7 @@ def _kernels(kernels: Sequence[KernelChange]) -> str:
     functions = _by_function(kernels)
     verdicts = {kernel.time.verdict for kernel in lost}
     for function in sorted(functions, key=_moved_s, reverse=True):
-        moved = [kernel for kernel in function if _is_moved(kernel) and kernel.id not in named]
+        moved = [kernel for kernel in function if _has_effect(kernel) and kernel.id not in named]
         if not moved or len(texts) == _NAMED:
             continue
         text = _function_text(function, moved)
@@ -169,9 +172,18 @@ def _is_moved(kernel: KernelChange) -> bool:
     return kernel.time.verdict in _MOVED
 
 
+def _has_effect(kernel: KernelChange) -> bool:
+    """Return whether a kernel's time moved, or whether more or fewer launches of it change the time of the run."""
+    return _is_moved(kernel) or (_runs_otherwise(kernel) and abs(kernel.effect or 0.0) >= _LEAST_EFFECT)
+
+
+def _runs_otherwise(kernel: KernelChange) -> bool:
+    return launch_count(kernel.base) != launch_count(kernel.new)
+
+
 def _moved_s(function: Sequence[KernelChange]) -> float:
-    """Return by how much a function's kernels whose time moved changed the time of the run."""
-    return abs(sum(kernel.effect_s or 0.0 for kernel in function if _is_moved(kernel)))
+    """Return by how much a function's kernels that have an effect changed the time of the run."""
+    return abs(sum(kernel.effect_s or 0.0 for kernel in function if _has_effect(kernel)))
 
 
 def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
@@ -229,8 +241,9 @@ def _by_verdict(function: Sequence[KernelChange], named: set[int]) -> dict[str, 
             verdicts.setdefault(verdict, []).append(kernel)
     if verdicts or any(_is_moved(kernel) for kernel in function):
         return verdicts
-    least = min((kernel.time.verdict for kernel in function), key=_QUIET.index)
-    return {least: [kernel for kernel in function if kernel.id not in named and kernel.time.verdict == least]}
+    rest = [kernel for kernel in function if kernel.id not in named]
+    least = min((kernel.time.verdict for kernel in rest), key=_QUIET.index, default="")
+    return {least: [kernel for kernel in rest if kernel.time.verdict == least]} if rest else {}
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
@@ -263,6 +276,8 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
         return f"times of {label} do not compare, because {lost}"
     verdict = kernel.time.verdict
     ratio = kernel.time.ratio
+    if not _is_moved(kernel):
+        return f"{label} runs {both_text(launch_count(kernel.base), launch_count(kernel.new))} times"
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"
     text = f"{label} is {speed_text(ratio)}"
