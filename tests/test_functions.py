@@ -14,9 +14,7 @@ from msgspec.structs import replace
 from gpuprof.cli.select import select_kernels
 from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import Comparison
-from gpuprof.comparison.matching.pairs import pairs_of
-from gpuprof.comparison.pair import NamedMatch
-from gpuprof.comparison.sides import Run, side_of
+from gpuprof.comparison.sides import Run
 from gpuprof.diagnose.verdict import is_typical
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import KernelProfile, Session
@@ -162,15 +160,12 @@ def launches_of(comparison: Comparison) -> list[tuple[str, int, int]]:
         ([entry("f", "m", "aten::bmm")], [entry("f", "m", "aten::matmul")], [("exact", 1, 1)]),
         # Both sides have the same ranges: each is compared for itself.
         ([entry("f", "a"), entry("f", "b")], [entry("f", "a"), entry("f", "b")], [("exact", 1, 1)] * 2),
-        # What is left of both sides is compared as one.
+        ([entry("f", "a"), entry("f", "b"), entry("f", "c")], [entry("f", "a"), entry("f", "d")], [("exact", 3, 2)]),
+        # A layer has another launch configuration, as all layers of another function have.
         (
-            [entry("f", "a"), entry("f", "b"), entry("f", "c")], [entry("f", "a"), entry("f", "d")],
-            [("exact", 1, 1), ("exact", 2, 1)],
-        ),
-        # A layer has another launch configuration: that is a change of this layer.
-        (
-            [entry("f", "a"), entry("f", "b")], [entry("f", "a"), entry("f", "b", blocks=128)],
-            [("exact", 1, 1), ("reconfigured", 1, 1)],
+            [entry("f", "a"), entry("f", "b"), entry("g", "a"), entry("g", "b")],
+            [entry("f", "a"), entry("f", "b", blocks=96), entry("g", "a", blocks=96), entry("g", "b", blocks=96)],
+            [("exact", 2, 1), ("new", 0, 1), ("reconfigured", 1, 1), ("reconfigured", 1, 1)],
         ),
         # Every layer has another name and another launch configuration.
         (
@@ -191,7 +186,7 @@ def test_kernels_are_paired_by_function_grid_and_block_before_their_ranges(
     base: list[KernelProfile], new: list[KernelProfile], expected: list[tuple[str, int, int]]
 ) -> None:
     assert launches_of(compared(base, new)) == expected
-    swapped = {"gone": "new"}
+    swapped = {"gone": "new", "new": "gone"}
     back = sorted((swapped.get(match, match), after, before) for match, before, after in expected)
     assert launches_of(compared(new, base)) == back
 
@@ -203,14 +198,6 @@ def test_a_launch_is_not_faster_because_longer_ones_are_in_a_range_of_the_other_
     assert change.effect_s == pytest.approx(-3.2e-4)
     (change,) = compared([entry("f", "a", launches=8)], [entry("f", "b", time_s=4e-5, launches=8)]).kernels
     assert change.time.verdict == "slower"
-
-
-def test_a_match_by_hand_pairs_launch_configurations_of_other_ranges() -> None:
-    base = [entry("old", "a", blocks=blocks) for blocks in (1, 2)]
-    new = [entry("young", blocks=blocks) for blocks in (1, 2)]
-    sides = (side_of([compare_builders.run(*kernels)]) for kernels in (base, new))
-    pairs = pairs_of(*sides, [NamedMatch("old", "young")])
-    assert [(pair.match, pair.base[0].key.grid == pair.new[0].key.grid) for pair in pairs] == [("named", True)] * 2
 
 
 def test_layers_renamed_in_a_trace_make_no_kernel_new_or_gone(tmp_path: Path) -> None:

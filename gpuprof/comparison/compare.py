@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from gpuprof.comparison.contract import (
     ComparedSide,
     Comparison,
     ComparisonFact,
-    FactKind,
     KernelChange,
     SideName,
     TimeChange,
@@ -34,7 +33,6 @@ from gpuprof.comparison.sides import (
     Side,
     SideKernel,
     are_identical,
-    has_configuration,
     has_replays_alone,
     is_replay,
     sides_of,
@@ -46,7 +44,7 @@ from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.values import all_known
 from gpuprof.comparison.work.verdict import work_change
 from gpuprof.model.groups import OTHER_SIZE, times_apart
-from gpuprof.model.session import KernelProfile, Session, Source
+from gpuprof.model.session import Session, Source
 
 _CHOOSING = (
     "--kernel-name", "--kernel-id", "--kernel-regex", "--launch-skip", "--launch-skip-before-match", "--launch-count",
@@ -83,7 +81,7 @@ def compare(
     if not paired:
         base = _without_copies(base, "base", facts)
         new = _without_copies(new, "new", facts)
-    base_side, new_side = sides_of(base, new)
+    base_side, new_side, configured = sides_of(base, new)
     conditions = conditions_of(base_side, new_side)
     affected = {condition.affects for condition in conditions}
     context = _Context(
@@ -100,7 +98,7 @@ def compare(
     matched = pairs_of(base_side, new_side, named, identical=context.identical)
     kernels, pairs = _changes(matched, context)
     comparable = context.alike and not any(map(has_lost_effect, kernels))
-    facts += facts_of(base_side, new_side, pairs)
+    facts += facts_of(base_side, new_side, pairs, configured=configured)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,
@@ -250,7 +248,7 @@ def _compared_side(side: Side) -> ComparedSide:
     )
 
 
-def facts_of(base: Side, new: Side, pairs: Sequence[Pair]) -> Iterator[ComparisonFact]:
+def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) -> Iterator[ComparisonFact]:
     """Yield facts about kernels that are missing, not matched or not in all runs."""
     if not base.kernels:
         yield ComparisonFact(kind="no-kernels", side="base")
@@ -260,26 +258,18 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair]) -> Iterator[Compariso
     came = sum(pair.match == "new" for pair in pairs)
     yield from _not_profiled(new, "new", gone)
     yield from _not_profiled(base, "base", came)
-    yield from _recorded_by_one(base, new, "no-ranges", lambda kernel: bool(kernel.ranges))
-    yield from _recorded_by_one(base, new, "no-configurations", has_configuration)
+    base_ranges, new_ranges = (any(kernel.key.ranges for kernel in side.kernels) for side in (base, new))
+    if base_ranges != new_ranges and base.kernels and new.kernels:
+        yield ComparisonFact(kind="no-ranges", side="new" if base_ranges else "base")
+    if not configured:
+        has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
+        yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
     yield from _in_some_runs(base, "base", [kernel for pair in pairs for kernel in pair.base])
     yield from _in_some_runs(new, "new", [kernel for pair in pairs for kernel in pair.new])
-    had = {kernel.key.name for kernel in base.kernels}
-    have = {kernel.key.name for kernel in new.kernels}
-    lost = {kernel.key.name for pair in pairs if pair.match == "gone" for kernel in pair.base} - have
-    added = {kernel.key.name for pair in pairs if pair.match == "new" for kernel in pair.new} - had
-    if lost and added:
-        yield ComparisonFact(kind="unmatched", numbers=(len(lost), len(added)))
-
-
-def _recorded_by_one(
-    base: Side, new: Side, kind: FactKind, has: Callable[[KernelProfile], bool]
-) -> Iterator[ComparisonFact]:
-    """Yield which side lacks something that some kernels of the other one have."""
-    had = any(has(kernel.representative) for kernel in base.kernels)
-    have = any(has(kernel.representative) for kernel in new.kernels)
-    if had != have and base.kernels and new.kernels:
-        yield ComparisonFact(kind=kind, side="new" if had else "base")
+    names, new_names = ({kernel.key.name for kernel in side.kernels} for side in (base, new))
+    lost, added = len(names - new_names), len(new_names - names)
+    if gone and came and lost and added:
+        yield ComparisonFact(kind="unmatched", numbers=(lost, added))
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:

@@ -166,17 +166,14 @@ def _hashes(run: Run) -> list[str]:
     return [source.sha256 for source in run.session.sources]
 
 
-def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side]:
-    """Return both sides. Launch configurations that only one of them recorded distinguish no kernels."""
-    had = [has_configuration(kernel) for run in base for kernel in run.session.kernels]
-    have = [has_configuration(kernel) for run in new for kernel in run.session.kernels]
+def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, bool]:
+    """Return both sides, and whether launch configurations distinguish kernels: both or neither recorded them."""
+    had, have = (
+        [(kernel.grid or kernel.block) is not None for run in runs for kernel in run.session.kernels]
+        for runs in (base, new)
+    )
     configured = not had or not have or any(had) == any(have)
-    return side_of(base, configured=configured), side_of(new, configured=configured)
-
-
-def has_configuration(kernel: KernelProfile) -> bool:
-    """Return whether the grid or the block of a kernel is known."""
-    return kernel.grid is not None or kernel.block is not None
+    return side_of(base, configured=configured), side_of(new, configured=configured), configured
 
 
 def side_of(runs: Sequence[Run], *, configured: bool = True) -> Side:
@@ -192,12 +189,12 @@ def side_of(runs: Sequence[Run], *, configured: bool = True) -> Side:
     return Side(tuple(runs), tuple(kernels))
 
 
-def in_any_range(kernels: Iterable[SideKernel]) -> list[SideKernel]:
-    """Return the kernels with those of one function and launch configuration as one, whatever range launched them."""
+def grouped_by_launch(kernels: Iterable[SideKernel]) -> dict[KernelKey, list[SideKernel]]:
+    """Return the kernels by function and launch configuration."""
     groups: defaultdict[KernelKey, list[SideKernel]] = defaultdict(list)
     for kernel in kernels:
         groups[kernel.key.launch].append(kernel)
-    return [together(own) for own in groups.values()]
+    return groups
 
 
 def together(kernels: Sequence[SideKernel]) -> SideKernel:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import TIMES, Comparison, Interval, KernelChange, RunCondition, TimeWord
+from gpuprof.comparison.contract import TIMES, Comparison, Interval, KernelChange, RunCondition
 from gpuprof.comparison.values import Values
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import significant
@@ -140,24 +139,24 @@ def _common_time(kernels: Sequence[KernelChange]) -> str:
 
 
 def _kernels(kernels: Sequence[KernelChange]) -> str:
-    """Name the functions that most of the change comes from, and count the other kernels by verdict."""
-    lost = [kernel for kernel in kernels if has_lost_effect(kernel)][:_NAMED]
-    texts = list(map(_named, lost))
-    named = {kernel.id for kernel in lost}
-    functions = _by_function(kernels)
-    verdicts = {kernel.time.verdict for kernel in lost}
-    for function in sorted(functions, key=_moved_s, reverse=True):
-        moved = [kernel for kernel in function if _has_effect(kernel) and kernel.id not in named]
-        if not moved or len(texts) == _NAMED:
-            continue
-        text = _function_text(function, moved)
-        if text is None:
-            text = _named(moved[0], is_only=len(function) == 1)
-            moved = moved[:1]
-            verdicts.add(moved[0].time.verdict)
-        texts.append(text)
-        named.update(kernel.id for kernel in moved)
-    return "; ".join((*texts, *_others(functions, named, verdicts)))
+    """Name the functions that most of the change comes from, and count the others by verdict."""
+    functions = sorted(_by_function(kernels), key=_rank)
+    named = [function for function in functions if any(map(_has_effect, function))][:_NAMED]
+    texts = list(map(_function_text, named))
+    named_words = list(map(_word, named))
+    others: dict[str, list[Sequence[KernelChange]]] = {}
+    for function in functions:
+        if function not in named:
+            others.setdefault(_word(function), []).append(function)
+    for word, one, several in _OTHERS:
+        rest = others.get(word, [])
+        if rest:
+            more = "more " if word in named_words else ""
+            text = f"{len(rest)} {more}{one if len(rest) == 1 else several}"
+            if word == "unclear":
+                text += _inconclusive([kernel for function in rest for kernel in function])
+            texts.append(text)
+    return "; ".join(texts)
 
 
 def _by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
@@ -168,82 +167,47 @@ def _by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
     return list(functions.values())
 
 
-def _is_moved(kernel: KernelChange) -> bool:
-    return kernel.time.verdict in _MOVED
+def _rank(function: Sequence[KernelChange]) -> tuple[bool, float]:
+    """Return the sort key: functions whose times do not compare, then by the effect of what changed."""
+    effect_s = sum(kernel.effect_s or 0.0 for kernel in function if _has_effect(kernel))
+    return not any(map(has_lost_effect, function)), -abs(effect_s)
 
 
 def _has_effect(kernel: KernelChange) -> bool:
-    """Return whether a kernel's time moved, or whether more or fewer launches of it change the time of the run."""
-    return _is_moved(kernel) or (_runs_otherwise(kernel) and abs(kernel.effect or 0.0) >= _LEAST_EFFECT)
+    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run."""
+    if kernel.time.verdict in _MOVED or has_lost_effect(kernel):
+        return True
+    return launch_count(kernel.base) != launch_count(kernel.new) and abs(kernel.effect or 0.0) >= _LEAST_EFFECT
 
 
-def _runs_otherwise(kernel: KernelChange) -> bool:
-    return launch_count(kernel.base) != launch_count(kernel.new)
+def _word(function: Sequence[KernelChange]) -> str:
+    """Return the verdict on the kernel of a function that changed most, or the least clear one.
 
-
-def _moved_s(function: Sequence[KernelChange]) -> float:
-    """Return by how much a function's kernels that have an effect changed the time of the run."""
-    return abs(sum(kernel.effect_s or 0.0 for kernel in function if _has_effect(kernel)))
+    A function of both sides is not new or gone.
+    """
+    changed = list(filter(_has_effect, function))
+    first = changed[0] if changed else min(function, key=lambda kernel: _QUIET.index(kernel.time.verdict))
+    return _RESHAPED if first.is_one_sided and _is_on_both_sides(function) else first.time.verdict
 
 
 def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
     return any(kernel.base for kernel in function) and any(kernel.new for kernel in function)
 
 
-def _function_text(function: Sequence[KernelChange], moved: Sequence[KernelChange]) -> str | None:
-    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)".
-
-    None if that of its only kernel says it, or if a time is not known.
-    """
+def _function_text(function: Sequence[KernelChange]) -> str:
+    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)"."""
+    changed = sorted(filter(_has_effect, function), key=has_lost_effect, reverse=True)
+    both = _is_on_both_sides(function)
+    if has_lost_effect(changed[0]) or (len(changed) == 1 and (not both or not changed[0].is_one_sided)):
+        return _named(changed[0], is_only=len(function) == 1)
     before = [side for kernel in function for side in kernel.base]
     after = [side for kernel in function for side in kernel.new]
     first = (*after, *before)[0]
     name = short(first.function or first.label)
-    if not _is_on_both_sides(function):
-        return f"{name} is {moved[0].time.verdict}" if len(moved) > 1 else None
     before_s, after_s = total_s(before), total_s(after)
-    is_one = len(moved) == 1 and not moved[0].is_one_sided
-    if is_one or before_s is None or after_s is None:
-        return None
+    if not both or before_s is None or after_s is None:
+        return f"{name} is {changed[0].time.verdict}"
     return f"{name} takes {times_text(Values(before_s, after_s))}"
-
-
-def _others(functions: Sequence[Sequence[KernelChange]], named: set[int], verdicts: set[TimeWord]) -> Iterator[str]:
-    """Yield how many functions that are not named have which verdict; `verdicts` are those of named kernels.
-
-    A function of both sides is neither new nor gone: it has other launch configurations.
-    """
-    counted: dict[str, list[KernelChange]] = {}
-    numbers = Counter[str]()
-    for function in functions:
-        rest = _by_verdict(function, named)
-        numbers.update(rest.keys())
-        for verdict, kernels in rest.items():
-            counted.setdefault(verdict, []).extend(kernels)
-    for verdict, one, several in _OTHERS:
-        number = numbers[verdict]
-        if number:
-            more = "more " if verdict in verdicts else ""
-            text = f"{number} {more}{one if number == 1 else several}"
-            yield text + _inconclusive(counted[verdict]) if verdict == "unclear" else text
-
-
-def _by_verdict(function: Sequence[KernelChange], named: set[int]) -> dict[str, list[KernelChange]]:
-    """Return the kernels of a function that are not named by verdict.
-
-    Those that did not move count only if none of them moved, and all as the least clear of them.
-    """
-    both = _is_on_both_sides(function)
-    verdicts: dict[str, list[KernelChange]] = {}
-    for kernel in function:
-        if kernel.id not in named and _is_moved(kernel):
-            verdict = _RESHAPED if both and kernel.is_one_sided else kernel.time.verdict
-            verdicts.setdefault(verdict, []).append(kernel)
-    if verdicts or any(_is_moved(kernel) for kernel in function):
-        return verdicts
-    rest = [kernel for kernel in function if kernel.id not in named]
-    least = min((kernel.time.verdict for kernel in rest), key=_QUIET.index, default="")
-    return {least: [kernel for kernel in rest if kernel.time.verdict == least]} if rest else {}
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
@@ -276,7 +240,7 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
         return f"times of {label} do not compare, because {lost}"
     verdict = kernel.time.verdict
     ratio = kernel.time.ratio
-    if not _is_moved(kernel):
+    if verdict not in _MOVED:
         return f"{label} runs {both_text(launch_count(kernel.base), launch_count(kernel.new))} times"
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"

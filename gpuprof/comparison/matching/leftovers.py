@@ -9,7 +9,7 @@ from typing import Any
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.matching.traits import Traits, traits_of
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.sides import KernelKey, SideKernel, in_any_range
+from gpuprof.comparison.sides import KernelKey, SideKernel, grouped_by_launch, together
 
 Fits = Callable[[Traits, Traits], bool]
 LeftGroup = tuple[list[Traits], list[Traits]]
@@ -19,21 +19,17 @@ LeftGroup = tuple[list[Traits], list[Traits]]
 class Leftovers:
     """The kernels without a partner, and the `pairs` that were made of them."""
 
-    def __init__(self, base: Iterable[SideKernel], new: Iterable[SideKernel], pairs: Iterable[Pair] = ()) -> None:
+    def __init__(self, base: Iterable[SideKernel], new: Iterable[SideKernel]) -> None:
         self.base = _by_key(base)
         self.new = _by_key(new)
-        self.pairs = list(pairs)
-
-    @property
-    def has_ranges(self) -> bool:
-        """Return whether ranges distinguish any of the kernels."""
-        return any(key.ranges for key in (*self.base, *self.new))
+        self.pairs: list[Pair] = []
 
     def in_any_range(self) -> Leftovers:
         """Return the same with the launches of all ranges as one kernel of each function and launch configuration."""
-        base = in_any_range(traits.kernel for traits in self.base.values())
-        new = in_any_range(traits.kernel for traits in self.new.values())
-        return Leftovers(base, new, self.pairs)
+        sides = (grouped_by_launch(traits.kernel for traits in side.values()) for side in (self.base, self.new))
+        left = Leftovers(*(map(together, side.values()) for side in sides))
+        left.pairs = self.pairs
+        return left
 
     def groups(self, shared: Callable[[Traits], Hashable]) -> list[LeftGroup]:
         """Return groups of kernels with the same trait; kernels without it (None) are in no group."""
@@ -43,20 +39,11 @@ class Leftovers:
 
     def pair(self, match: MatchKind, base: Sequence[Traits], new: Sequence[Traits]) -> None:
         """Pair these kernels."""
-        self.pairs.append(Pair(match, *self.take(base, new)))
-
-    def take(
-        self, base: Iterable[Traits], new: Iterable[Traits]
-    ) -> tuple[tuple[SideKernel, ...], tuple[SideKernel, ...]]:
-        """Remove those of these kernels that are left, and return them."""
-        before = [item for item in base if self.base.pop(item.key, None) is not None]
-        after = [item for item in new if self.new.pop(item.key, None) is not None]
-        return tuple(item.kernel for item in before), tuple(item.kernel for item in after)
-
-    def put_back(self, base: Iterable[Traits], new: Iterable[Traits]) -> None:
-        """Add kernels that were taken and not paired."""
-        self.base.update((traits.key, traits) for traits in base)
-        self.new.update((traits.key, traits) for traits in new)
+        for traits in base:
+            del self.base[traits.key]
+        for traits in new:
+            del self.new[traits.key]
+        self.pairs.append(Pair(match, tuple(item.kernel for item in base), tuple(item.kernel for item in new)))
 
     def join(
         self,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from gpuprof.comparison.pair import NamedMatch, Pair, match_of
-from gpuprof.comparison.sides import Side, SideKernel, in_any_range
+from gpuprof.comparison.sides import Side, SideKernel
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 
 _OPTION = "--match"
 
 
-def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> tuple[list[Pair], set[int]]:
-    """Return the pairs that --match names, and the identities of the kernels in them.
+def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> list[Pair]:
+    """Return the pairs that --match names.
 
     Raises UsageError if one fits no kernel, or a kernel that is named already.
 
-    Several kernels on a side belong together, unless both sides have the same launch configurations
-    of them, in the same ranges or in any: then each is paired with its equal.
+    Several kernels on a side belong together, unless both sides have the same ranges and launch
+    configurations of them: then each is paired with its equal.
     """
     pairs: list[Pair] = []
     taken: dict[int, NamedMatch] = {}
@@ -33,7 +33,7 @@ def named_pairs(base: Side, new: Side, named: Sequence[NamedMatch]) -> tuple[lis
                     "drop one of them, or write an expression that fits fewer kernels",
                 )
         pairs += _paired(base_kernels, new_kernels)
-    return pairs, set(taken)
+    return pairs
 
 
 def _text(match: NamedMatch) -> str:
@@ -66,11 +66,10 @@ def _fits(kernel: SideKernel, pattern: KernelPattern) -> bool:
 
 
 def _paired(base: Sequence[SideKernel], new: Sequence[SideKernel]) -> list[Pair]:
-    for own, other in ((base, new), (in_any_range(base), in_any_range(new))):
-        before = {_configuration(kernel): kernel for kernel in own}
-        after = {_configuration(kernel): kernel for kernel in other}
-        if before.keys() == after.keys() and len(own) == len(other) == len(before):
-            return [Pair("named", (kernel,), (after[key],)) for key, kernel in before.items()]
+    before = {_configuration(kernel): kernel for kernel in base}
+    after = {_configuration(kernel): kernel for kernel in new}
+    if before.keys() == after.keys() and len(base) == len(new) == len(before):
+        return [Pair("named", (kernel,), (after[key],)) for key, kernel in before.items()]
     return [Pair(match_of(len(base), len(new), "named"), tuple(base), tuple(new))]
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from gpuprof.comparison.matching.leftovers import LeftGroup, Leftovers
+from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.named import named_pairs
 from gpuprof.comparison.matching.same import (
     pair_configurations,
     pair_numbered,
     pair_same_flop,
     pair_template_arguments,
-    pairs_of_launches,
 )
 from gpuprof.comparison.matching.similar import pair_similar
 from gpuprof.comparison.matching.split import pair_split_and_fused
 from gpuprof.comparison.pair import NamedMatch, Pair
-from gpuprof.comparison.sides import KernelKey, Side, SideKernel, together
+from gpuprof.comparison.sides import KernelKey, Side, SideKernel, grouped_by_launch, together
 
 
 def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identical: bool = False) -> tuple[Pair, ...]:
@@ -27,81 +25,45 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
     step pairs a kernel that may belong to another one as well: a wrong pair is worse than none. The
     order of launches does not count, because runs of one program differ in it.
 
-    A function and launch configuration of both sides is never new or gone. It is compared range by
-    range if both sides have the same ranges of it. Of ranges that only one side has, all launches
-    are compared as one.
+    A function and launch configuration of both sides is never new or gone. If both have it in the
+    same ranges, these are compared one by one, else all of its launches as one.
 
     If the sides are `identical`, one recording, kernels that the user's names leave without their
     equal are on both sides, neither new nor gone, and left out. Raises UsageError for a name that
     fits no kernel.
     """
-    pairs, taken = named_pairs(base, new, named)
+    pairs = named_pairs(base, new, named)
+    taken = {id(kernel) for pair in pairs for kernel in (*pair.base, *pair.new)}
     before = {kernel.key: kernel for kernel in base.kernels if id(kernel) not in taken}
     after = {kernel.key: kernel for kernel in new.kernels if id(kernel) not in taken}
-    keys = {*before, *after}
-    exact = [Pair("exact", (before.pop(key),), (after.pop(key),)) for key in list(before) if key in after]
     if identical:
-        return (*pairs, *exact)
-    left = Leftovers(before.values(), after.values())
-    exact += pairs_of_launches(left)
-    equal = keys - {*left.base, *left.new}
-    pairs += _with_other_ranges(exact, left, equal)
-    pair_similar(left)
-    if left.has_ranges:
+        return (*pairs, *(Pair("exact", (kernel,), (after[key],)) for key, kernel in before.items() if key in after))
+    launches = {key.launch for key in before} & {key.launch for key in after}
+    equal = [key for key in (*before, *after) if key.launch in launches]
+    pairs += _pairs_of_launches(*({key: side[key] for key in equal if key in side} for side in (before, after)))
+    left = Leftovers(*([side[key] for key in side if key.launch not in launches] for side in (before, after)))
+    _pair_nearly_equal(left, equal)
+    if any(key.ranges for key in (*left.base, *left.new)):
         left = left.in_any_range()
-        _pair_in_ranges(left, {key.launch for key in equal})
-        pair_similar(left)
+        _pair_nearly_equal(left, {key.launch for key in equal})
     return (*pairs, *left.pairs, *left.rest())
 
 
-def _pair_in_ranges(left: Leftovers, exact: Iterable[KernelKey]) -> None:
-    """Pair nearly equal kernels of the same ranges. `exact` are the kernels whose launches both sides have."""
-    pair_configurations(left, exact)
+def _pairs_of_launches(base: dict[KernelKey, SideKernel], new: dict[KernelKey, SideKernel]) -> Iterator[Pair]:
+    """Yield the pairs of kernels whose function and launch configuration both sides have."""
+    after = grouped_by_launch(new.values())
+    for launch, kernels in grouped_by_launch(base.values()).items():
+        if {kernel.key for kernel in kernels} == {kernel.key for kernel in after[launch]}:
+            yield from (Pair("exact", (kernel,), (new[kernel.key],)) for kernel in kernels)
+        else:
+            yield Pair("exact", (together(kernels),), (together(after[launch]),))
+
+
+def _pair_nearly_equal(left: Leftovers, equal: Iterable[KernelKey]) -> None:
+    """Pair nearly equal kernels, most of them of the same ranges. `equal` are the kernels that both sides have."""
+    pair_configurations(left, equal)
     pair_split_and_fused(left)
     pair_template_arguments(left)
     pair_numbered(left)
     pair_same_flop(left)
-
-
-def _with_other_ranges(exact: Sequence[Pair], left: Leftovers, equal: set[KernelKey]) -> list[Pair]:
-    """Pair what is left, range by range, and return the exact pairs, joined with what one side has more of.
-
-    A kernel whose launches both sides have, but in a range that only one of them has, can belong to one of this range
-    that only the other side has. Otherwise all its launches are compared as one. `equal` are the kernels of the exact
-    pairs.
-    """
-    by_launch: defaultdict[KernelKey, list[Pair]] = defaultdict(list)
-    for pair in exact:
-        by_launch[pair.base[0].key.launch].append(pair)
-    strays = _strays(left, by_launch.keys(), equal)
-    joined = []
-    for launch, pairs in by_launch.items():
-        if launch not in strays:
-            joined += pairs
-            continue
-        base, new = strays[launch]
-        before = together([*base, *(pair.base[0] for pair in pairs)])
-        after = together([*new, *(pair.new[0] for pair in pairs)])
-        joined.append(Pair("exact", (before,), (after,)))
-    return joined
-
-
-def _strays(
-    left: Leftovers, launches: Collection[KernelKey], equal: set[KernelKey]
-) -> dict[KernelKey, tuple[list[SideKernel], list[SideKernel]]]:
-    """Pair what is left, range by range, but no two kernels of these launches; return those that have no partner."""
-    more_base = [traits for traits in left.base.values() if traits.key.launch in launches]
-    more_new = [traits for traits in left.new.values() if traits.key.launch in launches]
-    left.take(more_base, more_new)
-    _pair_in_ranges(left, equal)
-    strays: dict[KernelKey, tuple[list[SideKernel], list[SideKernel]]] = {}
-    sides: tuple[LeftGroup, LeftGroup] = (more_base, []), ([], more_new)
-    for more in sides:
-        if not any(more):
-            continue
-        left.put_back(*more)
-        _pair_in_ranges(left, equal)
-        for place, kernels in enumerate(left.take(*more)):
-            for kernel in kernels:
-                strays.setdefault(kernel.key.launch, ([], []))[place].append(kernel)
-    return strays
+    pair_similar(left)

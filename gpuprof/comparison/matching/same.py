@@ -1,4 +1,4 @@
-"""Pair kernels that differ only in ranges, launch configuration, template arguments or a compiler's numbers."""
+"""Pair kernels that differ only in launch configuration, template arguments or a compiler's numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Hashable, Iterable
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.traits import Traits
-from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.sides import KernelKey, together
+from gpuprof.comparison.sides import KernelKey
 
 _MOST_SIZES = 4.0
 """Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
@@ -21,15 +20,6 @@ _MOST_FLOP, _MOST_LAUNCHES, _MOST_INSTRUCTIONS, _MOST_THREADS = 4.0, 4.0, 16.0, 
 grid that replaces a thread for each element has fewer threads by at most the size of a block."""
 _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 """A kernel that does as much is recognizable by its FLOP; elementwise kernels all do a few for each element."""
-
-
-def pairs_of_launches(left: Leftovers) -> list[Pair]:
-    """Take the kernels whose function and launch configuration both sides have, whatever range launched them."""
-    pairs = []
-    for group in left.groups(lambda traits: traits.key.launch):
-        base, new = left.take(*group)
-        pairs.append(Pair("exact", (together(base),), (together(new),)))
-    return pairs
 
 
 def pair_configurations(left: Leftovers, exact: Iterable[KernelKey]) -> None:
