@@ -221,6 +221,8 @@ def test_a_function_of_both_sides_is_not_said_to_be_new_or_gone() -> None:
     sentence = whole_sentence(comparison)
     assert "gemm takes 20.0 → 30.0 µs" in sentence and "rotary is new" in sentence and "gone" not in sentence
     assert not comparison.facts
+    (fact,) = compared([*base, entry("relu")], [*new, entry("rotary")]).facts
+    assert (fact.kind, fact.numbers) == ("unmatched", (1, 1))
 
 
 RECORDED = session_of(TRANSFORMER)

@@ -254,22 +254,19 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) 
         yield ComparisonFact(kind="no-kernels", side="base")
     if not new.kernels:
         yield ComparisonFact(kind="no-kernels", side="new")
-    gone = sum(pair.match == "gone" for pair in pairs)
-    came = sum(pair.match == "new" for pair in pairs)
-    yield from _not_profiled(new, "new", gone)
-    yield from _not_profiled(base, "base", came)
-    base_ranges, new_ranges = (any(kernel.key.ranges for kernel in side.kernels) for side in (base, new))
-    if base_ranges != new_ranges and base.kernels and new.kernels:
-        yield ComparisonFact(kind="no-ranges", side="new" if base_ranges else "base")
+    gone = [pair.base[0].key.name for pair in pairs if pair.match == "gone"]
+    came = [pair.new[0].key.name for pair in pairs if pair.match == "new"]
+    yield from _not_profiled(new, "new", len(gone))
+    yield from _not_profiled(base, "base", len(came))
     if not configured:
         has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
         yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
     yield from _in_some_runs(base, "base", [kernel for pair in pairs for kernel in pair.base])
     yield from _in_some_runs(new, "new", [kernel for pair in pairs for kernel in pair.new])
-    names, new_names = ({kernel.key.name for kernel in side.kernels} for side in (base, new))
-    lost, added = len(names - new_names), len(new_names - names)
-    if gone and came and lost and added:
-        yield ComparisonFact(kind="unmatched", numbers=(lost, added))
+    lost = set(gone).difference(kernel.key.name for kernel in new.kernels)
+    added = set(came).difference(kernel.key.name for kernel in base.kernels)
+    if lost and added:
+        yield ComparisonFact(kind="unmatched", numbers=(len(lost), len(added)))
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:

@@ -65,8 +65,8 @@ CheckReason = Literal[
     "no-match",
 ]
 FactKind = Literal[
-    "copies", "no-kernels", "excluded", "launches-profiled", "option", "no-ranges", "no-configurations", "some-runs",
-    "lanes", "unmatched", "left-out", "no-base", "accepted-no-limit", "accepted-no-kernel", "accepted-twice",
+    "copies", "no-kernels", "excluded", "launches-profiled", "option", "no-configurations", "some-runs", "lanes",
+    "unmatched", "left-out", "no-base", "accepted-no-limit", "accepted-no-kernel", "accepted-twice",
     "accepted-idle",
     "accepted-ended",
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.named import named_pairs
@@ -15,7 +16,7 @@ from gpuprof.comparison.matching.same import (
 from gpuprof.comparison.matching.similar import pair_similar
 from gpuprof.comparison.matching.split import pair_split_and_fused
 from gpuprof.comparison.pair import NamedMatch, Pair
-from gpuprof.comparison.sides import KernelKey, Side, SideKernel, grouped_by_launch, together
+from gpuprof.comparison.sides import Side, SideKernel, grouped_by_launch, together
 
 
 def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identical: bool = False) -> tuple[Pair, ...]:
@@ -34,34 +35,32 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
     """
     pairs = named_pairs(base, new, named)
     taken = {id(kernel) for pair in pairs for kernel in (*pair.base, *pair.new)}
-    before = {kernel.key: kernel for kernel in base.kernels if id(kernel) not in taken}
-    after = {kernel.key: kernel for kernel in new.kernels if id(kernel) not in taken}
+    before, after = (
+        grouped_by_launch(kernel for kernel in side.kernels if id(kernel) not in taken) for side in (base, new)
+    )
+    for launch in [launch for launch in before if launch in after]:
+        pairs += _pairs_of_launch(before.pop(launch), after.pop(launch), identical=identical)
     if identical:
-        return (*pairs, *(Pair("exact", (kernel,), (after[key],)) for key, kernel in before.items() if key in after))
-    launches = {key.launch for key in before} & {key.launch for key in after}
-    equal = [key for key in (*before, *after) if key.launch in launches]
-    pairs += _pairs_of_launches(*({key: side[key] for key in equal if key in side} for side in (before, after)))
-    left = Leftovers(*([side[key] for key in side if key.launch not in launches] for side in (before, after)))
-    _pair_nearly_equal(left, equal)
+        return tuple(pairs)
+    left = Leftovers(chain.from_iterable(before.values()), chain.from_iterable(after.values()))
+    _pair_nearly_equal(left)
     if any(key.ranges for key in (*left.base, *left.new)):
         left = left.in_any_range()
-        _pair_nearly_equal(left, {key.launch for key in equal})
+        _pair_nearly_equal(left)
     return (*pairs, *left.pairs, *left.rest())
 
 
-def _pairs_of_launches(base: dict[KernelKey, SideKernel], new: dict[KernelKey, SideKernel]) -> Iterator[Pair]:
-    """Yield the pairs of kernels whose function and launch configuration both sides have."""
-    after = grouped_by_launch(new.values())
-    for launch, kernels in grouped_by_launch(base.values()).items():
-        if {kernel.key for kernel in kernels} == {kernel.key for kernel in after[launch]}:
-            yield from (Pair("exact", (kernel,), (new[kernel.key],)) for kernel in kernels)
-        else:
-            yield Pair("exact", (together(kernels),), (together(after[launch]),))
+def _pairs_of_launch(base: Sequence[SideKernel], new: Sequence[SideKernel], *, identical: bool) -> list[Pair]:
+    """Return the pairs of a function and launch configuration that both sides have."""
+    others = {kernel.key: kernel for kernel in new}
+    if identical or others.keys() == {kernel.key for kernel in base}:
+        return [Pair("exact", (kernel,), (others[kernel.key],)) for kernel in base if kernel.key in others]
+    return [Pair("exact", (together(base),), (together(new),))]
 
 
-def _pair_nearly_equal(left: Leftovers, equal: Iterable[KernelKey]) -> None:
-    """Pair nearly equal kernels, most of them of the same ranges. `equal` are the kernels that both sides have."""
-    pair_configurations(left, equal)
+def _pair_nearly_equal(left: Leftovers) -> None:
+    """Pair nearly equal kernels, most of them of the same ranges."""
+    pair_configurations(left)
     pair_split_and_fused(left)
     pair_template_arguments(left)
     pair_numbered(left)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.traits import Traits
-from gpuprof.comparison.sides import KernelKey
 
 _MOST_SIZES = 4.0
 """Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
@@ -22,19 +21,16 @@ _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 """A kernel that does as much is recognizable by its FLOP; elementwise kernels all do a few for each element."""
 
 
-def pair_configurations(left: Leftovers, exact: Iterable[KernelKey]) -> None:
+def pair_configurations(left: Leftovers) -> None:
     """Pair the launch configurations of a name in its ranges that only one side has.
 
     First those with as many threads, then the others in the order of their size, if both sides have
-    as many of them. `exact` are the kernels that both sides have.
+    as many of them.
     """
     left.join("reconfigured", _place_and_threads)
-    places = {(key.name, key.ranges) for key in exact}
+    left.join("reconfigured", _place, may_be_same)
     for base, new in left.groups(_place):
-        if len(base) == len(new) == 1 and _place(base[0]) not in places:
-            if may_be_same(base[0], new[0]):
-                left.pair("reconfigured", base, new)
-        elif len(base) == len(new):
+        if 1 < len(base) == len(new):
             left.pair_in_order("reconfigured", (base, new), lambda traits: traits.threads or 0, _like_size)
 
 
