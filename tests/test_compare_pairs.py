@@ -43,7 +43,7 @@ FLOP = {"fp32": 2.0**31}
     [
         # Two demanglers write one kernel.
         (kernel("void f<(int)4, (bool)1>(const float *, T1)"), kernel("void f<4, true>(float const*, int)"), "exact"),
-        # Where a kernel ran is no part of what it is.
+        # Ranges are no part of a kernel's identity.
         (kernel(ranges=("model", "layer")), kernel(ranges=("net", "layer")), "exact"),
         (kernel(ranges=("model", "layer")), kernel(), "exact"),
         # Other template arguments are the same function; one carrier of two functors is not one kernel.
