@@ -14,7 +14,7 @@ import pytest
 
 import gpuprof
 from gpuprof.collect.annotate import INJECTED, Marked, annotated, marking, marks_text
-from gpuprof.model.labels import label_kernels
+from gpuprof.model.labels import launch_labels
 from gpuprof.model.set_up import AUTOTUNING_RANGE as RANGE
 from gpuprof.model.torch_ranges import MARK, launched_by, readable_range, unit_of
 from tests.table import each_row
@@ -544,11 +544,11 @@ def test_the_part_to_choose_for_a_launch_is_the_innermost_around_it(ranges: tupl
 def test_kernels_are_labelled_by_what_launched_them() -> None:
     up, down = ("Net", "up", "aten::mm [2, 3]×[3, 4]"), ("Net", "down", "aten::mm [2, 4]×[4, 3]")
     names = ["sgemm", "splitk", "sgemm", "saxpy"]
-    assert label_kernels(names, [up, up, down, ("Net",)]) == (
-        "up · aten::mm [2, 3]×[3, 4] · sgemm",
-        "up · aten::mm [2, 3]×[3, 4] · splitk",
-        "down · aten::mm [2, 4]×[4, 3]",
-        "saxpy",
+    assert launch_labels(names, [up, up, down, ("Net",)]) == (
+        ("up · aten::mm [2, 3]×[3, 4] · sgemm", "sgemm"),
+        ("up · aten::mm [2, 3]×[3, 4] · splitk", "splitk"),
+        ("down · aten::mm [2, 4]×[4, 3]", "sgemm"),
+        ("saxpy", ""),
     )
 
 

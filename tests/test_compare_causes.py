@@ -265,7 +265,8 @@ def test_the_run_is_told_by_its_time_and_the_kernels_that_it_comes_from() -> Non
     for part in ("15.5 → 12.7 ms (−18 %)", "compute_tendencies", "1.8x faster", "4 kernels"):
         assert part in told
     # Kernels that came or went are kept apart from those on both sides.
-    base, new, old = (made.side_kernel(time_total_s=seconds) for seconds in (4e-3, 5e-3, 6e-3))
+    base, new = (made.side_kernel(time_total_s=seconds, demangled="k") for seconds in (4e-3, 5e-3))
+    old = made.side_kernel(time_total_s=6e-3, demangled="old")
     stays = replace(_change(0, "k", 1.25, "slower", 1e-3), base=(base,), new=(new,))
     went = replace(_change(1, "old", None, "gone", -6e-3), base=(old,), new=())
     told = _told([went, stays], 10e-3, 5e-3)

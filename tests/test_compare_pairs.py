@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
-from gpuprof.comparison.sides import Run, Side, side_of
+from gpuprof.comparison.sides import Run, Side, SideKernel, side_of
 from gpuprof.errors import UsageError
 from gpuprof.model.session import KernelProfile, RunTotals
 from tests.compare_builders import kernel, run, side, source
@@ -43,8 +43,9 @@ FLOP = {"fp32": 2.0**31}
     [
         # Two demanglers write one kernel.
         (kernel("void f<(int)4, (bool)1>(const float *, T1)"), kernel("void f<4, true>(float const*, int)"), "exact"),
-        # A renamed range keeps its kernel.
-        (kernel(ranges=("model", "layer")), kernel(ranges=("net", "layer")), "renamed"),
+        # Ranges are no part of a kernel's identity.
+        (kernel(ranges=("model", "layer")), kernel(ranges=("net", "layer")), "exact"),
+        (kernel(ranges=("model", "layer")), kernel(), "exact"),
         # Other template arguments are the same function; one carrier of two functors is not one kernel.
         (kernel("void mm<16, float>(float*)"), kernel("void mm<32, float>(float*)"), "reconfigured"),
         (kernel(FUNCTOR.format("CUDAFunctor_add", 3)), kernel(FUNCTOR.format("FillFunctor", 1)), "none"),
@@ -222,6 +223,10 @@ def by_key(pairs: Sequence[Pair]) -> Counter[tuple[str, frozenset[object], froze
     )
 
 
+def members(kernels: Iterable[SideKernel]) -> Counter[tuple[int, KernelProfile]]:
+    return Counter((member.run, member.profile) for item in kernels for member in item.members)
+
+
 @given(RUNS, RUNS)
 @settings(max_examples=25)
 def test_every_kernel_of_both_sides_is_in_one_pair(
@@ -229,8 +234,8 @@ def test_every_kernel_of_both_sides_is_in_one_pair(
 ) -> None:
     ours, theirs = side_of(sides(base)), side_of(sides(new))
     pairs = pairs_of(ours, theirs)
-    assert Counter(item.key for pair in pairs for item in pair.base) == Counter(item.key for item in ours.kernels)
-    assert Counter(item.key for pair in pairs for item in pair.new) == Counter(item.key for item in theirs.kernels)
+    assert members(item for pair in pairs for item in pair.base) == members(ours.kernels)
+    assert members(item for pair in pairs for item in pair.new) == members(theirs.kernels)
 
 
 @given(RUNS, RUNS)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gpuprof.comparison.contract import TimeChange, TimeDoubt
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.sides import KernelKey, RunTimes, SideKernel
+from gpuprof.comparison.sides import KernelKey, Member, RunTimes, SideKernel
 from gpuprof.comparison.timing.noise import Samples, estimate, interval_of, runs_needed, too_few
 from gpuprof.comparison.timing.quantiles import student_t, wins_needed
 from gpuprof.comparison.timing.verdict import time_change
@@ -34,7 +34,8 @@ def kernel(runs: list[list[float]], cycles: list[list[float]] | None = None, **c
     launches = fmean(map(len, runs)) if runs else 0.0
     made = SideKernel(
         key=KernelKey("k", (), None, block=None), run=0, representative=PROFILE,
-        profiles=(PROFILE,), times=times, counts={}, runs=frozenset(range(len(times))), launches=launches, total_s=None,
+        members=(Member(0, 0, PROFILE),), times=times, counts={}, runs=frozenset(range(len(times))),
+        launches=launches, total_s=None,
     )  # fmt: skip
     return replace(made, **changes)
 

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.model.labels import MAX_WIDTH, label_kernels, short_name
+from gpuprof.model.labels import MAX_WIDTH, label_kernels, launch_labels, short_name
 from tests.table import each_row
 
 
@@ -98,8 +98,9 @@ def test_equal_labels_are_told_apart_by_what_differs_first(names: list[str], lab
 
 def test_hint_shared_by_all_launches_names_a_kernel_that_says_nothing() -> None:
     hints = [("step", "conv1"), ("step", "conv1"), ("step", "update")]
-    assert label_kernels(["Kernel", "Kernel", "saxpy"], hints) == ("Kernel @conv1", "Kernel @conv1", "saxpy")
-    assert label_kernels(["Kernel", "Kernel"], [("conv1",), ("conv2",)]) == ("Kernel", "Kernel")
+    labels = launch_labels(["Kernel", "Kernel", "saxpy"], hints)
+    assert labels == (("Kernel @conv1", ""), ("Kernel @conv1", ""), ("saxpy", ""))
+    assert launch_labels(["Kernel", "Kernel"], [("conv1",), ("conv2",)]) == (("Kernel", ""), ("Kernel", ""))
 
 
 @each_row("name", ["<" * 20_000, "a<" * 20_000, "(a" * 20_000, "[" * 20_000, "{lambda" * 9_000, "a<b>::" * 8_000])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuprof.comparison.contract import CountChange
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.sides import KernelKey, RunTimes, SideKernel
+from gpuprof.comparison.sides import KernelKey, Member, RunTimes, SideKernel
 from gpuprof.comparison.work.counts import is_work
 from gpuprof.comparison.work.verdict import work_change
 from gpuprof.model.session import KernelProfile, LaunchCount, Occupancy, Traffic
@@ -161,7 +161,7 @@ def _side(factors: np.ndarray, generator: np.random.Generator, usual: float, pla
         key=KernelKey("planted", ranges=(), grid=None, block=None),
         run=0,
         representative=representative,
-        profiles=(representative,),
+        members=(Member(0, 0, representative),),
         times=(times,),
         counts={count.name: count for count in representative.counts},
         runs=frozenset({0}),

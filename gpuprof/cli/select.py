@@ -67,14 +67,14 @@ def select_kernels(session: Session, patterns: Sequence[str]) -> list[KernelProf
     """
     if not patterns:
         return list(session.kernels)
+    from gpuprof.model.exclusion import means
     from gpuprof.model.kernel_match import kernel_pattern
 
     chosen: dict[str, set[int]] = {}
     for pattern in patterns:
         wanted = kernel_pattern(pattern, "--kernel")
         with _in_time(f"--kernel {pattern!r:.80}"):
-            fitting = (item for item in session.kernels if wanted.fits(item.label, item.demangled, item.id))
-            chosen[pattern] = {kernel.id for kernel in fitting}
+            chosen[pattern] = {kernel.id for kernel in session.kernels if means(wanted, kernel)}
     if not any(chosen.values()):
         _none_matches(session, patterns)
     say_unused("--kernel", [pattern for pattern, kernels in chosen.items() if not kernels])

@@ -29,7 +29,6 @@ from gpuprof.comparison.lines import line_changes
 from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import (
-    KeyFields,
     Run,
     Side,
     SideKernel,
@@ -44,6 +43,7 @@ from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.values import all_known
 from gpuprof.comparison.work.verdict import work_change
+from gpuprof.model.groups import OTHER_SIZE, times_apart
 from gpuprof.model.session import Session, Source
 
 _CHOOSING = (
@@ -81,7 +81,7 @@ def compare(
     if not paired:
         base = _without_copies(base, "base", facts)
         new = _without_copies(new, "new", facts)
-    base_side, new_side, fields = sides_of(base, new)
+    base_side, new_side, configured = sides_of(base, new)
     conditions = conditions_of(base_side, new_side)
     affected = {condition.affects for condition in conditions}
     context = _Context(
@@ -98,7 +98,7 @@ def compare(
     matched = pairs_of(base_side, new_side, named, identical=context.identical)
     kernels, pairs = _changes(matched, context)
     comparable = context.alike and not any(map(has_lost_effect, kernels))
-    facts += facts_of(base_side, new_side, fields, pairs)
+    facts += facts_of(base_side, new_side, pairs, configured=configured)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
         gpuprof_version=version,
@@ -197,15 +197,28 @@ def _time(pair: Pair, work: WorkChange, context: _Context) -> TimeChange:
 
 
 def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
-    """Return why the times of a pair do not compare: one side is a CUDA graph replayed by ncu, or stores nothing."""
+    """Return why the times of a pair do not compare.
+
+    One side is a CUDA graph replayed by ncu, or stores nothing, or has launches of other lengths in ranges of its own.
+    """
     base = set(map(is_replay, pair.base))
     new = set(map(is_replay, pair.new))
     if base and new and base != new:
         return TimeDoubt(kind="graph-replay")
     side = side_without_stores({change.name: change for change in work.counts})
-    if side is None:
-        return None
-    return TimeDoubt(kind="stores", sides=(side,))
+    if side is not None:
+        return TimeDoubt(kind="stores", sides=(side,))
+    return TimeDoubt(kind="other-ranges") if _has_other_ranges(pair) else None
+
+
+def _has_other_ranges(pair: Pair) -> bool:
+    """Return whether the sides launch a kernel in other ranges, not as often, and its launches differ in length."""
+    if pair.match != "exact" or pair.launches.base == pair.launches.new:
+        return False
+    before, after = ({profile.ranges for profile in side[0].profiles} for side in (pair.base, pair.new))
+    profiles = (*pair.base[0].profiles, *pair.new[0].profiles)
+    durations = [profile.duration_s for profile in profiles if profile.duration_s is not None]
+    return before != after and times_apart(max(durations, default=None), min(durations, default=None)) > OTHER_SIZE
 
 
 def _kernel(kernel: SideKernel) -> ComparedKernel:
@@ -213,9 +226,10 @@ def _kernel(kernel: SideKernel) -> ComparedKernel:
     return ComparedKernel(
         run=kernel.run,
         id=representative.id,
-        label=representative.label,
+        label=kernel.label,
+        function=representative.function_name,
         demangled=representative.demangled,
-        ranges=representative.ranges,
+        ranges=kernel.key.ranges,
         grid=representative.grid,
         block=representative.block,
         launches=round(kernel.launches),
@@ -228,32 +242,31 @@ def _compared_side(side: Side) -> ComparedSide:
     return ComparedSide(
         files=tuple(run.file for run in side.runs),
         gpus=tuple(dict.fromkeys(name for name in names if name)),
-        kernels=len(side.kernels),
+        kernels=len({kernel.key.name for kernel in side.kernels}),
         launches=round(sum(kernel.launches for kernel in side.kernels)),
         time_s=side.total_s if not has_replays_alone(side) else None,
     )
 
 
-def facts_of(base: Side, new: Side, fields: KeyFields, pairs: Sequence[Pair]) -> Iterator[ComparisonFact]:
+def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) -> Iterator[ComparisonFact]:
     """Yield facts about kernels that are missing, not matched or not in all runs."""
     if not base.kernels:
         yield ComparisonFact(kind="no-kernels", side="base")
     if not new.kernels:
         yield ComparisonFact(kind="no-kernels", side="new")
-    gone = sum(pair.match == "gone" for pair in pairs)
-    came = sum(pair.match == "new" for pair in pairs)
-    yield from _not_profiled(new, "new", gone)
-    yield from _not_profiled(base, "base", came)
-    if not fields.ranges:
-        has_ranges = any(kernel.representative.ranges for kernel in base.kernels)
-        yield ComparisonFact(kind="no-ranges", side="new" if has_ranges else "base")
-    if not fields.configurations:
+    gone = [pair.base[0].key.name for pair in pairs if pair.match == "gone"]
+    came = [pair.new[0].key.name for pair in pairs if pair.match == "new"]
+    yield from _not_profiled(new, "new", len(gone))
+    yield from _not_profiled(base, "base", len(came))
+    if not configured:
         has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
         yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
-    yield from _in_some_runs(base, "base")
-    yield from _in_some_runs(new, "new")
-    if gone and came:
-        yield ComparisonFact(kind="unmatched", numbers=(gone, came))
+    yield from _in_some_runs(base, "base", [kernel for pair in pairs for kernel in pair.base])
+    yield from _in_some_runs(new, "new", [kernel for pair in pairs for kernel in pair.new])
+    lost = set(gone).difference(kernel.key.name for kernel in new.kernels)
+    added = set(came).difference(kernel.key.name for kernel in base.kernels)
+    if lost and added:
+        yield ComparisonFact(kind="unmatched", numbers=(len(lost), len(added)))
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:
@@ -294,10 +307,10 @@ def _chosen_by(source: Source) -> str:
     return ""
 
 
-def _in_some_runs(side: Side, name: SideName) -> Iterator[ComparisonFact]:
-    """Yield how many kernels are only in some runs, and that several ranks or GPUs count as runs."""
+def _in_some_runs(side: Side, name: SideName, kernels: Sequence[SideKernel]) -> Iterator[ComparisonFact]:
+    """Yield how many of a side's kernels are only in some runs, and that several ranks or GPUs count as runs."""
     whole = sum(bool(run.session.kernels) for run in side.runs)
-    some = sum(len(kernel.runs) < whole for kernel in side.kernels)
+    some = sum(len(kernel.runs) < whole for kernel in kernels)
     if some:
         yield ComparisonFact(kind="some-runs", side=name, numbers=(some, whole))
     if any(len(kernel.times) > len(kernel.runs) for kernel in side.kernels):

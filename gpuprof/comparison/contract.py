@@ -34,8 +34,8 @@ WorkWord = Literal["same", "less", "more", "changed", "unclear", "new", "gone", 
 """`changed`: some counters rose and others fell. `unclear`: within the variation of data-dependent work."""
 CountWord = Literal["same", "less", "more", "unclear", "only-base", "only-new"]
 MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone"]
-"""`exact`: name, ranges and launch configuration; `reconfigured`: another grid, block or template arguments; `named`:
-by --match."""
+"""`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block
+or template arguments; `named`: by --match."""
 Affects = Literal["time", "work", "both"]
 FindingWord = Literal["went", "came", "stayed"]
 Direction = Literal["slower", "faster", "neutral"]
@@ -43,8 +43,8 @@ Certainty = Literal["counted", "inferred", "guess"]
 GateWord = Literal["ok", "regression", "unclear", "accepted", "not-compared"]
 """`not-compared`: a side lacks the quantity of the limit; `accepted`: a regression that a file of them allows."""
 DoubtKind = Literal[
-    "few-runs", "noise", "overlap", "drift", "dram-clock", "clocks-disagree", "conditions", "stores", "graph-replay",
-    "no-durations",
+    "few-runs", "noise", "overlap", "drift", "dram-clock", "clocks-disagree", "conditions", "stores", "other-ranges",
+    "graph-replay", "no-durations",
 ]  # fmt: skip
 NoiseBasis = Literal["assumed", "pairs", "runs"]
 WorkNoteKind = Literal[
@@ -65,8 +65,8 @@ CheckReason = Literal[
     "no-match",
 ]
 FactKind = Literal[
-    "copies", "no-kernels", "excluded", "launches-profiled", "option", "no-ranges", "no-configurations", "some-runs",
-    "lanes", "unmatched", "left-out", "no-base", "accepted-no-limit", "accepted-no-kernel", "accepted-twice",
+    "copies", "no-kernels", "excluded", "launches-profiled", "option", "no-configurations", "some-runs", "lanes",
+    "unmatched", "left-out", "no-base", "accepted-no-limit", "accepted-no-kernel", "accepted-twice",
     "accepted-idle",
     "accepted-ended",
 ]  # fmt: skip
@@ -102,7 +102,7 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
 
     files: Annotated[tuple[str, ...], about("its files, each a run of the same program")]
     gpus: Annotated[tuple[str, ...], about("names of its GPUs")]
-    kernels: Annotated[Whole, about("kernels: names, ranges and launch configurations")]
+    kernels: Annotated[Whole, about("kernel functions")]
     launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]
     time_s: Annotated[
         Seconds | None,
@@ -244,8 +244,12 @@ class ComparedKernel(Struct, frozen=True, kw_only=True):
     run: Annotated[Whole, about("index of the file on its side that has the representative launch")]
     id: Annotated[Whole, about("its number in that file's session")]
     label: Annotated[str, about("short name")]
+    function: Annotated[str, about("short name of its function")] = ""
     demangled: Annotated[str, about("demangled name with parameters")]
-    ranges: Annotated[tuple[str, ...], about("NVTX ranges or modules around its launches, outermost first")]
+    ranges: Annotated[
+        tuple[str, ...],
+        about("NVTX ranges or modules around its launches, outermost first; empty: none, or compared in any range"),
+    ]
     grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z")]
     block: Annotated[Dim3 | None, about("threads per block: x, y, z")]
     launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]

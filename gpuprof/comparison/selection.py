@@ -57,7 +57,7 @@ def unused(compared: Compared, texts: Sequence[str], option: str) -> tuple[str, 
 
 def fits(pattern: KernelPattern, change: KernelChange) -> bool:
     """Return whether a pattern names a kernel of either side, or a change by its number."""
-    if pattern.fits(change.label, change.label, change.id):
+    if pattern.fits(change.label, number=change.id):
         return True
     return any(pattern.fits(label, demangled) for label, demangled in names_of(change))
 

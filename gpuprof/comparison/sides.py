@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf, isfinite
 from operator import mul
 from statistics import fmean, median
@@ -27,12 +27,20 @@ class Run(Struct, frozen=True):
 
 
 class KernelKey(Struct, frozen=True):
-    """The identity of a kernel on both sides: name in any demangler's spelling, ranges, launch configuration."""
+    """The identity of a kernel on both sides: name in any demangler's spelling, ranges, launch configuration.
+
+    Without ranges if launches in all ranges are compared as one.
+    """
 
     name: str
     ranges: tuple[str, ...]
     grid: Dim3 | None
     block: Dim3 | None
+
+    @property
+    def launch(self) -> KernelKey:
+        """Return the function and its launch configuration, whatever range launched it."""
+        return replace(self, ranges=()) if self.ranges else self
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -55,10 +63,18 @@ class RunTimes(Struct, frozen=True):
     total_s: float | None
 
 
+class Member(NamedTuple):
+    """A profile of a kernel, its run, and the number of its rank and GPU among those of all runs."""
+
+    run: int
+    lane: int
+    profile: KernelProfile
+
+
 class SideKernel(Struct, frozen=True):
     """A kernel of one side.
 
-    `representative` is the one of its `profiles` with median duration, in the run `run`. `counts`
+    `representative` is the one of its `members` with median duration, in the run `run`. `counts`
     have the value of the representative, and the least and most of all launches in all runs.
     `launches` and `total_s` are those of a run, all its ranks and GPUs together, on average over
     the `runs` that have the kernel.
@@ -67,12 +83,24 @@ class SideKernel(Struct, frozen=True):
     key: KernelKey
     run: int
     representative: KernelProfile
-    profiles: tuple[KernelProfile, ...]
+    members: tuple[Member, ...]
     times: tuple[RunTimes, ...]
     counts: dict[str, LaunchCount]
     runs: frozenset[int]
     launches: float
     total_s: float | None
+
+    @property
+    def profiles(self) -> tuple[KernelProfile, ...]:
+        """Return its profiles in all runs."""
+        return tuple(member.profile for member in self.members)
+
+    @property
+    def label(self) -> str:
+        """Return its label; that of its function if its launches are in several ranges."""
+        if self.key.ranges:
+            return self.representative.label
+        return self.representative.function_name
 
 
 class Side(Struct, frozen=True):
@@ -138,42 +166,41 @@ def _hashes(run: Run) -> list[str]:
     return [source.sha256 for source in run.session.sources]
 
 
-class KeyFields(NamedTuple):
-    """The fields of launches that distinguish kernels: both sides recorded them."""
-
-    ranges: bool = True
-    configurations: bool = True
-
-
-ALL_FIELDS = KeyFields()
-
-
-def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, KeyFields]:
-    """Return both sides. Fields that only one of them recorded distinguish no kernels."""
-    fields = KeyFields(
-        ranges=_agree(base, new, lambda kernel: bool(kernel.ranges)),
-        configurations=_agree(base, new, lambda kernel: kernel.grid is not None or kernel.block is not None),
+def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, bool]:
+    """Return both sides, and whether launch configurations distinguish kernels: both or neither recorded them."""
+    had, have = (
+        [(kernel.grid or kernel.block) is not None for run in runs for kernel in run.session.kernels]
+        for runs in (base, new)
     )
-    return side_of(base, fields), side_of(new, fields), fields
+    configured = not had or not have or any(had) == any(have)
+    return side_of(base, configured=configured), side_of(new, configured=configured), configured
 
 
-def _agree(base: Sequence[Run], new: Sequence[Run], has: Callable[[KernelProfile], bool]) -> bool:
-    """Return whether both sides or neither recorded something; a side without kernels agrees."""
-    had = {has(kernel) for run in base for kernel in run.session.kernels}
-    have = {has(kernel) for run in new for kernel in run.session.kernels}
-    return not had or not have or (True in had) == (True in have)
-
-
-def side_of(runs: Sequence[Run], fields: KeyFields = ALL_FIELDS) -> Side:
-    """Return a side from its runs; equal launches of a run are one kernel."""
-    groups: defaultdict[KernelKey, list[tuple[int, KernelProfile]]] = defaultdict(list)
+def side_of(runs: Sequence[Run], *, configured: bool = True) -> Side:
+    """Return a side from its runs; equal launches of a run are one kernel, of any configuration if not `configured`."""
+    groups: defaultdict[KernelKey, list[Member]] = defaultdict(list)
+    lanes = _lanes(runs)
     for number, run in enumerate(runs):
         for kernel in run.session.kernels:
-            groups[_key(kernel, fields)].append((number, kernel))
-    lanes = _lanes(runs)
-    kernels = [_side_kernel(key, members, lanes) for key, members in groups.items()]
+            lane = lanes[number, kernel.rank, kernel.device]
+            groups[_key(kernel, configured=configured)].append(Member(number, lane, kernel))
+    kernels = [_side_kernel(key, members) for key, members in groups.items()]
     kernels.sort(key=lambda kernel: -(kernel.total_s or 0.0))
     return Side(tuple(runs), tuple(kernels))
+
+
+def grouped_by_launch(kernels: Iterable[SideKernel]) -> dict[KernelKey, list[SideKernel]]:
+    """Return the kernels by function and launch configuration."""
+    groups: defaultdict[KernelKey, list[SideKernel]] = defaultdict(list)
+    for kernel in kernels:
+        groups[kernel.key.launch].append(kernel)
+    return groups
+
+
+def together(kernels: Sequence[SideKernel]) -> SideKernel:
+    """Return kernels of one function and launch configuration as one without ranges."""
+    ordered = sorted(kernels, key=lambda kernel: kernel.key.order)
+    return _side_kernel(ordered[0].key.launch, [member for kernel in ordered for member in kernel.members])
 
 
 def run_time_s(session: Session) -> float | None:
@@ -192,12 +219,12 @@ def _times_s(kernels: Iterable[KernelProfile]) -> list[float]:
     ]
 
 
-def _key(kernel: KernelProfile, fields: KeyFields) -> KernelKey:
+def _key(kernel: KernelProfile, *, configured: bool) -> KernelKey:
     return KernelKey(
         name=kernel_key(kernel.demangled),
-        ranges=kernel.ranges if fields.ranges else (),
-        grid=kernel.grid if fields.configurations else None,
-        block=kernel.block if fields.configurations else None,
+        ranges=kernel.ranges,
+        grid=kernel.grid if configured else None,
+        block=kernel.block if configured else None,
     )
 
 
@@ -212,20 +239,18 @@ def _lanes(runs: Sequence[Run]) -> dict[_Lane, int]:
     return {lane: number for number, lane in enumerate(ordered)}
 
 
-def _side_kernel(
-    key: KernelKey, members: Sequence[tuple[int, KernelProfile]], lanes: Mapping[_Lane, int]
-) -> SideKernel:
+def _side_kernel(key: KernelKey, members: Sequence[Member]) -> SideKernel:
     by_lane: defaultdict[int, list[KernelProfile]] = defaultdict(list)
-    for number, kernel in members:
-        by_lane[lanes[number, kernel.rank, kernel.device]].append(kernel)
-    run, representative = _representative(members)
-    kernels = [kernel for _, kernel in members]
-    runs = frozenset(number for number, _ in members)
+    for member in members:
+        by_lane[member.lane].append(member.profile)
+    run, _, representative = _representative(members)
+    kernels = [member.profile for member in members]
+    runs = frozenset(member.run for member in members)
     return SideKernel(
         key=key,
         run=run,
         representative=representative,
-        profiles=tuple(kernels),
+        members=tuple(members),
         times=tuple(_run_times(lane, by_lane[lane]) for lane in sorted(by_lane)),
         counts={count.name: count for count in spanning(_finite(representative), map(_finite, kernels))},
         runs=runs,
@@ -234,12 +259,12 @@ def _side_kernel(
     )
 
 
-def _total_s(members: Sequence[tuple[int, KernelProfile]]) -> float | None:
+def _total_s(members: Sequence[Member]) -> float | None:
     """Return the time of a run, on average over the runs that have it."""
     totals: defaultdict[int, float] = defaultdict(float)
-    for number, kernel in members:
-        for time_s in _times_s([kernel]):
-            totals[number] += time_s
+    for member in members:
+        for time_s in _times_s([member.profile]):
+            totals[member.run] += time_s
     return fmean(totals.values()) if totals else None
 
 
@@ -248,14 +273,14 @@ def _is_time(value: float | None) -> bool:
     return value is not None and 0 <= value < inf
 
 
-def _representative(members: Sequence[tuple[int, KernelProfile]]) -> tuple[int, KernelProfile]:
+def _representative(members: Sequence[Member]) -> Member:
     """Return the launch of median duration, among those with counters if any has some."""
-    counted = [member for member in members if member[1].counts or member[1].throughput] or members
-    timed = [(member[1].duration_s or 0.0, member) for member in counted if _is_time(member[1].duration_s)]
+    counted = [member for member in members if member.profile.counts or member.profile.throughput] or members
+    timed = [(member.profile.duration_s or 0.0, member) for member in counted if _is_time(member.profile.duration_s)]
     if not timed:
-        return min(counted, key=lambda member: _known_of(member[1]))
+        return min(counted, key=lambda member: _known_of(member.profile))
     middle = median(duration_s for duration_s, _ in timed)
-    return min(timed, key=lambda item: (abs(item[0] - middle), item[0], _known_of(item[1][1])))[1]
+    return min(timed, key=lambda item: (abs(item[0] - middle), item[0], _known_of(item[1].profile)))[1]
 
 
 def _known_of(kernel: KernelProfile) -> tuple[object, ...]:

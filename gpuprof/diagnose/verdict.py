@@ -36,6 +36,8 @@ _OF_THE_GRID = ("small-grid", "tail-effect", "load-imbalance")
 
 Other unfilled kernels have blocks on all SMs, and empty slots or lanes.
 """
+_TYPICAL = 0.9
+"""If so much of a function's time is in one state, the function is."""
 _NEARLY_ALL = 90.0
 """In percent of the time: the rest is the ramp at the start and the end of most kernels."""
 _NOTHING_BUSY = "latency-bound"
@@ -86,15 +88,37 @@ def run_verdict(session: Session) -> RunVerdict:
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:
-    """Return the longest launch of the label that takes most time.
+    """Return the longest launch of the function that takes most time.
 
     Without durations the one with most known work.
     """
     if all(kernel.time_total_s is None for kernel in kernels):
         return largest_untimed(kernels)
-    times = summed((kernel.label, kernel.time_total_s or 0.0) for kernel in kernels)
-    label = max(times, key=lambda name: times[name])
-    return max((kernel for kernel in kernels if kernel.label == label), key=lambda kernel: kernel.time_total_s or 0.0)
+    times = summed((kernel.function_name, kernel.time_total_s or 0.0) for kernel in kernels)
+    function = max(times, key=lambda name: times[name])
+    own = [kernel for kernel in kernels if kernel.function_name == function]
+    return max(own, key=lambda kernel: kernel.time_total_s or 0.0)
+
+
+def is_typical(session: Session, kernel: KernelProfile) -> bool:
+    """Return whether nearly all of the time of a kernel's function is in the same state, by the same cause."""
+    alike_s = total_s = 0.0
+    wanted = _kind_of_state(kernel, only_times=session.only_times)
+    for other in session.kernels:
+        if other.function_name != kernel.function_name:
+            continue
+        time_s = other.time_total_s or 0.0
+        total_s += time_s
+        if _kind_of_state(other, only_times=session.only_times) == wanted:
+            alike_s += time_s
+    return alike_s >= _TYPICAL * total_s
+
+
+def _kind_of_state(kernel: KernelProfile, *, only_times: bool) -> tuple[str, str | None, str | None]:
+    """Return the case of a kernel's state, its unit or compute path, and the rule of its cause."""
+    state = _state(kernel, only_times=only_times)
+    subject = state.reached.subject if state.reached is not None else None
+    return state.case, subject, state.finding.rule if state.finding is not None else None
 
 
 def _state(kernel: KernelProfile, *, only_times: bool) -> _State:
@@ -263,7 +287,7 @@ def run_findings(session: Session) -> list[tuple[Finding, KernelProfile]]:
 
 
 def _leading_finding(session: Session) -> str | None:
-    """Return the id of the finding on the run if its gain is larger than the share of any kernel.
+    """Return the id of the finding on the run if its gain is larger than the share of any function.
 
     Shares of kernels are of the time of all kernels; a gain of the run is of its whole time.
     """
@@ -271,6 +295,6 @@ def _leading_finding(session: Session) -> str | None:
     if not found:
         return None
     busy = busy_share(session)
-    shares = summed((kernel.label, busy * (kernel.time_share or 0.0)) for kernel in session.kernels)
+    shares = summed((kernel.function_name, busy * (kernel.time_share or 0.0)) for kernel in session.kernels)
     finding = found[0][0]
     return finding.id if (finding.gain_total or 0.0) > max(shares.values()) else None

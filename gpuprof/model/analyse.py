@@ -17,7 +17,7 @@ from gpuprof.model.field_types import ORIGINS, CeilingOrigin
 from gpuprof.model.groups import LaunchKind, alike, kind_of, speaker, spread
 from gpuprof.model.implied import implied_peaks
 from gpuprof.model.kernel_kinds import kernel_kind
-from gpuprof.model.labels import label_kernels
+from gpuprof.model.labels import launch_labels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch, resources_of
 from gpuprof.model.launch_times import launch_times
 from gpuprof.model.pages import with_pages_together
@@ -265,16 +265,17 @@ def _placed(profiles: list[KernelProfile], ids: list[int]) -> tuple[KernelProfil
             structs.replace(profile, time_total_s=None) if profile.duration_source == GRAPH_REPLAY else profile
             for profile in profiles
         ]
-    labels = label_kernels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
+    labels = launch_labels([profile.demangled for profile in profiles], [profile.ranges for profile in profiles])
     total = sum(profile.time_total_s or 0.0 for profile in profiles)
     return tuple(
         structs.replace(
             profile,
             id=number,
             label=label,
+            function=function,
             time_share=_share(profile.time_total_s, total),
         )
-        for number, profile, label in zip(ids, profiles, labels, strict=True)
+        for number, profile, (label, function) in zip(ids, profiles, labels, strict=True)
     )
 
 

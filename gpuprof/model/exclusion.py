@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from gpuprof.errors import UsageError
-from gpuprof.model.kernel_match import kernel_pattern
+from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 from gpuprof.model.run_totals import narrowed
 from gpuprof.model.session import Exclusion, KernelProfile, Session
 
@@ -33,6 +33,11 @@ def without_excluded(session: Session, texts: Sequence[str], shown: Callable[[st
     return replace(narrowed(session, left), excluded=exclusion)
 
 
+def means(pattern: KernelPattern, kernel: KernelProfile) -> bool:
+    """Return whether a pattern means a kernel: by a label, its full name or its number."""
+    return pattern.fits(kernel.label, kernel.function_name, kernel.demangled, number=kernel.id)
+
+
 def unused(session: Session, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns that match no kernel of a session."""
     return tuple(text for text, ids in _matches(session, texts) if not ids)
@@ -43,8 +48,7 @@ def _matches(session: Session, texts: Sequence[str]) -> list[tuple[str, list[int
     matches = []
     for text in texts:
         pattern = kernel_pattern(text, OPTION)
-        fitting = [kernel.id for kernel in session.kernels if pattern.fits(kernel.label, kernel.demangled, kernel.id)]
-        matches.append((text, fitting))
+        matches.append((text, [kernel.id for kernel in session.kernels if means(pattern, kernel)]))
     return matches
 
 
@@ -53,12 +57,12 @@ def _exclusion(
 ) -> Exclusion:
     """Return the exclusion of these kernels added to an earlier one of the session."""
     known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
-    labels = {kernel.label for kernel in gone}
-    is_in_part = not labels.isdisjoint(kernel.label for kernel in left)
+    functions = {kernel.function_name for kernel in gone}
+    is_in_part = not functions.isdisjoint(kernel.function_name for kernel in left)
     share = _sum(known.time_share, *(kernel.time_share for kernel in gone))
     return Exclusion(
         patterns=tuple(dict.fromkeys((*known.patterns, *used))),
-        kernels=known.kernels + len(gone if is_in_part else labels),
+        kernels=known.kernels + len(gone if is_in_part else functions),
         launches=known.launches + sum(kernel.launches for kernel in gone),
         untimed=known.untimed + sum(kernel.launches for kernel in gone if kernel.time_share is None),
         time_s=_sum(known.time_s, *(kernel.time_total_s for kernel in gone)),

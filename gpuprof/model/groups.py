@@ -18,9 +18,7 @@ Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 USUAL = 0.1
 """By so much the time of a launch may differ from the median of its kernel's, and it still stands for the others."""
-
-
-_OTHER_SIZE = 1.3
+OTHER_SIZE = 1.3
 """A gap so wide between the times of a kernel's launches is of another size of its work, such as a GEMM's depth: noise
 and clocks fill it."""
 _MANY = 20
@@ -141,7 +139,7 @@ def sizes(ordered: Sequence[tuple[float, int]]) -> list[list[tuple[float, int]]]
     """
     groups: list[list[tuple[float, int]]] = [[ordered[0]]]
     for before, launch in pairwise(ordered):
-        if launch[0] > _OTHER_SIZE * before[0]:
+        if launch[0] > OTHER_SIZE * before[0]:
             groups.append([])
         groups[-1].append(launch)
     least = (_MOST if len(ordered) < _MANY else _NEARLY_ALL) * sum(duration for duration, _ in ordered)

@@ -20,11 +20,11 @@ class KernelPattern(Struct, frozen=True):
     number: int | None
     regex: re.Pattern[str] | None
 
-    def fits(self, label: str, demangled: str, number: int | None = None) -> bool:
-        """Tell whether it means this kernel; a kernel without a number is meant by its names alone."""
+    def fits(self, *names: str, number: int | None = None) -> bool:
+        """Return whether it means the kernel of these names; a kernel without a number is meant by its names alone."""
         if self.regex is None:
             return number == self.number
-        return self.regex.search(label) is not None or self.regex.search(demangled) is not None
+        return any(self.regex.search(name) is not None for name in names)
 
 
 def kernel_pattern(text: str, option: str) -> KernelPattern:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpuprof.model.kernel_names import KernelName, harmless, parse_name
 from gpuprof.model.label_families import SAYS_NOTHING, TARGET_WIDTH, worded
@@ -13,7 +13,7 @@ from gpuprof.model.name_tree import WORD_START, is_number
 from gpuprof.model.torch_ranges import launched_by
 from gpuprof.model.type_words import DTYPES
 
-__all__ = ["MAX_WIDTH", "TARGET_WIDTH", "label_kernels", "short_name"]
+__all__ = ["MAX_WIDTH", "TARGET_WIDTH", "label_kernels", "launch_labels", "short_name"]
 
 MAX_WIDTH = 60
 MAX_LAUNCH_WIDTH = 96
@@ -30,20 +30,40 @@ _ARCHITECTURE = re.compile(r"_?(?<![A-Za-z0-9])(forwardCompat|[Ss][Mm]_?\d{2,3}[
 """Which GPUs a library built a kernel for: on another one, that explains its speed."""
 
 
-def label_kernels(demangled: Sequence[str], hints: Sequence[tuple[str, ...]] | None = None) -> tuple[str, ...]:
-    """Return one label for each name, in order: equal names share a label, different names never do.
+class LaunchLabel(NamedTuple):
+    """The label of a launch, and that of its function; empty if they are the same."""
 
-    `hints` gives for each name what else is known of that launch, such as its NVTX ranges, outermost first. Where
-    they name an operator of torch, the label is that with its module, and the names of several operators differ. A
-    hint that all launches of a name share is shown where the name alone says nothing, as for `Kernel`.
+    label: str
+    function: str
+
+
+def label_kernels(demangled: Sequence[str]) -> tuple[str, ...]:
+    """Return one label for each name, in order: equal names share a label, different names never do."""
+    labels = _function_labels(demangled, [()] * len(demangled))
+    return tuple(labels[text] for text in demangled)
+
+
+def launch_labels(demangled: Sequence[str], ranges: Sequence[tuple[str, ...]]) -> tuple[LaunchLabel, ...]:
+    """Return labels for launches of these names within these NVTX ranges, outermost first.
+
+    If the ranges name an operator of torch, the label is that with its module. Without one it is that of the function.
+    A range that all launches of a function share is shown if the name alone says nothing, such as `Kernel`.
     """
-    own = hints if hints is not None else [()] * len(demangled)
-    shared_hints = _shared_hints(demangled, hints)
+    functions = _function_labels(demangled, ranges)
+    launches = [(text, harmless(launched_by(own))) for text, own in zip(demangled, ranges, strict=True)]
+    launched = _launched(list(dict.fromkeys(launches)), functions)
+    labels = []
+    for launch in launches:
+        label, function = launched[launch], functions[launch[0]]
+        labels.append(LaunchLabel(label, function if function != label else ""))
+    return tuple(labels)
+
+
+def _function_labels(demangled: Sequence[str], hints: Sequence[tuple[str, ...]]) -> dict[str, str]:
+    """Return a label for each different name, whatever operator of torch launched it."""
+    shared_hints = _shared_hints(demangled, [() if launched_by(ranges) else ranges for ranges in hints])
     drafts = {text: _draft(parse_name(text), shared) for text, shared in shared_hints.items()}
-    unique = _numbered(_told_apart(drafts), dict.fromkeys(drafts, MAX_WIDTH))
-    launches = [(text, harmless(launched_by(ranges))) for text, ranges in zip(demangled, own, strict=True)]
-    launched = _launched(list(dict.fromkeys(launches)), unique)
-    return tuple(launched[launch] for launch in launches)
+    return _numbered(_told_apart(drafts), dict.fromkeys(drafts, MAX_WIDTH))
 
 
 def _launched(launches: Sequence[tuple[str, str]], labels: dict[str, str]) -> dict[tuple[str, str], str]:
@@ -75,10 +95,10 @@ def short_name(demangled: str) -> str:
     return parse_name(demangled).base
 
 
-def _shared_hints(demangled: Sequence[str], hints: Sequence[tuple[str, ...]] | None) -> dict[str, tuple[str, ...]]:
+def _shared_hints(demangled: Sequence[str], hints: Sequence[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return for each different name, in order, the hints that all its launches share."""
     shared: dict[str, tuple[str, ...]] = {}
-    for text, own in zip(demangled, hints if hints is not None else [()] * len(demangled), strict=True):
+    for text, own in zip(demangled, hints, strict=True):
         shared[text] = tuple(hint for hint in shared.get(text, own) if hint in own)
     return shared
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gpuprof.model.groups import alike, kind_of_kernel
+from gpuprof.model.groups import LaunchKind, alike, kind_of, resources_of_kernel, summed
 from gpuprof.model.session import DeviceTimeline, KernelProfile, RunTotals, Session
 
 _MOST_OF_THE_TIME = 0.9
@@ -17,10 +17,8 @@ def run_of(session: Session) -> RunTotals:
     if session.run is not None:
         return session.run
     timed = [kernel for kernel in session.kernels if kernel.time_total_s is not None]
-    times: dict[str, float] = {}
-    for kernel in timed:
-        times[kernel.label] = times.get(kernel.label, 0.0) + (kernel.time_total_s or 0.0)
-    shapes = alike((kind_of_kernel(kernel, kernel.label), kernel) for kernel in timed)
+    times = summed((kernel.function_name, kernel.time_total_s or 0.0) for kernel in timed)
+    shapes = alike((_configuration(kernel), kernel) for kernel in timed)
     total_s = sum(times.values())
     ranked, covered_s, needed = sorted(times.values(), reverse=True), 0.0, 0
     while covered_s < _MOST_OF_THE_TIME * total_s:
@@ -34,6 +32,12 @@ def run_of(session: Session) -> RunTotals:
         main_kernels=needed,
         main_time_s=covered_s,
     )
+
+
+def _configuration(kernel: KernelProfile) -> LaunchKind:
+    """Return the function and launch configuration of a kernel, on its GPU."""
+    shape, resources = (kernel.grid, kernel.block), resources_of_kernel(kernel)
+    return kind_of(kernel.source, kernel.device, kernel.function_name, shape, resources, (), kernel.id)
 
 
 def timed_launches(kernel: KernelProfile) -> int:

@@ -575,25 +575,31 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
         OperatorBytes | None,
         about("bytes by the shapes of its point-wise operator; null: no shapes, or another operator"),
     ] = None
+    function: Annotated[str, about("short name of its function, if the label names what launched it; else empty")] = ""
+
+    @property
+    def function_name(self) -> str:
+        """Return the short name of its function, which it shares with all launches of that in a session."""
+        return self.function or self.label
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
     """Totals of a whole run, for a session that has only some of its kernels."""
 
-    kernels: Annotated[Whole, about("number of labels with a known time")]
+    kernels: Annotated[Whole, about("number of functions with a known time")]
     launches: Annotated[Whole, about("number of launches")]
     timed_launches: Annotated[Whole, about("launches with a known time")]
-    timed_shapes: Annotated[Whole, about("distinct labels with configuration and ranges, per report")]
+    timed_shapes: Annotated[Whole, about("distinct functions with launch configuration, per report and GPU")]
     time_s: Annotated[Seconds, about("time of all kernels")]
-    main_kernels: Annotated[Whole, about("number of the labels that take most of the time")]
-    main_time_s: Annotated[Seconds, about("time of those labels")]
+    main_kernels: Annotated[Whole, about("number of the functions that take most of the time")]
+    main_time_s: Annotated[Seconds, about("time of those functions")]
 
 
 class Exclusion(Struct, frozen=True, kw_only=True):
     """Kernels left out by --exclude: not among the kernels, but part of the run's time."""
 
     patterns: Annotated[tuple[str, ...], about("values of --exclude", most=1_000)]
-    kernels: Annotated[Positive, about("number of labels left out, or of entries if part of a label stays")]
+    kernels: Annotated[Positive, about("number of functions left out, or of entries if part of a function stays")]
     launches: Annotated[Positive, about("number of their launches")]
     untimed: Annotated[Whole, about("launches among them without a duration")]
     time_s: Annotated[Seconds | None, about("time of those launches; null if no duration is known")]

@@ -198,7 +198,8 @@ def _with_counters(surveyed: KernelProfile, profiled: KernelProfile) -> KernelPr
         registers, shared = (number if number is not None else "unknown" for number in taken)
         why = f"they are those of a launch with {registers} registers per thread and {shared} B of shared memory"
         profiled = replace(profiled, missing=(*profiled.missing, Missing("counters of this build", why, _MORE)))
-    named = replace(profiled, id=surveyed.id, label=surveyed.label, ranges=surveyed.ranges, launches=surveyed.launches)
+    named = replace(profiled, id=surveyed.id, label=surveyed.label, function=surveyed.function)
+    named = replace(named, ranges=surveyed.ranges, launches=surveyed.launches)
     named = replace(named, operator_flop=surveyed.operator_flop, operator_bytes=surveyed.operator_bytes)
     named = replace(named, kind=kernel_kind(named))
     if surveyed.duration_s is None:

@@ -15,12 +15,12 @@ from gpuprof.model.group_work import OfPeak, flop_of, of_peak
 from gpuprof.model.groupings import GROUPINGS, By
 from gpuprof.model.groups import collected
 from gpuprof.model.headline import by_time, main_point
-from gpuprof.model.labels import label_kernels, short_name
+from gpuprof.model.labels import short_name
 from gpuprof.model.run_totals import run_of, running_s, timed_launches
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.timed import GRAPH_REPLAY
-from gpuprof.model.torch_ranges import innermost_module, launched_by, operator_name, own_ranges
+from gpuprof.model.torch_ranges import innermost_module, operator_name, own_ranges
 
 _OF_TORCH = "aten::"
 """How the names of torch's own operators begin."""
@@ -206,9 +206,7 @@ def _last_operator(session: Session, kernel: KernelProfile) -> str:
 
 def own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:
     """Return the kernels' labels by their names, without the operator or the module that launched them."""
-    names = [kernel.demangled for kernel in kernels]
-    hints = [() if launched_by(kernel.ranges) else kernel.ranges for kernel in kernels]
-    return dict(zip(names, label_kernels(names, hints), strict=True))
+    return {kernel.demangled: kernel.function_name for kernel in kernels}
 
 
 def _group(kind: By, name: str, members: Sequence[KernelProfile], run: _Run) -> TimeGroup:

@@ -29,7 +29,7 @@ _BAR_WIDTH = 8
 _GAIN_WIDTH = len("~ 0.50–0.82 %")
 _INDENT = 2
 _DOT = " · "
-_SPREAD_PART = 3
+_SPREAD_PART = 2
 """The part of a line, one in so many, in which it is said whole in what files or launches a kernel is."""
 _BRIEF = ("low", "info")
 _TEXT_COLUMN = _INDENT + _BAR_WIDTH + _GAIN_WIDTH + 2
@@ -141,20 +141,20 @@ def _places(item: RecommendationText, sheet: Sheet, *, cut: bool) -> list[str]:
     dot, room = sheet.legible(_DOT), sheet.width - _TEXT_COLUMN
     where, sure = sheet.legible(item.where), sheet.legible(item.doubt or item.confidence)
     limits = [sheet.legible(part) for part in (item.held, item.after) if part]
+    name, spread = item.name, sheet.legible(item.spread)
+    if sheet.cells(spread) > room // _SPREAD_PART:
+        name, spread = item.kernels, ""
+    least = min(sheet.cells(name), room // 3) + sheet.cells(spread)
 
     def rest() -> int:
         return sum(len(dot) + sheet.cells(part) for part in (where, sure, *limits) if part)
 
-    while cut and limits and rest() + min(sheet.cells(item.kernels), room // 3) > room:
+    while cut and limits and rest() + least > room:
         limits.pop()
-    if cut and where and (over := rest() + min(sheet.cells(item.kernels), room // 3) - room) > 0:
+    if cut and where and (over := rest() + least - room) > 0:
         where = sheet.fitted(where, max(sheet.cells(where) - over, 1))
-    left = max(room - rest(), room // 3)
-    spread = sheet.legible(item.spread)
-    if sheet.cells(spread) <= room // _SPREAD_PART:
-        kernels = sheet.fitted(item.name, left - sheet.cells(spread)) + spread
-    else:
-        kernels = sheet.fitted(item.kernels, left)
+    left = max(room - rest(), least)
+    kernels = sheet.fitted(name, left - sheet.cells(spread)) + spread
     text = dot.join(part for part in (kernels, where, sure, *limits) if part)
     return [sheet.clipped(text, room)] if cut else sheet.wrapped(text, _TEXT_COLUMN)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.calibration import OF_CONDITIONAL
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.session import KernelProfile, Recommendation, RunVerdict, Session
-from gpuprof.present.session_text import count_text, row_noun, verdict_text
+from gpuprof.present.session_text import count_text, verdict_text
 from gpuprof.present.source_names import in_source, source_name
 from gpuprof.present.text import cut_middle
 from gpuprof.units import format_percent
@@ -30,8 +30,8 @@ class RecommendationText(Struct, frozen=True):
 
     `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others.
     `kernel` and `finding` are the ids of the first of each; `where` is a file and line, or an instruction. `doubt` says
-    that it is a guess, or that its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " in 2
-    launches". If `everywhere`, it concerns the whole run, not a kernel.
+    that it is a guess, or that its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " (24
+    launches, 52 %)". If `everywhere`, it concerns the whole run, not a kernel.
     """
 
     gain: str
@@ -54,7 +54,7 @@ class RecommendationText(Struct, frozen=True):
 
     @property
     def kernels(self) -> str:
-        """Return which kernels a change helps: "#3 gemm", "gemm in base and fused", "gemm in 2 launches"."""
+        """Return which kernels a change helps: "#3 gemm", "gemm in base and fused", "gemm (24 launches, 52 %)"."""
         return self.name + self.spread
 
     @property
@@ -154,7 +154,7 @@ def headline_text(session: Session) -> str:
     if kernel is None:
         return verdict.sentence
     source = source_name(session, kernel)
-    name = cut_middle(kernel.label, _LABEL_LENGTH) + (f" ({source})" if source else "")
+    name = cut_middle(kernel.function_name, _LABEL_LENGTH) + (f" ({source})" if source else "")
     try:
         return verdict_sentence(session, verdict, name)
     except KeyError:  # a case of another version of gpuprof
@@ -238,11 +238,14 @@ def _kernels_text(members: list[KernelProfile], session: Session) -> tuple[str, 
     """Return the kernel that a change helps, or how many, and in which files or launches it does."""
     kernel = members[0]
     if len(members) == 1:
-        return f"#{kernel.id} {kernel.label}", in_source(session, kernel)
-    labels = {member.label for member in members}
-    if len(labels) > 1:
-        return f"in {count_text(len(labels), 'kernel')}", ""
+        return f"#{kernel.id} {kernel.function_name}", in_source(session, kernel)
+    functions = {member.function_name for member in members}
+    if len(functions) > 1:
+        return f"in {count_text(len(functions), 'kernel')}", ""
     files = tuple(dict.fromkeys(source_name(session, member) for member in members))
     if len(files) > 1:
-        return kernel.label, f" in {', '.join(files[:-1])} and {files[-1]}"
-    return kernel.label, f" in {count_text(len(members), *row_noun(session.kernels))}"
+        return kernel.function_name, f" in {', '.join(files[:-1])} and {files[-1]}"
+    launches = count_text(sum(member.launches for member in members), "launch", "es")
+    shares = [member.time_share for member in members if member.time_share is not None]
+    share = f", {format_percent(min(1.0, sum(shares)))}" if shares else ""
+    return kernel.function_name, f" ({launches}{share})"

@@ -369,13 +369,15 @@ def verdict_text(session: Session) -> str:
 
 
 def row_noun(kernels: Sequence[KernelProfile]) -> tuple[str, str]:
-    """Return what one of these entries is called, with the ending of its plural: a kernel only where no name repeats.
+    """Return the name of these entries, with the ending of its plural: they are kernels only if no function repeats.
 
-    Where names repeat, an entry is a launch, or all launches of a kernel in one configuration.
+    If one does, an entry is a launch, or all launches of a function in one configuration, or in one layer as well.
     """
-    if not name_repeats(kernels):
+    if len({kernel.function_name for kernel in kernels}) == len(kernels):
         return "kernel", "s"
-    return ("launch", "es") if all(kernel.launches == 1 for kernel in kernels) else ("launch configuration", "s")
+    if all(kernel.launches == 1 for kernel in kernels):
+        return "launch", "es"
+    return ("launch configuration" if name_repeats(kernels) else "row"), "s"
 
 
 def count_text(number: int, noun: str, plural: str = "s") -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 from msgspec import Struct, structs
 
 from gpuprof.model.analyse import Analysis
-from gpuprof.model.labels import label_kernels
+from gpuprof.model.labels import launch_labels
 from gpuprof.model.session import KernelProfile, LineWork, Session, Source
 from gpuprof.model.sources import STANDARD_INPUT
 from gpuprof.privacy.commands import reduced_command
@@ -25,9 +25,9 @@ KINDS: Mapping[str, TextKind] = {
     **dict.fromkeys(("sass", "text"), "code"),
     **dict.fromkeys(
         (
-            "action", "advice", "demangled", "headline", "how", "label", "mangled", "meaning", "name", "notes",
-            "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "texts", "tools", "unknown",
-            "unreviewed", "warnings", "why",
+            "action", "advice", "demangled", "function", "headline", "how", "label", "mangled", "meaning", "name",
+            "notes", "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "texts", "tools",
+            "unknown", "unreviewed", "warnings", "why",
         ),
         "text",
     ),
@@ -58,9 +58,10 @@ def with_clean_labels(analysis: Analysis) -> Analysis:
     ranges = [tuple(map(clean_text, kernel.ranges)) for kernel in kernels]
     if all(map(_stays, kernels, names, ranges)):
         return analysis
-    labels = label_kernels(names, ranges)
-    labelled = tuple(structs.replace(kernel, label=label) for kernel, label in zip(kernels, labels, strict=True))
-    return structs.replace(analysis, session=structs.replace(analysis.session, kernels=labelled))
+    labelled = []
+    for kernel, (label, function) in zip(kernels, launch_labels(names, ranges), strict=True):
+        labelled.append(structs.replace(kernel, label=label, function=function))
+    return structs.replace(analysis, session=structs.replace(analysis.session, kernels=tuple(labelled)))
 
 
 def _stays(kernel: KernelProfile, name: str, ranges: tuple[str, ...]) -> bool:

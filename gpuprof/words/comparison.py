@@ -9,11 +9,13 @@ from msgspec.structs import replace
 from gpuprof.comparison.causes.opcodes import has_lost_effect
 from gpuprof.comparison.contract import TIMES, Comparison, Interval, KernelChange, RunCondition
 from gpuprof.comparison.values import Values
+from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import significant
 from gpuprof.words.comparison_causes import cause_text, lost_effect_text
 from gpuprof.words.comparison_conditions import condition_sentence, fact_sentence
 from gpuprof.words.comparison_gate import check_sentence
 from gpuprof.words.comparison_values import (
+    both_text,
     count_name,
     interval_text,
     short,
@@ -40,11 +42,18 @@ _CONDITIONS = {
 }
 """What differs, by the name of the condition that forbids a verdict."""
 _MOVED = ("slower", "faster", "new", "gone")
+_LEAST_EFFECT = 0.01
+"""If more or fewer launches change the time of the run by less, they are not named."""
+_QUIET = ("unclear", "unknown", "same")
+"""Verdicts on time without a change, the least clear first."""
+_RESHAPED = "reshaped"
+"""Counted like a verdict: a function of both sides has a launch configuration that only one side has."""
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
     ("new", "kernel is new", "kernels are new"),
     ("gone", "kernel is gone", "kernels are gone"),
+    (_RESHAPED, "kernel has other launch configurations", "kernels have other launch configurations"),
     ("same", "kernel is the same", "kernels are the same"),
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
     ("unknown", "kernel without times", "kernels without times"),
@@ -130,24 +139,75 @@ def _common_time(kernels: Sequence[KernelChange]) -> str:
 
 
 def _kernels(kernels: Sequence[KernelChange]) -> str:
-    """Name the kernels that most of the change comes from, and count the others by verdict."""
-    lost = [kernel for kernel in kernels if has_lost_effect(kernel)]
-    moved = [kernel for kernel in kernels if kernel.time.verdict in _MOVED]
-    named = [*lost, *moved][:_NAMED]
-    texts = list(map(_named, named))
-    named_ids = {kernel.id for kernel in named}
-    named_verdicts = {kernel.time.verdict for kernel in named}
-    rest = [kernel for kernel in kernels if kernel.id not in named_ids]
-    for verdict, one, several in _OTHERS:
-        others = [kernel for kernel in rest if kernel.time.verdict == verdict]
-        if not others:
-            continue
-        more = "more " if verdict in named_verdicts else ""
-        text = f"{len(others)} {more}{one if len(others) == 1 else several}"
-        if verdict == "unclear":
-            text += _inconclusive(others)
-        texts.append(text)
+    """Name the functions that most of the change comes from, and count the others by verdict."""
+    functions = sorted(_by_function(kernels), key=_rank)
+    named = [function for function in functions if any(map(_has_effect, function))][:_NAMED]
+    texts = list(map(_function_text, named))
+    named_words = list(map(_word, named))
+    others: dict[str, list[Sequence[KernelChange]]] = {}
+    for function in functions:
+        if function not in named:
+            others.setdefault(_word(function), []).append(function)
+    for word, one, several in _OTHERS:
+        rest = others.get(word, [])
+        if rest:
+            more = "more " if word in named_words else ""
+            text = f"{len(rest)} {more}{one if len(rest) == 1 else several}"
+            if word == "unclear":
+                text += _inconclusive([kernel for function in rest for kernel in function])
+            texts.append(text)
     return "; ".join(texts)
+
+
+def _by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
+    """Return the kernels of each function, in their order; a renamed one counts as its new function."""
+    functions: dict[str, list[KernelChange]] = {}
+    for kernel in kernels:
+        functions.setdefault(kernel_key((*kernel.new, *kernel.base)[0].demangled), []).append(kernel)
+    return list(functions.values())
+
+
+def _rank(function: Sequence[KernelChange]) -> tuple[bool, float]:
+    """Return the sort key: functions whose times do not compare, then by the effect of what changed."""
+    effect_s = sum(kernel.effect_s or 0.0 for kernel in function if _has_effect(kernel))
+    return not any(map(has_lost_effect, function)), -abs(effect_s)
+
+
+def _has_effect(kernel: KernelChange) -> bool:
+    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run."""
+    if kernel.time.verdict in _MOVED or has_lost_effect(kernel):
+        return True
+    return launch_count(kernel.base) != launch_count(kernel.new) and abs(kernel.effect or 0.0) >= _LEAST_EFFECT
+
+
+def _word(function: Sequence[KernelChange]) -> str:
+    """Return the verdict on the kernel of a function that changed most, or the least clear one.
+
+    A function of both sides is not new or gone.
+    """
+    changed = list(filter(_has_effect, function))
+    first = changed[0] if changed else min(function, key=lambda kernel: _QUIET.index(kernel.time.verdict))
+    return _RESHAPED if first.is_one_sided and _is_on_both_sides(function) else first.time.verdict
+
+
+def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
+    return any(kernel.base for kernel in function) and any(kernel.new for kernel in function)
+
+
+def _function_text(function: Sequence[KernelChange]) -> str:
+    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)"."""
+    changed = sorted(filter(_has_effect, function), key=has_lost_effect, reverse=True)
+    both = _is_on_both_sides(function)
+    if has_lost_effect(changed[0]) or (len(changed) == 1 and (not both or not changed[0].is_one_sided)):
+        return _named(changed[0], is_only=len(function) == 1)
+    before = [side for kernel in function for side in kernel.base]
+    after = [side for kernel in function for side in kernel.new]
+    first = (*after, *before)[0]
+    name = short(first.function or first.label)
+    before_s, after_s = total_s(before), total_s(after)
+    if not both or before_s is None or after_s is None:
+        return f"{name} is {changed[0].time.verdict}"
+    return f"{name} takes {times_text(Values(before_s, after_s))}"
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
@@ -168,13 +228,20 @@ def _has_same_instructions(kernel: KernelChange) -> bool:
     return any(count.name == "instructions" and count.word == "same" for count in counts)
 
 
-def _named(kernel: KernelChange) -> str:
-    label = short(kernel.label)
+def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
+    """Write how a kernel changed; `is_only`: its function has no other."""
+    label = kernel.label
+    labels = {side.label for side in (*kernel.base, *kernel.new)}
+    if is_only and len(labels) == 1:
+        label = (*kernel.new, *kernel.base)[0].function or label
+    label = short(label)
     lost = lost_effect_text(kernel)
     if lost:
         return f"times of {label} do not compare, because {lost}"
     verdict = kernel.time.verdict
     ratio = kernel.time.ratio
+    if verdict not in _MOVED:
+        return f"{label} runs {both_text(launch_count(kernel.base), launch_count(kernel.new))} times"
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"
     text = f"{label} is {speed_text(ratio)}"

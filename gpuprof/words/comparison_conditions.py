@@ -83,7 +83,6 @@ _FACTS: Mapping[FactKind, str] = {
     "{0} {kernels} that {are} {absent} may have run on both sides.",
     "option": "The {side} side was profiled in part ({texts[0]}): "
     "{0} {kernels} that {are} {absent} may have run on both sides.",
-    "no-ranges": "The {side} side has no ranges: kernels are matched without them.",
     "no-configurations": "The {side} side has no launch configurations: kernels are matched by name alone.",
     "some-runs": "{0} {kernels} {are} in some of the {1} runs of the {side} side only.",
     "lanes": "The {side} side has several ranks or GPUs: each counts as a run in verdicts on time.",

@@ -116,17 +116,17 @@ def _counted_beside(session: Session, named: KernelProfile) -> Iterator[str]:
     headlines = {}
     for kernel in session.kernels:
         finding = first_proven(kernel)
-        if finding is not None and is_counted(finding) and kernel.label != named.label:
-            headlines[kernel.label] = finding.headline
-    for label, headline in [*headlines.items()][:_SHOWN]:
-        yield full_stop(f"{label}: {headline}")
+        if finding is not None and is_counted(finding) and kernel.function_name != named.function_name:
+            headlines[kernel.function_name] = finding.headline
+    for name, headline in [*headlines.items()][:_SHOWN]:
+        yield full_stop(f"{name}: {headline}")
 
 
 def _without_stores(kernel: KernelProfile) -> Iterator[str]:
     """Note that a kernel stores nothing if it is not known whether it should."""
     for finding in kernel.findings:
         if finding.rule == STORES_NOTHING and finding.severity == "info":
-            yield f"{kernel.label} stores nothing: if it should, check what it computes before its speed."
+            yield f"{kernel.function_name} stores nothing: if it should, check what it computes before its speed."
 
 
 def _kinds(kernels: Sequence[KernelProfile]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.launch import LAUNCH_S
 from gpuprof.diagnose.ranking import about
 from gpuprof.diagnose.thresholds import BUSY, MEDIUM
-from gpuprof.diagnose.verdict import is_limit, likely_finding, run_findings
+from gpuprof.diagnose.verdict import is_limit, is_typical, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -25,7 +25,8 @@ from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import Role, roles_of
 from gpuprof.model.sources import kind_named as source_kind_named
 from gpuprof.model.surveyed import NOT_CHOSEN
-from gpuprof.units import format_percent, format_si
+from gpuprof.model.torch_ranges import operator_name
+from gpuprof.units import counted, format_percent, format_si
 from gpuprof.words.findings import cause_phrase, further_headline, run_sentence
 from gpuprof.words.missing_metrics import Gap, has_only_set_up, open_gaps, without_counters
 from gpuprof.words.sentences import capital, full_stop, inside, joined_by
@@ -86,7 +87,7 @@ def ceiling_name(subject: str) -> str:
 
 
 def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = None) -> str:
-    """Return the sentence of a verdict; `name` is what its kernel is called instead of its label.
+    """Return the sentence of a verdict; `name` replaces the name of its function.
 
     Raises KeyError for the case of another version.
     """
@@ -98,10 +99,13 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     state = _with_bytes(kernel, verdict, state)
     if verdict.state == "set-up":
         state = _set_up(session, kernel, state)
-    about = joined_by(", ", _kind(kernel), _share(kernel, session))
-    subject = kernel.label if name is None else name
+    subject = kernel.function_name if name is None else name
+    launches = _launches(session, kernel)
+    about = joined_by(", ", _kind(kernel), _share(launches, session))
     if about:
         subject += f" ({about})"
+    if not is_typical(session, kernel):
+        subject = f"In #{kernel.id}, its largest part, {subject}"
     answers = (full_stop(answer.text) for answer in kernel.answers)
     return joined_by(" ", _leading_sentence(session, verdict), full_stop(f"{subject} {state}"), *answers)
 
@@ -151,33 +155,41 @@ def bound_text(subject: str) -> str:
     return _BOUND.get(subject) or f"bound by {path_name(subject)} arithmetic"
 
 
+def _launches(session: Session, kernel: KernelProfile) -> list[KernelProfile]:
+    """Return all launches of a kernel's function in its report."""
+    function, source = kernel.function_name, kernel.source
+    return [other for other in session.kernels if (other.function_name, other.source) == (function, source)]
+
+
 def _kind(kernel: KernelProfile) -> str:
-    """Return the kind of a kernel, unless its label says it already."""
+    """Return the kind of a kernel, unless the name of its function says it already."""
     kind = kind_named(kernel.kind)
-    if kind is None or kind.title.lower() in kernel.label.lower():
+    if kind is None or kind.title.lower() in kernel.function_name.lower():
         return ""
     return kind.title
 
 
-def _share(kernel: KernelProfile, session: Session) -> str:
-    """Return the share of a label's launches in their report: "87 % of GPU time".
+def _share(launches: Sequence[KernelProfile], session: Session) -> str:
+    """Return the share of a function's launches in their report: "87 % of GPU time in 24 launches of aten::bmm".
 
     If GPUs are busy longer with other things than with kernels, the share is of the kernels' time.
     Empty if it is all of the GPU time, or unknown.
     """
-    shares = []
-    for other in session.kernels:
-        is_same = other.label == kernel.label and other.source == kernel.source
-        if is_same and other.time_share is not None:
-            shares.append(other.time_share)
+    shares = [kernel.time_share for kernel in launches if kernel.time_share is not None]
     devices = session.timeline.devices if session.timeline is not None else ()
     busy_s = sum(device.busy_s for device in devices)
     of_less = 2 * sum(device.kernel_s for device in devices) < busy_s
-    is_only = len({other.label for other in session.kernels}) == 1
+    is_only = len({other.function_name for other in session.kernels}) == 1
     if not shares or (is_only and not of_less):
         return ""
     whole = "the time of kernels" if of_less else "GPU time"
-    return f"{format_percent(min(1.0, sum(shares)))} of {whole}"
+    share = f"{format_percent(min(1.0, sum(shares)))} of {whole}"
+    number = sum(kernel.launches for kernel in launches)
+    operators = {operator_name(kernel.ranges) for kernel in launches}
+    operator = f" of {operators.pop()}" if len(operators) == 1 and operators != {""} else ""
+    if len(launches) == 1 and not operator:
+        return share
+    return f"{share} in {counted(number, 'launch', 'es')}{operator}"
 
 
 def _short(facts: _Facts) -> str:
@@ -299,24 +311,38 @@ def _likely_text(facts: _Facts) -> str:
 
 def _unknown(facts: _Facts) -> str:
     """Write how fast a kernel is if nothing shows why it is no faster."""
-    speed = _by_shapes(facts.kernel) or _by_dram(facts.kernel)
+    speed = _by_shapes(_launches(facts.session, facts.kernel)) or _by_dram(facts.kernel)
     limit = "has no counters that show what limits it"
     if speed:
         limit = f"{speed}; no counter in the report shows what limits it"
     return joined_by("; ", limit, _likely_text(facts))
 
 
-def _by_shapes(kernel: KernelProfile) -> str:
-    """Write the part of a rated ceiling that an operator needs: of DRAM or of arithmetic."""
-    nearer = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
-    if nearer is None:
+def _by_shapes(launches: Sequence[KernelProfile]) -> str:
+    """Write which part of a rated ceiling the operators of a function need: of DRAM or of arithmetic.
+
+    It is the mean over the time of all launches; empty if it is not known of one.
+    """
+    least = most = whole_s = 0.0
+    peaks = set()
+    for kernel in launches:
+        asked = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
+        time_s = kernel.time_total_s
+        if asked is None or not time_s:
+            return ""
+        peaks.add(asked.of)
+        least += asked.least * time_s
+        most += asked.most * time_s
+        whole_s += time_s
+    peak = peaks.pop()
+    if peaks:
         return ""
-    share = format_percent(nearer.most)
-    if nearer.of == "dram":
+    share = format_percent(most / whole_s)
+    if peak == "dram":
         return f"moves its operands and its result at {share} of rated DRAM bandwidth"
-    if nearer.most > nearer.least:
-        share = f"{format_percent(nearer.least)} to {share}"
-    return f"reaches {share} of rated {nearer.of.upper()} throughput by its operator's shapes"
+    if most > least:
+        share = f"{format_percent(least / whole_s)} to {share}"
+    return f"reaches {share} of rated {peak.upper()} throughput by its operator's shapes"
 
 
 def _by_dram(kernel: KernelProfile) -> str:
@@ -395,7 +421,7 @@ def _leading_sentence(session: Session, verdict: RunVerdict) -> str:
 
 def of_the_run(session: Session, finding: Finding, kernel: KernelProfile) -> str:
     """Return a finding on the run as a sentence, with the names of the kernel and its file."""
-    return full_stop(capital(run_sentence(finding, kernel.label, _file_of(session, kernel))))
+    return full_stop(capital(run_sentence(finding, kernel.function_name, _file_of(session, kernel))))
 
 
 def _file_of(session: Session, kernel: KernelProfile) -> str:

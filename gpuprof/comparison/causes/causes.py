@@ -197,8 +197,9 @@ def _to_no_effect(reasons: Sequence[Reason]) -> Iterator[ChangeCause]:
 
 
 def _moved(counts: Counts, pair: Pair) -> Iterator[ChangeCause]:
-    """Yield up to five counts that moved, if no change of time needs a cause."""
-    listed = [change for change in counts.values() if moved(change) is not None and not change.name.startswith(OPCODES)]
+    """Yield up to five counts of a launch's work that moved, if no change of time needs a cause."""
+    of_launch = [change for name, change in counts.items() if name != "launches" and not name.startswith(OPCODES)]
+    listed = [change for change in of_launch if moved(change) is not None]
     for change in listed[:_MOST]:
         yield _neutral("flop" if change.name.startswith(FLOP) else change.name, counted_value(change))
     base, new = pair.representatives

@@ -9,7 +9,7 @@ from typing import Any
 from gpuprof.comparison.contract import MatchKind
 from gpuprof.comparison.matching.traits import Traits, traits_of
 from gpuprof.comparison.pair import Pair
-from gpuprof.comparison.sides import KernelKey, SideKernel
+from gpuprof.comparison.sides import KernelKey, SideKernel, grouped_by_launch, together
 
 Fits = Callable[[Traits, Traits], bool]
 LeftGroup = tuple[list[Traits], list[Traits]]
@@ -23,6 +23,13 @@ class Leftovers:
         self.base = _by_key(base)
         self.new = _by_key(new)
         self.pairs: list[Pair] = []
+
+    def in_any_range(self) -> Leftovers:
+        """Return the same with the launches of all ranges as one kernel of each function and launch configuration."""
+        sides = (grouped_by_launch(traits.kernel for traits in side.values()) for side in (self.base, self.new))
+        left = Leftovers(*(map(together, side.values()) for side in sides))
+        left.pairs = self.pairs
+        return left
 
     def groups(self, shared: Callable[[Traits], Hashable]) -> list[LeftGroup]:
         """Return groups of kernels with the same trait; kernels without it (None) are in no group."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.named import named_pairs
 from gpuprof.comparison.matching.same import (
     pair_configurations,
     pair_numbered,
-    pair_ranges,
     pair_same_flop,
     pair_template_arguments,
 )
 from gpuprof.comparison.matching.similar import pair_similar
 from gpuprof.comparison.matching.split import pair_split_and_fused
 from gpuprof.comparison.pair import NamedMatch, Pair
-from gpuprof.comparison.sides import Side
+from gpuprof.comparison.sides import Side, SideKernel, grouped_by_launch, together
 
 
 def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identical: bool = False) -> tuple[Pair, ...]:
@@ -25,25 +24,45 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
 
     Kernels that the user names are paired first, then equal ones, then less and less alike ones. No
     step pairs a kernel that may belong to another one as well: a wrong pair is worse than none. The
-    order of launches does not count, because runs of one program differ in it. If the sides are
-    `identical`, one recording, kernels that the user's names leave without their equal are on both
-    sides, neither new nor gone, and left out. Raises UsageError for a name that fits no kernel.
+    order of launches does not count, because runs of one program differ in it.
+
+    A function and launch configuration of both sides is never new or gone. If both have it in the
+    same ranges, these are compared one by one, else all of its launches as one.
+
+    If the sides are `identical`, one recording, kernels that the user's names leave without their
+    equal are on both sides, neither new nor gone, and left out. Raises UsageError for a name that
+    fits no kernel.
     """
     pairs = named_pairs(base, new, named)
     taken = {id(kernel) for pair in pairs for kernel in (*pair.base, *pair.new)}
-    before = {kernel.key: kernel for kernel in base.kernels if id(kernel) not in taken}
-    after = {kernel.key: kernel for kernel in new.kernels if id(kernel) not in taken}
-    names = Counter(key.name for key in (*before, *after))
-    equal = [key for key in before if key in after]
-    pairs += [Pair("exact", (before.pop(key),), (after.pop(key),)) for key in equal]
+    before, after = (
+        grouped_by_launch(kernel for kernel in side.kernels if id(kernel) not in taken) for side in (base, new)
+    )
+    for launch in [launch for launch in before if launch in after]:
+        pairs += _pairs_of_launch(before.pop(launch), after.pop(launch), identical=identical)
     if identical:
         return tuple(pairs)
-    left = Leftovers(before.values(), after.values())
-    pair_configurations(left, equal)
-    pair_ranges(left, names)
+    left = Leftovers(chain.from_iterable(before.values()), chain.from_iterable(after.values()))
+    _pair_nearly_equal(left)
+    if any(key.ranges for key in (*left.base, *left.new)):
+        left = left.in_any_range()
+        _pair_nearly_equal(left)
+    return (*pairs, *left.pairs, *left.rest())
+
+
+def _pairs_of_launch(base: Sequence[SideKernel], new: Sequence[SideKernel], *, identical: bool) -> list[Pair]:
+    """Return the pairs of a function and launch configuration that both sides have."""
+    others = {kernel.key: kernel for kernel in new}
+    if identical or others.keys() == {kernel.key for kernel in base}:
+        return [Pair("exact", (kernel,), (others[kernel.key],)) for kernel in base if kernel.key in others]
+    return [Pair("exact", (together(base),), (together(new),))]
+
+
+def _pair_nearly_equal(left: Leftovers) -> None:
+    """Pair nearly equal kernels, most of them of the same ranges."""
+    pair_configurations(left)
     pair_split_and_fused(left)
     pair_template_arguments(left)
     pair_numbered(left)
     pair_same_flop(left)
     pair_similar(left)
-    return (*pairs, *left.pairs, *left.rest())

@@ -1,14 +1,11 @@
-"""Pair kernels that differ only in launch configuration, ranges, template arguments or a compiler's numbers."""
+"""Pair kernels that differ only in launch configuration, template arguments or a compiler's numbers."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable
-from functools import partial
+from collections.abc import Hashable
 
 from gpuprof.comparison.matching.leftovers import Leftovers
 from gpuprof.comparison.matching.traits import Traits
-from gpuprof.comparison.sides import KernelKey
 
 _MOST_SIZES = 4.0
 """Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
@@ -24,19 +21,16 @@ _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 """A kernel that does as much is recognizable by its FLOP; elementwise kernels all do a few for each element."""
 
 
-def pair_configurations(left: Leftovers, exact: Iterable[KernelKey]) -> None:
+def pair_configurations(left: Leftovers) -> None:
     """Pair the launch configurations of a name in its ranges that only one side has.
 
     First those with as many threads, then the others in the order of their size, if both sides have
-    as many of them. `exact` are the kernels that both sides have.
+    as many of them.
     """
     left.join("reconfigured", _place_and_threads)
-    places = {(key.name, key.ranges) for key in exact}
+    left.join("reconfigured", _place, may_be_same)
     for base, new in left.groups(_place):
-        if len(base) == len(new) == 1 and _place(base[0]) not in places:
-            if may_be_same(base[0], new[0]):
-                left.pair("reconfigured", base, new)
-        elif len(base) == len(new):
+        if 1 < len(base) == len(new):
             left.pair_in_order("reconfigured", (base, new), lambda traits: traits.threads or 0, _like_size)
 
 
@@ -52,39 +46,21 @@ def _like_size(base: Traits, new: Traits) -> bool:
     return bool(base.threads and new.threads) and not _apart(base.threads, new.threads, _MOST_SIZES)
 
 
-def pair_ranges(left: Leftovers, names: Counter[str]) -> None:
-    """Pair kernels of one name and configuration whose ranges were renamed, if only one fits.
-
-    `names` are the names of both sides, with how many kernels have them.
-    """
-    for part in (slice(1, None), slice(None, -1), slice(-1, None), slice(0, 0)):
-        left.join("renamed", partial(_part_of_ranges, part))
-    left.join(
-        "renamed",
-        lambda traits: traits.key.name if names[traits.key.name] == 2 else None,
-        may_be_same,
-    )
-
-
-def _part_of_ranges(part: slice, traits: Traits) -> Hashable:
-    return traits.key.name, _launch(traits), traits.key.ranges[part]
-
-
 def _launch(traits: Traits) -> tuple[Hashable, Hashable]:
     return traits.key.grid, traits.key.block
 
 
 def pair_template_arguments(left: Leftovers) -> None:
     """Pair a function whose template arguments changed, if it is the only one of its ranges."""
-    left.join("reconfigured", lambda traits: (function_of(traits), traits.classes), may_be_same)
+    left.join("reconfigured", lambda traits: (_function(traits), traits.classes), may_be_same)
     left.join(
         "reconfigured",
-        function_of,
+        _function,
         lambda base, new: _like_classes(base, new) and may_be_same(base, new),
     )
 
 
-def function_of(traits: Traits) -> Hashable:
+def _function(traits: Traits) -> Hashable:
     """Return the function of a kernel in its ranges, without its arguments."""
     return traits.function, traits.head, traits.key.ranges
 

@@ -8,7 +8,7 @@ from itertools import combinations, product
 from math import log2
 
 from gpuprof.comparison.matching.leftovers import Leftovers
-from gpuprof.comparison.matching.same import function_of, may_be_same
+from gpuprof.comparison.matching.same import may_be_same
 from gpuprof.comparison.matching.traits import Traits, words_of_ranges
 from gpuprof.comparison.sides import KernelKey
 
@@ -37,7 +37,8 @@ def pair_similar(left: Leftovers) -> None:
     for base_key, new_key in sorted(_mutual(likeness), key=lambda edge: -likeness[edge]):
         base = left.base[base_key]
         new = left.new[new_key]
-        left.pair("reconfigured" if function_of(base) == function_of(new) else "renamed", [base], [new])
+        is_same = (base.function, base.head) == (new.function, new.head)
+        left.pair("reconfigured" if is_same else "renamed", [base], [new])
 
 
 def _weights(left: Leftovers) -> dict[str, float]:

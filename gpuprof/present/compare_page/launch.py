@@ -44,7 +44,7 @@ _ABSENT = "not there"
 
 
 def _listed(kernels: tuple[SideKernel, ...]) -> str:
-    names = ", ".join(printable(kernel.representative.label) for kernel in kernels)
+    names = ", ".join(printable(kernel.label) for kernel in kernels)
     return cut_middle(names, _LABEL_LENGTH) if kernels else _ABSENT
 
 
