@@ -14,6 +14,8 @@ from gpuprof.timeline.intervals import TimeInterval
 
 KERNEL, COPY, SET, TRY = "kernel", "copy", "set", "autotuning"
 """What a GPU does: runs a kernel, copies memory, sets memory, or runs a kernel that an autotuner tries."""
+GRAPH = "CUDA graph"
+"""What a GPU does, too: replays a CUDA graph that was recorded as a whole, without its kernels and copies."""
 DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
 """The names of copies; a copy whose direction was not recorded is called "copy"."""
 MEMORY_SET = "memory set"
@@ -26,6 +28,9 @@ OPTIMIZER_STEP = "optimizer step"
 """What is called a step from the end of one call of an optimizer to the end of the next."""
 MODULE_CALL = "call of "
 """A step from one call of an outermost module to the next is called so, with the module's name behind it."""
+
+STACKS, SHAPES, MEMORY = "stacks", "shapes", "memory"
+"""What PyTorch's profiler records at the cost of the program's time, if it was asked to."""
 
 
 class Collective(Struct, frozen=True):
@@ -64,7 +69,7 @@ class MatrixProduct(Struct, frozen=True):
 class Activity(NamedTuple):
     """One thing that a GPU did. Times in seconds since the start of the trace; a time that was not recorded is None.
 
-    `name` is a kernel's demangled name, or the direction of a copy. `ranges` were open when it was launched, outermost
+    `name` is a kernel's demangled name, the direction of a copy, or the number of a whole graph. `ranges` were open when it was launched, outermost
     first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded. `device`
     counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when the
     program launched it, and `call` the number of the call that did, which grows with the calls of its process; all of a
@@ -121,6 +126,14 @@ class HostWait(NamedTuple):
     process: int | None = None
 
 
+class ProfilerOverhead(NamedTuple):
+    """Time that the profiler itself took, such as a request for a buffer. Times as of an activity."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+
 class ProgramStep(Struct, frozen=True):
     """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
     comes again. Times as of an activity."""
@@ -141,7 +154,8 @@ class Trace(Struct, frozen=True):
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
     begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded.
     `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
-    that gpuprof opened in it; None where that is not known."""
+    that gpuprof opened in it; None where that is not known. `recorded` says what the profiler recorded beside times,
+    which slows the program: STACKS, SHAPES, MEMORY. `overhead` is what it recorded of its own work, by start."""
 
     file: str
     sha256: str
@@ -163,6 +177,8 @@ class Trace(Struct, frozen=True):
     host_waits: tuple[HostWait, ...] | None = None
     profiler_calls: bool = False
     hook_ranges: frozenset[str] | None = None
+    recorded: frozenset[str] = frozenset()
+    overhead: tuple[ProfilerOverhead, ...] = ()
 
 
 def is_communication(name: str) -> bool:
@@ -172,4 +188,6 @@ def is_communication(name: str) -> bool:
 
 def movement(activity: Activity) -> str:
     """Return the direction of a copy, or the name of another kind of activity that is no kernel."""
-    return MEMORY_SET if activity.kind == SET else TRY if activity.kind == TRY else activity.name
+    if activity.kind == SET:
+        return MEMORY_SET
+    return activity.name if activity.kind == COPY else activity.kind

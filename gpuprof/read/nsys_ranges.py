@@ -1,0 +1,114 @@
+"""The NVTX ranges of an export, and which of them are the steps of the program.
+
+A step is what a thread does again and again, one step after the other. Ranges of functions come again, too, but a
+thread spends most of its time outside of them, or in many kinds of them. These are the rules:
+- the ranges of a kind differ in numbers only ("step 12"), and a thread has three or more of them;
+- a kind whose name says that it is a step ("step", "train_iteration", "batch") fills at least half of the time from one
+  start to the next, in most cases: loading data may have a range of its own;
+- any other kind fills nearly all of the time from its first start to its last end, so that a function that most of an
+  iteration consists of, such as a backward pass, is no step;
+- operators, gradients, layers and calls of libraries are never steps;
+- a kind in a range of another one is a part of its steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from gpuprof.model.torch_ranges import readable_range
+from gpuprof.read.nsys_export import Export, as_time
+
+_PUSH_POP, _START_END = 59, 60
+"""Types of NVTX events."""
+_STEPS_AT_LEAST = 3
+_NAMED_FILL, _FILL = 0.5, 0.85
+_NUMBER = re.compile(r"(?<![\s_#:./=-])[\s_#:./=-]*\d+")
+_STEP_WORDS = re.compile(
+    r"(?:(?:the|one|my|main|global|profiler?|train(?:ing)?|eval(?:uation)?|valid(?:ation)?|test|infer(?:ence)?|mini|micro"
+    r"|decod(?:e|ing)|generat(?:e|ion)|model|loop|time|simulation|solver|epoch|engine)[\s_./:#-]*)*"
+    r"(?:step|iter|iteration|batch|frame|token|request|timestep|epoch)s?",
+    re.IGNORECASE,
+)
+_PARTS = re.compile(
+    r"\w+::|\w+Backward\d*\b|Optimizer\.|nn\.Module: |(?:py)?nccl|cu(?:blas|dnn|fft|sparse|solver|rand|tensor)|mpi_"
+    r"|[\w .]*(?:layer|block)s?(?![a-z])|## Call |Torch-Compiled Region|CompiledFunction",
+    re.IGNORECASE,
+)
+"""Names of operators, gradients, modules, layers, calls of libraries and parts of compiled functions."""
+
+
+class NvtxRange(NamedTuple):
+    """An NVTX range of a thread, in nanoseconds; `nested` unless it was started and ended by a handle."""
+
+    name: str
+    thread: Hashable
+    start: int
+    end: int
+    nested: bool
+
+
+def nvtx_ranges(export: Export) -> Iterator[NvtxRange]:
+    """Yield the NVTX ranges that ended and have a name."""
+    names: dict[str, str] = {}
+    threads: dict[Hashable, Hashable] = {}
+    for row in export.rows("NVTX_EVENTS", "start", "end", "eventType", "text", "textId", "globalTid"):
+        kind, start, end = row["eventType"], as_time(row["start"]), as_time(row["end"])
+        text = row["text"] if isinstance(row["text"], str) else export.string(row["textId"])
+        if kind not in (_PUSH_POP, _START_END, None) or not text or start is None or end is None or end < start:
+            continue
+        name = names.get(text)
+        if name is None:
+            name = names[text] = readable_range(text)
+        thread = threads.setdefault(row["globalTid"], row["globalTid"])
+        yield NvtxRange(name, thread, start, end, nested=kind != _START_END)
+
+
+def step_ranges(ranges: Iterable[NvtxRange]) -> list[NvtxRange]:
+    """Return the ranges that are steps, as the rules at the top of this file have it."""
+    of_thread: defaultdict[Hashable, list[NvtxRange]] = defaultdict(list)
+    for span in ranges:
+        if span.nested:
+            of_thread[span.thread].append(span)
+    return [step for spans in of_thread.values() for step in _steps_of_thread(spans)]
+
+
+def step_name(name: str) -> str:
+    """Return what the steps of a loop have in common: "step 12" → "step", "epoch_3/batch_7" → "epoch/batch"."""
+    return _NUMBER.sub("", name).strip() or "range"
+
+
+def _steps_of_thread(spans: list[NvtxRange]) -> Iterator[NvtxRange]:
+    """Yield the steps of one thread: of kinds that are loops, those that are in no range of such a kind."""
+    kinds = {name: step_name(name) for name in {span.name for span in spans}}
+    spans.sort(key=lambda span: (span.start, -span.end))
+    of_kind: dict[str, list[NvtxRange]] = {}
+    for span in spans:
+        members = of_kind.setdefault(kinds[span.name], [])
+        if not members or span.start >= members[-1].end:
+            members.append(span)
+    loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members)}
+    end = spans[0].start
+    for span in spans:
+        if kinds[span.name] in loops and span.start >= end:
+            end = span.end
+            yield span
+
+
+def _is_loop(kind: str, spans: Sequence[NvtxRange]) -> bool:
+    """Return whether ranges of one kind, one after the other, are the steps of a thread."""
+    if len(spans) < _STEPS_AT_LEAST or _PARTS.match(kind):
+        return False
+    if _STEP_WORDS.fullmatch(kind):
+        fills = [_share(first.end - first.start, after.start - first.start) for first, after in pairwise(spans)]
+        return median(fills) >= _NAMED_FILL
+    filled = sum(span.end - span.start for span in spans)
+    return _share(filled, spans[-1].end - spans[0].start) >= _FILL
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,222 @@
+"""What the GPUs did by an export: kernels, copies, settings of memory and CUDA graphs that were recorded as a whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gpuprof.model.recorded import Dim3
+from gpuprof.read.nsys_export import Export, as_count, as_time, process_id
+from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
+
+_STARTED = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId")
+_TO_DEVICE, _TO_HOST, _ON_DEVICE, _BETWEEN_PEERS, _ON_HOST = DIRECTIONS
+_DIRECTIONS = {
+    **dict.fromkeys((1, 3, 11), _TO_DEVICE),
+    **dict.fromkeys((2, 4, 12), _TO_HOST),
+    **dict.fromkeys((5, 6, 7, 8, 13), _ON_DEVICE),
+    9: _ON_HOST,
+    10: _BETWEEN_PEERS,
+}
+"""CUDA_MEMCPY_KIND of the export: 3 to 7 are arrays, 11 to 13 pages that unified memory moved."""
+_PAGES = range(11, 14)
+_MEMORIES = {0: PAGEABLE, 1: PINNED, 4: UNIFIED, 6: UNIFIED}
+"""CUDA_MEMOPR_MEMORY_KIND of the export; the others are on a GPU, or not known."""
+_ON_THE_HOST = 2**31 - 1
+"""The device of a graph that begins with a function of the host; it is counted to the first GPU of its process."""
+
+Row = sqlite3.Row
+CallKey = int
+"""A call of CUDA, by its correlation and its process."""
+
+
+class LaunchCall(NamedTuple):
+    """When the program launched something, in seconds since the start of the trace, and in which ranges."""
+
+    at_s: float
+    ranges: tuple[str, ...]
+
+
+class GpuWork:
+    """The work of all GPUs. It is read twice, so that an activity is made once, when all is known that it needs.
+
+    `first` is the earliest start, None without any work. `calls` are those that launched something, and `gpus` the
+    numbers of the GPUs in the machine. `backwards` has what ends before its start, after all activities were read.
+    """
+
+    def __init__(self, export: Export) -> None:
+        self._export = export
+        self._gpus = _Gpus(export)
+        self._shared: dict[Any, Any] = {}
+        self.first: int | None = None
+        self.calls: set[CallKey] = set()
+        self.gpus: set[int] = set()
+        self.without_start = 0
+        self.backwards: list[tuple[str, str]] = []
+        for table in _TABLES:
+            for row in export.rows(table, *_STARTED):
+                self._note(row)
+
+    def _note(self, row: Row) -> None:
+        start = _start(row)
+        if start is None:
+            self.without_start += 1
+            return
+        self.first = start if self.first is None else min(self.first, start)
+        self.gpus.add(self._gpus.number(row))
+        call = call_key(row["globalPid"], row["correlationId"])
+        if call is not None:
+            self.calls.add(call)
+
+    def activities(
+        self, origin: int, devices: Mapping[int, int], launch_call: Callable[[CallKey | None], LaunchCall | None]
+    ) -> Iterator[Activity]:
+        """Yield what the GPUs did since `origin`; `devices` are the places of GPUs among those of the trace."""
+        for table, (columns, of_row) in _TABLES.items():
+            for row in self._export.rows(table, *_STARTED, *columns):
+                start = _start(row)
+                if start is None:
+                    continue
+                activity = of_row(row, self._export)
+                key = call_key(row["globalPid"], row["correlationId"])
+                call = launch_call(key)
+                yield activity._replace(
+                    device=devices[self._gpus.number(row)],
+                    start_s=(start - origin) / 1e9,
+                    duration_s=self._duration_s(row, start, activity.name),
+                    stream=as_count(row["streamId"]),
+                    grid=self._one(activity.grid),
+                    block=self._one(activity.block),
+                    process=self._one(process_id(row["globalPid"])),
+                    launched_s=call.at_s if call is not None else None,
+                    ranges=call.ranges if call is not None else (),
+                    graph_launch=key if as_count(row["graphNodeId"]) else None,
+                )
+
+    def _duration_s(self, row: Row, start: int, name: str) -> float | None:
+        end = as_time(row["end"])
+        if end is None or end == start:
+            return None
+        if end < start:
+            self.backwards.append((name, f"{(end - start) / 1e9:g} s"))
+            return None
+        return (end - start) / 1e9
+
+    def _one(self, value: Any) -> Any:
+        """Return the one object of this value, so that a million alike take the memory of one."""
+        return self._shared.setdefault(value, value)
+
+
+class _Gpus:
+    """Which GPU of the machine each process calls by a CUDA number: processes may see different ones as number 0."""
+
+    def __init__(self, export: Export) -> None:
+        self._of_process: dict[tuple[int, int], int] = {}
+        self._of_any: dict[int, int] = {}
+        for row in export.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+            gpu, cuda, process = as_count(row["gpuId"]), as_count(row["cudaId"]), as_count(row["pid"])
+            if gpu is None or cuda is None:
+                continue
+            self._of_any.setdefault(cuda, gpu)
+            if process is not None:
+                self._of_process.setdefault((process, cuda), gpu)
+
+    def number(self, row: Row) -> int:
+        """Return the GPU's number in the machine; of a process that is not listed, what any process calls so."""
+        process, cuda = process_id(row["globalPid"]), as_count(row["deviceId"]) or 0
+        if cuda == _ON_THE_HOST:
+            cuda = 0
+        of_any = self._of_any.get(cuda, cuda)
+        return self._of_process.get((process, cuda), of_any) if process is not None else of_any
+
+
+def call_key(number: object, correlation: object) -> CallKey | None:
+    """Return which call of CUDA that is; `number` names a process or one of its threads, None in old exports."""
+    if not (isinstance(correlation, int) and correlation > 0):
+        return None
+    process = number >> 24 & _PROCESS if isinstance(number, int) else _PROCESS
+    return correlation << 40 | process
+
+
+_PROCESS = 2**40 - 1
+"""The bits of a global number that name machine and process."""
+
+
+def _start(row: Row) -> int | None:
+    """Return when something began; two zeros say that no time could be recorded."""
+    return as_time(row["start"]) if row["start"] or row["end"] else None
+
+
+def _activity(kind: str, name: str, **more: Any) -> Activity:
+    return Activity(kind, name, device=0, start_s=0.0, duration_s=None, **more)
+
+
+def _kernel(row: Row, export: Export) -> Activity:
+    return _activity(
+        KERNEL,
+        _kernel_name(row, export),
+        grid=_dims(row, "grid"),
+        block=_dims(row, "block"),
+        registers_per_thread=as_count(row["registersPerThread"]) or None,
+        shared_bytes=_sum(row["staticSharedMemory"], row["dynamicSharedMemory"]),
+        mangled=export.string(row["mangledName"]),
+    )
+
+
+def _kernel_name(row: Row, export: Export) -> str:
+    """Return a kernel's name; without its text, a name that differs for each number of a text."""
+    numbers = row["demangledName"], row["shortName"]
+    texts = (export.string(number) for number in numbers)
+    number = next((number for number in numbers if number is not None), "")
+    return next((text for text in texts if text), f"unnamed {number}".rstrip())
+
+
+def _copy(row: Row, _: Export) -> Activity:
+    memory = UNIFIED if row["copyKind"] in _PAGES else None
+    if memory is None:
+        memory = next((_MEMORIES[row[end]] for end in ("srcKind", "dstKind") if row[end] in _MEMORIES), None)
+    direction = _DIRECTIONS.get(row["copyKind"], "copy")
+    return _activity(COPY, direction, bytes=as_count(row["bytes"]), memory=memory)
+
+
+def _peer_copy(row: Row, _: Export) -> Activity:
+    return _activity(COPY, _BETWEEN_PEERS, bytes=as_count(row["bytes"]))
+
+
+def _set(row: Row, _: Export) -> Activity:
+    return _activity(SET, SET, bytes=as_count(row["bytes"]))
+
+
+def _decompression(row: Row, _: Export) -> Activity:
+    return _activity(COPY, "decompression", bytes=as_count(row["sourceBytes"]))
+
+
+def _whole_graph(row: Row, _: Export) -> Activity:
+    number = as_count(row["graphId"]) or as_count(row["graphExecId"])
+    return _activity(GRAPH, f"graph {number}" if number is not None else "graph")
+
+
+def _dims(row: Row, what: str) -> Dim3 | None:
+    x, y, z = (as_count(row[what + axis]) for axis in "XYZ")
+    return (x, y, z) if x and y and z else None
+
+
+def _sum(first: object, second: object) -> int | None:
+    counts = [count for count in (as_count(first), as_count(second)) if count is not None]
+    return sum(counts) if len(counts) == 2 else None
+
+
+_KERNEL_COLUMNS = (
+    *("demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
+    *(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"),
+)
+_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[Row, Export], Activity]]] = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": (_KERNEL_COLUMNS, _kernel),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": (("bytes", "copyKind", "srcKind", "dstKind"), _copy),
+    "CUPTI_ACTIVITY_KIND_MEMCPY2": (("bytes",), _peer_copy),
+    "CUPTI_ACTIVITY_KIND_MEMSET": (("bytes",), _set),
+    "CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS": (("sourceBytes",), _decompression),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (("graphId", "graphExecId"), _whole_graph),
+}
+"""The tables of work, their columns and what a row of them says. Waits and functions of the host are no work."""
