@@ -43,8 +43,8 @@ class Export:
         for table in names:
             match = _VERSION.fullmatch(table)
             name, version = (match[1], int(match[2])) if match else (table, 1)
-            has_rows = self._connection.execute(f'SELECT 1 FROM "{_quoted(table)}" LIMIT 1').fetchone() is not None
-            found[name] = max(found.get(name, ((False, 0), "")), ((has_rows, version), table))
+            row = self._connection.execute(f'SELECT 1 FROM "{_quoted(table)}" LIMIT 1').fetchone()  # noqa: S608
+            found[name] = max(found.get(name, ((False, 0), "")), ((row is not None, version), table))
         return {name: table for name, (_, table) in found.items()}
 
     @property
@@ -58,20 +58,19 @@ class Export:
         return any(table in self._tables for table in tables)
 
     def rows(self, table: str, *columns: str, **renamed: str) -> Iterator[sqlite3.Row]:
-        """Yield the rows of a table with these columns, None if the table lacks one.
+        """Return the rows of a table with these columns, None if the table lacks one.
 
         `renamed` are columns that this table calls something else.
         """
         name = self._tables.get(table)
         if name is None:
-            return
+            return iter(())
         recorded = {row["name"] for row in self._connection.execute(f'PRAGMA table_info("{_quoted(name)}")')}
-        own_names = dict.fromkeys(columns) | renamed
-        chosen = []
-        for column, own in own_names.items():
-            own_name = own or column
-            chosen.append(f'"{own_name}" AS "{column}"' if own_name in recorded else f'NULL AS "{column}"')
-        yield from self._connection.execute(f'SELECT {", ".join(chosen)} FROM "{_quoted(name)}"')  # noqa: S608
+        own_names = dict(zip(columns, columns, strict=True)) | renamed
+        chosen = ", ".join(
+            f'"{own}" AS "{column}"' if own in recorded else f'NULL AS "{column}"' for column, own in own_names.items()
+        )
+        return self._connection.execute(f'SELECT {chosen} FROM "{_quoted(name)}"')  # noqa: S608  names of our own
 
     def string(self, number: object) -> str | None:
         """Return the text of a number in the table of strings; a text is its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from gpuprof.read.nsys_export import (
     process_id,
 )
 from gpuprof.read.nsys_ranges import NvtxRange, nvtx_ranges, step_name, step_ranges
-from gpuprof.read.nsys_work import CallKey, GpuWork, LaunchCall, call_key
+from gpuprof.read.nsys_work import CallKey, GpuWork, call_key
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
@@ -35,7 +35,8 @@ from gpuprof.read.timeline_parts import (
     since_epoch,
     waits_for_gpu,
 )
-from gpuprof.timeline.trace import ProfilerOverhead, Trace
+from gpuprof.timeline.trace import GRAPH, Activity, ProfilerOverhead, Trace
+from gpuprof.units import counted
 
 KIND = "nsys-sqlite"
 _DRIVER = re.compile(r"(\d{3})(\d{2,3})(\d{2})")
@@ -72,14 +73,17 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
             "record a program that uses the GPU: nsys profile --trace=cuda,nvtx …",
         )
     ranges = list(nvtx_ranges(export))
-    places = _places(export, work.calls)
-    called = (place.at for place in places.values())
-    origin = min(chain((work.first,), called, (span.start for span in ranges)))
+    _find_places(export, work.calls)
+    places = [place for place in work.calls.values() if place is not None]
+    origin = min(chain((work.first,), (place.at for place in places), (span.start for span in ranges)))
     waits = host_waits(_waits(export), origin) if export.has(*CALLS) else None
     steps = sorted(step_ranges(ranges), key=lambda step: step.start)
-    calls = _launch_calls(places, ranges, steps, origin)
+    around = _open_ranges(places, ranges, steps)
     gpus = device_numbers(work.gpus, str(path))
-    activities = list(work.activities(origin, {gpu: place for place, gpu in enumerate(gpus)}, calls.get))
+    devices = {gpu: number for number, gpu in enumerate(gpus)}
+    activities = list(
+        work.activities(origin, devices, lambda place: tuple(span.name for span in around.get(place, ())))
+    )
     activities.sort(key=lambda activity: activity.start_s)
     return Trace(
         file=str(path),
@@ -94,47 +98,48 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         ),
         driver=_driver(export.named("TARGET_INFO_SYSTEM_ENV", "NvDriverVersion")),
         created_s=_created_s(export, origin),
-        warnings=(*left_out(work.without_start), *impossible(work.backwards)),
+        warnings=(*left_out(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
         host_waits=waits,
         profiler_calls=any(map(controls_profiler, export.strings)),
         overhead=tuple(sorted(_overhead(export, origin), key=lambda part: part.start_s)),
     )
 
 
-def _places(export: Export, wanted: Container[CallKey]) -> dict[CallKey, LaunchOrigin]:
-    """Return where and when the wanted calls of CUDA began."""
-    places: dict[CallKey, LaunchOrigin] = {}
+def _without_kernels(activities: Iterable[Activity]) -> Iterator[str]:
+    """Say that kernels are missing, and what records them, if graphs were recorded as a whole."""
+    replays = sum(activity.kind == GRAPH for activity in activities)
+    if replays:
+        yield (
+            f"kernels in {counted(replays, 'replay')} of whole CUDA graphs were not recorded; "
+            "nsys profile --cuda-graph-trace=node … records them"
+        )
+
+
+def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> None:
+    """Put in where and when each of the calls of CUDA began."""
     threads: dict[object, Hashable] = {}
-    for table in CALLS:
-        for row in export.rows(table, "start", "globalTid", "correlationId"):
-            thread, at, correlation = row["globalTid"], as_time(row["start"]), row["correlationId"]
-            if at is None:
-                continue
-            # Old exports do not name the process of an activity.
-            for call in (call_key(thread, correlation), call_key(None, correlation)):
-                if call is not None and call in wanted and call not in places:
-                    places[call] = LaunchOrigin(threads.setdefault(thread, thread), at, None)
-    return places
+    for row in chain.from_iterable(export.rows(table, "start", "globalTid", "correlationId") for table in CALLS):
+        thread, at = row["globalTid"], as_time(row["start"])
+        # Old exports do not name the process of an activity.
+        for number in (thread, None):
+            call = call_key(number, row["correlationId"])
+            if at is not None and call in calls and calls[call] is None:
+                calls[call] = LaunchOrigin(threads.setdefault(thread, thread), at, None)
 
 
-def _launch_calls(
-    places: Mapping[CallKey, LaunchOrigin], ranges: Sequence[NvtxRange], steps: Iterable[NvtxRange], origin: int
-) -> dict[CallKey | None, LaunchCall]:
-    """Return when each call began, and the ranges of its thread that were open then, without steps."""
+def _open_ranges(
+    places: Iterable[LaunchOrigin], ranges: Sequence[NvtxRange], steps: Iterable[NvtxRange]
+) -> Mapping[LaunchOrigin, Sequence[NvtxRange]]:
+    """Return the ranges that were open at each place, without steps."""
     own = set(map(id, steps))
     others = [span for span in ranges if id(span) not in own]
-    around = open_at_places(others, places.values()) if others else {}
-    names: dict[tuple[str, ...], tuple[str, ...]] = {}
-    calls: dict[CallKey | None, LaunchCall] = {}
-    for call, place in places.items():
-        opened = tuple(span.name for span in around.get(place, ()))
-        calls[call] = LaunchCall((place.at - origin) / 1e9, names.setdefault(opened, opened))
-    return calls
+    return open_at_places(others, places) if others else {}
 
 
 def _waits(export: Export) -> Iterator[WaitSpan]:
     """Yield the calls in which a thread waited for a GPU."""
     waiting: dict[object, bool] = {}
+    processes: dict[int | None, int | None] = {}
     for row in chain.from_iterable(export.rows(table, "start", "end", "nameId", "globalTid") for table in CALLS):
         name = row["nameId"]
         if name not in waiting:
@@ -143,7 +148,8 @@ def _waits(export: Export) -> Iterator[WaitSpan]:
             continue
         start, end = as_time(row["start"]), as_time(row["end"])
         if start is not None and end is not None and end >= start:
-            yield WaitSpan(start, end, process_id(row["globalTid"]))
+            process = process_id(row["globalTid"])
+            yield WaitSpan(start, end, processes.setdefault(process, process))
 
 
 def _overhead(export: Export, origin: int) -> Iterator[ProfilerOverhead]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.read.nsys_export import Export, as_count, as_time, process_id
+from gpuprof.read.timeline_parts import LaunchOrigin
 from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
 
 _STARTED = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId")
@@ -31,18 +32,12 @@ CallKey = int
 """A call of CUDA, by its correlation and its process."""
 
 
-class LaunchCall(NamedTuple):
-    """When the program launched something, in seconds since the start of the trace, and in which ranges."""
-
-    at_s: float
-    ranges: tuple[str, ...]
-
-
 class GpuWork:
     """The work of all GPUs. It is read twice, so that an activity is made once, when all is known that it needs.
 
-    `first` is the earliest start, None without any work. `calls` are those that launched something, and `gpus` the
-    numbers of the GPUs in the machine. `backwards` has what ends before its start, after all activities were read.
+    `first` is the earliest start, None without any work. `calls` are those that launched something, as yet without a
+    place, and `gpus` the numbers of the GPUs in the machine. `backwards` has what ends before its start, once all
+    activities were read.
     """
 
     def __init__(self, export: Export) -> None:
@@ -50,7 +45,7 @@ class GpuWork:
         self._gpus = _Gpus(export)
         self._shared: dict[Any, Any] = {}
         self.first: int | None = None
-        self.calls: set[CallKey] = set()
+        self.calls: dict[CallKey, LaunchOrigin | None] = {}
         self.gpus: set[int] = set()
         self.without_start = 0
         self.backwards: list[tuple[str, str]] = []
@@ -67,10 +62,13 @@ class GpuWork:
         self.gpus.add(self._gpus.number(row))
         call = call_key(row["globalPid"], row["correlationId"])
         if call is not None:
-            self.calls.add(call)
+            self.calls[call] = None
 
     def activities(
-        self, origin: int, devices: Mapping[int, int], launch_call: Callable[[CallKey | None], LaunchCall | None]
+        self,
+        origin: int,
+        devices: Mapping[int, int],
+        names_around: Callable[[LaunchOrigin], tuple[str, ...]],
     ) -> Iterator[Activity]:
         """Yield what the GPUs did since `origin`; `devices` are the places of GPUs among those of the trace."""
         for table, (columns, of_row) in _TABLES.items():
@@ -79,8 +77,8 @@ class GpuWork:
                 if start is None:
                     continue
                 activity = of_row(row, self._export)
-                key = call_key(row["globalPid"], row["correlationId"])
-                call = launch_call(key)
+                call = call_key(row["globalPid"], row["correlationId"])
+                place = self.calls[call] if call is not None else None
                 yield activity._replace(
                     device=devices[self._gpus.number(row)],
                     start_s=(start - origin) / 1e9,
@@ -89,9 +87,9 @@ class GpuWork:
                     grid=self._one(activity.grid),
                     block=self._one(activity.block),
                     process=self._one(process_id(row["globalPid"])),
-                    launched_s=call.at_s if call is not None else None,
-                    ranges=call.ranges if call is not None else (),
-                    graph_launch=key if as_count(row["graphNodeId"]) else None,
+                    launched_s=(place.at - origin) / 1e9 if place is not None else None,
+                    ranges=self._one(names_around(place)) if place is not None else (),
+                    graph_launch=call if as_count(row["graphNodeId"]) else None,
                 )
 
     def _duration_s(self, row: Row, start: int, name: str) -> float | None:

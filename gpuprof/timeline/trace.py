@@ -69,14 +69,14 @@ class MatrixProduct(Struct, frozen=True):
 class Activity(NamedTuple):
     """One thing that a GPU did. Times in seconds since the start of the trace; a time that was not recorded is None.
 
-    `name` is a kernel's demangled name, the direction of a copy, or the number of a whole graph. `ranges` were open when it was launched, outermost
-    first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded. `device`
-    counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when the
-    program launched it, and `call` the number of the call that did, which grows with the calls of its process; all of a
-    graph has the number of its launch. `product` is the place in the trace's products of the one that launched it.
-    `graph_launch` tells the launch of a CUDA graph that it was a part of from any other in the trace. `operand_bytes`
-    are those that its operator reads and writes, each once; None unless that is point-wise and launched nothing else.
-    `memory` is the host's end of a copy, or unified memory.
+    `name` is a kernel's demangled name, the direction of a copy, or the number of a whole graph: "graph 3". `ranges`
+    were open when it was launched, outermost first, without steps. `operator` is the framework's operator that launched
+    it, with shapes where recorded. `device` counts the trace's devices from 0. `shared_bytes` are per block, static and
+    dynamic. `launched_s` is when the program launched it, and `call` the number of the call that did, which grows with
+    the calls of its process; all of a graph has the number of its launch. `product` is the place in the trace's
+    products of the one that launched it. `graph_launch` tells the launch of a CUDA graph that it was a part of from any
+    other in the trace. `operand_bytes` are those that its operator reads and writes, each once; None unless that is
+    point-wise and launched nothing else. `memory` is the host's end of a copy, or unified memory.
     """
 
     kind: str
@@ -111,6 +111,11 @@ class Activity(NamedTuple):
     def launch_s(self) -> float:
         """Return when the program launched it, or when it began, where that is all that is known."""
         return self.launched_s if self.launched_s is not None else self.start_s
+
+    @property
+    def runs_kernels(self) -> bool:
+        """Return whether it is a kernel, or a whole graph, whose kernels are not known one by one."""
+        return self.kind in (KERNEL, GRAPH)
 
     @property
     def computes(self) -> bool:
