@@ -5,8 +5,8 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 - the ranges of a kind differ in numbers only ("step 12"), and a thread has three or more of them;
 - a kind whose name says that it is a step ("step", "train_iteration", "batch") fills at least half of the time from one
   start to the next, in most cases: loading data may have a range of its own;
-- any other kind fills nearly all of the time from its first start to its last end, so that a function that most of an
-  iteration consists of, such as a backward pass, is no step;
+- any other kind fills nearly all of the time from its first start to its last: a function that most of an iteration
+  consists of, such as a backward pass, is no step;
 - operators, gradients, layers and calls of libraries are never steps;
 - a kind in a range of another one is a part of its steps.
 """
@@ -103,12 +103,12 @@ def _is_loop(kind: str, spans: Sequence[NvtxRange]) -> bool:
     """Return whether ranges of one kind, one after the other, are the steps of a thread."""
     if len(spans) < _STEPS_AT_LEAST or _PARTS.match(kind):
         return False
+    lengths = [span.end - span.start for span in spans]
+    periods = [after.start - span.start for span, after in pairwise(spans)]
     if _STEP_WORDS.fullmatch(kind):
-        fills = [_share(first.end - first.start, after.start - first.start) for first, after in pairwise(spans)]
-        return median(fills) >= _NAMED_FILL
-    filled = sum(span.end - span.start for span in spans)
-    return _share(filled, spans[-1].end - spans[0].start) >= _FILL
+        return median(_share(*of_one) for of_one in zip(lengths, periods, strict=False)) >= _NAMED_FILL
+    return _share(sum(lengths[:-1]), sum(periods)) >= _FILL
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def _share(length: int, period: int) -> float:
+    return length / period if period else 0.0
