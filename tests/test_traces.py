@@ -650,8 +650,8 @@ def test_an_export_with_whole_graphs_alone_or_copies_alone_has_a_timeline(tmp_pa
     (gpu,) = timeline_of(trace)
     assert (gpu.span_s, gpu.busy_s, gpu.kernel_s) == pytest.approx((2500e-9, 2000e-9, 0.0))
     copies = (
-        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY2 ({STARTED}, bytes INTEGER)",
-        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY2 VALUES (1000, 2000, 0, 7, 60, {PROCESS}, 4096)",
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY2 ({STARTED}, bytes INTEGER, copyKind INTEGER)",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY2 VALUES (1000, 2000, 0, 7, 60, {PROCESS}, 4096, 10)",
         f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS ({STARTED}, sourceBytes INTEGER)",
         f"INSERT INTO CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS VALUES (2000, 3000, 0, 7, 61, {PROCESS}, 512)",
         "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER)",
@@ -659,7 +659,7 @@ def test_an_export_with_whole_graphs_alone_or_copies_alone_has_a_timeline(tmp_pa
     )
     trace = read_export(change(export(tmp_path / "copies.sqlite", kernels=0), *copies))
     assert [(one.kind, one.name, one.bytes) for one in trace.activities] == [
-        (COPY, "peer to peer", 4096), (COPY, "decompression", 512),
+        (COPY, "peer to peer", 4096), (COPY, "copy", None),
     ]  # fmt: skip
     assert trace.warnings == ()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from gpuprof.errors import DamagedInput, InputError
@@ -35,7 +36,6 @@ class Export:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA trusted_schema = OFF")
         self._tables = self._newest(row["name"] for row in connection.execute(_STORED_TABLES))
-        self._strings: dict[int, str] | None = None
 
     def _newest(self, names: Iterable[str]) -> dict[str, str]:
         """Return the table of each name with the highest version of those that have rows."""
@@ -72,23 +72,17 @@ class Export:
         )
         return self._connection.execute(f'SELECT {chosen} FROM "{_quoted(name)}"')  # noqa: S608  names of our own
 
+    @cached_property
+    def strings(self) -> Mapping[int, str]:
+        """Return the table of strings."""
+        rows = self.rows("StringIds", "id", "value")
+        return {row["id"]: row["value"] for row in rows if isinstance(row["value"], str)}
+
     def string(self, number: object) -> str | None:
         """Return the text of a number in the table of strings; a text is its own."""
         if isinstance(number, str):
             return number
-        return self._known_strings.get(number) if isinstance(number, int) else None
-
-    @property
-    def strings(self) -> Iterable[str]:
-        """Return the texts of the table of strings."""
-        return self._known_strings.values()
-
-    @property
-    def _known_strings(self) -> dict[int, str]:
-        if self._strings is None:
-            rows = self.rows("StringIds", "id", "value")
-            self._strings = {row["id"]: row["value"] for row in rows if isinstance(row["value"], str)}
-        return self._strings
+        return self.strings.get(number) if isinstance(number, int) else None
 
     def named(self, table: str, name: str) -> str | None:
         """Return the value of that name in a table of names and values."""

@@ -100,7 +100,7 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         created_s=_created_s(export, origin),
         warnings=(*left_out(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
         host_waits=waits,
-        profiler_calls=any(map(controls_profiler, export.strings)),
+        profiler_calls=any(map(controls_profiler, export.strings.values())),
         overhead=tuple(sorted(_overhead(export, origin), key=lambda part: part.start_s)),
     )
 

@@ -11,7 +11,22 @@ from gpuprof.read.nsys_export import Export, as_count, as_time, process_id
 from gpuprof.read.timeline_parts import LaunchOrigin
 from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
 
-_STARTED = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId")
+_TABLES = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": KERNEL,
+    "CUPTI_ACTIVITY_KIND_MEMCPY": COPY,
+    "CUPTI_ACTIVITY_KIND_MEMCPY2": COPY,
+    "CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS": COPY,
+    "CUPTI_ACTIVITY_KIND_MEMSET": SET,
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": GRAPH,
+}
+"""The tables of work. Waits, functions of the host and page faults are no work."""
+_STARTED = ("start", "end", "deviceId", "correlationId", "globalPid")
+_COLUMNS = (
+    *(*_STARTED, "streamId", "graphNodeId", "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphExecId"),
+    *("demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
+    *(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"),
+)
+"""Of all tables together: what one of them lacks is None."""
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BETWEEN_PEERS, _ON_HOST = DIRECTIONS
 _DIRECTIONS = {
     **dict.fromkeys((1, 3, 11), _TO_DEVICE),
@@ -71,25 +86,32 @@ class GpuWork:
         names_around: Callable[[LaunchOrigin], tuple[str, ...]],
     ) -> Iterator[Activity]:
         """Yield what the GPUs did since `origin`; `devices` are the places of GPUs among those of the trace."""
-        for table, (columns, of_row) in _TABLES.items():
-            for row in self._export.rows(table, *_STARTED, *columns):
+        for table, kind in _TABLES.items():
+            for row in self._export.rows(table, *_COLUMNS):
                 start = _start(row)
                 if start is None:
                     continue
-                activity = of_row(row, self._export)
                 call = call_key(row["globalPid"], row["correlationId"])
                 place = self.calls[call] if call is not None else None
-                yield activity._replace(
+                name = _name(row, kind, self._export)
+                yield Activity(
+                    kind=kind,
+                    name=name,
                     device=devices[self._gpus.number(row)],
                     start_s=(start - origin) / 1e9,
-                    duration_s=self._duration_s(row, start, activity.name),
+                    duration_s=self._duration_s(row, start, name),
                     stream=as_count(row["streamId"]),
-                    grid=self._one(activity.grid),
-                    block=self._one(activity.block),
+                    grid=self._one(_dims(row, "grid")),
+                    block=self._one(_dims(row, "block")),
+                    registers_per_thread=as_count(row["registersPerThread"]) or None,
+                    shared_bytes=_sum(row["staticSharedMemory"], row["dynamicSharedMemory"]),
+                    bytes=as_count(row["bytes"]),
+                    ranges=self._one(names_around(place)) if place is not None else (),
+                    mangled=self._export.string(row["mangledName"]),
                     process=self._one(process_id(row["globalPid"])),
                     launched_s=(place.at - origin) / 1e9 if place is not None else None,
-                    ranges=self._one(names_around(place)) if place is not None else (),
                     graph_launch=call if as_count(row["graphNodeId"]) else None,
+                    memory=_memory(row) if kind == COPY else None,
                 )
 
     def _duration_s(self, row: Row, start: int, name: str) -> float | None:
@@ -146,53 +168,25 @@ def _start(row: Row) -> int | None:
     return as_time(row["start"]) if row["start"] or row["end"] else None
 
 
-def _activity(kind: str, name: str, **more: Any) -> Activity:
-    return Activity(kind, name, device=0, start_s=0.0, duration_s=None, **more)
-
-
-def _kernel(row: Row, export: Export) -> Activity:
-    return _activity(
-        KERNEL,
-        _kernel_name(row, export),
-        grid=_dims(row, "grid"),
-        block=_dims(row, "block"),
-        registers_per_thread=as_count(row["registersPerThread"]) or None,
-        shared_bytes=_sum(row["staticSharedMemory"], row["dynamicSharedMemory"]),
-        mangled=export.string(row["mangledName"]),
-    )
-
-
-def _kernel_name(row: Row, export: Export) -> str:
-    """Return a kernel's name; without its text, a name that differs for each number of a text."""
-    numbers = row["demangledName"], row["shortName"]
-    texts = (export.string(number) for number in numbers)
-    number = next((number for number in numbers if number is not None), "")
+def _name(row: Row, kind: str, export: Export) -> str:
+    if kind == COPY:
+        return _DIRECTIONS.get(row["copyKind"], COPY)
+    if kind == SET:
+        return SET
+    numbers = ("graphId", "graphExecId") if kind == GRAPH else ("demangledName", "shortName")
+    number = next((row[column] for column in numbers if row[column] is not None), "")
+    if kind == GRAPH:
+        return f"graph {number}".rstrip()
+    # Without its text a kernel has a name that differs for each number of a text.
+    texts = (export.string(row[column]) for column in numbers)
     return next((text for text in texts if text), f"unnamed {number}".rstrip())
 
 
-def _copy(row: Row, _: Export) -> Activity:
-    memory = UNIFIED if row["copyKind"] in _PAGES else None
-    if memory is None:
-        memory = next((_MEMORIES[row[end]] for end in ("srcKind", "dstKind") if row[end] in _MEMORIES), None)
-    direction = _DIRECTIONS.get(row["copyKind"], "copy")
-    return _activity(COPY, direction, bytes=as_count(row["bytes"]), memory=memory)
-
-
-def _peer_copy(row: Row, _: Export) -> Activity:
-    return _activity(COPY, _BETWEEN_PEERS, bytes=as_count(row["bytes"]))
-
-
-def _set(row: Row, _: Export) -> Activity:
-    return _activity(SET, SET, bytes=as_count(row["bytes"]))
-
-
-def _decompression(row: Row, _: Export) -> Activity:
-    return _activity(COPY, "decompression", bytes=as_count(row["sourceBytes"]))
-
-
-def _whole_graph(row: Row, _: Export) -> Activity:
-    number = as_count(row["graphId"]) or as_count(row["graphExecId"])
-    return _activity(GRAPH, f"graph {number}" if number is not None else "graph")
+def _memory(row: Row) -> str | None:
+    """Return the memory at the host's end of a copy, or that its pages are unified memory."""
+    if row["copyKind"] in _PAGES:
+        return UNIFIED
+    return next((_MEMORIES[row[end]] for end in ("srcKind", "dstKind") if row[end] in _MEMORIES), None)
 
 
 def _dims(row: Row, what: str) -> Dim3 | None:
@@ -203,18 +197,3 @@ def _dims(row: Row, what: str) -> Dim3 | None:
 def _sum(first: object, second: object) -> int | None:
     counts = [count for count in (as_count(first), as_count(second)) if count is not None]
     return sum(counts) if len(counts) == 2 else None
-
-
-_KERNEL_COLUMNS = (
-    *("demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
-    *(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"),
-)
-_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[Row, Export], Activity]]] = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": (_KERNEL_COLUMNS, _kernel),
-    "CUPTI_ACTIVITY_KIND_MEMCPY": (("bytes", "copyKind", "srcKind", "dstKind"), _copy),
-    "CUPTI_ACTIVITY_KIND_MEMCPY2": (("bytes",), _peer_copy),
-    "CUPTI_ACTIVITY_KIND_MEMSET": (("bytes",), _set),
-    "CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS": (("sourceBytes",), _decompression),
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (("graphId", "graphExecId"), _whole_graph),
-}
-"""The tables of work, their columns and what a row of them says. Waits and functions of the host are no work."""
