@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -35,17 +35,20 @@ class Export:
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA trusted_schema = OFF")
-        self._tables = self._newest(row["name"] for row in connection.execute(_STORED_TABLES))
+        versions: dict[str, list[tuple[int, str]]] = {}
+        for row in connection.execute(_STORED_TABLES):
+            match = _VERSION.fullmatch(row["name"])
+            name, version = (match[1], int(match[2])) if match else (row["name"], 1)
+            versions.setdefault(name, []).append((version, row["name"]))
+        self._tables = {name: self._newest(tables) for name, tables in versions.items()}
 
-    def _newest(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the table of each name with the highest version of those that have rows."""
-        found: dict[str, tuple[tuple[bool, int], str]] = {}
-        for table in names:
-            match = _VERSION.fullmatch(table)
-            name, version = (match[1], int(match[2])) if match else (table, 1)
-            row = self._connection.execute(f'SELECT 1 FROM "{_quoted(table)}" LIMIT 1').fetchone()  # noqa: S608
-            found[name] = max(found.get(name, ((False, 0), "")), ((row is not None, version), table))
-        return {name: table for name, (_, table) in found.items()}
+    def _newest(self, versions: list[tuple[int, str]]) -> str:
+        """Return the table of the highest version; of several one that has rows."""
+        tables = [table for _, table in sorted(versions, reverse=True)]
+        for table in tables if len(tables) > 1 else ():
+            if self._connection.execute(f'SELECT 1 FROM "{_quoted(table)}" LIMIT 1').fetchone():  # noqa: S608
+                return table
+        return tables[0]
 
     @property
     def is_of_nsys(self) -> bool:
