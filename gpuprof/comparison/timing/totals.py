@@ -29,17 +29,14 @@ class _Quantity(Struct, frozen=True):
 def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
     """Return the figures that a side or both have, the GPU time of all kernels first.
 
-    Figures of the judged part of traces are left out if that differs between the sides, and steps
-    if their names do; times and launches of kernels are, if the other side has those of whole graphs.
+    Figures of the judged part of traces are left out if that differs between the sides; times and
+    launches of kernels are, if the other side has those of whole graphs.
 
     `shift`: how far other clocks alone can set seconds of the sides apart, as a logarithm.
     """
     parts = judged_parts(base), judged_parts(new)
     alike = not all(parts) or parts[0] == parts[1]
     quantities = [quantity for quantity in _QUANTITIES if alike or not quantity.of_judged]
-    loops = _loops(base), _loops(new)
-    if all(loops) and loops[0] != loops[1]:
-        quantities.remove(_STEP)
     if sums_alike(base, new):
         replays = has_replays_alone(base) or has_replays_alone(new)
         time = _Quantity(REPLAYS if replays else GPU_TIME, "s", run_time_s)
@@ -52,14 +49,6 @@ def judged_parts(side: Side) -> frozenset[JudgedPart]:
     """Return the judged parts of the traces of a side; empty if it has none."""
     timelines = [run.session.timeline for run in side.runs]
     return frozenset(gpu.judged or "all" for timeline in timelines if timeline is not None for gpu in timeline.devices)
-
-
-def _loops(side: Side) -> frozenset[str]:
-    """Return the names of the steps that count the work of a side; empty if it has none."""
-    timelines = [run.session.timeline for run in side.runs]
-    return frozenset(
-        step.name for timeline in timelines if timeline is not None for step in timeline.steps if step.loop
-    )
 
 
 def _change(quantity: _Quantity, base: Side, new: Side, *, comparable: bool, shift: float) -> QuantityChange:
@@ -133,9 +122,8 @@ def _peak_memory(session: Session) -> float | None:
     return session.timeline.peak_memory_bytes if session.timeline is not None else None
 
 
-_STEP = _Quantity("step", "s", _step_s)
 _QUANTITIES = (
-    _STEP,
+    _Quantity("step", "s", _step_s),
     _Quantity("span", "s", _of_gpus(running_s), of_judged=True),
     _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s), of_judged=True),
     _Quantity("idle", "s", _of_gpus(_idle_s), of_judged=True),
