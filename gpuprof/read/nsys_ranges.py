@@ -5,8 +5,8 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 - the ranges of a kind differ in numbers only ("step 12"), and a thread has three or more of them;
 - a kind whose name says that it is a step ("step", "train_iteration", "batch") fills at least half of the time from one
   start to the next, in most cases: loading data may have a range of its own;
-- any other kind fills nearly all of the time from its first start to its last: a function that most of an iteration
-  consists of, such as a backward pass, is no step;
+- any other kind is in no range and fills nearly all of the time from its first start to its last: a function that most
+  of an iteration consists of, such as a backward pass, is no step, and neither are the modules of one network;
 - operators, gradients, layers and calls of libraries are never steps;
 - a kind in a range of another one is a part of its steps.
 """
@@ -68,13 +68,25 @@ def nvtx_ranges(export: Export) -> Iterator[NvtxRange]:
         yield NvtxRange(name, thread, start, end, nested=kind != _START_END)
 
 
-def step_ranges(ranges: Iterable[NvtxRange]) -> list[NvtxRange]:
-    """Return the ranges that are steps, as the rules at the top of this file have it."""
+class SplitRanges(NamedTuple):
+    """The ranges that are steps, as the rules at the top of this file have it, and the others.
+
+    A number that only counts is left out of the name of an outermost one, as it is of steps: "forward 12" → "forward".
+    """
+
+    steps: list[NvtxRange]
+    others: list[NvtxRange]
+
+
+def split_ranges(ranges: Iterable[NvtxRange]) -> SplitRanges:
+    """Return steps and other ranges apart."""
+    split = SplitRanges([], [])
     of_thread: defaultdict[Hashable, list[NvtxRange]] = defaultdict(list)
     for span in ranges:
-        if span.nested:
-            of_thread[span.thread].append(span)
-    return [step for spans in of_thread.values() for step in _steps_of_thread(spans)]
+        (of_thread[span.thread] if span.nested else split.others).append(span)
+    for spans in of_thread.values():
+        _split_thread(spans, split)
+    return split
 
 
 def step_name(name: str) -> str:
@@ -82,32 +94,48 @@ def step_name(name: str) -> str:
     return _NUMBER.sub("", name).strip() or "range"
 
 
-def _steps_of_thread(spans: list[NvtxRange]) -> Iterator[NvtxRange]:
-    """Yield the steps of one thread: of kinds that are loops, those that are in no range of such a kind."""
-    kinds = {name: step_name(name) for name in {span.name for span in spans}}
+def _split_thread(spans: list[NvtxRange], split: SplitRanges) -> None:
+    """Add the ranges of one thread: steps are of kinds that are loops, and in no other range of such a kind."""
     spans.sort(key=lambda span: (span.start, -span.end))
+    kinds = {name: step_name(name) for name in {span.name for span in spans}}
     of_kind: dict[str, list[NvtxRange]] = {}
+    inner: set[str] = set()
+    end = spans[0].start
     for span in spans:
         members = of_kind.setdefault(kinds[span.name], [])
         if not members or span.start >= members[-1].end:
             members.append(span)
-    loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members)}
-    end = spans[0].start
+        if span.start < end:
+            inner.add(kinds[span.name])
+        end = max(end, span.end)
+    loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members, is_inner=kind in inner)}
+    counting = {kind for kind, members in of_kind.items() if _counts(members)}
+    step_end = other_end = spans[0].start
     for span in spans:
-        if kinds[span.name] in loops and span.start >= end:
-            end = span.end
-            yield span
+        kind = kinds[span.name]
+        if kind in loops and span.start >= step_end:
+            split.steps.append(span)
+            step_end = span.end
+            continue
+        is_outermost = span.start >= other_end
+        split.others.append(span._replace(name=kind) if is_outermost and kind in counting else span)
+        other_end = max(other_end, span.end)
 
 
-def _is_loop(kind: str, spans: Sequence[NvtxRange]) -> bool:
-    """Return whether ranges of one kind, one after the other, are the steps of a thread."""
+def _counts(spans: Sequence[NvtxRange]) -> bool:
+    """Return whether the numbers in the names of ranges of one kind only count: none comes again."""
+    return len(spans) >= _STEPS_AT_LEAST and len({span.name for span in spans}) == len(spans)
+
+
+def _is_loop(kind: str, spans: Sequence[NvtxRange], *, is_inner: bool) -> bool:
+    """Return whether ranges of one kind, one after the other, are steps; `is_inner` if any is in another range."""
     if len(spans) < _STEPS_AT_LEAST or _PARTS.match(kind):
         return False
     lengths = [span.end - span.start for span in spans]
     periods = [after.start - span.start for span, after in pairwise(spans)]
     if _STEP_WORDS.fullmatch(kind):
         return median(_share(*of_one) for of_one in zip(lengths, periods, strict=False)) >= _NAMED_FILL
-    return _share(sum(lengths[:-1]), sum(periods)) >= _FILL
+    return not is_inner and _share(sum(lengths[:-1]), sum(periods)) >= _FILL
 
 
 def _share(length: int, period: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from gpuprof.read.nsys_export import (
     check_whole,
     process_id,
 )
-from gpuprof.read.nsys_ranges import NvtxRange, nvtx_ranges, step_name, step_ranges
+from gpuprof.read.nsys_ranges import nvtx_ranges, split_ranges, step_name
 from gpuprof.read.nsys_work import CallKey, GpuWork, call_key
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
@@ -72,13 +72,14 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
             f"{path} has no work of a GPU: no CUDA kernels, copies or graphs",
             "record a program that uses the GPU: nsys profile --trace=cuda,nvtx …",
         )
-    ranges = list(nvtx_ranges(export))
+    steps, ranges = split_ranges(nvtx_ranges(export))
+    steps.sort(key=lambda step: step.start)
     _find_places(export, work.calls)
     places = [place for place in work.calls.values() if place is not None]
-    origin = min(chain((work.first,), (place.at for place in places), (span.start for span in ranges)))
+    starts = (span.start for span in chain(steps, ranges))
+    origin = min(chain((work.first,), (place.at for place in places), starts))
     waits = host_waits(_waits(export), origin) if export.has(*CALLS) else None
-    steps = sorted(step_ranges(ranges), key=lambda step: step.start)
-    around = _open_ranges(places, ranges, steps)
+    around = open_at_places(ranges, places) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))
     devices = {gpu: number for number, gpu in enumerate(gpus)}
     activities = list(
@@ -125,15 +126,6 @@ def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> N
             call = call_key(number, row["correlationId"])
             if at is not None and call in calls and calls[call] is None:
                 calls[call] = LaunchOrigin(threads.setdefault(thread, thread), at, None)
-
-
-def _open_ranges(
-    places: Iterable[LaunchOrigin], ranges: Sequence[NvtxRange], steps: Iterable[NvtxRange]
-) -> Mapping[LaunchOrigin, Sequence[NvtxRange]]:
-    """Return the ranges that were open at each place, without steps."""
-    own = set(map(id, steps))
-    others = [span for span in ranges if id(span) not in own]
-    return open_at_places(others, places) if others else {}
 
 
 def _waits(export: Export) -> Iterator[WaitSpan]:
