@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuprof.collect.launches import launches_of
+from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.session import DeviceTimeline
@@ -662,6 +663,28 @@ def test_an_export_with_whole_graphs_alone_or_copies_alone_has_a_timeline(tmp_pa
         (COPY, "peer to peer", 4096), (COPY, "copy", None),
     ]  # fmt: skip
     assert trace.warnings == ()
+
+
+def test_a_graph_whose_nodes_were_recorded_is_no_whole_one(tmp_path: Path) -> None:
+    nodes = (
+        *graphs((1000, 2000, 3), (3000, 4000, 3)),
+        "UPDATE CUPTI_ACTIVITY_KIND_GRAPH_TRACE SET correlationId = 1 WHERE start = 1000",
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD graphNodeId INTEGER",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET graphNodeId = 8 WHERE correlationId = 1",
+    )
+    trace = read_export(change(export(tmp_path / "e.sqlite", kernels=1), *nodes))
+    assert [one.kind for one in trace.activities] == [KERNEL, GRAPH]
+    assert "1 replay of" in trace.warnings[0]
+
+
+def test_time_in_whole_graphs_is_no_launch_gap(tmp_path: Path) -> None:
+    def rules(trace: Trace) -> set[str]:
+        session = diagnose(analyse_traces([trace], HardwareFinder(), "1"))
+        return {finding.rule for kernel in session.kernels for finding in kernel.findings}
+
+    between = graphs(*((at + 500, at + 990, 3) for at in range(1000, 20_000, 1000)))
+    assert "launch-gaps" in rules(read_export(export(tmp_path / "kernels.sqlite", kernels=20)))
+    assert "launch-gaps" not in rules(read_export(change(export(tmp_path / "graphs.sqlite", kernels=20), *between)))
 
 
 def test_a_graph_that_begins_on_the_host_is_of_the_first_gpu_and_one_without_times_is_left_out(tmp_path: Path) -> None:

@@ -61,11 +61,9 @@ def nvtx_ranges(export: Export) -> Iterator[NvtxRange]:
         text = row["text"] if isinstance(row["text"], str) else export.string(row["textId"])
         if kind not in (_PUSH_POP, _START_END, None) or not text or start is None or end is None or end < start:
             continue
-        name = names.get(text)
-        if name is None:
-            name = names[text] = readable_range(text)
+        name = readable_range(text)
         thread = threads.setdefault(row["globalTid"], row["globalTid"])
-        yield NvtxRange(name, thread, start, end, nested=kind != _START_END)
+        yield NvtxRange(names.setdefault(name, name), thread, start, end, nested=kind != _START_END)
 
 
 class SplitRanges(NamedTuple):

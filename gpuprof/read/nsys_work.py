@@ -85,14 +85,22 @@ class GpuWork:
         devices: Mapping[int, int],
         names_around: Callable[[LaunchOrigin], tuple[str, ...]],
     ) -> Iterator[Activity]:
-        """Yield what the GPUs did since `origin`; `devices` are the places of GPUs among those of the trace."""
+        """Yield what the GPUs did since `origin`; `devices` are the places of GPUs among those of the trace.
+
+        A graph whose nodes were recorded is left out as a whole.
+        """
+        by_nodes: set[CallKey | None] = set()
         for table, kind in _TABLES.items():
             for row in self._export.rows(table, *_COLUMNS):
                 start = _start(row)
                 if start is None:
                     continue
                 call = call_key(row["globalPid"], row["correlationId"])
+                if kind == GRAPH and call is not None and call in by_nodes:
+                    continue
                 place = self.calls[call] if call is not None else None
+                graph_launch = call if as_count(row["graphNodeId"]) else None
+                by_nodes.add(graph_launch)
                 name = _name(row, kind, self._export)
                 yield Activity(
                     kind=kind,
@@ -110,7 +118,7 @@ class GpuWork:
                     mangled=self._export.string(row["mangledName"]),
                     process=self._one(process_id(row["globalPid"])),
                     launched_s=(place.at - origin) / 1e9 if place is not None else None,
-                    graph_launch=call if as_count(row["graphNodeId"]) else None,
+                    graph_launch=graph_launch,
                     memory=_memory(row) if kind == COPY else None,
                 )
 
@@ -132,8 +140,9 @@ class _Gpus:
     """Which GPU of the machine each process calls by a CUDA number: processes may see different ones as number 0."""
 
     def __init__(self, export: Export) -> None:
-        self._of_process: dict[tuple[int, int], int] = {}
+        self._of_process: dict[tuple[int | None, int], int] = {}
         self._of_any: dict[int, int] = {}
+        self._numbers: dict[tuple[object, object], int] = {}
         for row in export.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
             gpu, cuda, process = as_count(row["gpuId"]), as_count(row["cudaId"]), as_count(row["pid"])
             if gpu is None or cuda is None:
@@ -144,11 +153,14 @@ class _Gpus:
 
     def number(self, row: Row) -> int:
         """Return the GPU's number in the machine; of a process that is not listed, what any process calls so."""
-        process, cuda = process_id(row["globalPid"]), as_count(row["deviceId"]) or 0
-        if cuda == _ON_THE_HOST:
-            cuda = 0
-        of_any = self._of_any.get(cuda, cuda)
-        return self._of_process.get((process, cuda), of_any) if process is not None else of_any
+        key = row["globalPid"], row["deviceId"]
+        if key not in self._numbers:
+            process, cuda = process_id(row["globalPid"]), as_count(row["deviceId"]) or 0
+            if cuda == _ON_THE_HOST:
+                cuda = 0
+            of_any = self._of_any.get(cuda, cuda)
+            self._numbers[key] = self._of_process.get((process, cuda), of_any)
+        return self._numbers[key]
 
 
 def call_key(number: object, correlation: object) -> CallKey | None:
@@ -190,10 +202,10 @@ def _memory(row: Row) -> str | None:
 
 
 def _dims(row: Row, what: str) -> Dim3 | None:
-    x, y, z = (as_count(row[what + axis]) for axis in "XYZ")
+    x, y, z = as_count(row[what + "X"]), as_count(row[what + "Y"]), as_count(row[what + "Z"])
     return (x, y, z) if x and y and z else None
 
 
 def _sum(first: object, second: object) -> int | None:
-    counts = [count for count in (as_count(first), as_count(second)) if count is not None]
-    return sum(counts) if len(counts) == 2 else None
+    one, other = as_count(first), as_count(second)
+    return one + other if one is not None and other is not None else None
