@@ -19,14 +19,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuprof.collect.launches import launches_of
+from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
+from gpuprof.hardware_finder import HardwareFinder
+from gpuprof.model.session import DeviceTimeline
 from gpuprof.model.torch_ranges import launched_by
 from gpuprof.read import torch_json
 from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.torch_trace import read_torch_trace
+from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.steps import StepNumber, step_number
-from gpuprof.timeline.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
+from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
 from tests.readings import trace_of
 from tests.table import each_row
 
@@ -606,13 +610,148 @@ def test_the_gpu_of_a_device_number_is_found_by_the_table_of_cuda_devices(tmp_pa
     assert (gpu.name, gpu.compute_capability, gpu.sm_count) == ("NVIDIA H200", "9.0", 132)
 
 
-def test_graphs_without_their_kernels_are_told(tmp_path: Path) -> None:
-    graphs = ("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT)",
-              "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4)")  # fmt: skip
-    (told,) = read_export(change(export(tmp_path / "some.sqlite"), *graphs)).warnings
-    assert told.startswith("2 launches")
-    with pytest.raises(InputError, match="CUDA graphs"):
-        read_export(change(export(tmp_path / "all.sqlite", kernels=0), *graphs))
+def timeline_of(trace: Trace) -> tuple[DeviceTimeline, ...]:
+    timeline = analyse_traces([trace], HardwareFinder(), "1").session.timeline
+    assert timeline is not None
+    return timeline.devices
+
+
+def graphs(*rows: tuple[int, int, int]) -> tuple[str, ...]:
+    """Statements that add replays of whole graphs: start, end and number of the graph."""
+    columns = f"{STARTED}, graphId INTEGER, graphExecId INTEGER"
+    values = ", ".join(f"({start}, {end}, 0, 7, 99, {PROCESS}, {graph}, 5)" for start, end, graph in rows)
+    return (
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE ({columns})",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES {values}",
+    )
+
+
+def test_whole_graphs_are_busy_time_beside_kernels_and_copies(tmp_path: Path) -> None:
+    # Kernels run from 1000 to 1500 ns and from 2000 to 2500 ns.
+    replays = graphs((1200, 1900, 3), (1850, 1950, 4), (2500, 3000, 3))
+    trace = read_export(change(export(tmp_path / "some.sqlite", kernels=2), *replays))
+    assert [(one.kind, one.name) for one in trace.activities if one.kind == GRAPH] == [
+        (GRAPH, "graph 3"), (GRAPH, "graph 4"), (GRAPH, "graph 3"),
+    ]  # fmt: skip
+    (said,) = trace.warnings
+    assert "3 replays" in said and "--cuda-graph-trace=node" in said
+    (gpu,) = timeline_of(trace)
+    assert (gpu.span_s, gpu.busy_s, gpu.kernel_s) == pytest.approx((2000e-9, 1950e-9, 1000e-9))
+    assert gpu.graphs is not None and (gpu.graphs.graphs, gpu.graphs.replays) == (2, 3)
+    assert gpu.graphs.time_s == pytest.approx(1250e-9)
+    assert [(graph.name, graph.replays) for graph in gpu.graphs.longest] == [("graph 3", 2), ("graph 4", 1)]
+    assert gpu.graphs.longest[0].median_s == pytest.approx(500e-9)
+    assert gpu.gaps is not None and (gpu.gaps.count, gpu.gaps.total_s) == (1, pytest.approx(50e-9))
+    assert gpu.strip is not None and {row.kind for row in gpu.strip.rows} == {"kernels", "graphs"}
+
+
+def test_an_export_with_whole_graphs_alone_or_copies_alone_has_a_timeline(tmp_path: Path) -> None:
+    replays = graphs((1000, 2000, 3), (2500, 3500, 3))
+    trace = read_export(change(export(tmp_path / "graphs.sqlite", kernels=0), *replays))
+    (gpu,) = timeline_of(trace)
+    assert (gpu.span_s, gpu.busy_s, gpu.kernel_s) == pytest.approx((2500e-9, 2000e-9, 0.0))
+    copies = (
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY2 ({STARTED}, bytes INTEGER, copyKind INTEGER)",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY2 VALUES (1000, 2000, 0, 7, 60, {PROCESS}, 4096, 10)",
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS ({STARTED}, sourceBytes INTEGER)",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS VALUES (2000, 3000, 0, 7, 61, {PROCESS}, 512)",
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER)",
+        "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (0, 9000, 0)",
+    )
+    trace = read_export(change(export(tmp_path / "copies.sqlite", kernels=0), *copies))
+    assert [(one.kind, one.name, one.bytes) for one in trace.activities] == [
+        (COPY, "peer to peer", 4096), (COPY, "copy", None),
+    ]  # fmt: skip
+    assert trace.warnings == ()
+
+
+def test_a_graph_whose_nodes_were_recorded_is_no_whole_one(tmp_path: Path) -> None:
+    nodes = (
+        *graphs((1000, 2000, 3), (3000, 4000, 3)),
+        "UPDATE CUPTI_ACTIVITY_KIND_GRAPH_TRACE SET correlationId = 1 WHERE start = 1000",
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD graphNodeId INTEGER",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET graphNodeId = 8 WHERE correlationId = 1",
+    )
+    trace = read_export(change(export(tmp_path / "e.sqlite", kernels=1), *nodes))
+    assert [one.kind for one in trace.activities] == [KERNEL, GRAPH]
+    assert "1 replay of" in trace.warnings[0]
+
+
+def test_time_in_whole_graphs_is_no_launch_gap(tmp_path: Path) -> None:
+    def rules(trace: Trace) -> set[str]:
+        session = diagnose(analyse_traces([trace], HardwareFinder(), "1"))
+        return {finding.rule for kernel in session.kernels for finding in kernel.findings}
+
+    between = graphs(*((at + 500, at + 990, 3) for at in range(1000, 20_000, 1000)))
+    assert "launch-gaps" in rules(read_export(export(tmp_path / "kernels.sqlite", kernels=20)))
+    assert "launch-gaps" not in rules(read_export(change(export(tmp_path / "graphs.sqlite", kernels=20), *between)))
+
+
+def test_a_graph_that_begins_on_the_host_is_of_the_first_gpu_and_one_without_times_is_left_out(tmp_path: Path) -> None:
+    replays = (
+        *graphs((1000, 2000, 3), (0, 0, 3)),
+        f"UPDATE CUPTI_ACTIVITY_KIND_GRAPH_TRACE SET deviceId = {2**31 - 1}",
+    )
+    trace = read_export(change(export(tmp_path / "e.sqlite", kernels=0), *replays))
+    assert [(one.device, one.name) for one in trace.activities] == [(0, "graph 3")]
+    assert "1 GPU activity" in trace.warnings[0]
+
+
+def test_tables_are_found_whatever_version_their_names_have(tmp_path: Path) -> None:
+    tables = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "StringIds")
+    ranges = ((500, 1600, 59, "work", None, THREAD),)
+    plain = read_export(export(tmp_path / "plain.sqlite", ranges=ranges))
+    renamed = [
+        f"ALTER TABLE {table} RENAME TO {table}_V{version}"
+        for table, version in zip(tables, (3, 2, 10, 4), strict=True)
+    ]
+    older = [
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL{end} AS SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL_V3 LIMIT {rows}"
+        for end, rows in (("", 1), ("_V2", 1), ("_V11", 0))
+    ]
+    other = [f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL{end} SET streamId = 99" for end in ("", "_V2")]
+    path = change(export(tmp_path / "renamed.sqlite", ranges=ranges), *renamed, *older, *other)
+    assert read_export(path).activities == plain.activities
+    assert plain.activities[0].ranges == ("work",)
+
+
+def test_an_export_is_known_by_its_own_table_and_without_texts_its_kernels_differ_by_number(tmp_path: Path) -> None:
+    path = change(
+        export(tmp_path / "e.sqlite", kernels=2),
+        "DROP TABLE StringIds",
+        "CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT)",
+        "INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_PRODUCT_VERSION', '2026.2.1.210')",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 12 WHERE correlationId = 2",
+    )
+    trace = read_export(path)
+    assert trace.tool_version == "2026.2.1.210"
+    assert [one.name for one in trace.activities] == ["unnamed 1", "unnamed 12"]
+
+
+def test_the_gpus_of_an_old_export_are_found_by_the_columns_of_its_time(tmp_path: Path) -> None:
+    path = change(
+        export(tmp_path / "e.sqlite"),
+        "CREATE TABLE TARGET_INFO_CUDA_GPU (deviceId INT, name TEXT, numMultiprocessors INT, "
+        "computeCapabilityMajor INT, computeCapabilityMinor INT, globalMemorySize INT)",
+        "INSERT INTO TARGET_INFO_CUDA_GPU VALUES (0, 'Tesla T4', 40, 7, 5, 16000)",
+    )
+    (gpu,) = read_export(path).devices
+    assert (gpu.name, gpu.compute_capability, gpu.sm_count, gpu.memory_bytes) == ("Tesla T4", "7.5", 40, 16000)
+
+
+def test_the_work_of_the_profiler_itself_is_known(tmp_path: Path) -> None:
+    path = change(
+        export(tmp_path / "e.sqlite"),
+        "CREATE TABLE PROFILER_OVERHEAD (start INT, end INT, globalTid INT, nameId INT, returnValue INT)",
+        "INSERT INTO PROFILER_OVERHEAD VALUES (1700, 2700, 1, 2, 0), (5, 4, 1, 2, 0)",
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_OVERHEAD (start INT, end INT, nameId INT, overheadType INT)",
+        "INSERT INTO CUPTI_ACTIVITY_KIND_OVERHEAD VALUES (900, 1000, NULL, 3), (900, 1000, NULL, 7)",
+    )
+    overhead = read_export(path).overhead
+    assert [(part.name, part.start_s, part.end_s) for part in overhead] == [
+        ("profiler", pytest.approx(200e-9), pytest.approx(300e-9)),
+        ("saxpy", pytest.approx(1000e-9), pytest.approx(2000e-9)),
+    ]
 
 
 def test_what_is_no_whole_export_with_kernels_says_so(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ ORIGINS: tuple[CeilingOrigin, ...] = get_args(CeilingOrigin)
 Disagreement = Literal["product", "units", "sparse", "clock", "spec"]
 """Why a report implies another peak than the spec has: it is another product, a part of one, the spec's number is one
 with sparsity or of another clock, or the spec is wrong."""
-StripKind = Literal["kernels", "copies", "exchange"]
+StripKind = Literal["kernels", "graphs", "copies", "exchange"]
 """What a row of a drawn timeline is of."""
 PauseCause = Literal["start-up", "waited", "in-graph", "unknown"]
 """Why a GPU did nothing: the program loaded and compiled, it waited for the GPU, or two nodes of a CUDA graph."""

@@ -683,7 +683,9 @@ class Communication(Struct, frozen=True, kw_only=True):
 class StripRow(Struct, frozen=True, kw_only=True):
     """When a GPU was busy with kernels of one name, all other kernels, copies or communication."""
 
-    kind: Annotated[StripKind, about("what ran: compute kernels, copies and memsets, or communication")]
+    kind: Annotated[
+        StripKind, about("what ran: compute kernels, whole CUDA graphs, copies and memsets, or communication")
+    ]
     kernel: Annotated[
         Whole | None, about("id of the kernel of this name with most time; null: all others, or no kernels")
     ]
@@ -699,7 +701,7 @@ class LongPause(Struct, frozen=True, kw_only=True):
     start_s: Annotated[Seconds, about("since the start of the part that is judged")]
     length_s: Annotated[Seconds, about("length of the pause")]
     cause: Annotated[PauseCause, about("cause, as far as the trace shows it")]
-    before: Annotated[str, about('what ended it: "kernel", the direction of copies, or "memory set"')]
+    before: Annotated[str, about('what ended it: "kernel", "CUDA graph", the direction of copies, or "memory set"')]
 
 
 class TimeStrip(Struct, frozen=True, kw_only=True):
@@ -708,6 +710,24 @@ class TimeStrip(Struct, frozen=True, kw_only=True):
     bin_s: Annotated[Seconds, about("length of a bin")]
     rows: Annotated[tuple[StripRow, ...], about("kernels with most time of the run first", most=1_000)]
     pauses: Annotated[tuple[LongPause, ...], about("the longest pauses, in order of time", most=1_000)]
+
+
+class WholeGraph(Struct, frozen=True, kw_only=True):
+    """A CUDA graph that was recorded as a whole, without its kernels."""
+
+    name: Annotated[str, about("its number in its process")]
+    replays: Annotated[Whole, about("number of replays")]
+    time_s: Annotated[Seconds, about("time of its replays, added up")]
+    median_s: Annotated[Seconds | None, about("median time of a replay; null: not recorded")]
+
+
+class WholeGraphs(Struct, frozen=True, kw_only=True):
+    """All CUDA graphs that were recorded as a whole."""
+
+    graphs: Annotated[Whole, about("number of graphs")]
+    replays: Annotated[Whole, about("number of replays")]
+    time_s: Annotated[Seconds, about("time with a replay")]
+    longest: Annotated[tuple[WholeGraph, ...], about("the graphs with most time", most=100)]
 
 
 class DeviceTimeline(Struct, frozen=True, kw_only=True):
@@ -720,7 +740,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
         Seconds, about("from the first step, or its first activity if there are no steps, to its last activity")
     ]
     busy_s: Annotated[Seconds, about("time with any activity")]
-    kernel_s: Annotated[Seconds, about("time with a kernel")]
+    kernel_s: Annotated[Seconds, about("time with a kernel that was recorded")]
     gaps: Annotated[Gaps | None, about("its pauses")]
     copies: Annotated[tuple[Copies, ...], about("by direction and memory", most=1_000)]
     communication: Annotated[Communication | None, about("communication with other GPUs")]
@@ -735,6 +755,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     ] = None
     start_up: Annotated[StartUp | None, about("activity before that part; null: none")] = None
     after_s: Annotated[Seconds, about("time from the end of that part to the last activity")] = 0.0
+    graphs: Annotated[WholeGraphs | None, about("CUDA graphs that were recorded as a whole; null: none")] = None
 
 
 class StepTimes(Struct, frozen=True, kw_only=True):
@@ -756,7 +777,7 @@ class Wait(Struct, frozen=True, kw_only=True):
 
     source: Annotated[Whole, about("index of its file among the sources")]
     ordinal: Annotated[Whole, about("index of the GPU within the source")]
-    before: Annotated[str, about('"kernel", the direction of copies, or "memory set"')]
+    before: Annotated[str, about('"kernel", "CUDA graph", the direction of copies, or "memory set"')]
     kernel: Annotated[
         Whole | None, about("id of the kernel, or of the one that mostly followed the copies; null: none followed")
     ]

@@ -146,7 +146,7 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     idle = any(item.rule == "launch-gaps" for item in session.recommendations)
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
-    facts = [fact for fact in every if fact[0].startswith(labels) or "MFU" in fact[1]]
+    facts = [fact for fact in every if fact[0].startswith((*labels, "CUDA graphs")) or "MFU" in fact[1]]
     missing = (fact for fact in every if fact[0] == "ranks")
     yield from [*missing, *facts, *(fact for fact in every if fact[0] == "start-up")][:_MOST_FACTS]
 

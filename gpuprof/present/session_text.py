@@ -26,6 +26,7 @@ from gpuprof.model.stalls import stall_name
 from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.timeline.trace import MEMORY_SET
 from gpuprof.units import counted, format_binary, format_percent, format_si, significant
+from gpuprof.words.whole_graphs import graphs_sentence
 
 NOT_COLLECTED = "not collected"
 NO_CEILING = "no ceiling known"
@@ -341,6 +342,8 @@ def _is_copying(copies: Copies) -> bool:
 def verdict_text(session: Session) -> str:
     """Write how few kernels take most of the profiled time, in one sentence and without a diagnosis."""
     where, run = _where(session.devices), run_of(session)
+    if not run.launches and (of_graphs := graphs_sentence(session)):
+        return f"No kernel was recorded on {where}. {of_graphs}"
     if not run.launches and (copying := _only_copies(session)) is not None:
         return f"No kernel ran on {where}: {copying}."
     if not run.launches:

@@ -11,8 +11,9 @@ from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPau
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
-from gpuprof.timeline.trace import KERNEL, MEMORY_SET, TRY
+from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant
+from gpuprof.words.whole_graphs import graphs_text
 
 _MILLION = 1e6
 _HOUR_S = 3600.0
@@ -49,6 +50,7 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         yield from (("start-up", text) for text in _start_up_texts(device))
         if device.after_s >= _WORTH_SAYING * device.span_s:
             yield "the end", f"{format_si(device.after_s, 's')} after the last step; not judged"
+        yield from (("CUDA graphs", graphs_text(graphs)) for graphs in (device.graphs,) if graphs is not None)
         if device.gaps is not None:
             yield "pauses", _gaps_text(device)
         for copies in device.copies:
@@ -93,7 +95,7 @@ def device_fact(session: Session, device: DeviceTimeline) -> tuple[str, str]:
 def pause_text(pause: LongPause) -> str:
     """Return how long a pause was, and why, as far as the trace tells."""
     before = pause.before if pause.before in (MEMORY_SET, TRY) else f"copying {pause.before}"
-    before = "a kernel" if pause.before == KERNEL else before
+    before = f"a {pause.before}" if pause.before in (KERNEL, GRAPH) else before
     return f"idle {format_si(pause.length_s, 's')}, {_CAUSES.get(pause.cause, f'before {before}')}"
 
 
@@ -112,12 +114,20 @@ def _device_text(device: DeviceTimeline) -> str:
     if device.span_s <= 0:
         return "an instant: no activity has a duration"
     span_s = running_s(device)
-    busy, kernels = device.busy_s / span_s, device.kernel_s / span_s
+    busy = device.busy_s / span_s
     after = " after start-up" if start_up_s(device) else ""
     return (
-        f"busy {format_percent(busy)} of {format_si(span_s, 's')}{after}, {format_percent(kernels)} with kernels; "
+        f"busy {format_percent(busy)} of {format_si(span_s, 's')}{after}, {_kernel_share(device, span_s)}; "
         f"idle {format_si(span_s - device.busy_s, 's')}"
     )
+
+
+def _kernel_share(device: DeviceTimeline, span_s: float) -> str:
+    kernels = format_percent(device.kernel_s / span_s)
+    if device.graphs is None:
+        return f"{kernels} with kernels"
+    graphs = format_percent(device.graphs.time_s / span_s)
+    return f"{graphs} in whole CUDA graphs whose kernels were not recorded, {kernels} with other kernels"
 
 
 def _start_up_texts(device: DeviceTimeline) -> Iterator[str]:

@@ -75,8 +75,9 @@ def controls_profiler(call: str) -> bool:
 
 def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
     """Return waits as those of a trace that begins at `origin`, in the order of their end."""
-    ordered = sorted(spans, key=lambda span: (span.end, span.start))
-    return tuple(HostWait((span.start - origin) / 1e9, (span.end - origin) / 1e9, span.process) for span in ordered)
+    waits = [HostWait((span.start - origin) / 1e9, (span.end - origin) / 1e9, span.process) for span in spans]
+    waits.sort(key=lambda wait: (wait.end_s, wait.start_s))
+    return tuple(waits)
 
 
 class LaunchOrigin(NamedTuple):

@@ -8,8 +8,9 @@ from itertools import chain
 from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
-from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report, names_of
+from gpuprof.model.recorded import Launch, Missing, Report, names_of
 from gpuprof.model.session import Ceiling, KernelProfile, ModelFlop, Timeline
+from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
 from gpuprof.timeline.mfu import model_flop, rated_ceilings
@@ -92,14 +93,6 @@ def as_report(trace: Trace) -> Report:
 
 
 def _as_launch(activity: Activity) -> Launch:
-    values: dict[str, Metric] = {}
-    if activity.duration_s is not None:
-        values["gpu__time_duration.sum"] = Metric(activity.duration_s, "s")
-    if activity.registers_per_thread is not None:
-        values["launch__registers_per_thread"] = Metric(float(activity.registers_per_thread), "register/thread")
-    if activity.shared_bytes is not None:
-        values["launch__shared_mem_per_block_static"] = Metric(float(activity.shared_bytes), "B")
-        values["launch__shared_mem_per_block_dynamic"] = Metric(0.0, "B")
     return Launch(
         name=activity.name,
         demangled=activity.name,
@@ -109,7 +102,7 @@ def _as_launch(activity: Activity) -> Launch:
         grid=activity.grid,
         block=activity.block,
         ranges=_ranges(activity),
-        metrics=DictMetrics(values),
+        metrics=ActivityMetrics(activity),
         mangled=activity.mangled,
     )
 

@@ -9,15 +9,7 @@ from msgspec.structs import replace
 
 from gpuprof.model.session import Copies
 from gpuprof.timeline.intervals import TimeInterval, merged, outside
-from gpuprof.timeline.trace import (
-    COPY,
-    KERNEL,
-    MEMORY_SET,
-    SET,
-    TRY,
-    Activity,
-    movement,
-)
+from gpuprof.timeline.trace import COPY, MEMORY_SET, SET, TRY, Activity, movement
 
 
 def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_start: bool) -> Iterator[Copies]:
@@ -43,11 +35,11 @@ def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_sta
 
 
 def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
-    """Yield when kernels ran: one without a time may have run until the next thing on its stream began."""
+    """Yield when kernels and graphs ran: one without a time may have run until the next thing on its stream began."""
     next_start_s: dict[int | None, float] = {}
     for activity in reversed(activities):
         start_s, end_s = activity.interval
-        if activity.kind in (KERNEL, TRY):
+        if activity.runs_kernels or activity.kind == TRY:
             yield start_s, end_s if activity.duration_s is not None else next_start_s.get(activity.stream, end_s)
         next_start_s[activity.stream] = start_s
 

@@ -11,10 +11,11 @@ from msgspec import Struct
 from gpuprof.model.session import Communication, DeviceTimeline, StartUp, Wait
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
+from gpuprof.timeline.graphs import whole_graphs
 from gpuprof.timeline.intervals import length, merged, outside
 from gpuprof.timeline.pauses import HostWaits, Pause, gaps_of, long_pause, pauses_of, what_ended
 from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import KERNEL, Activity, Trace, is_communication
+from gpuprof.timeline.trace import GRAPH, KERNEL, Activity, Trace, is_communication
 from gpuprof.timeline.window import Judged, cut, judged_part
 
 _TOLD_PAUSES = 3
@@ -70,6 +71,7 @@ def device_timeline(
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     activities, (start_s, end_s, part) = gpu.activities, gpu.judged
     kernels = [activity for activity in gpu.every if activity.kind == KERNEL]
+    graphs = [activity for activity in gpu.every if activity.kind == GRAPH]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
     return DeviceTimeline(
         source=gpu.source,
@@ -79,6 +81,7 @@ def device_timeline(
         busy_s=length(cut((activity.interval for activity in gpu.every), start_s, end_s)),
         kernel_s=length(cut((kernel.interval for kernel in kernels), start_s, end_s)),
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.knows_waits),
+        graphs=whole_graphs(activities, length(cut((graph.interval for graph in graphs), start_s, end_s))),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.from_start)),
         communication=_communication(kernels, gpu.judged, waits),
         untimed=sum(activity.duration_s is None for activity in activities),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import LongPause, StripRow, TimeStrip
 from gpuprof.timeline.intervals import TimeInterval, binned, merged
-from gpuprof.timeline.trace import COPY, KERNEL, SET, Activity
+from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, Activity
 
 BINS = 270
 _NAMES, _DIGITS = 5, 4
@@ -58,12 +58,14 @@ def strip_of(
     return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(sorted(pauses, key=lambda pause: pause.start_s)))
 
 
-_ORDER: tuple[StripKind, ...] = ("kernels", "copies", "exchange")
+_ORDER: tuple[StripKind, ...] = ("kernels", "graphs", "copies", "exchange")
 
 
 def _kind(activity: Activity) -> StripKind:
     if activity.kind in (COPY, SET):
         return "copies"
+    if activity.kind == GRAPH:
+        return "graphs"
     return "exchange" if activity.kind == KERNEL and not activity.computes else "kernels"
 
 

@@ -14,6 +14,8 @@ from gpuprof.timeline.intervals import TimeInterval
 
 KERNEL, COPY, SET, TRY = "kernel", "copy", "set", "autotuning"
 """What a GPU does: runs a kernel, copies memory, sets memory, or runs a kernel that an autotuner tries."""
+GRAPH = "CUDA graph"
+"""What a GPU does, too: replays a CUDA graph that was recorded as a whole, without its kernels and copies."""
 DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
 """The names of copies; a copy whose direction was not recorded is called "copy"."""
 MEMORY_SET = "memory set"
@@ -26,6 +28,9 @@ OPTIMIZER_STEP = "optimizer step"
 """What is called a step from the end of one call of an optimizer to the end of the next."""
 MODULE_CALL = "call of "
 """A step from one call of an outermost module to the next is called so, with the module's name behind it."""
+
+STACKS, SHAPES, MEMORY = "stacks", "shapes", "memory"
+"""What PyTorch's profiler records at the cost of the program's time, if it was asked to."""
 
 
 class Collective(Struct, frozen=True):
@@ -64,14 +69,14 @@ class MatrixProduct(Struct, frozen=True):
 class Activity(NamedTuple):
     """One thing that a GPU did. Times in seconds since the start of the trace; a time that was not recorded is None.
 
-    `name` is a kernel's demangled name, or the direction of a copy. `ranges` were open when it was launched, outermost
-    first, without steps. `operator` is the framework's operator that launched it, with shapes where recorded. `device`
-    counts the trace's devices from 0. `shared_bytes` are per block, static and dynamic. `launched_s` is when the
-    program launched it, and `call` the number of the call that did, which grows with the calls of its process; all of a
-    graph has the number of its launch. `product` is the place in the trace's products of the one that launched it.
-    `graph_launch` tells the launch of a CUDA graph that it was a part of from any other in the trace. `operand_bytes`
-    are those that its operator reads and writes, each once; None unless that is point-wise and launched nothing else.
-    `memory` is the host's end of a copy, or unified memory.
+    `name` is a kernel's demangled name, the direction of a copy, or the number of a whole graph: "graph 3". `ranges`
+    were open when it was launched, outermost first, without steps. `operator` is the framework's operator that launched
+    it, with shapes where recorded. `device` counts the trace's devices from 0. `shared_bytes` are per block, static and
+    dynamic. `launched_s` is when the program launched it, and `call` the number of the call that did, which grows with
+    the calls of its process; all of a graph has the number of its launch. `product` is the place in the trace's
+    products of the one that launched it. `graph_launch` tells the launch of a CUDA graph that it was a part of from any
+    other in the trace. `operand_bytes` are those that its operator reads and writes, each once; None unless that is
+    point-wise and launched nothing else. `memory` is the host's end of a copy, or unified memory.
     """
 
     kind: str
@@ -108,6 +113,11 @@ class Activity(NamedTuple):
         return self.launched_s if self.launched_s is not None else self.start_s
 
     @property
+    def runs_kernels(self) -> bool:
+        """Return whether it is a kernel, or a whole graph, whose kernels are not known one by one."""
+        return self.kind in (KERNEL, GRAPH)
+
+    @property
     def computes(self) -> bool:
         """Tell whether it is a kernel that does not exchange data with other GPUs."""
         return self.kind == KERNEL and not is_communication(self.name)
@@ -119,6 +129,14 @@ class HostWait(NamedTuple):
     start_s: float
     end_s: float
     process: int | None = None
+
+
+class ProfilerOverhead(NamedTuple):
+    """Time that the profiler itself took, such as a request for a buffer. Times as of an activity."""
+
+    name: str
+    start_s: float
+    end_s: float
 
 
 class ProgramStep(Struct, frozen=True):
@@ -141,7 +159,8 @@ class Trace(Struct, frozen=True):
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
     begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded.
     `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
-    that gpuprof opened in it; None where that is not known."""
+    that gpuprof opened in it; None where that is not known. `recorded` says what the profiler recorded beside times,
+    which slows the program: STACKS, SHAPES, MEMORY. `overhead` is what it recorded of its own work, by start."""
 
     file: str
     sha256: str
@@ -163,6 +182,8 @@ class Trace(Struct, frozen=True):
     host_waits: tuple[HostWait, ...] | None = None
     profiler_calls: bool = False
     hook_ranges: frozenset[str] | None = None
+    recorded: frozenset[str] = frozenset()
+    overhead: tuple[ProfilerOverhead, ...] = ()
 
 
 def is_communication(name: str) -> bool:
@@ -172,4 +193,6 @@ def is_communication(name: str) -> bool:
 
 def movement(activity: Activity) -> str:
     """Return the direction of a copy, or the name of another kind of activity that is no kernel."""
-    return MEMORY_SET if activity.kind == SET else TRY if activity.kind == TRY else activity.name
+    if activity.kind == SET:
+        return MEMORY_SET
+    return activity.name if activity.kind == COPY else activity.kind

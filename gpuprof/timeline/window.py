@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.timeline.intervals import TimeInterval, length, merged
 from gpuprof.timeline.steps import loop_of
-from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace, is_communication
+from gpuprof.timeline.trace import Activity, ProgramStep, Trace, is_communication
 
 FIRST_TIME = 3.0
 """A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
@@ -103,7 +103,7 @@ def _last_new(activities: Sequence[Activity]) -> int | None:
 
     Kernels that are new later than that, or after rounds of others, are no start-up, such as those of an evaluation.
     """
-    names = [activity.name if activity.kind == KERNEL else None for activity in activities]
+    names = [activity.name if activity.runs_kernels else None for activity in activities]
     launches = Counter(names)
     first = dict(zip(reversed(names), reversed(range(len(names))), strict=True))
     until_s = [*accumulate(_computing_s(activities), initial=0.0)]
@@ -136,14 +136,14 @@ def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> f
 def _computing(activities: Sequence[Activity]) -> Iterable[TimeInterval]:
     """Return when kernels compute; while one exchanges data with other GPUs, it may wait for them to start."""
     exchanging = _exchanging(activities)
-    return (activity.interval for activity in activities if activity.kind == KERNEL and activity.name not in exchanging)
+    return (activity.interval for activity in activities if activity.runs_kernels and activity.name not in exchanging)
 
 
 def _computing_s(activities: Sequence[Activity]) -> list[float]:
     """Return for how long each activity computes."""
     exchanging = _exchanging(activities)
     return [
-        activity.duration_s or 0.0 if activity.kind == KERNEL and activity.name not in exchanging else 0.0
+        activity.duration_s or 0.0 if activity.runs_kernels and activity.name not in exchanging else 0.0
         for activity in activities
     ]
 

@@ -31,6 +31,7 @@ from gpuprof.words.findings import cause_phrase, further_headline, run_sentence
 from gpuprof.words.missing_metrics import Gap, has_only_set_up, open_gaps, without_counters
 from gpuprof.words.sentences import capital, full_stop, inside, joined_by
 from gpuprof.words.unit_names import pipe_name
+from gpuprof.words.whole_graphs import graphs_sentence
 from gpuprof.words.wording import template
 
 _CEILINGS = {
@@ -107,7 +108,8 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     if not is_typical(session, kernel):
         subject = f"In #{kernel.id}, its largest part, {subject}"
     answers = (full_stop(answer.text) for answer in kernel.answers)
-    return joined_by(" ", _leading_sentence(session, verdict), full_stop(f"{subject} {state}"), *answers)
+    leading = _leading_sentence(session, verdict), graphs_sentence(session)
+    return joined_by(" ", *leading, full_stop(f"{subject} {state}"), *answers)
 
 
 class _Facts(NamedTuple):

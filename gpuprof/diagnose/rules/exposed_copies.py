@@ -36,10 +36,11 @@ def _exposed_copies(facts: KernelFacts) -> Findings:
         if change is None:
             continue
         rate = copies.bytes_per_s
-        kernel_s = exposed.gpu.device.kernel_s
+        device = exposed.gpu.device
+        kernel_s = device.kernel_s
         amounts = amounts_of("s", kernels=kernel_s) + amounts_of("B/s", rate=rate, link=link)
         why: tuple[CaseName, ...] = ("main",)
-        if kernel_s < exposed.time_s:
+        if kernel_s < exposed.time_s and device.graphs is None:
             why += ("few-kernels",)
         if link is not None and rate is not None and copies.direction != _BETWEEN_PEERS:
             why += ("link",)

@@ -11,14 +11,19 @@ from gpuprof.diagnose.timeline_findings import gpu_case, gpu_labels
 from gpuprof.model.findings import CaseName
 from gpuprof.model.run_totals import running_s, start_up_s
 from gpuprof.model.session import Evidence, Gaps, Wait
-from gpuprof.timeline.trace import DIRECTIONS, KERNEL, MEMORY_SET, TRY
+from gpuprof.timeline.trace import DIRECTIONS, GRAPH, KERNEL, MEMORY_SET, TRY
 from gpuprof.timeline.worst_gpu import Pauses
 
 IDLE_SHARE = percent("idle", 10.0)
 MOSTLY = percent("mostly", 50.0)
 UNSURE = percent("unsure", 20.0)
 _AT_COPIES = {DIRECTIONS[0]: "to-device", DIRECTIONS[1]: "to-host"}
-_BEFORE = {KERNEL: "before-kernel", MEMORY_SET: "before-memory-sets", TRY: "before-trials"}
+_BEFORE = {
+    KERNEL: "before-kernel",
+    GRAPH: "before-graphs",
+    MEMORY_SET: "before-memory-sets",
+    TRY: "before-trials",
+}
 
 
 def _launch_gaps(facts: KernelFacts) -> Findings:

@@ -17,9 +17,9 @@ _NAME_LENGTH = 60
 _OTHERS = "other kernels"
 _LEFT, _RIGHT = 76.0, 886.0
 _ABOVE, _BELOW, _BETWEEN = 18.0, 18.0, 5.0
-_HEIGHTS: dict[StripKind, float] = {"kernels": 64.0, "copies": 14.0, "exchange": 14.0}
+_HEIGHTS: dict[StripKind, float] = {"kernels": 64.0, "graphs": 14.0, "copies": 14.0, "exchange": 14.0}
 _KERNEL_COLOURS, _GREY = ("line-l1", "line-dram", "line-l2", "line-fp64", "line-fp32"), "line-int32"
-_COLOURS: dict[StripKind, str] = {"copies": "line-tensor", "exchange": "muted"}
+_COLOURS: dict[StripKind, str] = {"graphs": "line-int32", "copies": "line-tensor", "exchange": "muted"}
 _LEAST_HEIGHT = 1.0
 _LEAST_PAUSE, _LETTER = 3.0, 6.3
 """A pause narrower than this is not hatched. The width of a letter decides which labels have room."""
@@ -35,7 +35,7 @@ class Shape(Struct, frozen=True):
 
 
 class Band(Struct, frozen=True):
-    """Kernels, copies or exchange: the taller areas come first, so that the lower ones lie on them."""
+    """Kernels, whole graphs, copies or exchange: the taller areas come first, so that the lower ones lie on them."""
 
     name: str
     base: float

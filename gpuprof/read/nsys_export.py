@@ -1,0 +1,145 @@
+"""The SQLite file that `nsys export` writes: its tables, whatever its version calls them, and its texts."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from gpuprof.errors import DamagedInput, InputError
+
+EXPORT_AGAIN = "export the report again: nsys export --type sqlite REPORT.nsys-rep"
+CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
+_ABOUT_EXPORT = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+"""Tables about the export itself, today and before 2022.4."""
+_VERSION = re.compile(r"(.+)_V(\d{1,9})")
+"""A table whose columns changed can have the version of its layout at its end: CUPTI_ACTIVITY_KIND_KERNEL_V3."""
+_STORED_TABLES = """
+SELECT name FROM sqlite_master AS tables
+WHERE type = 'table' AND rootpage > 0 AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(tables.name) WHERE hidden <> 0)
+"""
+"""Only stored tables: views, virtual tables and computed columns can yield far more than the file holds."""
+_HEADER_BYTES = 100
+_LARGEST = 2**63
+_LATEST_NS = 10**18
+"""No time of a timeline comes near it: it is 30 years."""
+
+
+class Export:
+    """The tables of an export, by their names without a version; what it does not have is empty."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA trusted_schema = OFF")
+        versions: dict[str, list[tuple[int, str]]] = {}
+        for row in connection.execute(_STORED_TABLES):
+            match = _VERSION.fullmatch(row["name"])
+            name, version = (match[1], int(match[2])) if match else (row["name"], 1)
+            versions.setdefault(name, []).append((version, row["name"]))
+        self._tables = {name: self._newest(tables) for name, tables in versions.items()}
+
+    def _newest(self, versions: list[tuple[int, str]]) -> str:
+        """Return the table of the highest version; of several one that has rows."""
+        tables = [table for _, table in sorted(versions, reverse=True)]
+        for table in tables if len(tables) > 1 else ():
+            if self._connection.execute(f'SELECT 1 FROM "{_quoted(table)}" LIMIT 1').fetchone():  # noqa: S608
+                return table
+        return tables[0]
+
+    @property
+    def is_of_nsys(self) -> bool:
+        """Return whether Nsight Systems wrote the database."""
+        has_work = any(name.startswith(("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_SYSTEM_ENV")) for name in self._tables)
+        return self.has(*_ABOUT_EXPORT, "META_DATA_CAPTURE") or (self.has("StringIds") and has_work)
+
+    def has(self, *tables: str) -> bool:
+        """Return whether the export has any of these tables."""
+        return any(table in self._tables for table in tables)
+
+    def rows(self, table: str, *columns: str, **renamed: str) -> Iterator[sqlite3.Row]:
+        """Return the rows of a table with these columns, None if the table lacks one.
+
+        `renamed` are columns that this table calls something else.
+        """
+        name = self._tables.get(table)
+        if name is None:
+            return iter(())
+        recorded = {row["name"] for row in self._connection.execute(f'PRAGMA table_info("{_quoted(name)}")')}
+        own_names = dict(zip(columns, columns, strict=True)) | renamed
+        chosen = ", ".join(
+            f'"{own}" AS "{column}"' if own in recorded else f'NULL AS "{column}"' for column, own in own_names.items()
+        )
+        return self._connection.execute(f'SELECT {chosen} FROM "{_quoted(name)}"')  # noqa: S608  names of our own
+
+    @cached_property
+    def strings(self) -> Mapping[int, str]:
+        """Return the table of strings."""
+        rows = self.rows("StringIds", "id", "value")
+        return {row["id"]: row["value"] for row in rows if isinstance(row["value"], str)}
+
+    def string(self, number: object) -> str | None:
+        """Return the text of a number in the table of strings; a text is its own."""
+        if isinstance(number, str):
+            return number
+        return self.strings.get(number) if isinstance(number, int) else None
+
+    def named(self, table: str, name: str) -> str | None:
+        """Return the value of that name in a table of names and values."""
+        values = (row["value"] for row in self.rows(table, "name", "value") if row["name"] == name)
+        value = next(values, None)
+        return str(value) if value not in (None, "") else None
+
+    @property
+    def version(self) -> str | None:
+        """Return the version of Nsight Systems that exported it."""
+        versions = (self.named(table, "EXPORT_PRODUCT_VERSION") for table in _ABOUT_EXPORT)
+        return next((version for version in versions if version is not None), None)
+
+
+def check_whole(path: Path) -> None:
+    """Raise DamagedInput for a file that is shorter than it says, InputError for one that is still being written."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+        size = path.stat().st_size
+        writing = [end for end in ("-journal", "-wal") if _has_content(path.with_name(path.name + end))]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    page = int.from_bytes(header[16:18], "big")
+    # The count of pages holds only where the library that wrote last says so (sqlite.org/fileformat.html, 1.3.7).
+    pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 1
+    expected = pages * (2**16 if page == 1 else page)
+    if len(header) < _HEADER_BYTES or size < expected:
+        raise DamagedInput(f"{path} is damaged: it has {size} of {max(expected, _HEADER_BYTES)} bytes", EXPORT_AGAIN)
+    if writing:
+        raise InputError(
+            f"{path} is still being written: {path.name}{writing[0]} is beside it",
+            "wait until nsys export has ended, or export again",
+        )
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _quoted(name: str) -> str:
+    return name.replace('"', '""')
+
+
+def as_time(value: object) -> int | None:
+    """Return a time in nanoseconds, None if it cannot be one."""
+    return value if isinstance(value, int) and -_LATEST_NS < value < _LATEST_NS else None
+
+
+def as_count(value: object) -> int | None:
+    """Return a count or a number of something, None if it cannot be one."""
+    return value if isinstance(value, int) and 0 <= value < _LARGEST else None
+
+
+def process_id(number: object) -> int | None:
+    """Return the process that a global number of a process or thread names: bits 24 to 47."""
+    return number >> 24 & 0xFFFFFF if isinstance(number, int) else None

@@ -1,0 +1,211 @@
+"""What the GPUs did by an export: kernels, copies, settings of memory and CUDA graphs that were recorded as a whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gpuprof.model.recorded import Dim3
+from gpuprof.read.nsys_export import Export, as_count, as_time, process_id
+from gpuprof.read.timeline_parts import LaunchOrigin
+from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
+
+_TABLES = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": KERNEL,
+    "CUPTI_ACTIVITY_KIND_MEMCPY": COPY,
+    "CUPTI_ACTIVITY_KIND_MEMCPY2": COPY,
+    "CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS": COPY,
+    "CUPTI_ACTIVITY_KIND_MEMSET": SET,
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": GRAPH,
+}
+"""The tables of work. Waits, functions of the host and page faults are no work."""
+_STARTED = ("start", "end", "deviceId", "correlationId", "globalPid")
+_COLUMNS = (
+    *(*_STARTED, "streamId", "graphNodeId", "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphExecId"),
+    *("demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
+    *(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"),
+)
+"""Of all tables together: what one of them lacks is None."""
+_TO_DEVICE, _TO_HOST, _ON_DEVICE, _BETWEEN_PEERS, _ON_HOST = DIRECTIONS
+_DIRECTIONS = {
+    **dict.fromkeys((1, 3, 11), _TO_DEVICE),
+    **dict.fromkeys((2, 4, 12), _TO_HOST),
+    **dict.fromkeys((5, 6, 7, 8, 13), _ON_DEVICE),
+    9: _ON_HOST,
+    10: _BETWEEN_PEERS,
+}
+"""CUDA_MEMCPY_KIND of the export: 3 to 7 are arrays, 11 to 13 pages that unified memory moved."""
+_PAGES = range(11, 14)
+_MEMORIES = {0: PAGEABLE, 1: PINNED, 4: UNIFIED, 6: UNIFIED}
+"""CUDA_MEMOPR_MEMORY_KIND of the export; the others are on a GPU, or not known."""
+_ON_THE_HOST = 2**31 - 1
+"""The device of a graph that begins with a function of the host; it is counted to the first GPU of its process."""
+
+Row = sqlite3.Row
+CallKey = int
+"""A call of CUDA, by its correlation and its process."""
+
+
+class GpuWork:
+    """The work of all GPUs. It is read twice, so that an activity is made once, when all is known that it needs.
+
+    `first` is the earliest start, None without any work. `calls` are those that launched something, as yet without a
+    place, and `gpus` the numbers of the GPUs in the machine. `backwards` has what ends before its start, once all
+    activities were read.
+    """
+
+    def __init__(self, export: Export) -> None:
+        self._export = export
+        self._gpus = _Gpus(export)
+        self._shared: dict[Any, Any] = {}
+        self.first: int | None = None
+        self.calls: dict[CallKey, LaunchOrigin | None] = {}
+        self.gpus: set[int] = set()
+        self.without_start = 0
+        self.backwards: list[tuple[str, str]] = []
+        for table in _TABLES:
+            for row in export.rows(table, *_STARTED):
+                self._note(row)
+
+    def _note(self, row: Row) -> None:
+        start = _start(row)
+        if start is None:
+            self.without_start += 1
+            return
+        self.first = start if self.first is None else min(self.first, start)
+        self.gpus.add(self._gpus.number(row))
+        call = call_key(row["globalPid"], row["correlationId"])
+        if call is not None:
+            self.calls[call] = None
+
+    def activities(
+        self,
+        origin: int,
+        devices: Mapping[int, int],
+        names_around: Callable[[LaunchOrigin], tuple[str, ...]],
+    ) -> Iterator[Activity]:
+        """Yield what the GPUs did since `origin`; `devices` are the places of GPUs among those of the trace.
+
+        A graph whose nodes were recorded is left out as a whole.
+        """
+        by_nodes: set[CallKey | None] = set()
+        for table, kind in _TABLES.items():
+            for row in self._export.rows(table, *_COLUMNS):
+                start = _start(row)
+                if start is None:
+                    continue
+                call = call_key(row["globalPid"], row["correlationId"])
+                if kind == GRAPH and call is not None and call in by_nodes:
+                    continue
+                place = self.calls[call] if call is not None else None
+                graph_launch = call if as_count(row["graphNodeId"]) else None
+                by_nodes.add(graph_launch)
+                name = _name(row, kind, self._export)
+                yield Activity(
+                    kind=kind,
+                    name=name,
+                    device=devices[self._gpus.number(row)],
+                    start_s=(start - origin) / 1e9,
+                    duration_s=self._duration_s(row, start, name),
+                    stream=as_count(row["streamId"]),
+                    grid=self._one(_dims(row, "grid")),
+                    block=self._one(_dims(row, "block")),
+                    registers_per_thread=as_count(row["registersPerThread"]) or None,
+                    shared_bytes=_sum(row["staticSharedMemory"], row["dynamicSharedMemory"]),
+                    bytes=as_count(row["bytes"]),
+                    ranges=self._one(names_around(place)) if place is not None else (),
+                    mangled=self._export.string(row["mangledName"]),
+                    process=self._one(process_id(row["globalPid"])),
+                    launched_s=(place.at - origin) / 1e9 if place is not None else None,
+                    graph_launch=graph_launch,
+                    memory=_memory(row) if kind == COPY else None,
+                )
+
+    def _duration_s(self, row: Row, start: int, name: str) -> float | None:
+        end = as_time(row["end"])
+        if end is None or end == start:
+            return None
+        if end < start:
+            self.backwards.append((name, f"{(end - start) / 1e9:g} s"))
+            return None
+        return (end - start) / 1e9
+
+    def _one(self, value: Any) -> Any:
+        """Return the one object of this value, so that a million alike take the memory of one."""
+        return self._shared.setdefault(value, value)
+
+
+class _Gpus:
+    """Which GPU of the machine each process calls by a CUDA number: processes may see different ones as number 0."""
+
+    def __init__(self, export: Export) -> None:
+        self._of_process: dict[tuple[int | None, int], int] = {}
+        self._of_any: dict[int, int] = {}
+        self._numbers: dict[tuple[object, object], int] = {}
+        for row in export.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+            gpu, cuda, process = as_count(row["gpuId"]), as_count(row["cudaId"]), as_count(row["pid"])
+            if gpu is None or cuda is None:
+                continue
+            self._of_any.setdefault(cuda, gpu)
+            if process is not None:
+                self._of_process.setdefault((process, cuda), gpu)
+
+    def number(self, row: Row) -> int:
+        """Return the GPU's number in the machine; of a process that is not listed, what any process calls so."""
+        key = row["globalPid"], row["deviceId"]
+        if key not in self._numbers:
+            process, cuda = process_id(row["globalPid"]), as_count(row["deviceId"]) or 0
+            if cuda == _ON_THE_HOST:
+                cuda = 0
+            of_any = self._of_any.get(cuda, cuda)
+            self._numbers[key] = self._of_process.get((process, cuda), of_any)
+        return self._numbers[key]
+
+
+def call_key(number: object, correlation: object) -> CallKey | None:
+    """Return which call of CUDA that is; `number` names a process or one of its threads, None in old exports."""
+    if not (isinstance(correlation, int) and correlation > 0):
+        return None
+    process = number >> 24 & _PROCESS if isinstance(number, int) else _PROCESS
+    return correlation << 40 | process
+
+
+_PROCESS = 2**40 - 1
+"""The bits of a global number that name machine and process."""
+
+
+def _start(row: Row) -> int | None:
+    """Return when something began; two zeros say that no time could be recorded."""
+    return as_time(row["start"]) if row["start"] or row["end"] else None
+
+
+def _name(row: Row, kind: str, export: Export) -> str:
+    if kind == COPY:
+        return _DIRECTIONS.get(row["copyKind"], COPY)
+    if kind == SET:
+        return SET
+    numbers = ("graphId", "graphExecId") if kind == GRAPH else ("demangledName", "shortName")
+    number = next((row[column] for column in numbers if row[column] is not None), "")
+    if kind == GRAPH:
+        return f"graph {number}".rstrip()
+    # Without its text a kernel has a name that differs for each number of a text.
+    texts = (export.string(row[column]) for column in numbers)
+    return next((text for text in texts if text), f"unnamed {number}".rstrip())
+
+
+def _memory(row: Row) -> str | None:
+    """Return the memory at the host's end of a copy, or that its pages are unified memory."""
+    if row["copyKind"] in _PAGES:
+        return UNIFIED
+    return next((_MEMORIES[row[end]] for end in ("srcKind", "dstKind") if row[end] in _MEMORIES), None)
+
+
+def _dims(row: Row, what: str) -> Dim3 | None:
+    x, y, z = as_count(row[what + "X"]), as_count(row[what + "Y"]), as_count(row[what + "Z"])
+    return (x, y, z) if x and y and z else None
+
+
+def _sum(first: object, second: object) -> int | None:
+    one, other = as_count(first), as_count(second)
+    return one + other if one is not None and other is not None else None

@@ -1,0 +1,35 @@
+"""CUDA graphs that were recorded as a whole, without their kernels and copies. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuprof.model.groups import spread
+from gpuprof.model.session import WholeGraph, WholeGraphs
+from gpuprof.timeline.trace import GRAPH, Activity
+
+_LONGEST = 3
+
+
+def whole_graphs(activities: Sequence[Activity], time_s: float) -> WholeGraphs | None:
+    """Return the graphs among a GPU's activities; `time_s` is the time with any of them. None without any."""
+    times: dict[str, list[float | None]] = {}
+    for activity in activities:
+        if activity.kind == GRAPH:
+            times.setdefault(activity.name, []).append(activity.duration_s)
+    if not times:
+        return None
+    graphs = [_whole_graph(name, times_s) for name, times_s in times.items()]
+    graphs.sort(key=lambda graph: -graph.time_s)
+    replays = sum(graph.replays for graph in graphs)
+    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=time_s, longest=tuple(graphs[:_LONGEST]))
+
+
+def _whole_graph(name: str, times_s: Sequence[float | None]) -> WholeGraph:
+    known = spread(times_s)
+    return WholeGraph(
+        name=name,
+        replays=len(times_s),
+        time_s=sum(time_s or 0.0 for time_s in times_s),
+        median_s=known.p50 if known is not None else None,
+    )
