@@ -22,29 +22,41 @@ TRACE = "trace"
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
 
-def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
-    """Return a session of the kernels of traces, with their timeline; nothing of it is diagnosed yet."""
-    reports = [as_report(trace) for trace in traces]
+def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str, *, whole: bool = False) -> Analysis:
+    """Return a session of the kernels of traces, with their timeline; nothing of it is diagnosed yet.
+
+    The kernels are those of the part that is judged, so that all shares refer to the same time. With `whole` they are
+    all, for a survey by which any of them may be profiled.
+    """
+    gpus = list(gpus_of(traces))
+    shown = traces if whole else [_judged_only(trace, gpus) for trace in traces]
+    reports = [as_report(trace) for trace in shown]
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
     kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
-    gpus = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
-    ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
-    ids = _ids(traces, analysis)
-    kernels = tuple(with_operator_flop(traces, ids, kernels, ceilings, gpus))
-    kernels = tuple(with_operator_bytes(traces, ids, kernels, gpus))
-    timeline = _timeline(traces, numbers, ids, ceilings)
+    specs = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
+    ceilings = {number: rated_ceilings(number, gpu) for number, gpu in specs.items()}
+    ids = _ids(shown, analysis)
+    kernels = tuple(with_operator_flop(shown, ids, kernels, ceilings, specs))
+    kernels = tuple(with_operator_bytes(shown, ids, kernels, specs))
+    timeline = _timeline(traces, gpus, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded)
 
 
+def _judged_only(trace: Trace, gpus: Sequence[TracedGpu]) -> Trace:
+    """Return a trace without the activities that are not judged."""
+    judged = {gpu.ordinal: gpu.judged for gpu in gpus if gpu.trace is trace}
+    return replace(trace, activities=tuple(own for own in trace.activities if judged[own.device].has(own)))
+
+
 def _timeline(
     traces: Sequence[Trace],
+    gpus: Sequence[TracedGpu],
     numbers: dict[tuple[int, int], int],
     ids: Mapping[int, int],
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
-    gpus = list(gpus_of(traces))
     waits = _rank_waits(traces, gpus)
     drawn = drawn_kernels(chain.from_iterable(gpu.activities for gpu in gpus), lambda activity: ids.get(id(activity)))
     return Timeline(

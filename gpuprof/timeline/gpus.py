@@ -8,14 +8,14 @@ from itertools import chain
 
 from msgspec import Struct
 
-from gpuprof.model.session import Communication, DeviceTimeline, StartUp, Wait
+from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
-from gpuprof.timeline.intervals import length, merged, outside
-from gpuprof.timeline.pauses import HostWaits, Pause, gaps_of, long_pause, pauses_of, what_ended
+from gpuprof.timeline.intervals import TimeInterval, common, is_within, length, merged, outside
+from gpuprof.timeline.pauses import HostWaits, Pause, gaps_of, judged_pauses, long_pause, pauses_of, what_ended
 from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import KERNEL, Activity, Trace, is_communication
-from gpuprof.timeline.window import Judged, cut, judged_part
+from gpuprof.timeline.window import Judged, judged_part
 
 _TOLD_PAUSES = 3
 
@@ -31,8 +31,7 @@ class TracedGpu(Struct, frozen=True):
     every: Sequence[Activity]
     judged: Judged
     pauses: Sequence[Pause]
-    knows_waits: bool
-    from_start: bool
+    trace: Trace
 
     @property
     def activities(self) -> Sequence[Activity]:
@@ -43,59 +42,60 @@ class TracedGpu(Struct, frozen=True):
 def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
     """Yield the GPUs of all traces that did something."""
     for source, trace in enumerate(traces):
+        overhead = merged((own.start_s, own.end_s) for own in trace.overhead)
+        waits = HostWaits(trace.host_waits or ())
         for index in range(len(trace.devices)):
             activities = [activity for activity in trace.activities if activity.device == index]
             if activities:
                 judged = judged_part(trace, activities)
-                waits = HostWaits(trace.host_waits or ())
-                pauses = pauses_of(activities, judged.start_s, waits, from_start=trace.from_start)
-                yield TracedGpu(
-                    source=source,
-                    ordinal=index,
-                    every=activities,
-                    judged=judged,
-                    pauses=[
-                        pause._replace(length_s=min(pause.length_s, pause.end.start_s - judged.start_s))
-                        for pause in pauses
-                        if judged.start_s < pause.end.start_s <= judged.end_s
-                    ],
-                    knows_waits=trace.host_waits is not None,
-                    from_start=trace.from_start,
-                )
+                pauses = pauses_of(activities, judged, waits, from_start=trace.from_start)
+                judged_ones = list(judged_pauses(pauses, judged, overhead))
+                yield TracedGpu(source, index, activities, judged, judged_ones, trace)
 
 
 def device_timeline(
     gpu: TracedGpu, number: int, waits: RankWaits | None, drawn: Mapping[str, int | None]
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
-    activities, (start_s, end_s, part) = gpu.activities, gpu.judged
+    activities, judged = gpu.activities, gpu.judged
     kernels = [activity for activity in gpu.every if activity.kind == KERNEL]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
+    first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
+    begin_s = min(judged.start_s, judged.warm_up_s)
     return DeviceTimeline(
         source=gpu.source,
         ordinal=gpu.ordinal,
         device=number,
-        span_s=end_s - start_s,
-        busy_s=length(cut((activity.interval for activity in gpu.every), start_s, end_s)),
-        kernel_s=length(cut((kernel.interval for kernel in kernels), start_s, end_s)),
-        gaps=gaps_of(gpu.pauses, knows_waits=gpu.knows_waits),
-        copies=tuple(copies_of(activities, gpu.every, from_start=gpu.from_start)),
-        communication=_communication(kernels, gpu.judged, waits),
+        span_s=length(judged.intervals),
+        busy_s=common(merged(activity.interval for activity in gpu.every), judged.intervals),
+        kernel_s=common(merged(kernel.interval for kernel in kernels), judged.intervals),
+        gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
+        copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
+        communication=_communication(kernels, judged, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
-        strip=strip_of(activities, start_s, drawn, (long_pause(pause, start_s) for pause in longest)),
-        judged=part,
-        start_up=_start_up(gpu.every, start_s),
-        after_s=max(activity.interval[1] for activity in gpu.every) - end_s,
+        strip=strip_of(activities, judged.start_s, drawn, (long_pause(pause, judged.start_s) for pause in longest)),
+        judged=judged.part,
+        steps=judged.steps,
+        start_up=_left_out(gpu.every, [(first_s, begin_s)]),
+        warm_up=_left_out(gpu.every, [(begin_s, judged.start_s)], judged.warm_up_steps),
+        between=_left_out(gpu.every, judged.holes),
+        after_s=max(0.0, last_s - judged.end_s),
+        slowed_by=tuple(sorted(gpu.trace.recorded)),
     )
 
 
-def _start_up(every: Sequence[Activity], judged_s: float) -> StartUp | None:
-    """Return what a GPU did before the part that is judged; None where that begins with its first activity."""
-    first_s = every[0].start_s
-    if judged_s <= first_s:
+def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: int = 0) -> LeftOut | None:
+    """Return what a GPU did in times that are not judged; None if they are empty."""
+    times = [(start_s, end_s) for start_s, end_s in times if end_s > start_s]
+    if not times:
         return None
-    busy = cut((activity.interval for activity in every), first_s, judged_s)
-    return StartUp(time_s=judged_s - first_s, busy_s=length(busy))
+    begun = (kernel.start_s for kernel in every if kernel.kind == KERNEL)
+    return LeftOut(
+        time_s=length(times),
+        busy_s=common(merged(activity.interval for activity in every), times),
+        launches=sum(is_within(start_s, times) for start_s in begun),
+        steps=steps,
+    )
 
 
 def _communication(kernels: Sequence[Activity], judged: Judged, waits: RankWaits | None) -> Communication | None:

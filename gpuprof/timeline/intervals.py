@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 TimeInterval = tuple[float, float]
@@ -28,6 +29,12 @@ def common(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> flo
         else:
             j += 1
     return total
+
+
+def is_within(moment: float, union: Sequence[TimeInterval]) -> bool:
+    """Tell whether a moment is in a union of intervals, its borders included."""
+    at = bisect_right(union, moment, key=lambda interval: interval[0]) - 1
+    return at >= 0 and moment <= union[at][1]
 
 
 def outside(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> float:

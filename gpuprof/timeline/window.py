@@ -1,15 +1,29 @@
-"""The part of a trace that is judged: the steps of the program, without what it does only when it starts. Pure."""
+"""The part of a trace that is judged: what a program does again and again, without what it does once. Pure.
+
+With steps, that is the steps: every share then refers to a step. Three things are left out, each on a line of its own:
+- what comes before the first step and after the last one: loading, compiling, saving;
+- steps at the start that wait much longer than any later one: they load and compile, too;
+- holes between steps in which the program does something other than in most of them, such as an evaluation. Steps that
+  mark only a part of an iteration have usual holes between them, which belong to it: the GPU waits there for data.
+A step on the GPU is what it launched: launching runs ahead, so that it begins and ends later there than on the CPU.
+A single step is judged as it is, and so is what repeats nothing: nothing shows what would not come again.
+
+Without steps, kernels that repeat show when the start-up is over. If the recording surely begins with the program, the
+pauses of its start-up are known one by one instead, and marked in `pauses`.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import inf
+from statistics import median, median_low
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
-from gpuprof.timeline.intervals import TimeInterval, length, merged
+from gpuprof.timeline.intervals import TimeInterval, is_within, length, merged
 from gpuprof.timeline.steps import loop_of
 from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace, is_communication
 
@@ -26,34 +40,43 @@ data on the GPU repeats kernels, too, but more briefly."""
 
 
 class Judged(NamedTuple):
-    """When the part of a GPU's time that is judged begins and ends, and which part that is."""
+    """The time of a GPU that is judged, as intervals in order, and which part of the trace that is.
 
-    start_s: float
-    end_s: float
+    `steps` are in it, and `warm_up_steps` come right before it, from `warm_up_s` on.
+    """
+
+    intervals: Sequence[TimeInterval]
     part: JudgedPart
+    steps: int = 0
+    warm_up_steps: int = 0
+    warm_up_s: float = inf
+
+    @property
+    def start_s(self) -> float:
+        """Return when it begins."""
+        return self.intervals[0][0]
+
+    @property
+    def end_s(self) -> float:
+        """Return when it ends."""
+        return self.intervals[-1][1]
+
+    @property
+    def holes(self) -> list[TimeInterval]:
+        """Return the times between its intervals."""
+        return [(end, start) for (_, end), (start, _) in pairwise(self.intervals)]
 
     def has(self, activity: Activity) -> bool:
         """Return whether an activity begins in it."""
-        return self.start_s <= activity.start_s <= self.end_s
+        return is_within(activity.start_s, self.intervals)
 
 
 def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
-    """Return the part of a GPU's activities, in the order of their start, that is judged.
-
-    It is what the steps launched, if at least half of the computing is there, else all. Of a recording that may begin
-    anywhere what comes before the kernels repeat is left out, too, if it is a start-up; a single step repeats nothing.
-    In what gpuprof surveyed from its start the pauses of the start-up are known one by one, and marked where pauses are
-    counted.
-    """
-    steps = loop_of(trace)
-    launched = _launched(steps, activities)
-    judged = _judged(launched, "steps") if launched else _judged(activities, "all")
-    if launched:
-        # What the GPU waits for before its first work belongs to the step.
-        judged = judged._replace(start_s=min(judged.start_s, steps[0].start_s))
-    if trace.from_start or (launched and len(steps) == 1):
-        return judged
-    return _repeating(launched or activities, judged.start_s) or judged
+    """Return the part of a GPU's activities, in the order of their start, that is judged."""
+    judged = _steps_judged(sorted(loop_of(trace), key=lambda step: step.start_s), activities)
+    if judged is None and not trace.from_start:
+        judged = _repeating(activities)
+    return judged or _judged(activities, "all")
 
 
 def cut(intervals: Iterable[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
@@ -65,22 +88,104 @@ def cut(intervals: Iterable[TimeInterval], start_s: float, end_s: float) -> list
 
 def _judged(activities: Sequence[Activity], part: JudgedPart) -> Judged:
     end_s = max(activity.interval[1] for activity in activities)
-    return Judged(activities[0].start_s, end_s, part)
+    return Judged([(activities[0].start_s, end_s)], part)
 
 
-def _launched(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> Sequence[Activity]:
-    """Return what was launched between the first step's start and the last one's end; nothing if that is too little."""
+def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> Judged | None:
+    """Return the steps, without those that warm up; None if most of the GPU's computing is outside of them."""
     if not steps:
-        return ()
-    start_s, end_s = steps[0].start_s, max(step.interval[1] for step in steps)
-    launched = [activity for activity in activities if start_s <= activity.launch_s <= end_s]
-    if not launched or 2 * sum(_computing_s(launched)) < sum(_computing_s(activities)):
-        return ()
-    return launched
+        return None
+    work = _Work(activities)
+    warm_up = _warm_up_steps(steps, work)
+    for first in sorted({warm_up, 0}, reverse=True):
+        steady = steps[first:]
+        intervals = merged(work.on_gpu(*loop) for loop in _loops(steady, work))
+        judged = Judged(intervals, "steps", steps=len(steady))
+        if first:
+            judged = judged._replace(warm_up_steps=first, warm_up_s=work.on_gpu(*steps[0].interval)[0])
+        if work.is_enough(judged):
+            return judged
+    return None
 
 
-def _repeating(activities: Sequence[Activity], first_s: float) -> Judged | None:
-    """Return what comes after a start-up, which begins at `first_s`; None without one.
+class _Work:
+    """What a GPU did, by when it was launched."""
+
+    def __init__(self, activities: Sequence[Activity]) -> None:
+        self._activities = activities
+        self._launched = sorted(activities, key=lambda activity: activity.launch_s)
+        self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max))
+        self._computing = merged(_computing(activities))
+
+    def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
+        """Return what was launched from one moment on and before another one."""
+        first, last = (
+            bisect_left(self._launched, at, key=lambda activity: activity.launch_s) for at in (start_s, end_s)
+        )
+        return self._launched[first:last]
+
+    def on_gpu(self, start_s: float, end_s: float) -> TimeInterval:
+        """Return when the GPU did what was launched between two moments, with the pauses before and after it."""
+        launched = self.launched(start_s, end_s)
+        if not launched:
+            return start_s, end_s
+        first_s = min(activity.start_s for activity in launched)
+        before = bisect_left(self._activities, first_s, key=lambda activity: activity.start_s)
+        # Until what was launched before has ended, the GPU does not wait for this.
+        free_s = self._busy_until_s[before - 1] if before else start_s
+        return min(first_s, max(start_s, free_s)), max(end_s, *(activity.interval[1] for activity in launched))
+
+    def waiting_s(self, start_s: float, end_s: float) -> float:
+        """Return for how long between two moments the GPU computes nothing."""
+        first = bisect_left(self._computing, start_s, key=lambda interval: interval[1])
+        last = bisect_right(self._computing, end_s, key=lambda interval: interval[0])
+        return end_s - start_s - length(cut(self._computing[first:last], start_s, end_s))
+
+    def is_enough(self, judged: Judged) -> bool:
+        """Tell whether a part has enough of the GPU's computing to be what the program is run for."""
+        inside = [activity for activity in self._activities if judged.has(activity)]
+        if not any(activity.kind == KERNEL for activity in inside):
+            return not any(activity.kind == KERNEL for activity in self._activities)
+        return sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(self._activities))
+
+
+def _warm_up_steps(steps: Sequence[ProgramStep], work: _Work) -> int:
+    """Return how many of the first steps are for loading and compiling.
+
+    The GPU computes nothing in them for much longer than any later step takes.
+    """
+    longest_s = [*accumulate((step.duration_s for step in reversed(steps)), max)][::-1]
+    shortest_s, count = inf, 0
+    for number, step in enumerate(steps[:-1], 1):
+        shortest_s = min(shortest_s, work.waiting_s(*step.interval))
+        if shortest_s >= max(LONG_PAUSE_S, FIRST_TIME * longest_s[number]):
+            count = number
+    return count
+
+
+def _loops(steps: Sequence[ProgramStep], work: _Work) -> Iterator[TimeInterval]:
+    """Yield from when to when steps follow each other, with usual holes between them at most.
+
+    In an unusual one a further step would have had room, or kernels are launched, and they are in few other holes.
+    """
+    union = merged(step.interval for step in steps)
+    holes = [(end, start) for (_, end), (start, _) in pairwise(union)]
+    if not holes:
+        yield from union
+        return
+    longest_s = median_low(end - start for start, end in holes) + median(step.duration_s for step in steps)
+    with_kernels = [any(activity.kind == KERNEL for activity in work.launched(*hole)) for hole in holes]
+    may_launch = 2 * sum(with_kernels) >= len(holes)
+    begin_s = union[0][0]
+    for (start, end), launches in zip(holes, with_kernels, strict=True):
+        if end - start > longest_s or (launches and not may_launch):
+            yield begin_s, start
+            begin_s = end
+    yield begin_s, union[-1][1]
+
+
+def _repeating(activities: Sequence[Activity]) -> Judged | None:
+    """Return what comes after a start-up; None without one.
 
     It ends with the last kernel that is new and comes again. Until that kernel the GPU mostly computes nothing, and the
     longest such pause is of another kind than later ones.
@@ -88,7 +193,7 @@ def _repeating(activities: Sequence[Activity], first_s: float) -> Judged | None:
     last = _last_new(activities)
     if last is None:
         return None
-    last_s, steady_s = activities[last].start_s, activities[last + 1].start_s
+    first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
     before = merged([(first_s, first_s), *_computing(activities[: last + 1])])
     longest_s = _longest_s(before, first_s, last_s)
     if longest_s < LONG_PAUSE_S or 2 * length(cut(before, first_s, steady_s)) >= steady_s - first_s:
