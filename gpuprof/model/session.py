@@ -30,6 +30,7 @@ from gpuprof.model.field_types import (
     Intensity,
     JudgedPart,
     Language,
+    LateCause,
     Moment,
     Number,
     PauseCause,
@@ -677,6 +678,10 @@ class Communication(Struct, frozen=True, kw_only=True):
     transfer_bytes_per_s: Annotated[
         BytesPerSecond | None, about("bus bandwidth by the shortest time of each collective over its ranks")
     ] = None
+    late_for: Annotated[
+        LateCause | None, about("what this rank does longer than those that wait for it; null: nothing, or unknown")
+    ] = None
+    late_s: Annotated[Seconds | None, about("the part of their waits that this explains")] = None
 
 
 class StripRow(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.recommendation_text import summary_of
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
-from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
+from gpuprof.present.timeline_text import NO_RATES, NOT_JUDGED, Rates, timeline_facts
 from gpuprof.words.explain_node import ExplanationNode
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
     facts = [fact for fact in every if fact[0].startswith(labels) or "MFU" in fact[1]]
-    yield from [*facts, *(fact for fact in every if fact[0] == "start-up")][:_MOST_FACTS]
+    yield from [*facts, *(fact for fact in every if fact[0] in NOT_JUDGED)][:_MOST_FACTS]
 
 
 def _whole(

@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.run_totals import loading_s, running_s, start_up_s
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPause, Session, StepTimes
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, LeftOut, LongPause, Session, StepTimes
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
 from gpuprof.timeline.trace import KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant
 
+NOT_JUDGED = ("start-up", "warm-up", "between", "the end", "profiler")
+"""The names of facts on what is not judged."""
 _MILLION = 1e6
 _HOUR_S = 3600.0
 _WORTH_SAYING = 0.01
@@ -46,9 +48,8 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         return
     for device in timeline.devices:
         yield device_fact(session, device)
-        yield from (("start-up", text) for text in _start_up_texts(device))
-        if device.after_s >= _WORTH_SAYING * device.span_s:
-            yield "the end", f"{format_si(device.after_s, 's')} after the last step; not judged"
+        yield from _left_out_facts(device)
+        yield from (("profiler", text) for text in _profiler_texts(device))
         if device.gaps is not None:
             yield "pauses", _gaps_text(device)
         for copies in device.copies:
@@ -103,23 +104,52 @@ def _device_text(device: DeviceTimeline) -> str:
     if device.span_s <= 0:
         return "an instant: no activity has a duration"
     span_s = running_s(device)
-    busy, kernels = device.busy_s / span_s, device.kernel_s / span_s
-    after = " after start-up" if start_up_s(device) else ""
+    busy, kernels, idle_s = device.busy_s / span_s, device.kernel_s / span_s, span_s - device.busy_s
+    of, each = format_si(span_s, "s"), ""
+    if device.steps == 1:
+        of = f"a step of {of}"
+    elif device.steps:
+        of += f" ({device.steps} steps of {format_si(span_s / device.steps, 's')})"
+        each = f", {format_si(idle_s / device.steps, 's')} a step"
+    elif start_up_s(device):
+        of += " after start-up"
     return (
-        f"busy {format_percent(busy)} of {format_si(span_s, 's')}{after}, {format_percent(kernels)} with kernels; "
-        f"idle {format_si(span_s - device.busy_s, 's')}"
+        f"busy {format_percent(busy)} of {of}, {format_percent(kernels)} with kernels; "
+        f"idle {format_si(idle_s, 's')}{each}"
     )
 
 
-def _start_up_texts(device: DeviceTimeline) -> Iterator[str]:
-    """Yield what is not judged because the program does it only when it starts, and how long it took."""
+def _left_out_facts(device: DeviceTimeline) -> Iterator[tuple[str, str]]:
+    """Yield what is not judged, because the program does it only when it starts, between steps or at the end."""
     if device.judged is None and not loading_s(device):
-        yield "judged with the rest, as an older gpuprof wrote this session; read the trace again to see it apart"
+        old = "judged with the rest, as an older gpuprof wrote this session; read the trace again to see it apart"
+        yield "start-up", old
     if device.start_up is not None:
-        time, busy = (format_si(seconds, "s") for seconds in (device.start_up.time_s, device.start_up.busy_s))
-        yield f"{time} {_UNTIL.get(device.judged, 'before')}, {busy} of it busy; not judged"
+        yield "start-up", _left_out_text(device.start_up, _UNTIL.get(device.judged, "before"))
     if loading_s(device):
-        yield f"{format_si(loading_s(device), 's')} in pauses before first launches, to load and compile; not judged"
+        loading = format_si(loading_s(device), "s")
+        yield "start-up", f"{loading} in pauses before first launches, to load and compile; not judged"
+    if device.warm_up is not None:
+        steps = f"in {count_text(device.warm_up.steps, 'first step')} that waited much longer than any later one"
+        yield "warm-up", _left_out_text(device.warm_up, steps)
+    if device.between is not None:
+        yield "between", _left_out_text(device.between, "between steps, unlike other pauses between them")
+    if device.after_s >= _WORTH_SAYING * device.span_s:
+        yield "the end", f"{format_si(device.after_s, 's')} after the last step; not judged"
+
+
+def _left_out_text(part: LeftOut, where: str) -> str:
+    kernels = f"{count_text(part.launches, 'kernel')}, " if part.launches is not None else ""
+    busy = f"GPU busy {format_si(part.busy_s, 's')}"
+    return f"{format_si(part.time_s, 's')} {where}, {kernels}{busy}; not judged"
+
+
+def _profiler_texts(device: DeviceTimeline) -> Iterator[str]:
+    """Yield what of the timeline is the profiler's doing."""
+    if device.gaps is not None and device.gaps.profiler_s:
+        yield f"{format_si(device.gaps.profiler_s, 's')} of pauses are its own work; not judged"
+    if device.slowed_by:
+        yield f"it recorded {', '.join(device.slowed_by)}, too: pauses are longer than without"
 
 
 def _gaps_text(device: DeviceTimeline) -> str:

@@ -66,7 +66,7 @@ def _timeline(
         steps=tuple(step_times(traces)),
         waits=tuple(sorted(waits_of(gpus, ids), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
-        ranks=max((trace.ranks for trace in traces if trace.ranks is not None), default=None),
+        ranks=_world(traces),
         peak_memory_bytes=max(
             (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
         ),
@@ -80,7 +80,13 @@ def _rank_waits(traces: Sequence[Trace], gpus: Sequence[TracedGpu]) -> Mapping[i
     ranks = {traces[gpu.source].rank for gpu in gpus}
     if None in ranks or not len(ranks) == len(gpus) > 1:
         return {}
-    return rank_waits({gpu.source: gpu.every for gpu in gpus}, {gpu.source: gpu.judged for gpu in gpus})
+    every = {gpu.source: gpu.every for gpu in gpus}
+    return rank_waits(every, {gpu.source: gpu.judged for gpu in gpus}, world=_world(traces))
+
+
+def _world(traces: Sequence[Trace]) -> int | None:
+    """Return the number of ranks of the run; None if no trace has it."""
+    return max((trace.ranks for trace in traces if trace.ranks is not None), default=None)
 
 
 def as_report(trace: Trace) -> Report:

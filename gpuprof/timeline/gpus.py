@@ -112,6 +112,8 @@ def _communication(kernels: Sequence[Activity], judged: Judged, waits: RankWaits
         waiting_s=waits.waiting_s if waits is not None else None,
         awaited_s=waits.awaited_s if waits is not None else None,
         transfer_bytes_per_s=waits.bus_bytes_per_s if waits is not None else None,
+        late_for=waits.late_for if waits is not None else None,
+        late_s=waits.late_s if waits is not None else None,
     )
 
 

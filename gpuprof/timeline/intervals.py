@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 TimeInterval = tuple[float, float]
@@ -35,6 +35,13 @@ def is_within(moment: float, union: Sequence[TimeInterval]) -> bool:
     """Tell whether a moment is in a union of intervals, its borders included."""
     at = bisect_right(union, moment, key=lambda interval: interval[0]) - 1
     return at >= 0 and moment <= union[at][1]
+
+
+def between(union: Sequence[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
+    """Return what of a union of intervals lies between two moments."""
+    first = bisect_left(union, start_s, key=lambda interval: interval[1])
+    last = bisect_right(union, end_s, key=lambda interval: interval[0])
+    return [(max(start, start_s), min(end, end_s)) for start, end in union[first:last]]
 
 
 def outside(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> float:

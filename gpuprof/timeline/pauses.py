@@ -11,9 +11,9 @@ from typing import NamedTuple
 from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
 from gpuprof.model.session import Gaps, LongPause
-from gpuprof.timeline.intervals import TimeInterval, length
+from gpuprof.timeline.intervals import TimeInterval, between, length
 from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
-from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged, cut
+from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged
 
 SHORT_PAUSE_S = 20e-6
 """A shorter pause is about what launching takes."""
@@ -116,10 +116,8 @@ def pauses_of(activities: Sequence[Activity], judged: Judged, waits: HostWaits, 
 def judged_pauses(pauses: Iterable[Pause], judged: Judged, overhead: Sequence[TimeInterval]) -> Iterator[Pause]:
     """Yield the parts of pauses that are judged, each without the time in which the profiler was at work."""
     for pause in pauses:
-        for begin_s, end_s in cut(judged.intervals, pause.start_s, pause.start_s + pause.length_s):
-            first = bisect_left(overhead, begin_s, key=lambda interval: interval[1])
-            last = bisect_left(overhead, end_s, key=lambda interval: interval[0])
-            profiler_s = length(cut(overhead[first:last], begin_s, end_s))
+        for begin_s, end_s in between(judged.intervals, pause.start_s, pause.start_s + pause.length_s):
+            profiler_s = length(between(overhead, begin_s, end_s))
             length_s = end_s - begin_s - profiler_s
             if end_s - begin_s > _ROUNDING_S:
                 yield pause._replace(start_s=begin_s, length_s=length_s, profiler_s=profiler_s)

@@ -14,7 +14,7 @@ pauses of its start-up are known one by one instead, and marked in `pauses`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
@@ -23,7 +23,7 @@ from statistics import median, median_low
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
-from gpuprof.timeline.intervals import TimeInterval, is_within, length, merged
+from gpuprof.timeline.intervals import TimeInterval, between, is_within, length, merged
 from gpuprof.timeline.steps import loop_of
 from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace, is_communication
 
@@ -79,13 +79,6 @@ def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
     return judged or _judged(activities, "all")
 
 
-def cut(intervals: Iterable[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
-    """Return the union of the parts of intervals between two moments."""
-    return merged(
-        (max(start, start_s), min(end, end_s)) for start, end in intervals if end >= start_s and start <= end_s
-    )
-
-
 def _judged(activities: Sequence[Activity], part: JudgedPart) -> Judged:
     end_s = max(activity.interval[1] for activity in activities)
     return Judged([(activities[0].start_s, end_s)], part)
@@ -137,9 +130,7 @@ class _Work:
 
     def waiting_s(self, start_s: float, end_s: float) -> float:
         """Return for how long between two moments the GPU computes nothing."""
-        first = bisect_left(self._computing, start_s, key=lambda interval: interval[1])
-        last = bisect_right(self._computing, end_s, key=lambda interval: interval[0])
-        return end_s - start_s - length(cut(self._computing[first:last], start_s, end_s))
+        return end_s - start_s - length(between(self._computing, start_s, end_s))
 
     def is_enough(self, judged: Judged) -> bool:
         """Tell whether a part has enough of the GPU's computing to be what the program is run for."""
@@ -196,7 +187,7 @@ def _repeating(activities: Sequence[Activity]) -> Judged | None:
     first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
     before = merged([(first_s, first_s), *_computing(activities[: last + 1])])
     longest_s = _longest_s(before, first_s, last_s)
-    if longest_s < LONG_PAUSE_S or 2 * length(cut(before, first_s, steady_s)) >= steady_s - first_s:
+    if longest_s < LONG_PAUSE_S or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
         return None
     if longest_s < FIRST_TIME * _longest_s(merged(_computing(activities)), last_s, inf):
         return None
