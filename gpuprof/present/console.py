@@ -124,7 +124,8 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
     facts = [fact for fact in every if fact[0].startswith(labels) or "MFU" in fact[1]]
-    yield from [*facts, *(fact for fact in every if fact[0] in NOT_JUDGED)][:_MOST_FACTS]
+    yield from facts[:_MOST_FACTS]
+    yield from [fact for fact in every if fact[0] in NOT_JUDGED][:_MOST_FACTS]
 
 
 def _whole(

@@ -149,7 +149,7 @@ def _profiler_texts(device: DeviceTimeline) -> Iterator[str]:
     if device.gaps is not None and device.gaps.profiler_s:
         yield f"{format_si(device.gaps.profiler_s, 's')} of pauses are its own work; not judged"
     if device.slowed_by:
-        yield f"it recorded {', '.join(device.slowed_by)}, too: pauses are longer than without"
+        yield f"it also recorded {', '.join(device.slowed_by)}: pauses are longer than without"
 
 
 def _gaps_text(device: DeviceTimeline) -> str:

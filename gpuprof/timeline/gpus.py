@@ -14,7 +14,7 @@ from gpuprof.timeline.copies import copies_of
 from gpuprof.timeline.intervals import TimeInterval, common, is_within, length, merged, outside
 from gpuprof.timeline.pauses import HostWaits, Pause, gaps_of, judged_pauses, long_pause, pauses_of, what_ended
 from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import KERNEL, Activity, Trace, is_communication
+from gpuprof.timeline.trace import KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, is_communication
 from gpuprof.timeline.window import Judged, judged_part
 
 _TOLD_PAUSES = 3
@@ -80,8 +80,15 @@ def device_timeline(
         warm_up=_left_out(gpu.every, [(begin_s, judged.start_s)], judged.warm_up_steps),
         between=_left_out(gpu.every, judged.holes),
         after_s=max(0.0, last_s - judged.end_s),
-        slowed_by=tuple(sorted(gpu.trace.recorded)),
+        slowed_by=_slowed_by(gpu.trace),
     )
+
+
+def _slowed_by(trace: Trace) -> tuple[str, ...]:
+    """Return what the profiler recorded beside times; nothing for gpuprof's own survey, which needs what it records."""
+    if trace.hook_ranges is not None:
+        return ()
+    return tuple(what for what in (STACKS, SHAPES, MEMORY) if what in trace.recorded)
 
 
 def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: int = 0) -> LeftOut | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding, labels_of
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding, graded, labels_of
 from gpuprof.diagnose.thresholds import context, percent
 from gpuprof.diagnose.timeline_findings import gpu_case, gpu_labels
 from gpuprof.model.findings import CaseName, Cases
@@ -58,6 +58,8 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
         ),
         confidence="guess" if is_unsure or is_slowed else "inferred",
         gain_of_run=pauses.idle_share,
+        # The pauses of this trace are known: only how long they are without the profiler is a guess.
+        severity=graded(pauses.idle_share, "guess" if is_unsure else "inferred"),
         everywhere=is_spread,
         evidence=_evidence(gaps, span_s, start_up_s(device)),
     )
