@@ -6,11 +6,10 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuprof.model.field_types import LateCause
+from gpuprof.model.field_types import LATE_CAUSES, LateCause
 from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
 from gpuprof.timeline.trace import COPY, Activity, Collective
 from gpuprof.timeline.window import Judged
@@ -23,16 +22,16 @@ _PAIR = 2
 
 
 class RankWaits(NamedTuple):
-    """What pairing tells of a rank: for how long it waited for other ranks while it computed nothing, and they so for
-    it; the bus bandwidth by the least time of each collective over its ranks, None where sizes are not known.
+    """What pairing says of a rank: for how long it waited for other ranks while it computed nothing, and they so for
+    it; the bus bandwidth by the least time of each collective over its ranks, None if sizes are not known.
 
     `late_for` is what this rank does longer than those that wait for it, before it comes, and `late_s` the part of
-    their waits that this explains; None if it does nothing longer.
+    their waits that this explains.
     """
 
     waiting_s: float
     awaited_s: float
-    bus_bytes_per_s: float | None
+    transfer_bytes_per_s: float | None
     late_for: LateCause | None
     late_s: float
 
@@ -40,7 +39,8 @@ class RankWaits(NamedTuple):
 class _Paired(NamedTuple):
     """A collective as one rank ran it, the least time that it took a rank, and which: the one that came last.
 
-    `since_s` is when the one before of the same group ended, or what is judged began; None for both in `last`.
+    `since_s` is when the collective before it ended on this rank, and `of_last` from then to the collective on the last
+    rank.
     """
 
     activity: Activity
@@ -65,83 +65,68 @@ def rank_waits(
     what another rank takes longer it waits. The clocks of the ranks need not agree. `world` is how many ranks there
     are: in a world of two, collectives are known by the names of their kernels, too.
     """
-    begins_s = {rank: part.start_s for rank, part in judged.items()}
-    by_name = world == len(of_ranks) == _PAIR
-    paired = {
-        rank: [entry for entry in collectives if judged[rank].has(entry.activity)]
-        for rank, collectives in _paired(of_ranks, begins_s, by_name=by_name).items()
-    }
-    work = {rank: _Work.of(of_ranks[rank]) for rank in paired}
+    paired = _paired(of_ranks, judged, by_name=world == len(of_ranks) == _PAIR)
+    work = {rank: _Work(of_ranks[rank]) for rank in paired}
     waiting: dict[int, float] = {}
-    awaited: defaultdict[int, float] = defaultdict(float)
+    awaited = dict.fromkeys(of_ranks, 0.0)
     for rank, collectives in paired.items():
-        by_last: defaultdict[int, list[TimeInterval]] = defaultdict(list)
+        by_last: dict[int, list[TimeInterval]] = {}
         for entry in collectives:
             start_s = entry.activity.start_s
-            by_last[entry.last].append((start_s, start_s + entry.waited_s))
+            by_last.setdefault(entry.last, []).append((start_s, start_s + entry.waited_s))
         waiting[rank] = outside(merged(wait for waits in by_last.values() for wait in waits), work[rank].computing)
         for last, waits in by_last.items():
             awaited[last] += outside(merged(waits), work[rank].computing)
-    late = _late(paired, work)
+    late = {rank: _late(rank, paired, work) for rank in paired}
     return {
         rank: RankWaits(
             waiting_s=waiting[rank],
             awaited_s=awaited[rank],
-            bus_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in collectives),
-            late_for=late[rank][0] if rank in late else None,
-            late_s=late[rank][1] * awaited[rank] if rank in late else 0.0,
+            transfer_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in collectives),
+            late_for=late[rank][0],
+            late_s=late[rank][1] * awaited[rank],
         )
         for rank, collectives in paired.items()
     }
 
 
-class _Work(NamedTuple):
+class _Work:
     """When a rank computed, and when it computed or copied."""
 
-    computing: Sequence[TimeInterval]
-    working: Sequence[TimeInterval]
+    def __init__(self, activities: Iterable[Activity]) -> None:
+        working = [activity for activity in activities if activity.computes or activity.kind == COPY]
+        self.computing = merged(activity.interval for activity in working if activity.computes)
+        self._working = merged(activity.interval for activity in working)
 
-    @classmethod
-    def of(cls, activities: Sequence[Activity]) -> _Work:
-        """Sort out what a rank did."""
-        computing = merged(activity.interval for activity in activities if activity.computes)
-        copying = (activity.interval for activity in activities if activity.kind == COPY)
-        return cls(computing, merged((*computing, *copying)))
-
-    def parts_s(self, since_s: float, until_s: float) -> dict[LateCause, float]:
+    def parts_s(self, since_s: float, until_s: float) -> tuple[float, ...]:
         """Return for how long between two moments it computed, copied beside that, and did neither."""
-        computing_s = length(between(self.computing, since_s, until_s))
-        working_s = length(between(self.working, since_s, until_s))
-        return {"computing": computing_s, "copies": working_s - computing_s, "idle": until_s - since_s - working_s}
+        computing_s, working_s = (length(between(union, since_s, until_s)) for union in (self.computing, self._working))
+        return computing_s, working_s - computing_s, until_s - since_s - working_s
 
 
-def _late(paired: Mapping[int, Sequence[_Paired]], work: Mapping[int, _Work]) -> dict[int, tuple[LateCause, float]]:
-    """Return by rank what it does longer than the ranks that wait for it, and the share of their waits that explains.
+def _late(
+    last: int, paired: Mapping[int, Sequence[_Paired]], work: Mapping[int, _Work]
+) -> tuple[LateCause | None, float]:
+    """Return what a rank does longer than the ranks that wait for it, and the share of their waits that explains.
 
     Between two collectives, which end together, the last rank does something for longer by as much as another waits.
     """
-    waits_s: defaultdict[int, float] = defaultdict(float)
-    longer_s: defaultdict[int, defaultdict[LateCause, float]] = defaultdict(lambda: defaultdict(float))
+    total_s, longer_s = 0.0, dict.fromkeys(LATE_CAUSES, 0.0)
     for rank, collectives in paired.items():
         for entry in collectives:
-            if entry.last == rank or entry.waited_s <= 0:
-                continue
-            waits_s[entry.last] += entry.waited_s
-            own = work[rank].parts_s(entry.since_s, entry.activity.start_s)
-            for cause, last_s in work[entry.last].parts_s(*entry.of_last).items():
-                longer_s[entry.last][cause] += min(entry.waited_s, last_s - own[cause])
-    late: dict[int, tuple[LateCause, float]] = {}
-    for rank, causes in longer_s.items():
-        cause = max(causes, key=causes.__getitem__)
-        if causes[cause] > 0:
-            late[rank] = cause, causes[cause] / waits_s[rank]
-    return late
+            if rank != last == entry.last:
+                total_s += entry.waited_s
+                own = work[rank].parts_s(entry.since_s, entry.activity.start_s)
+                for cause, of_last_s, own_s in zip(LATE_CAUSES, work[last].parts_s(*entry.of_last), own, strict=True):
+                    longer_s[cause] += min(entry.waited_s, of_last_s - own_s)
+    cause = max(LATE_CAUSES, key=longer_s.__getitem__)
+    return (cause, longer_s[cause] / total_s) if total_s and longer_s[cause] > 0 else (None, 0.0)
 
 
 def _paired(
-    of_ranks: Mapping[int, Sequence[Activity]], begins_s: Mapping[int, float], *, by_name: bool
+    of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], *, by_name: bool
 ) -> dict[int, list[_Paired]]:
-    """Return by rank the collectives of groups all of whose ranks ran the same ones in the same order."""
+    """Return by rank the judged collectives of groups all of whose ranks ran the same ones in the same order."""
     groups: dict[str, dict[int, list[Activity]]] = {}
     for rank, activities in of_ranks.items():
         for activity in activities:
@@ -151,14 +136,14 @@ def _paired(
                 groups.setdefault(done.group, {}).setdefault(rank, []).append(named)
     paired: dict[int, list[_Paired]] = {}
     for members in groups.values():
-        since_s = dict(begins_s)
+        since_s = {rank: part.start_s for rank, part in judged.items()}
         for together in _together(members):
             times = {rank: activity.duration_s or 0.0 for rank, activity in together.items()}
             last = min(times, key=lambda rank: times[rank])
-            of_last = (min(since_s[last], together[last].start_s), together[last].start_s)
+            of_last = (since_s[last], together[last].start_s)
             for rank, activity in together.items():
-                before_s = min(since_s[rank], activity.start_s)
-                paired.setdefault(rank, []).append(_Paired(activity, times[last], last, before_s, of_last))
+                if judged[rank].has(activity):
+                    paired.setdefault(rank, []).append(_Paired(activity, times[last], last, since_s[rank], of_last))
             for rank, activity in together.items():
                 since_s[rank] = max(since_s[rank], activity.interval[1])
     return paired

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import nlargest
-from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from gpuprof.model.groups import summed
 from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
-from gpuprof.timeline.intervals import TimeInterval, common, is_within, length, merged, outside
-from gpuprof.timeline.pauses import HostWaits, Pause, gaps_of, judged_pauses, long_pause, pauses_of, what_ended
+from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
+from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of, what_ended
 from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, is_communication
 from gpuprof.timeline.window import Judged, judged_part
@@ -43,12 +44,11 @@ def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
     """Yield the GPUs of all traces that did something."""
     for source, trace in enumerate(traces):
         overhead = merged((own.start_s, own.end_s) for own in trace.overhead)
-        waits = HostWaits(trace.host_waits or ())
         for index in range(len(trace.devices)):
             activities = [activity for activity in trace.activities if activity.device == index]
             if activities:
                 judged = judged_part(trace, activities)
-                pauses = pauses_of(activities, judged, waits, from_start=trace.from_start)
+                pauses = pauses_of(activities, judged, trace.host_waits or (), from_start=trace.from_start)
                 judged_ones = list(judged_pauses(pauses, judged, overhead))
                 yield TracedGpu(source, index, activities, judged, judged_ones, trace)
 
@@ -78,7 +78,7 @@ def device_timeline(
         steps=judged.steps,
         start_up=_left_out(gpu.every, [(first_s, begin_s)]),
         warm_up=_left_out(gpu.every, [(begin_s, judged.start_s)], judged.warm_up_steps),
-        between=_left_out(gpu.every, judged.holes),
+        between=_left_out(gpu.every, holes(judged.intervals)),
         after_s=max(0.0, last_s - judged.end_s),
         slowed_by=_slowed_by(gpu.trace),
     )
@@ -93,14 +93,13 @@ def _slowed_by(trace: Trace) -> tuple[str, ...]:
 
 def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: int = 0) -> LeftOut | None:
     """Return what a GPU did in times that are not judged; None if they are empty."""
-    times = [(start_s, end_s) for start_s, end_s in times if end_s > start_s]
-    if not times:
+    time_s = length(times)
+    if time_s <= 0:
         return None
-    begun = (kernel.start_s for kernel in every if kernel.kind == KERNEL)
     return LeftOut(
-        time_s=length(times),
+        time_s=time_s,
         busy_s=common(merged(activity.interval for activity in every), times),
-        launches=sum(is_within(start_s, times) for start_s in begun),
+        launches=sum(kernel.kind == KERNEL and is_within(kernel.start_s, times) for kernel in every),
         steps=steps,
     )
 
@@ -111,17 +110,13 @@ def _communication(kernels: Sequence[Activity], judged: Judged, waits: RankWaits
         return None
     union = merged(kernel.interval for kernel in talking)
     computing = merged(kernel.interval for kernel in kernels if kernel.computes)
-    return Communication(
+    done = Communication(
         launches=len(talking),
         time_s=length(union),
         exposed_s=outside(union, computing),
         bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
-        waiting_s=waits.waiting_s if waits is not None else None,
-        awaited_s=waits.awaited_s if waits is not None else None,
-        transfer_bytes_per_s=waits.bus_bytes_per_s if waits is not None else None,
-        late_for=waits.late_for if waits is not None else None,
-        late_s=waits.late_s if waits is not None else None,
     )
+    return replace(done, **waits._asdict()) if waits is not None else done
 
 
 def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait]:
@@ -130,28 +125,25 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
     Those of the start-up are left out.
     """
     for gpu in gpus:
-        lengths: dict[str, dict[int | None, list[float]]] = {}
+        ended: dict[tuple[str, int | None], list[Pause]] = {}
         for pause in gpu.pauses:
+            before = what_ended(pause)
+            number = ids.get(id(pause.kernel)) if before == KERNEL else None
             if not pause.start_up:
-                before = what_ended(pause)
-                number = ids.get(id(pause.kernel))
-                lengths.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
-        for before, of_kernel in lengths.items():
-            ended = of_kernel
-            if before != KERNEL:
-                ended = {_longest(of_kernel): list(chain.from_iterable(of_kernel.values()))}
-            for kernel, pauses_s in ended.items():
-                yield Wait(
-                    source=gpu.source,
-                    ordinal=gpu.ordinal,
-                    before=before,
-                    kernel=kernel,
-                    idle_s=sum(pauses_s),
-                    pauses=len(pauses_s),
-                )
+                ended.setdefault((before, number), []).append(pause)
+        for (before, number), pauses in ended.items():
+            yield Wait(
+                source=gpu.source,
+                ordinal=gpu.ordinal,
+                before=before,
+                kernel=number if before == KERNEL else _next_kernel(pauses, ids),
+                idle_s=sum(pause.length_s for pause in pauses),
+                pauses=len(pauses),
+            )
 
 
-def _longest(of_kernel: Mapping[int | None, Sequence[float]]) -> int | None:
+def _next_kernel(pauses: Sequence[Pause], ids: Mapping[int, int]) -> int | None:
     """Return the kernel that came next after most of the time of pauses."""
-    known = {number: sum(lengths) for number, lengths in of_kernel.items() if number is not None}
-    return max(known, key=lambda number: known[number], default=None)
+    times = summed((ids.get(id(pause.kernel)), pause.length_s) for pause in pauses)
+    times.pop(None, None)
+    return max(times, key=times.__getitem__, default=None)

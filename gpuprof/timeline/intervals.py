@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 TimeInterval = tuple[float, float]
 
@@ -42,6 +43,11 @@ def between(union: Sequence[TimeInterval], start_s: float, end_s: float) -> list
     first = bisect_left(union, start_s, key=lambda interval: interval[1])
     last = bisect_right(union, end_s, key=lambda interval: interval[0])
     return [(max(start, start_s), min(end, end_s)) for start, end in union[first:last]]
+
+
+def holes(union: Sequence[TimeInterval]) -> list[TimeInterval]:
+    """Return the times between the intervals of a union."""
+    return [(end, start) for (_, end), (start, _) in pairwise(union)]
 
 
 def outside(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -44,30 +43,9 @@ class Pause(NamedTuple):
     profiler_s: float = 0.0
 
 
-class HostWaits:
-    """The calls in which a program waited for a GPU, in the order of their end, and those of each process."""
-
-    def __init__(self, waits: Sequence[HostWait]) -> None:
-        self.waits_of = waits
-        self._of_process: defaultdict[int | None, list[HostWait]] = defaultdict(list)
-        for wait in waits:
-            self._of_process[wait.process].append(wait)
-
-    def cover(self, start_s: float, end_s: float, process: int | None) -> bool:
-        """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
-
-        A call that lasts longer than the pause waits for something else: another thread has launched.
-        """
-        waits = self._of_process.get(process, ()) if process is not None else self.waits_of
-        at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
-        while at < len(waits) and waits[at].end_s <= end_s:
-            if waits[at].start_s <= start_s:
-                return True
-            at += 1
-        return False
-
-
-def pauses_of(activities: Sequence[Activity], judged: Judged, waits: HostWaits, *, from_start: bool) -> list[Pause]:
+def pauses_of(
+    activities: Sequence[Activity], judged: Judged, waits: Sequence[HostWait], *, from_start: bool
+) -> list[Pause]:
     """Return the pauses of a GPU up to the end of what is judged; activities come in the order of their start.
 
     One before the end of the last step ends, as far as is known, with what begins a step. `from_start` says that the
@@ -87,7 +65,7 @@ def pauses_of(activities: Sequence[Activity], judged: Judged, waits: HostWaits, 
                 end=activity,
                 kernel=activities[launch] if launch is not None else None,
                 unsure=bool(untimed),
-                waited=not in_graph and waits.cover(end, activity.start_s, activity.process),
+                waited=not in_graph and _is_waited(waits, end, activity.start_s, activity.process),
                 in_graph=in_graph,
             )
             pauses.append((pause, launch))
@@ -97,20 +75,29 @@ def pauses_of(activities: Sequence[Activity], judged: Judged, waits: HostWaits, 
         ended = activity.interval[1]
         if ended >= end:
             end, last = ended, activity
-    if judged.end_s > end + _ROUNDING_S:
-        first = next(place for place, activity in enumerate(activities) if judged.has(activity))
-        begun = following[first]
-        kernel = activities[begun] if begun is not None else None
-        waited = waits.cover(end, judged.end_s, activities[first].process)
-        at_end = Pause(end, judged.end_s - end, activities[first], kernel, unsure=bool(untimed), waited=waited)
-        pauses.append((at_end, None))
     loading = _loading_pauses(activities, pauses) if from_start else {}
-    return [
+    found = [
         pause._replace(start_up=launch == following[0] or pause.length_s >= loading[launch])
         if launch in loading
         else pause
         for pause, launch in pauses
     ]
+    if judged.end_s > end + _ROUNDING_S:
+        begins = next(activity for activity in activities if judged.has(activity))
+        kernel = next((activity for activity in activities if activity.computes and judged.has(activity)), None)
+        waited = _is_waited(waits, end, judged.end_s, begins.process)
+        found.append(Pause(end, judged.end_s - end, begins, kernel, unsure=bool(untimed), waited=waited))
+    return found
+
+
+def _is_waited(waits: Sequence[HostWait], start_s: float, end_s: float, process: int | None) -> bool:
+    """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
+
+    A call that lasts longer than the pause waits for something else: another thread has launched.
+    """
+    first = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
+    last = bisect_right(waits, end_s, key=lambda wait: wait.end_s)
+    return any(wait.start_s <= start_s and process in (None, wait.process) for wait in waits[first:last])
 
 
 def judged_pauses(pauses: Iterable[Pause], judged: Judged, overhead: Sequence[TimeInterval]) -> Iterator[Pause]:

@@ -17,15 +17,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import inf
 from statistics import median, median_low
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
-from gpuprof.timeline.intervals import TimeInterval, between, is_within, length, merged
+from gpuprof.timeline.intervals import TimeInterval, between, holes, is_within, length, merged
 from gpuprof.timeline.steps import loop_of
-from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace, is_communication
+from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace
 
 FIRST_TIME = 3.0
 """A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
@@ -61,11 +61,6 @@ class Judged(NamedTuple):
         """Return when it ends."""
         return self.intervals[-1][1]
 
-    @property
-    def holes(self) -> list[TimeInterval]:
-        """Return the times between its intervals."""
-        return [(end, start) for (_, end), (start, _) in pairwise(self.intervals)]
-
     def has(self, activity: Activity) -> bool:
         """Return whether an activity begins in it."""
         return is_within(activity.start_s, self.intervals)
@@ -85,20 +80,16 @@ def _judged(activities: Sequence[Activity], part: JudgedPart) -> Judged:
 
 
 def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> Judged | None:
-    """Return the steps, without those that warm up; None if most of the GPU's computing is outside of them."""
+    """Return the steps without those that warm up; None if too much of the GPU's computing is outside of them."""
     if not steps:
         return None
     work = _Work(activities)
     warm_up = _warm_up_steps(steps, work)
-    for first in sorted({warm_up, 0}, reverse=True):
-        steady = steps[first:]
-        intervals = merged(work.on_gpu(*loop) for loop in _loops(steady, work))
-        judged = Judged(intervals, "steps", steps=len(steady))
-        if first:
-            judged = judged._replace(warm_up_steps=first, warm_up_s=work.on_gpu(*steps[0].interval)[0])
-        if work.is_enough(judged):
-            return judged
-    return None
+    steady = steps[warm_up:]
+    judged = Judged(merged(work.on_gpu(*loop) for loop in _loops(steady, work)), "steps", steps=len(steady))
+    if warm_up:
+        judged = judged._replace(warm_up_steps=warm_up, warm_up_s=work.on_gpu(*steps[0].interval)[0])
+    return judged if work.is_enough(judged) else None
 
 
 class _Work:
@@ -108,7 +99,7 @@ class _Work:
         self._activities = activities
         self._launched = sorted(activities, key=lambda activity: activity.launch_s)
         self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max))
-        self._computing = merged(_computing(activities))
+        self._computing = _computing(activities)
 
     def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
         """Return what was launched from one moment on and before another one."""
@@ -160,16 +151,14 @@ def _loops(steps: Sequence[ProgramStep], work: _Work) -> Iterator[TimeInterval]:
     In an unusual one a further step would have had room, or kernels are launched, and they are in few other holes.
     """
     union = merged(step.interval for step in steps)
-    holes = [(end, start) for (_, end), (start, _) in pairwise(union)]
-    if not holes:
-        yield from union
-        return
-    longest_s = median_low(end - start for start, end in holes) + median(step.duration_s for step in steps)
-    with_kernels = [any(activity.kind == KERNEL for activity in work.launched(*hole)) for hole in holes]
-    may_launch = 2 * sum(with_kernels) >= len(holes)
+    times_s = [end - start for start, end in holes(union)]
+    launches = [any(activity.kind == KERNEL for activity in work.launched(*hole)) for hole in holes(union)]
+    # Without holes there is nothing to compare.
+    longest_s = median_low(times_s or [0.0]) + median(step.duration_s for step in steps)
+    may_launch = 2 * sum(launches) >= len(launches)
     begin_s = union[0][0]
-    for (start, end), launches in zip(holes, with_kernels, strict=True):
-        if end - start > longest_s or (launches and not may_launch):
+    for (start, end), time_s, has_kernels in zip(holes(union), times_s, launches, strict=True):
+        if time_s > longest_s or (has_kernels and not may_launch):
             yield begin_s, start
             begin_s = end
     yield begin_s, union[-1][1]
@@ -189,7 +178,7 @@ def _repeating(activities: Sequence[Activity]) -> Judged | None:
     longest_s = _longest_s(before, first_s, last_s)
     if longest_s < LONG_PAUSE_S or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
         return None
-    if longest_s < FIRST_TIME * _longest_s(merged(_computing(activities)), last_s, inf):
+    if longest_s < FIRST_TIME * _longest_s(_computing(activities), last_s, inf):
         return None
     return _judged(activities[last + 1 :], "repetition")
 
@@ -225,25 +214,14 @@ def _are_rounds(names: Sequence[str | None], last: int, place: int) -> bool:
 
 def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> float:
     """Return the length of the longest pause that begins and ends between two moments."""
-    pauses_s = (after - ended for (_, ended), (after, _) in pairwise(union) if start_s <= ended and after <= end_s)
-    return max(pauses_s, default=0.0)
+    return max((end - start for start, end in holes(union) if start_s <= start and end <= end_s), default=0.0)
 
 
-def _computing(activities: Sequence[Activity]) -> Iterable[TimeInterval]:
+def _computing(activities: Iterable[Activity]) -> list[TimeInterval]:
     """Return when kernels compute; while one exchanges data with other GPUs, it may wait for them to start."""
-    exchanging = _exchanging(activities)
-    return (activity.interval for activity in activities if activity.kind == KERNEL and activity.name not in exchanging)
+    return merged(activity.interval for activity in activities if activity.computes)
 
 
-def _computing_s(activities: Sequence[Activity]) -> list[float]:
+def _computing_s(activities: Iterable[Activity]) -> list[float]:
     """Return for how long each activity computes."""
-    exchanging = _exchanging(activities)
-    return [
-        activity.duration_s or 0.0 if activity.kind == KERNEL and activity.name not in exchanging else 0.0
-        for activity in activities
-    ]
-
-
-def _exchanging(activities: Iterable[Activity]) -> set[str]:
-    """Return the names of kernels that exchange data with other GPUs; each name is looked at once."""
-    return {name for name in {activity.name for activity in activities} if is_communication(name)}
+    return [(activity.duration_s or 0.0) * activity.computes for activity in activities]
