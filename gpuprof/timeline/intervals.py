@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from math import inf
 
 TimeInterval = tuple[float, float]
 
@@ -34,15 +35,15 @@ def common(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> flo
 
 def is_within(moment: float, union: Sequence[TimeInterval]) -> bool:
     """Tell whether a moment is in a union of intervals, its borders included."""
-    at = bisect_right(union, moment, key=lambda interval: interval[0]) - 1
+    at = bisect_right(union, (moment, inf)) - 1
     return at >= 0 and moment <= union[at][1]
 
 
 def between(union: Sequence[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
     """Return what of a union of intervals lies between two moments."""
-    first = bisect_left(union, start_s, key=lambda interval: interval[1])
-    last = bisect_right(union, end_s, key=lambda interval: interval[0])
-    return [(max(start, start_s), min(end, end_s)) for start, end in union[first:last]]
+    first = max(0, bisect_right(union, (start_s, inf)) - 1)
+    near = union[first : bisect_right(union, (end_s, inf))]
+    return [(max(start, start_s), min(end, end_s)) for start, end in near if end >= start_s]
 
 
 def holes(union: Sequence[TimeInterval]) -> list[TimeInterval]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -95,9 +95,12 @@ def _is_waited(waits: Sequence[HostWait], start_s: float, end_s: float, process:
 
     A call that lasts longer than the pause waits for something else: another thread has launched.
     """
-    first = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
-    last = bisect_right(waits, end_s, key=lambda wait: wait.end_s)
-    return any(wait.start_s <= start_s and process in (None, wait.process) for wait in waits[first:last])
+    at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
+    while at < len(waits) and waits[at].end_s <= end_s:
+        if waits[at].start_s <= start_s and process in (None, waits[at].process):
+            return True
+        at += 1
+    return False
 
 
 def judged_pauses(pauses: Iterable[Pause], judged: Judged, overhead: Sequence[TimeInterval]) -> Iterator[Pause]:

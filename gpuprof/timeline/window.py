@@ -98,6 +98,7 @@ class _Work:
     def __init__(self, activities: Sequence[Activity]) -> None:
         self._activities = activities
         self._launched = sorted(activities, key=lambda activity: activity.launch_s)
+        self._launches_s = [activity.launch_s for activity in self._launched]
         self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max))
         self._computing = _computing(activities)
 
@@ -140,7 +141,9 @@ def _warm_up_steps(steps: Sequence[ProgramStep], work: _Work) -> int:
     shortest_s, count = inf, 0
     for number, step in enumerate(steps[:-1], 1):
         shortest_s = min(shortest_s, work.waiting_s(*step.interval))
-        if shortest_s >= max(LONG_PAUSE_S, FIRST_TIME * longest_s[number]):
+        if shortest_s < max(LONG_PAUSE_S, FIRST_TIME * longest_s[-1]):
+            break
+        if shortest_s >= FIRST_TIME * longest_s[number]:
             count = number
     return count
 
