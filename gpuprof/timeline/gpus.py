@@ -60,6 +60,7 @@ def device_timeline(
     activities, judged = gpu.activities, gpu.judged
     kernels = [activity for activity in gpu.every if activity.kind == KERNEL]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
+    drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
     begin_s = min(judged.start_s, judged.warm_up_s)
     return DeviceTimeline(
@@ -73,7 +74,7 @@ def device_timeline(
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
         communication=_communication(kernels, judged, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
-        strip=strip_of(activities, judged.start_s, drawn, (long_pause(pause, judged.start_s) for pause in longest)),
+        strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),
         judged=judged.part,
         steps=judged.steps,
         start_up=_left_out(gpu.every, [(first_s, begin_s)]),

@@ -28,17 +28,21 @@ def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[s
 
 
 def strip_of(
-    activities: Sequence[Activity], start_s: float, kernels: Mapping[str, int | None], pauses: Iterable[LongPause]
+    activities: Sequence[Activity],
+    span: TimeInterval,
+    kernels: Mapping[str, int | None],
+    pauses: Iterable[LongPause],
 ) -> TimeStrip | None:
     """Return what a GPU did when; nothing where its activities take no time, or less than their clock resolves.
 
-    It begins at `start_s`. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
+    `span` is what it covers. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
     longest.
     """
     timed = [(activity.interval, activity) for activity in activities if activity.duration_s]
     if not timed:
         return None
-    bin_s = (max(end for (_, end), _ in timed) - start_s) / BINS
+    start_s, end_s = span
+    bin_s = (end_s - start_s) / BINS
     if bin_s <= 0:
         return None
     groups: dict[tuple[StripKind, str | None], list[TimeInterval]] = {("kernels", name): [] for name in kernels}
