@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -33,10 +33,13 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     reports = [as_report(trace) for trace in shown]
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
-    kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
+    judged = set(map(id, _launched(shown)))
+    # The number of a kernel is that of its launch in the whole trace, as in a survey of it.
+    places = [place for place, launch in enumerate(_launched(traces)) if id(launch) in judged]
+    kernels = tuple(_timed_only(kernel, places[kernel.id]) for kernel in analysis.session.kernels)
     specs = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in specs.items()}
-    ids = _ids(shown, analysis)
+    ids = _ids(shown, kernels, analysis.members)
     kernels = tuple(with_operator_flop(shown, ids, kernels, ceilings, specs))
     kernels = tuple(with_operator_bytes(shown, ids, kernels, specs))
     timeline = _timeline(traces, gpus, numbers, ids, ceilings)
@@ -136,10 +139,10 @@ def _ranges(activity: Activity) -> tuple[str, ...]:
     return (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
 
 
-def _timed_only(kernel: KernelProfile) -> KernelProfile:
-    """Leave of a kernel what a timeline can tell, and say once that it has no counters."""
+def _timed_only(kernel: KernelProfile, number: int) -> KernelProfile:
+    """Leave of a kernel what a timeline can show, under its number, and say once that it has no counters."""
     source = TRACE if kernel.duration_s is not None else None
-    return replace(kernel, work=(), traffic=(), roofline=(), missing=(_NO_COUNTERS,), duration_source=source)
+    return replace(kernel, id=number, work=(), traffic=(), roofline=(), missing=(_NO_COUNTERS,), duration_source=source)
 
 
 def _model_flop(
@@ -152,11 +155,16 @@ def _model_flop(
             yield flop
 
 
-def _ids(traces: Sequence[Trace], analysis: Analysis) -> dict[int, int]:
+def _ids(traces: Sequence[Trace], kernels: Sequence[KernelProfile], members: Sequence[Sequence[int]]) -> dict[int, int]:
     """Return the number of the kernel that each launch of the traces is one of, by the identity of the launch."""
-    launched = [activity for trace in traces for activity in trace.activities if activity.kind == KERNEL]
+    launched = _launched(traces)
     return {
         id(launched[number]): kernel.id
-        for kernel, members in zip(analysis.session.kernels, analysis.members, strict=True)
-        for number in members
+        for kernel, of_kernel in zip(kernels, members, strict=True)
+        for number in of_kernel
     }
+
+
+def _launched(traces: Iterable[Trace]) -> list[Activity]:
+    """Return the kernels of traces, launch by launch."""
+    return [activity for trace in traces for activity in trace.activities if activity.kind == KERNEL]
