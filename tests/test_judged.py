@@ -166,6 +166,9 @@ def test_first_steps_that_load_are_a_warm_up() -> None:
     assert gpu.warm_up is not None and (gpu.warm_up.steps, gpu.warm_up.launches) == (2, 4)
     assert (gpu.warm_up.time_s, gpu.warm_up.busy_s) == pytest.approx((35e-3, 180e-6))
     assert gpu.start_up is None and sum(one.launches for one in found.kernels) == 18
+    assert found.timeline is not None
+    (times,) = found.timeline.steps
+    assert times.count == 9 and times.per_s == pytest.approx(10_000)
 
 
 def test_a_first_step_in_which_the_gpu_computes_is_no_warm_up() -> None:
@@ -219,7 +222,8 @@ def test_the_end_of_the_last_step_is_judged() -> None:
     gpu = device(found)
     assert gpu.span_s == pytest.approx(0.1) and gpu.gaps is not None and gpu.gaps.total_s == pytest.approx(0.09)
     assert gpu.gaps.longest_s == pytest.approx(0.08) and gpu.after_s == pytest.approx(0.201)
-    assert sum(wait.idle_s for wait in found.timeline.waits if found.timeline) == pytest.approx(0.09)
+    assert found.timeline is not None
+    assert sum(wait.idle_s for wait in found.timeline.waits) == pytest.approx(0.09)
     ((_, finding),) = of_rule(found, "launch-gaps")
     assert finding.gain_total == pytest.approx(0.9)
 

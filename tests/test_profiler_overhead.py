@@ -49,7 +49,8 @@ def test_pauses_in_which_the_profiler_works_are_its_own() -> None:
     assert gpu.gaps.total_s == pytest.approx((19 * 70 - 70) * 1e-6)
     assert running_s(gpu) == pytest.approx((1930 - 70) * 1e-6)
     assert gpu.busy_s + gpu.gaps.total_s == pytest.approx(running_s(gpu))
-    assert sum(wait.idle_s for wait in found.timeline.waits if found.timeline) == pytest.approx(gpu.gaps.total_s)
+    assert found.timeline is not None
+    assert sum(wait.idle_s for wait in found.timeline.waits) == pytest.approx(gpu.gaps.total_s)
     _, finding = gaps_of(found)
     assert finding.gain_total == pytest.approx(1260 / 1860)
     assert dict(timeline_facts(found))["profiler"].startswith("70.0 µs")

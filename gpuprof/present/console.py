@@ -125,7 +125,7 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     every = list(timeline_facts(session, rates))
     facts = [fact for fact in every if fact[0].startswith(labels) or "MFU" in fact[1]]
     yield from facts[:_MOST_FACTS]
-    yield from [fact for fact in every if fact[0] in NOT_JUDGED][:_MOST_FACTS]
+    yield from [fact for fact in every if fact[0] in NOT_JUDGED][: len(NOT_JUDGED)]
 
 
 def _whole(

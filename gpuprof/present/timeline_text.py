@@ -130,8 +130,9 @@ def _left_out_facts(device: DeviceTimeline) -> Iterator[tuple[str, str]]:
         loading = format_si(loading_s(device), "s")
         yield "start-up", f"{loading} in pauses before first launches, to load and compile; not judged"
     if device.warm_up is not None:
-        steps = f"in {count_text(device.warm_up.steps, 'first step')} that waited much longer than any later one"
-        yield "warm-up", _left_out_text(device.warm_up, steps)
+        first = "step" if device.warm_up.steps == 1 else f"{device.warm_up.steps} steps"
+        where = f"in the first {first}, far more of it waiting than any later step takes"
+        yield "warm-up", _left_out_text(device.warm_up, where)
     if device.between is not None:
         yield "between", _left_out_text(device.between, "between steps, unlike other pauses between them")
     if device.after_s >= _WORTH_SAYING * device.span_s:

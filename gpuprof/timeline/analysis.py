@@ -66,7 +66,7 @@ def _timeline(
         devices=tuple(
             device_timeline(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source), drawn) for gpu in gpus
         ),
-        steps=tuple(step_times(traces)),
+        steps=tuple(step_times(traces, {gpu.source: gpu.judged.warm_up_steps for gpu in gpus})),
         waits=tuple(sorted(waits_of(gpus, ids), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
         ranks=_world(traces),

@@ -127,9 +127,8 @@ class _Work:
     def is_enough(self, judged: Judged) -> bool:
         """Tell whether a part has enough of the GPU's computing to be what the program is run for."""
         inside = [activity for activity in self._activities if judged.has(activity)]
-        if not any(activity.kind == KERNEL for activity in inside):
-            return not any(activity.kind == KERNEL for activity in self._activities)
-        return sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(self._activities))
+        has_kernels = any(activity.kind == KERNEL for activity in inside)
+        return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(self._activities))
 
 
 def _warm_up_steps(steps: Sequence[ProgramStep], work: _Work) -> int:
