@@ -28,6 +28,8 @@ EARLY = tuple(one for at in (0, 100) for one in (kernel("a", at, 10), reduction(
     # Of 70 µs 55 are less than 80 %, and 57 more.
     ((kernel("b", 10, 55),), "computing", False), ((kernel("b", 10, 57),), "computing", True),
     ((kernel("b", 10, 35), moved(45, 35, 1000)), "computing", False),
+    # An exchange with other ranks is no idle time: what they wait for is not known.
+    ((kernel("ncclDevKernel_SendRecv", 10, 60),), "idle", False),
 ])  # fmt: skip
 def test_a_rank_is_named_if_one_measured_difference_explains_the_waits(
     causes: tuple[Activity, ...], late_for: str, named: bool

@@ -91,17 +91,17 @@ def rank_waits(
 
 
 class _Work:
-    """When a rank computed, and when it computed or copied."""
+    """When a rank computed, when it computed or copied, and when it did anything."""
 
-    def __init__(self, activities: Iterable[Activity]) -> None:
-        working = [activity for activity in activities if activity.computes or activity.kind == COPY]
-        self.computing = merged(activity.interval for activity in working if activity.computes)
-        self._working = merged(activity.interval for activity in working)
+    def __init__(self, activities: Sequence[Activity]) -> None:
+        self.computing = merged(activity.interval for activity in activities if activity.computes)
+        copies = (activity.interval for activity in activities if activity.kind == COPY)
+        self._unions = (self.computing, merged((*self.computing, *copies)), merged(one.interval for one in activities))
 
     def parts_s(self, since_s: float, until_s: float) -> tuple[float, ...]:
-        """Return for how long between two moments it computed, copied beside that, and did neither."""
-        computing_s, working_s = (length(between(union, since_s, until_s)) for union in (self.computing, self._working))
-        return computing_s, working_s - computing_s, until_s - since_s - working_s
+        """Return for how long between two moments it computed, copied beside that, and did nothing."""
+        computing_s, working_s, busy_s = (length(between(union, since_s, until_s)) for union in self._unions)
+        return computing_s, working_s - computing_s, until_s - since_s - busy_s
 
 
 def _late(
