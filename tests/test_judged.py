@@ -206,6 +206,12 @@ def test_an_evaluation_between_steps_is_not_judged_and_a_usual_pause_for_data_is
     assert gpu.gaps is not None and gpu.gaps.total_s == pytest.approx(140e-6)
 
 
+def test_steps_of_several_threads_at_once_count_once() -> None:
+    steps = tuple(replace(step(100 * number, 100), thread=thread) for number in range(3) for thread in "ab")
+    gpu = device(session(trace(*(kernel("a", 100 * number, 50) for number in range(3)), steps=steps)))
+    assert gpu.steps == 3 and gpu.span_s == pytest.approx(300e-6)
+
+
 def test_a_hole_with_room_for_another_step_is_not_judged() -> None:
     # Steps of 100 µs, 5 apart; saving takes 200.
     begins = (0, 105, 405, 510)

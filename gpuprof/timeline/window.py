@@ -86,7 +86,9 @@ def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) 
     work = _Work(activities)
     warm_up = _warm_up_steps(steps, work)
     steady = steps[warm_up:]
-    judged = Judged(merged(work.on_gpu(*loop) for loop in _loops(steady, work)), "steps", steps=len(steady))
+    intervals = merged(work.on_gpu(*loop) for loop in _loops(steady, work))
+    # Threads, such as those of several ranks, run their steps at the same time.
+    judged = Judged(intervals, "steps", steps=max(Counter(step.thread for step in steady).values()))
     if warm_up:
         judged = judged._replace(warm_up_steps=warm_up, warm_up_s=work.on_gpu(*steps[0].interval)[0])
     return judged if work.is_enough(judged) else None
@@ -104,10 +106,7 @@ class _Work:
 
     def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
         """Return what was launched from one moment on and before another one."""
-        first, last = (
-            bisect_left(self._launched, at, key=lambda activity: activity.launch_s) for at in (start_s, end_s)
-        )
-        return self._launched[first:last]
+        return self._launched[bisect_left(self._launches_s, start_s) : bisect_left(self._launches_s, end_s)]
 
     def on_gpu(self, start_s: float, end_s: float) -> TimeInterval:
         """Return when the GPU did what was launched between two moments, with the pauses before and after it."""
