@@ -46,15 +46,15 @@ def test_a_recorded_training_is_judged_by_its_steps_whoever_says_that_it_began(f
     gpu = device(found)
     assert gpu.judged == "steps" and gpu.start_up is not None and gpu.gaps is not None
     # Three steps of 18.2 to 19.4 ms, after 4.38 s in which the GPU was busy for 6 ms.
-    assert (gpu.span_s, gpu.busy_s) == pytest.approx((56.0705e-3, 9.6624e-3))
+    assert (gpu.span_s, gpu.busy_s, gpu.steps) == pytest.approx((56.0908e-3, 9.6624e-3, 3))
     assert gpu.gaps.total_s == pytest.approx(gpu.span_s - gpu.busy_s)
     assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((4.376445, 6.0688e-3), rel=1e-4)
-    assert gpu.after_s == pytest.approx(70.689e-6)
+    assert gpu.after_s == pytest.approx(50.399e-6)
     ((_, finding),) = of_rule(found, "launch-gaps")
-    assert finding.gain_total == pytest.approx(1 - 9.6624 / 56.0705, abs=1e-4)
-    assert "83 % of the 56.1 ms" in finding.headline
-    # All kernels are shown, those of the start-up, too.
-    assert sum(one.launches for one in found.kernels) == 644
+    assert finding.gain_total == pytest.approx(1 - 9.6624 / 56.0908, abs=1e-4)
+    assert "83 % of a step, 15.5 ms of 18.7 ms" in finding.headline
+    # The kernels are those of the steps; of the 644 in the trace the others come before.
+    assert sum(one.launches for one in found.kernels) == 441 and gpu.start_up.launches == 203
 
 
 def test_steps_have_what_was_launched_in_them_and_no_more() -> None:
@@ -81,16 +81,16 @@ def test_steps_have_what_was_launched_in_them_and_no_more() -> None:
 
 
 def test_what_was_launched_before_the_steps_keeps_the_gpu_busy_in_them() -> None:
-    # A kernel of another stream runs until 40 µs after the first launch of the steps.
+    # A kernel of another stream runs until 40 µs after the first kernel of the steps begins.
     before = kernel("long", 0, 140)._replace(stream=9)
     launches = (launched(kernel("a", 100, 20), 95), launched(kernel("a", 180, 120), 170))
     gpu = device(session(trace(launched(before, 0), *launches, steps=(step(90, 70), step(160, 140)))))
-    assert (gpu.span_s, gpu.busy_s) == pytest.approx((210e-6, 170e-6))
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((200e-6, 160e-6))
     assert gpu.start_up is not None
-    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((90e-6, 90e-6))
+    assert (gpu.start_up.time_s, gpu.start_up.busy_s) == pytest.approx((100e-6, 100e-6))
 
 
-@each_row(("inside_us", "judged"), [(49, "all"), (51, "steps")])
+@each_row(("inside_us", "judged"), [(33, "all"), (34, "steps")])
 def test_steps_in_which_kernels_hardly_run_are_not_the_run(inside_us: float, judged: str) -> None:
     activities = (kernel("a", 0, inside_us), kernel("b", 100, 100 - inside_us))
     assert part(session(trace(*activities, steps=(step(0, 20), step(20, 20))))) == judged
@@ -156,11 +156,93 @@ def test_new_kernels_at_the_end_are_no_start_up() -> None:
     assert gpu.judged == "all" and gpu.span_s == pytest.approx(21_140e-6)
 
 
-def test_a_first_step_that_loads_is_a_start_up() -> None:
-    launches = [kernel("a", 0, 45), kernel("b", 30 * MS + 45, 45), *rounds(30 * MS + 90, 9)]
-    steps = (step(0, 30 * MS + 90), *(step(30 * MS + 90 + 100 * number, 100) for number in range(9)))
+def test_first_steps_that_load_are_a_warm_up() -> None:
+    # Two steps of 5 and 30 ms with 90 µs of kernels each, and nine of 100 µs.
+    launches = [*rounds(5 * MS - 105, 1), *rounds(35 * MS - 105, 1), *rounds(35 * MS, 9)]
+    steps = [step(0, 5 * MS), step(5 * MS, 30 * MS), *(step(35 * MS + 100 * number, 100) for number in range(9))]
+    found = session(trace(*launches, steps=tuple(steps)))
+    gpu = device(found)
+    assert (gpu.judged, gpu.steps) == ("steps", 9) and gpu.span_s == pytest.approx(900e-6)
+    assert gpu.warm_up is not None and (gpu.warm_up.steps, gpu.warm_up.launches) == (2, 4)
+    assert (gpu.warm_up.time_s, gpu.warm_up.busy_s) == pytest.approx((35e-3, 180e-6))
+    assert gpu.start_up is None and sum(one.launches for one in found.kernels) == 18
+    assert found.timeline is not None
+    (times,) = found.timeline.steps
+    assert times.count == 9 and times.per_s == pytest.approx(10_000)
+
+
+def test_a_first_step_in_which_the_gpu_computes_is_no_warm_up() -> None:
+    # A prefill of 10 ms and ten tokens of 1 ms: the GPU computes all the time.
+    launches = [kernel("prefill", 0, 10 * MS), *(kernel("token", (10 + number) * MS, MS) for number in range(10))]
+    steps = (step(0, 10 * MS), *(step((10 + number) * MS, MS) for number in range(10)))
     gpu = device(session(trace(*launches, steps=steps)))
-    assert gpu.judged == "repetition" and gpu.span_s == pytest.approx(895e-6)
+    assert (gpu.warm_up, gpu.steps) == (None, 11)
+
+
+@each_row(("later_ms", "warm_up"), [(0.9, 1), (1.1, 0)])
+def test_a_first_step_no_longer_than_a_later_pause_is_judged(later_ms: float, warm_up: int) -> None:
+    # The first step waits 3 ms, and one of the later ones, such as for a checkpoint, a third of that or more.
+    times = [3.02 * MS, 100, 100, later_ms * MS, 100]
+    begins = [sum(times[:number]) for number in range(5)]
+    launches = [kernel("a", begin, 20) for begin in begins]
+    steps = tuple(step(begin, us) for begin, us in zip(begins, times, strict=True))
+    gpu = device(session(trace(*launches, steps=steps)))
+    assert (gpu.warm_up.steps if gpu.warm_up is not None else 0) == warm_up
+
+
+def test_an_evaluation_between_steps_is_not_judged_and_a_usual_pause_for_data_is() -> None:
+    # Four steps of 100 µs, 30 µs apart for data; between the second and the third 50 µs of another kernel.
+    launches, steps = [], []
+    for at in (0, 130, 320, 450):
+        steps.append(step(at, 100))
+        launches.append(kernel("train", at + 10, 80))
+    launches.insert(2, kernel("evaluate", 240, 50))
+    found = session(trace(*launches, steps=tuple(steps)))
+    gpu = device(found)
+    assert gpu.span_s == pytest.approx(460e-6) and gpu.busy_s == pytest.approx(320e-6)
+    assert gpu.between is not None and gpu.between.launches == 1
+    assert (gpu.between.time_s, gpu.between.busy_s) == pytest.approx((90e-6, 50e-6))
+    assert [one.name for one in found.kernels] == ["train"]
+    assert gpu.gaps is not None and gpu.gaps.total_s == pytest.approx(140e-6)
+
+
+def test_steps_of_several_threads_at_once_count_once() -> None:
+    steps = tuple(replace(step(100 * number, 100), thread=thread) for number in range(3) for thread in "ab")
+    gpu = device(session(trace(*(kernel("a", 100 * number, 50) for number in range(3)), steps=steps)))
+    assert gpu.steps == 3 and gpu.span_s == pytest.approx(300e-6)
+
+
+def test_a_hole_with_room_for_another_step_is_not_judged() -> None:
+    # Steps of 100 µs, 5 apart; saving takes 200.
+    begins = (0, 105, 405, 510)
+    launches = [kernel("train", at, 100) for at in begins]
+    gpu = device(session(trace(*launches, steps=tuple(step(at, 100) for at in begins))))
+    assert gpu.between is not None and gpu.between.time_s == pytest.approx(200e-6)
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((410e-6, 400e-6))
+
+
+def test_the_end_of_the_last_step_is_judged() -> None:
+    # A single step of 100 ms that computes for 10 ms, and then loads data; what comes later is of another kind.
+    launches = (kernel("a", 10 * MS, 10 * MS), kernel("save", 300 * MS, MS))
+    found = session(trace(*launches, steps=(step(0, 100 * MS, "ProfilerStep"),)))
+    gpu = device(found)
+    assert gpu.span_s == pytest.approx(0.1) and gpu.gaps is not None and gpu.gaps.total_s == pytest.approx(0.09)
+    assert gpu.gaps.longest_s == pytest.approx(0.08) and gpu.after_s == pytest.approx(0.201)
+    assert found.timeline is not None
+    assert sum(wait.idle_s for wait in found.timeline.waits) == pytest.approx(0.09)
+    ((_, finding),) = of_rule(found, "launch-gaps")
+    assert finding.gain_total == pytest.approx(0.9)
+
+
+def test_launching_ahead_of_the_gpu_moves_the_steps_on_it() -> None:
+    # Three steps of 10 µs on the CPU launch 100 µs each; the GPU is still busy with what came before.
+    before = launched(kernel("before", 0, 100), 0)
+    work = [launched(kernel("a", 100 + 100 * number, 100), 10 + 10 * number) for number in range(3)]
+    found = session(trace(before, *work, steps=tuple(step(10 + 10 * number, 10) for number in range(3))))
+    gpu = device(found)
+    assert (gpu.span_s, gpu.busy_s) == pytest.approx((300e-6, 300e-6))
+    assert gpu.start_up is not None and gpu.start_up.time_s == pytest.approx(100e-6)
+    assert [one.name for one in found.kernels] == ["a"]
 
 
 def test_ranks_that_wait_before_the_steps_are_not_blamed() -> None:
@@ -239,14 +321,12 @@ def test_waiting_for_other_gpus_and_loading_weights_are_a_start_up() -> None:
     assert gpu.copies == ()
 
 
-@each_row(("loading_us", "judged"), [(5, "steps"), (30 * MS, "repetition")])
-def test_a_first_step_waits_for_its_first_kernel_but_not_for_loading_it(loading_us: float, judged: str) -> None:
+@each_row(("loading_us", "warm_up"), [(5, 0), (30 * MS, 1)])
+def test_a_first_step_waits_for_its_first_kernel_but_not_for_loading_it(loading_us: float, warm_up: int) -> None:
     # Ten steps of kernels a and b, each of 45 µs behind a pause of 5; the first kernel may have to be loaded.
     begin_us = loading_us - 5
     steps = (step(0, begin_us + 100), *(step(begin_us + 100 * number, 100) for number in range(1, 10)))
     gpu = device(session(trace(*rounds(begin_us, 10), steps=steps)))
-    assert gpu.judged == judged
-    # Without the first round if that is a start-up.
-    rest = 10 if judged == "steps" else 9
-    assert gpu.busy_s == pytest.approx(rest * 90e-6)
-    assert gpu.span_s == pytest.approx(rest * 100e-6 - (0 if judged == "steps" else 5e-6))
+    assert (gpu.judged, gpu.steps) == ("steps", 10 - warm_up)
+    assert gpu.busy_s == pytest.approx((10 - warm_up) * 90e-6)
+    assert gpu.span_s == pytest.approx((10 - warm_up) * 100e-6)

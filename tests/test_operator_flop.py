@@ -109,7 +109,7 @@ def test_the_kernel_that_multiplies_has_all_of_it() -> None:
 
 def _analysis_of_transformer() -> Analysis:
     recorded_trace = read_torch_trace(BytesIO(TRANSFORMER.read_bytes()), "t", "0" * 64)
-    return analyse_traces([recorded_trace], HardwareFinder(), "1")
+    return analyse_traces([recorded_trace], HardwareFinder(), "1", whole=True)
 
 
 def test_launches_of_several_sizes_under_one_name_have_no_flop_in_common() -> None:

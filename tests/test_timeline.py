@@ -370,7 +370,7 @@ def test_an_eager_training_of_small_kernels_launches_late() -> None:
     assert "CUDA graphs" in found.recommendations[0].action
     told, gaps_finding = gaps_of(found)
     assert run_sentence(gaps_finding, told.label, "t") == (
-        "the GPU is idle for 83 % of the 56.1 ms after start-up; the idle time is spread: at most 8.9 % of it is "
+        "the GPU is idle for 83 % of a step, 15.5 ms of 18.7 ms; the idle time is spread: at most 8.9 % of it is "
         "before any one of 130 kernels or kinds of copies"
     )
 
@@ -566,7 +566,8 @@ def test_collectives_of_ranks_tell_waiting_from_moving_data() -> None:
     assert fast.bus_bytes_per_s == pytest.approx(2e10) and fast.transfer_bytes_per_s == pytest.approx(5e10)
     ((told, finding),) = of_rule(found, "waiting-for-ranks")
     assert (told.name, told.rank) == ("ncclDevKernel_AllReduce", 1)
-    for number in ("GPU 0 of rank 1", "20 % of 200 µs", "40.0 µs of 100 µs", "100 %", "for rank 0"):
+    assert slow.late_for == "computing" and slow.late_s == pytest.approx(40e-6)
+    for number in ("GPU 0 of rank 1", "20 % of 200 µs", "40.0 µs of 100 µs", "100 %", "rank 0 computes longer"):
         assert number in finding.headline
     # 40 of 2 × 200 µs wait; 2 × 40 more are exposed on each rank for moving data.
     assert {item.rule: item.gain_total for item in found.recommendations if item.gain_total} == {

@@ -116,7 +116,7 @@ def _rank(item: Recommendation, members: Sequence[Member]) -> tuple[bool, bool, 
     gain = item.gain_total if item.gain_total is not None else _gain(finding)
     is_guess = item.confidence == "guess"
     invalidates = rule_of(finding).invalidates != "" and not is_guess
-    is_beside_limit = is_guess and any(map(is_at_limit, kernel.findings))
+    is_beside_limit = is_guess and not is_of_run(finding) and any(map(is_at_limit, kernel.findings))
     saving = expected_saving(gain, item.confidence)
     steps = int(saving / LOW)
     return item.set_up, not invalidates, is_beside_limit, item.gain_total is None, -steps, is_guess, -saving

@@ -27,7 +27,10 @@ StripKind = Literal["kernels", "graphs", "copies", "exchange"]
 PauseCause = Literal["start-up", "waited", "in-graph", "unknown"]
 """Why a GPU did nothing: the program loaded and compiled, it waited for the GPU, or two nodes of a CUDA graph."""
 JudgedPart = Literal["all", "steps", "repetition"]
-"""The part of a trace that is judged: all of it, what the steps launched, or that in which kernels repeat."""
+"""The part of a trace that is judged: all of it, the steps, or that in which kernels repeat."""
+LateCause = Literal["computing", "copies", "idle"]
+"""What a rank does for longer than those that wait for it: it computes, copies beside no kernel, or does nothing."""
+LATE_CAUSES: tuple[LateCause, ...] = get_args(LateCause)
 RooflineBound = Literal["memory", "compute"]
 ThroughputUnit = Literal["sm", "memory", "dram", "l2", "l1"]
 THROUGHPUT_UNITS: tuple[ThroughputUnit, ...] = get_args(ThroughputUnit)

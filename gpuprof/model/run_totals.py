@@ -47,8 +47,8 @@ def timed_launches(kernel: KernelProfile) -> int:
 
 
 def running_s(device: DeviceTimeline) -> float:
-    """Return the length of the judged part of a GPU's time, without start-up pauses in it: they do not come again."""
-    return device.span_s - loading_s(device)
+    """Return the length of the judged part of a GPU's time, without pauses for the start-up and for the profiler."""
+    return device.span_s - loading_s(device) - (device.gaps.profiler_s if device.gaps is not None else 0.0)
 
 
 def loading_s(device: DeviceTimeline) -> float:
@@ -57,8 +57,9 @@ def loading_s(device: DeviceTimeline) -> float:
 
 
 def start_up_s(device: DeviceTimeline) -> float:
-    """Return how long a GPU's start-up takes: what comes before the judged part, and the start-up pauses in it."""
-    return (device.start_up.time_s if device.start_up is not None else 0.0) + loading_s(device)
+    """Return how long a GPU's start-up takes: all before the judged part, and the start-up pauses in it."""
+    before = (part.time_s for part in (device.start_up, device.warm_up) if part is not None)
+    return sum(before) + loading_s(device)
 
 
 def busy_share(session: Session) -> float:

@@ -30,6 +30,7 @@ from gpuprof.model.field_types import (
     Intensity,
     JudgedPart,
     Language,
+    LateCause,
     Moment,
     Number,
     PauseCause,
@@ -606,11 +607,13 @@ class Exclusion(Struct, frozen=True, kw_only=True):
     time_share: Annotated[Fraction | None, about("share of the time of all kernels")]
 
 
-class StartUp(Struct, frozen=True, kw_only=True):
-    """Activity of a GPU before the part that is judged."""
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """Activity of a GPU outside of the part that is judged."""
 
-    time_s: Annotated[Seconds, about("from the first activity to that part")]
+    time_s: Annotated[Seconds, about("how long it took")]
     busy_s: Annotated[Seconds, about("time with any activity")]
+    launches: Annotated[Whole | None, about("kernels that began in it; null: not counted")] = None
+    steps: Annotated[Whole, about("steps of the program in it, if they are left out as a warm-up")] = 0
 
 
 class Gaps(Struct, frozen=True, kw_only=True):
@@ -637,6 +640,9 @@ class Gaps(Struct, frozen=True, kw_only=True):
         Seconds | None,
         about("time in pauses between nodes of one CUDA graph launch; null: unknown, and counted above"),
     ] = None
+    profiler_s: Annotated[
+        Seconds, about("time of pauses in which the profiler itself was at work; not part of the others")
+    ] = 0.0
 
 
 class Copies(Struct, frozen=True, kw_only=True):
@@ -678,6 +684,10 @@ class Communication(Struct, frozen=True, kw_only=True):
     transfer_bytes_per_s: Annotated[
         BytesPerSecond | None, about("bus bandwidth by the shortest time of each collective over its ranks")
     ] = None
+    late_for: Annotated[
+        LateCause | None, about("what this rank does longer than those that wait for it; null: nothing, or unknown")
+    ] = None
+    late_s: Annotated[Seconds | None, about("the part of their waits that this explains")] = None
 
 
 class StripRow(Struct, frozen=True, kw_only=True):
@@ -737,7 +747,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     ordinal: Annotated[Whole, about("index of the GPU within the source, from 0")]
     device: Annotated[Whole, about("index of its model among the devices")]
     span_s: Annotated[
-        Seconds, about("from the first step, or its first activity if there are no steps, to its last activity")
+        Seconds, about("length of that part: of the steps, or from the first to the last activity without steps")
     ]
     busy_s: Annotated[Seconds, about("time with any activity")]
     kernel_s: Annotated[Seconds, about("time with a kernel that was recorded")]
@@ -753,9 +763,16 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
             "with a start-up"
         ),
     ] = None
-    start_up: Annotated[StartUp | None, about("activity before that part; null: none")] = None
+    start_up: Annotated[LeftOut | None, about("activity before that part and before a warm-up; null: none")] = None
     after_s: Annotated[Seconds, about("time from the end of that part to the last activity")] = 0.0
     graphs: Annotated[WholeGraphs | None, about("CUDA graphs that were recorded as a whole; null: none")] = None
+    steps: Annotated[Whole, about("steps in that part; 0 if it has none")] = 0
+    warm_up: Annotated[LeftOut | None, about("first steps, which load and compile; null: none")] = None
+    between: Annotated[LeftOut | None, about("activity between steps, such as an evaluation; null: none")] = None
+    slowed_by: Annotated[
+        tuple[Word, ...],
+        about("recorded beside times, which makes launching slower: stacks, shapes, memory", most=10),
+    ] = ()
 
 
 class StepTimes(Struct, frozen=True, kw_only=True):

@@ -148,16 +148,12 @@ class _Run(NamedTuple):
 
 
 def _steps_of(session: Session) -> Steps | None:
-    """Return the steps that all kernels were launched in; None if a GPU also ran kernels outside of its steps."""
-    timeline = session.timeline
-    devices = timeline.devices if timeline is not None else ()
-    loops = {step.source: step.count for step in timeline.steps if step.loop and step.threads == 1} if timeline else {}
-    for device in devices:
-        in_steps = device.judged == "steps" and device.start_up is None and not device.after_s
-        if not in_steps or device.source not in loops:
-            return None
+    """Return the steps that are judged; None without any, and of a survey, whose kernels are those of the whole run."""
+    devices = session.timeline.devices if session.timeline is not None else ()
     time_s = sum(map(running_s, devices))
-    return Steps(sum(loops[device.source] for device in devices), time_s) if time_s > 0 else None
+    if time_s <= 0 or any(source.is_survey for source in session.sources) or not all(own.steps for own in devices):
+        return None
+    return Steps(sum(device.steps for device in devices), time_s)
 
 
 def _names(session: Session, kernels: Sequence[KernelProfile], by: By, labels: Mapping[str, str]) -> list[str]:

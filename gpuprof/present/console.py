@@ -19,7 +19,7 @@ from gpuprof.present.recommendation_text import summary_of
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
 from gpuprof.present.time_by_text import rows_of, times_blocks
-from gpuprof.present.timeline_text import NO_RATES, Rates, timeline_facts
+from gpuprof.present.timeline_text import NO_RATES, NOT_JUDGED, Rates, timeline_facts
 from gpuprof.words.explain_node import ExplanationNode
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
     facts = [fact for fact in every if fact[0].startswith((*labels, "CUDA graphs")) or "MFU" in fact[1]]
-    missing = (fact for fact in every if fact[0] == "ranks")
-    yield from [*missing, *facts, *(fact for fact in every if fact[0] == "start-up")][:_MOST_FACTS]
+    yield from [*(fact for fact in every if fact[0] == "ranks"), *facts][:_MOST_FACTS]
+    yield from [fact for fact in every if fact[0] in NOT_JUDGED][: len(NOT_JUDGED)]
 
 
 def _whole(session: Session, table: _Table, top: int | None, rates: Rates, depth: Depth) -> Iterator[RenderableType]:

@@ -90,7 +90,7 @@ def summary_of(session: Session) -> Summary:
         spread=verdict_text(session),
         notes=verdict.notes if verdict is not None else (),
         fixes=recommendation_texts(session),
-        legend=_legend(shown),
+        legend=_legend(shown, session),
         left_out=_left_out_text(len(_present(session)) - len(shown)),
         nothing=_nothing_text(session),
         unknown=_unknown_text(verdict) if verdict is not None else "",
@@ -134,7 +134,7 @@ def _left_out_text(rest: int) -> str:
     return f"{count_text(rest, 'more fix', 'es')}, listed with {'its' if rest == 1 else 'their'} kernels"
 
 
-def _legend(items: Sequence[Recommendation]) -> str:
+def _legend(items: Sequence[Recommendation], session: Session) -> str:
     """Write the base of the gains, and the meaning of the signs that occur."""
     kinds = {item.gain_kind for item in items} - {None}
     signs = ("≤ at most",) * ("bound" in kinds)
@@ -142,7 +142,9 @@ def _legend(items: Sequence[Recommendation]) -> str:
     if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
-    return f"share of {'the run' if whole_run else 'the kernel'} saved: {', '.join(signs)}"
+    devices = session.timeline.devices if session.timeline is not None else ()
+    run = "a step" if devices and all(device.steps for device in devices) else "the run"
+    return f"share of {run if whole_run else 'the kernel'} saved: {', '.join(signs)}"
 
 
 def headline_text(session: Session) -> str:

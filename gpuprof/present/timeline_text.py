@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.run_totals import loading_s, running_s, start_up_s
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, LongPause, Session, StepTimes, Timeline
+from gpuprof.model.session import (
+    Communication,
+    Copies,
+    DeviceTimeline,
+    LeftOut,
+    LongPause,
+    Session,
+    StepTimes,
+    Timeline,
+)
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
@@ -15,6 +24,8 @@ from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY_SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant
 from gpuprof.words.whole_graphs import graphs_text
 
+NOT_JUDGED = ("start-up", "warm-up", "between", "the end", "profiler")
+"""The names of facts on what is not judged."""
 _MILLION = 1e6
 _HOUR_S = 3600.0
 _WORTH_SAYING = 0.01
@@ -47,10 +58,10 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
         return
     for device in timeline.devices:
         yield device_fact(session, device)
-        yield from (("start-up", text) for text in _start_up_texts(device))
-        if device.after_s >= _WORTH_SAYING * device.span_s:
-            yield "the end", f"{format_si(device.after_s, 's')} after the last step; not judged"
-        yield from (("CUDA graphs", graphs_text(graphs)) for graphs in (device.graphs,) if graphs is not None)
+        yield from _left_out_facts(device)
+        yield from (("profiler", text) for text in _profiler_texts(device))
+        if device.graphs is not None:
+            yield "CUDA graphs", graphs_text(device.graphs)
         if device.gaps is not None:
             yield "pauses", _gaps_text(device)
         for copies in device.copies:
@@ -114,12 +125,16 @@ def _device_text(device: DeviceTimeline) -> str:
     if device.span_s <= 0:
         return "an instant: no activity has a duration"
     span_s = running_s(device)
-    busy = device.busy_s / span_s
-    after = " after start-up" if start_up_s(device) else ""
-    return (
-        f"busy {format_percent(busy)} of {format_si(span_s, 's')}{after}, {_kernel_share(device, span_s)}; "
-        f"idle {format_si(span_s - device.busy_s, 's')}"
-    )
+    busy, idle_s = device.busy_s / span_s, span_s - device.busy_s
+    of, each = format_si(span_s, "s"), ""
+    if device.steps == 1:
+        of = f"a step of {of}"
+    elif device.steps:
+        of += f" ({device.steps} steps of {format_si(span_s / device.steps, 's')})"
+        each = f", {format_si(idle_s / device.steps, 's')} a step"
+    elif start_up_s(device):
+        of += " after start-up"
+    return f"busy {format_percent(busy)} of {of}, {_kernel_share(device, span_s)}; idle {format_si(idle_s, 's')}{each}"
 
 
 def _kernel_share(device: DeviceTimeline, span_s: float) -> str:
@@ -130,15 +145,38 @@ def _kernel_share(device: DeviceTimeline, span_s: float) -> str:
     return f"{graphs} in whole CUDA graphs whose kernels were not recorded, {kernels} with other kernels"
 
 
-def _start_up_texts(device: DeviceTimeline) -> Iterator[str]:
-    """Yield what is not judged because the program does it only when it starts, and how long it took."""
+def _left_out_facts(device: DeviceTimeline) -> Iterator[tuple[str, str]]:
+    """Yield what is not judged, because the program does it only when it starts, between steps or at the end."""
     if device.judged is None and not loading_s(device):
-        yield "judged with the rest, as an older gpuprof wrote this session; read the trace again to see it apart"
+        old = "judged with the rest, as an older gpuprof wrote this session; read the trace again to see it apart"
+        yield "start-up", old
     if device.start_up is not None:
-        time, busy = (format_si(seconds, "s") for seconds in (device.start_up.time_s, device.start_up.busy_s))
-        yield f"{time} {_UNTIL.get(device.judged, 'before')}, {busy} of it busy; not judged"
+        yield "start-up", _left_out_text(device.start_up, _UNTIL.get(device.judged, "before"))
     if loading_s(device):
-        yield f"{format_si(loading_s(device), 's')} in pauses before first launches, to load and compile; not judged"
+        loading = format_si(loading_s(device), "s")
+        yield "start-up", f"{loading} in pauses before first launches, to load and compile; not judged"
+    if device.warm_up is not None:
+        first = "step" if device.warm_up.steps == 1 else f"{device.warm_up.steps} steps"
+        where = f"in the first {first}, far more of it waiting than any later step takes"
+        yield "warm-up", _left_out_text(device.warm_up, where)
+    if device.between is not None:
+        yield "between", _left_out_text(device.between, "between steps, unlike other pauses between them")
+    if device.after_s >= _WORTH_SAYING * device.span_s:
+        yield "the end", f"{format_si(device.after_s, 's')} after the last step; not judged"
+
+
+def _left_out_text(part: LeftOut, where: str) -> str:
+    kernels = f"{count_text(part.launches, 'kernel')}, " if part.launches is not None else ""
+    busy = f"GPU busy {format_si(part.busy_s, 's')}"
+    return f"{format_si(part.time_s, 's')} {where}, {kernels}{busy}; not judged"
+
+
+def _profiler_texts(device: DeviceTimeline) -> Iterator[str]:
+    """Yield what of the timeline is the profiler's doing."""
+    if device.gaps is not None and device.gaps.profiler_s:
+        yield f"{format_si(device.gaps.profiler_s, 's')} of pauses are its own work; not judged"
+    if device.slowed_by:
+        yield f"it also recorded {', '.join(device.slowed_by)}: pauses are longer than without"
 
 
 def _gaps_text(device: DeviceTimeline) -> str:

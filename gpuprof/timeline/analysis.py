@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -23,39 +23,54 @@ TRACE = "trace"
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
 
 
-def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
-    """Return a session of the kernels of traces, with their timeline; nothing of it is diagnosed yet."""
-    reports = [as_report(trace) for trace in traces]
+def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str, *, whole: bool = False) -> Analysis:
+    """Return a session of the kernels of traces, with their timeline; nothing of it is diagnosed yet.
+
+    The kernels are those of the part that is judged, so that all shares refer to the same time. With `whole` they are
+    all, for a survey by which any of them may be profiled.
+    """
+    gpus = list(gpus_of(traces))
+    shown = traces if whole else [_judged_only(trace, gpus) for trace in traces]
+    reports = [as_report(trace) for trace in shown]
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
-    kernels = tuple(_timed_only(kernel) for kernel in analysis.session.kernels)
-    gpus = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
-    ceilings = {number: rated_ceilings(number, gpu) for number, gpu in gpus.items()}
-    ids = _ids(traces, analysis)
-    kernels = tuple(with_operator_flop(traces, ids, kernels, ceilings, gpus))
-    kernels = tuple(with_operator_bytes(traces, ids, kernels, gpus))
-    timeline = _timeline(traces, numbers, ids, ceilings)
+    judged = set(map(id, _launched(shown)))
+    # The number of a kernel is that of its launch in the whole trace, as in a survey of it.
+    places = [place for place, launch in enumerate(_launched(traces)) if id(launch) in judged]
+    kernels = tuple(_timed_only(kernel, places[kernel.id]) for kernel in analysis.session.kernels)
+    specs = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
+    ceilings = {number: rated_ceilings(number, gpu) for number, gpu in specs.items()}
+    ids = _ids(shown, kernels, analysis.members)
+    kernels = tuple(with_operator_flop(shown, ids, kernels, ceilings, specs))
+    kernels = tuple(with_operator_bytes(shown, ids, kernels, specs))
+    timeline = _timeline(traces, gpus, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded)
 
 
+def _judged_only(trace: Trace, gpus: Sequence[TracedGpu]) -> Trace:
+    """Return a trace without the activities that are not judged."""
+    judged = {gpu.ordinal: gpu.judged for gpu in gpus if gpu.trace is trace}
+    return replace(trace, activities=tuple(own for own in trace.activities if judged[own.device].has(own)))
+
+
 def _timeline(
     traces: Sequence[Trace],
+    gpus: Sequence[TracedGpu],
     numbers: dict[tuple[int, int], int],
     ids: Mapping[int, int],
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
-    gpus = list(gpus_of(traces))
     waits = _rank_waits(traces, gpus)
     drawn = drawn_kernels(chain.from_iterable(gpu.activities for gpu in gpus), lambda activity: ids.get(id(activity)))
     return Timeline(
         devices=tuple(
             device_timeline(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source), drawn) for gpu in gpus
         ),
-        steps=tuple(step_times(traces)),
+        steps=tuple(step_times(traces, {gpu.source: gpu.judged.warm_up_steps for gpu in gpus})),
         waits=tuple(sorted(waits_of(gpus, ids), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
-        ranks=max((trace.ranks for trace in traces if trace.ranks is not None), default=None),
+        ranks=_world(traces),
         peak_memory_bytes=max(
             (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
         ),
@@ -69,7 +84,13 @@ def _rank_waits(traces: Sequence[Trace], gpus: Sequence[TracedGpu]) -> Mapping[i
     ranks = {traces[gpu.source].rank for gpu in gpus}
     if None in ranks or not len(ranks) == len(gpus) > 1:
         return {}
-    return rank_waits({gpu.source: gpu.every for gpu in gpus}, {gpu.source: gpu.judged for gpu in gpus})
+    every = {gpu.source: gpu.every for gpu in gpus}
+    return rank_waits(every, {gpu.source: gpu.judged for gpu in gpus}, world=_world(traces))
+
+
+def _world(traces: Sequence[Trace]) -> int | None:
+    """Return the number of ranks of the run; None if no trace has it."""
+    return max((trace.ranks for trace in traces if trace.ranks is not None), default=None)
 
 
 def as_report(trace: Trace) -> Report:
@@ -111,10 +132,10 @@ def _ranges(activity: Activity) -> tuple[str, ...]:
     return (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
 
 
-def _timed_only(kernel: KernelProfile) -> KernelProfile:
-    """Leave of a kernel what a timeline can tell, and say once that it has no counters."""
+def _timed_only(kernel: KernelProfile, number: int) -> KernelProfile:
+    """Leave of a kernel what a timeline can show, under its number, and say once that it has no counters."""
     source = TRACE if kernel.duration_s is not None else None
-    return replace(kernel, work=(), traffic=(), roofline=(), missing=(_NO_COUNTERS,), duration_source=source)
+    return replace(kernel, id=number, work=(), traffic=(), roofline=(), missing=(_NO_COUNTERS,), duration_source=source)
 
 
 def _model_flop(
@@ -127,11 +148,16 @@ def _model_flop(
             yield flop
 
 
-def _ids(traces: Sequence[Trace], analysis: Analysis) -> dict[int, int]:
+def _ids(traces: Sequence[Trace], kernels: Sequence[KernelProfile], members: Sequence[Sequence[int]]) -> dict[int, int]:
     """Return the number of the kernel that each launch of the traces is one of, by the identity of the launch."""
-    launched = [activity for trace in traces for activity in trace.activities if activity.kind == KERNEL]
+    launched = _launched(traces)
     return {
         id(launched[number]): kernel.id
-        for kernel, members in zip(analysis.session.kernels, analysis.members, strict=True)
-        for number in members
+        for kernel, of_kernel in zip(kernels, members, strict=True)
+        for number in of_kernel
     }
+
+
+def _launched(traces: Iterable[Trace]) -> list[Activity]:
+    """Return the kernels of traces, launch by launch."""
+    return [activity for trace in traces for activity in trace.activities if activity.kind == KERNEL]

@@ -1,83 +1,158 @@
-"""Collectives of several ranks: which belong together, how long each rank waited for the last one, and their rate."""
+"""Collectives of several ranks: which belong together, how long each rank waited for the last one, why, and their rate.
+
+Pure.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuprof.timeline.intervals import TimeInterval, merged, outside
-from gpuprof.timeline.trace import Activity, Collective
+from gpuprof.model.field_types import LATE_CAUSES, LateCause
+from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
+from gpuprof.timeline.trace import COPY, Activity, Collective
 from gpuprof.timeline.window import Judged
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
+_BY_NAME = re.compile(r"nccl\w*?(all|reduce)_?(reduce|gather|scatter)", re.IGNORECASE)
+"""NCCL's kernels of those, in old and new releases: ncclKernel_AllReduce_RING_LL_Sum_float, ncclDevKernel_AllGather."""
+_PAIR = 2
 
 
 class RankWaits(NamedTuple):
-    """What pairing tells of a rank: for how long it waited for other ranks while it computed nothing, and they so for
-    it; the bus bandwidth by the least time of each collective over its ranks, None where sizes are not known."""
+    """What pairing says of a rank: for how long it waited for other ranks while it computed nothing, and they so for
+    it; the bus bandwidth by the least time of each collective over its ranks, None if sizes are not known.
+
+    `late_for` is what this rank does longer than those that wait for it, before it comes, and `late_s` the part of
+    their waits that this explains.
+    """
 
     waiting_s: float
     awaited_s: float
-    bus_bytes_per_s: float | None
+    transfer_bytes_per_s: float | None
+    late_for: LateCause | None
+    late_s: float
 
 
 class _Paired(NamedTuple):
-    """A collective as one rank ran it, the least time that it took a rank, and which: the one that came last."""
+    """A collective as one rank ran it, the least time that it took a rank, and which: the one that came last.
+
+    `since_s` is when the collective before it ended on this rank, and `of_last` from then to the collective on the last
+    rank.
+    """
 
     activity: Activity
     least_s: float
     last: int
+    since_s: float
+    of_last: TimeInterval
+
+    @property
+    def waited_s(self) -> float:
+        """Return for how long the rank waited for the last one."""
+        return (self.activity.duration_s or 0.0) - self.least_s
 
 
-def rank_waits(of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged]) -> dict[int, RankWaits]:
+def rank_waits(
+    of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], world: int | None = None
+) -> dict[int, RankWaits]:
     """Return by rank, or by what stands for it, its waits in the collectives of the part that is judged; nothing of one
     of which none can be paired.
 
     They begin when a rank arrives and end together: the least time over the ranks bounds that of moving the data, and
-    what another rank takes longer it waits. The clocks of the ranks need not agree.
+    what another rank takes longer it waits. The clocks of the ranks need not agree. `world` is how many ranks there
+    are: in a world of two, collectives are known by the names of their kernels, too.
     """
-    paired = {
-        rank: [entry for entry in collectives if judged[rank].has(entry.activity)]
-        for rank, collectives in _paired(of_ranks).items()
-    }
+    paired = _paired(of_ranks, judged, by_name=world == len(of_ranks) == _PAIR)
+    work = {rank: _Work(of_ranks[rank]) for rank in paired}
     waiting: dict[int, float] = {}
-    awaited: dict[int, float] = {}
+    awaited = dict.fromkeys(of_ranks, 0.0)
     for rank, collectives in paired.items():
-        computing = merged(kernel.interval for kernel in of_ranks[rank] if kernel.computes)
         by_last: dict[int, list[TimeInterval]] = {}
-        for activity, least_s, last in collectives:
-            waits_s = (activity.duration_s or 0.0) - least_s
-            by_last.setdefault(last, []).append((activity.start_s, activity.start_s + waits_s))
-        waiting[rank] = outside(merged(wait for waits in by_last.values() for wait in waits), computing)
+        for entry in collectives:
+            start_s = entry.activity.start_s
+            by_last.setdefault(entry.last, []).append((start_s, start_s + entry.waited_s))
+        waiting[rank] = outside(merged(wait for waits in by_last.values() for wait in waits), work[rank].computing)
         for last, waits in by_last.items():
-            awaited[last] = awaited.get(last, 0.0) + outside(merged(waits), computing)
+            awaited[last] += outside(merged(waits), work[rank].computing)
+    late = {rank: _late(rank, paired, work) for rank in paired}
     return {
         rank: RankWaits(
             waiting_s=waiting[rank],
-            awaited_s=awaited.get(rank, 0.0),
-            bus_bytes_per_s=bus_rate((least_s, activity.collective) for activity, least_s, _ in collectives),
+            awaited_s=awaited[rank],
+            transfer_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in collectives),
+            late_for=late[rank][0],
+            late_s=late[rank][1] * awaited[rank],
         )
         for rank, collectives in paired.items()
     }
 
 
-def _paired(of_ranks: Mapping[int, Sequence[Activity]]) -> dict[int, list[_Paired]]:
-    """Return by rank the collectives of groups all of whose ranks ran the same ones in the same order."""
+class _Work:
+    """When a rank computed, when it computed or copied, and when it did anything."""
+
+    def __init__(self, activities: Sequence[Activity]) -> None:
+        self.computing = merged(activity.interval for activity in activities if activity.computes)
+        copies = (activity.interval for activity in activities if activity.kind == COPY)
+        self._unions = (self.computing, merged((*self.computing, *copies)), merged(one.interval for one in activities))
+
+    def parts_s(self, since_s: float, until_s: float) -> tuple[float, ...]:
+        """Return for how long between two moments it computed, copied beside that, and did nothing."""
+        computing_s, working_s, busy_s = (length(between(union, since_s, until_s)) for union in self._unions)
+        return computing_s, working_s - computing_s, until_s - since_s - busy_s
+
+
+def _late(
+    last: int, paired: Mapping[int, Sequence[_Paired]], work: Mapping[int, _Work]
+) -> tuple[LateCause | None, float]:
+    """Return what a rank does longer than the ranks that wait for it, and the share of their waits that explains.
+
+    Between two collectives, which end together, the last rank does something for longer by as much as another waits.
+    """
+    total_s, longer_s = 0.0, dict.fromkeys(LATE_CAUSES, 0.0)
+    for rank, collectives in paired.items():
+        for entry in collectives:
+            if rank != last == entry.last:
+                total_s += entry.waited_s
+                own = work[rank].parts_s(entry.since_s, entry.activity.start_s)
+                for cause, of_last_s, own_s in zip(LATE_CAUSES, work[last].parts_s(*entry.of_last), own, strict=True):
+                    longer_s[cause] += min(entry.waited_s, of_last_s - own_s)
+    cause = max(LATE_CAUSES, key=longer_s.__getitem__)
+    return (cause, longer_s[cause] / total_s) if total_s and longer_s[cause] > 0 else (None, 0.0)
+
+
+def _paired(
+    of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], *, by_name: bool
+) -> dict[int, list[_Paired]]:
+    """Return by rank the judged collectives of groups all of whose ranks ran the same ones in the same order."""
     groups: dict[str, dict[int, list[Activity]]] = {}
     for rank, activities in of_ranks.items():
         for activity in activities:
-            done = activity.collective
+            done = activity.collective or (_named(activity) if by_name else None)
             if done is not None and done.group is not None and done.name in _OF_ALL:
-                groups.setdefault(done.group, {}).setdefault(rank, []).append(activity)
+                named = activity._replace(collective=done)
+                groups.setdefault(done.group, {}).setdefault(rank, []).append(named)
     paired: dict[int, list[_Paired]] = {}
     for members in groups.values():
+        since_s = {rank: part.start_s for rank, part in judged.items()}
         for together in _together(members):
             times = {rank: activity.duration_s or 0.0 for rank, activity in together.items()}
             last = min(times, key=lambda rank: times[rank])
+            of_last = (since_s[last], together[last].start_s)
             for rank, activity in together.items():
-                paired.setdefault(rank, []).append(_Paired(activity, times[last], last))
+                if judged[rank].has(activity):
+                    paired.setdefault(rank, []).append(_Paired(activity, times[last], last, since_s[rank], of_last))
+            for rank, activity in together.items():
+                since_s[rank] = max(since_s[rank], activity.interval[1])
     return paired
+
+
+def _named(activity: Activity) -> Collective | None:
+    """Return the collective of the only two ranks that a kernel does, by its name."""
+    found = _BY_NAME.search(activity.name)
+    return Collective("_".join(found.groups()).lower(), None, _PAIR, group="") if found is not None else None
 
 
 def _together(members: Mapping[int, Sequence[Activity]]) -> Iterator[Mapping[int, Activity]]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import nlargest
-from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gpuprof.model.session import Communication, DeviceTimeline, StartUp, Wait
+from gpuprof.model.groups import summed
+from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
 from gpuprof.timeline.graphs import whole_graphs
-from gpuprof.timeline.intervals import length, merged, outside
-from gpuprof.timeline.pauses import HostWaits, Pause, gaps_of, long_pause, pauses_of, what_ended
+from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
+from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of, what_ended
 from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import GRAPH, KERNEL, Activity, Trace, is_communication
-from gpuprof.timeline.window import Judged, cut, judged_part
+from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace
+from gpuprof.timeline.window import Judged, judged_part
 
 _TOLD_PAUSES = 3
 
@@ -32,8 +33,7 @@ class TracedGpu(Struct, frozen=True):
     every: Sequence[Activity]
     judged: Judged
     pauses: Sequence[Pause]
-    knows_waits: bool
-    from_start: bool
+    trace: Trace
 
     @property
     def activities(self) -> Sequence[Activity]:
@@ -44,78 +44,83 @@ class TracedGpu(Struct, frozen=True):
 def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
     """Yield the GPUs of all traces that did something."""
     for source, trace in enumerate(traces):
+        overhead = merged((own.start_s, own.end_s) for own in trace.overhead)
         for index in range(len(trace.devices)):
             activities = [activity for activity in trace.activities if activity.device == index]
             if activities:
                 judged = judged_part(trace, activities)
-                waits = HostWaits(trace.host_waits or ())
-                pauses = pauses_of(activities, judged.start_s, waits, from_start=trace.from_start)
-                yield TracedGpu(
-                    source=source,
-                    ordinal=index,
-                    every=activities,
-                    judged=judged,
-                    pauses=[
-                        pause._replace(length_s=min(pause.length_s, pause.end.start_s - judged.start_s))
-                        for pause in pauses
-                        if judged.start_s < pause.end.start_s <= judged.end_s
-                    ],
-                    knows_waits=trace.host_waits is not None,
-                    from_start=trace.from_start,
-                )
+                pauses = pauses_of(activities, judged, trace.host_waits or (), from_start=trace.from_start)
+                judged_ones = list(judged_pauses(pauses, judged, overhead))
+                yield TracedGpu(source, index, activities, judged, judged_ones, trace)
 
 
 def device_timeline(
     gpu: TracedGpu, number: int, waits: RankWaits | None, drawn: Mapping[str, int | None]
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
-    activities, (start_s, end_s, part) = gpu.activities, gpu.judged
+    activities, judged = gpu.activities, gpu.judged
     kernels = [activity for activity in gpu.every if activity.kind == KERNEL]
     graphs = [activity for activity in gpu.every if activity.kind == GRAPH]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
+    drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
+    first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
+    begin_s = min(judged.start_s, judged.warm_up_s)
     return DeviceTimeline(
         source=gpu.source,
         ordinal=gpu.ordinal,
         device=number,
-        span_s=end_s - start_s,
-        busy_s=length(cut((activity.interval for activity in gpu.every), start_s, end_s)),
-        kernel_s=length(cut((kernel.interval for kernel in kernels), start_s, end_s)),
-        gaps=gaps_of(gpu.pauses, knows_waits=gpu.knows_waits),
-        graphs=whole_graphs(activities, length(cut((graph.interval for graph in graphs), start_s, end_s))),
-        copies=tuple(copies_of(activities, gpu.every, from_start=gpu.from_start)),
-        communication=_communication(kernels, gpu.judged, waits),
+        span_s=length(judged.intervals),
+        busy_s=common(merged(activity.interval for activity in gpu.every), judged.intervals),
+        kernel_s=common(merged(kernel.interval for kernel in kernels), judged.intervals),
+        gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
+        copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
+        graphs=whole_graphs(activities, common(merged(graph.interval for graph in graphs), judged.intervals)),
+        communication=_communication(gpu.every, judged, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
-        strip=strip_of(activities, start_s, drawn, (long_pause(pause, start_s) for pause in longest)),
-        judged=part,
-        start_up=_start_up(gpu.every, start_s),
-        after_s=max(activity.interval[1] for activity in gpu.every) - end_s,
+        strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),
+        judged=judged.part,
+        steps=judged.steps,
+        start_up=_left_out(gpu.every, [(first_s, begin_s)]),
+        warm_up=_left_out(gpu.every, [(begin_s, judged.start_s)], judged.warm_up_steps),
+        between=_left_out(gpu.every, holes(judged.intervals)),
+        after_s=max(0.0, last_s - judged.end_s),
+        slowed_by=_slowed_by(gpu.trace),
     )
 
 
-def _start_up(every: Sequence[Activity], judged_s: float) -> StartUp | None:
-    """Return what a GPU did before the part that is judged; None where that begins with its first activity."""
-    first_s = every[0].start_s
-    if judged_s <= first_s:
+def _slowed_by(trace: Trace) -> tuple[str, ...]:
+    """Return what the profiler recorded beside times; nothing for gpuprof's own survey, which needs what it records."""
+    if trace.hook_ranges is not None:
+        return ()
+    return tuple(what for what in (STACKS, SHAPES, MEMORY) if what in trace.recorded)
+
+
+def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: int = 0) -> LeftOut | None:
+    """Return what a GPU did in times that are not judged; None if they are empty."""
+    time_s = length(times)
+    if time_s <= 0:
         return None
-    busy = cut((activity.interval for activity in every), first_s, judged_s)
-    return StartUp(time_s=judged_s - first_s, busy_s=length(busy))
+    return LeftOut(
+        time_s=time_s,
+        busy_s=common(merged(activity.interval for activity in every), times),
+        launches=sum(kernel.kind == KERNEL and is_within(kernel.start_s, times) for kernel in every),
+        steps=steps,
+    )
 
 
-def _communication(kernels: Sequence[Activity], judged: Judged, waits: RankWaits | None) -> Communication | None:
-    talking = [kernel for kernel in kernels if judged.has(kernel) and is_communication(kernel.name)]
+def _communication(every: Sequence[Activity], judged: Judged, waits: RankWaits | None) -> Communication | None:
+    talking = [kernel for kernel in every if kernel.kind == KERNEL and judged.has(kernel) and not kernel.computes]
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)
-    computing = merged(kernel.interval for kernel in kernels if kernel.computes)
-    return Communication(
+    computing = merged(activity.interval for activity in every if activity.computes)
+    done = Communication(
         launches=len(talking),
         time_s=length(union),
         exposed_s=outside(union, computing),
         bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
-        waiting_s=waits.waiting_s if waits is not None else None,
-        awaited_s=waits.awaited_s if waits is not None else None,
-        transfer_bytes_per_s=waits.bus_bytes_per_s if waits is not None else None,
     )
+    return replace(done, **waits._asdict()) if waits is not None else done
 
 
 def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait]:
@@ -124,28 +129,25 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
     Those of the start-up are left out.
     """
     for gpu in gpus:
-        lengths: dict[str, dict[int | None, list[float]]] = {}
+        ended: dict[tuple[str, int | None], list[Pause]] = {}
         for pause in gpu.pauses:
+            before = what_ended(pause)
+            number = ids.get(id(pause.kernel)) if before == KERNEL else None
             if not pause.start_up:
-                before = what_ended(pause)
-                number = ids.get(id(pause.kernel))
-                lengths.setdefault(before, {}).setdefault(number, []).append(pause.length_s)
-        for before, of_kernel in lengths.items():
-            ended = of_kernel
-            if before != KERNEL:
-                ended = {_longest(of_kernel): list(chain.from_iterable(of_kernel.values()))}
-            for kernel, pauses_s in ended.items():
-                yield Wait(
-                    source=gpu.source,
-                    ordinal=gpu.ordinal,
-                    before=before,
-                    kernel=kernel,
-                    idle_s=sum(pauses_s),
-                    pauses=len(pauses_s),
-                )
+                ended.setdefault((before, number), []).append(pause)
+        for (before, number), pauses in ended.items():
+            yield Wait(
+                source=gpu.source,
+                ordinal=gpu.ordinal,
+                before=before,
+                kernel=number if before == KERNEL else _next_kernel(pauses, ids),
+                idle_s=sum(pause.length_s for pause in pauses),
+                pauses=len(pauses),
+            )
 
 
-def _longest(of_kernel: Mapping[int | None, Sequence[float]]) -> int | None:
+def _next_kernel(pauses: Sequence[Pause], ids: Mapping[int, int]) -> int | None:
     """Return the kernel that came next after most of the time of pauses."""
-    known = {number: sum(lengths) for number, lengths in of_kernel.items() if number is not None}
-    return max(known, key=lambda number: known[number], default=None)
+    times = summed((ids.get(id(pause.kernel)), pause.length_s) for pause in pauses)
+    times.pop(None, None)
+    return max(times, key=times.__getitem__, default=None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import inf
 
 TimeInterval = tuple[float, float]
 
@@ -28,6 +31,24 @@ def common(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> flo
         else:
             j += 1
     return total
+
+
+def is_within(moment: float, union: Sequence[TimeInterval]) -> bool:
+    """Tell whether a moment is in a union of intervals, its borders included."""
+    at = bisect_right(union, (moment, inf)) - 1
+    return at >= 0 and moment <= union[at][1]
+
+
+def between(union: Sequence[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
+    """Return what of a union of intervals lies between two moments."""
+    first = max(0, bisect_right(union, (start_s, inf)) - 1)
+    near = union[first : bisect_right(union, (end_s, inf))]
+    return [(max(start, start_s), min(end, end_s)) for start, end in near if end >= start_s]
+
+
+def holes(union: Sequence[TimeInterval]) -> list[TimeInterval]:
+    """Return the times between the intervals of a union."""
+    return [(end, start) for (_, end), (start, _) in pairwise(union)]
 
 
 def outside(first: Sequence[TimeInterval], second: Sequence[TimeInterval]) -> float:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
 from gpuprof.model.session import Gaps, LongPause
+from gpuprof.timeline.intervals import TimeInterval, between, length
 from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
-from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S
+from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged
 
 SHORT_PAUSE_S = 20e-6
 """A shorter pause is about what launching takes."""
@@ -25,12 +25,14 @@ _ROUNDING_S = 0.5e-9
 class Pause(NamedTuple):
     """A time in which a GPU did nothing, what ended it, and the first kernel from then on.
 
-    `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause. `start_up`
-    says that it does not come again, however long the program runs. `waited` says that the program waited for the GPU
-    when it began, so that nothing was launched meanwhile. `in_graph` says that what it follows and what ends it are
-    nodes of one launch of a CUDA graph: the CPU had launched both before.
+    `length_s` is without `profiler_s`, in which the profiler was at work. `unsure` says that the last thing before it,
+    on any stream, has no time: it may have filled the pause. `start_up` says that it does not come again, however long
+    the program runs. `waited` says that the program waited for the GPU when it began, so that nothing was launched
+    meanwhile. `in_graph` says that what it follows and what ends it are nodes of one launch of a CUDA graph: the CPU
+    had launched both before.
     """
 
+    start_s: float
     length_s: float
     end: Activity
     kernel: Activity | None
@@ -38,51 +40,32 @@ class Pause(NamedTuple):
     start_up: bool = False
     waited: bool = False
     in_graph: bool = False
+    profiler_s: float = 0.0
 
 
-class HostWaits:
-    """The calls in which a program waited for a GPU, in the order of their end, and those of each process."""
+def pauses_of(
+    activities: Sequence[Activity], judged: Judged, waits: Sequence[HostWait], *, from_start: bool
+) -> list[Pause]:
+    """Return the pauses of a GPU up to the end of what is judged; activities come in the order of their start.
 
-    def __init__(self, waits: Sequence[HostWait]) -> None:
-        self.waits_of = waits
-        self._of_process: defaultdict[int | None, list[HostWait]] = defaultdict(list)
-        for wait in waits:
-            self._of_process[wait.process].append(wait)
-
-    def cover(self, start_s: float, end_s: float, process: int | None) -> bool:
-        """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
-
-        A call that lasts longer than the pause waits for something else: another thread has launched.
-        """
-        waits = self._of_process.get(process, ()) if process is not None else self.waits_of
-        at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
-        while at < len(waits) and waits[at].end_s <= end_s:
-            if waits[at].start_s <= start_s:
-                return True
-            at += 1
-        return False
-
-
-def pauses_of(activities: Sequence[Activity], begin_s: float, waits: HostWaits, *, from_start: bool) -> list[Pause]:
-    """Return the pauses of a GPU from `begin_s` or its first activity on; activities come in the order of their start.
-
-    `from_start` says that they begin with the program: of any other recording nothing is taken for a start-up.
+    One before the end of the last step ends, as far as is known, with what begins a step. `from_start` says that the
+    activities begin with the program: of any other recording nothing is taken for a start-up.
     """
     following = _next_kernels(activities)
     pauses: list[tuple[Pause, int | None]] = []
-    end, last = min(begin_s, activities[0].start_s), activities[0]
+    end, last = min(judged.start_s, activities[0].start_s), activities[0]
     untimed: set[int | None] = set()
     for place, activity in enumerate(activities):
         if activity.start_s > end + _ROUNDING_S:
             launch = following[place]
-            kernel = activities[launch] if launch is not None else None
             in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
             pause = Pause(
+                start_s=end,
                 length_s=activity.start_s - end,
                 end=activity,
-                kernel=kernel,
+                kernel=activities[launch] if launch is not None else None,
                 unsure=bool(untimed),
-                waited=not in_graph and waits.cover(end, activity.start_s, activity.process),
+                waited=not in_graph and _is_waited(waits, end, activity.start_s, activity.process),
                 in_graph=in_graph,
             )
             pauses.append((pause, launch))
@@ -92,11 +75,43 @@ def pauses_of(activities: Sequence[Activity], begin_s: float, waits: HostWaits, 
         ended = activity.interval[1]
         if ended >= end:
             end, last = ended, activity
-    first = _loading_pauses(activities, pauses) if from_start else {}
-    return [
-        pause._replace(start_up=launch == following[0] or pause.length_s >= first[launch]) if launch in first else pause
+    loading = _loading_pauses(activities, pauses) if from_start else {}
+    found = [
+        pause._replace(start_up=launch == following[0] or pause.length_s >= loading[launch])
+        if launch in loading
+        else pause
         for pause, launch in pauses
     ]
+    if judged.end_s > end + _ROUNDING_S:
+        begins = next(activity for activity in activities if judged.has(activity))
+        computing = (activity for activity in activities if activity.kind == KERNEL and activity.computes)
+        kernel = next((activity for activity in computing if judged.has(activity)), None)
+        waited = _is_waited(waits, end, judged.end_s, begins.process)
+        found.append(Pause(end, judged.end_s - end, begins, kernel, unsure=bool(untimed), waited=waited))
+    return found
+
+
+def _is_waited(waits: Sequence[HostWait], start_s: float, end_s: float, process: int | None) -> bool:
+    """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
+
+    A call that lasts longer than the pause waits for something else: another thread has launched.
+    """
+    at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
+    while at < len(waits) and waits[at].end_s <= end_s:
+        if waits[at].start_s <= start_s and process in (None, waits[at].process):
+            return True
+        at += 1
+    return False
+
+
+def judged_pauses(pauses: Iterable[Pause], judged: Judged, overhead: Sequence[TimeInterval]) -> Iterator[Pause]:
+    """Yield the parts of pauses that are judged, each without the time in which the profiler was at work."""
+    for pause in pauses:
+        for begin_s, end_s in between(judged.intervals, pause.start_s, pause.start_s + pause.length_s):
+            profiler_s = length(between(overhead, begin_s, end_s))
+            length_s = end_s - begin_s - profiler_s
+            if end_s - begin_s > _ROUNDING_S:
+                yield pause._replace(start_s=begin_s, length_s=length_s, profiler_s=profiler_s)
 
 
 def _loading_pauses(
@@ -138,7 +153,7 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
     """Return the sums over pauses; None without any."""
     if not pauses:
         return None
-    counted = [pause for pause in pauses if not pause.start_up]
+    counted = [pause for pause in pauses if not pause.start_up and pause.length_s > _ROUNDING_S]
     lengths = sorted(pause.length_s for pause in counted)
     between = [pause.length_s for pause in counted if not pause.in_graph]
     return Gaps(
@@ -150,6 +165,7 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
         long_s=sum(length_s for length_s in between if length_s >= LONG_PAUSE_S),
         unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
+        profiler_s=sum(pause.profiler_s for pause in pauses),
         waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
         in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
     )
@@ -163,7 +179,7 @@ def long_pause(pause: Pause, first_s: float) -> LongPause:
         (pause.in_graph, "in-graph"),
     )
     return LongPause(
-        start_s=max(0.0, pause.end.start_s - pause.length_s - first_s),
+        start_s=max(0.0, pause.start_s - first_s),
         length_s=pause.length_s,
         cause=next((cause for so, cause in causes if so), "unknown"),
         before=what_ended(pause),

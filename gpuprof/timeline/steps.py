@@ -23,11 +23,13 @@ class StepNumber(NamedTuple):
     module: str = ""
 
 
-def step_times(traces: Sequence[Trace]) -> Iterator[StepTimes]:
-    """Yield the times of each kind of step of each trace."""
+def step_times(traces: Sequence[Trace], warm_up: Mapping[int, int]) -> Iterator[StepTimes]:
+    """Yield the times of each kind of step of each trace, without so many first ones of its loop, by trace."""
     for source, trace in enumerate(traces):
         named = _named(trace.steps)
         loop = _loop(named)
+        if loop is not None:
+            named[loop] = sorted(named[loop], key=lambda step: step.start_s)[warm_up.get(source, 0) :]
         for name, steps in named.items():
             times = spread([step.duration_s for step in steps])
             if times is not None:

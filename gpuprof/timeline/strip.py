@@ -21,24 +21,28 @@ def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[s
     """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name."""
     times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
     for activity in activities:
-        if activity.duration_s and activity.computes:
+        if activity.duration_s and activity.kind == KERNEL and activity.computes:
             times[activity.name][number_of(activity)] += activity.duration_s
     names = sorted(times, key=lambda name: -sum(times[name].values()))
     return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
 
 
 def strip_of(
-    activities: Sequence[Activity], start_s: float, kernels: Mapping[str, int | None], pauses: Iterable[LongPause]
+    activities: Sequence[Activity],
+    span: TimeInterval,
+    kernels: Mapping[str, int | None],
+    pauses: Iterable[LongPause],
 ) -> TimeStrip | None:
     """Return what a GPU did when; nothing where its activities take no time, or less than their clock resolves.
 
-    It begins at `start_s`. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
+    `span` is what it covers. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
     longest.
     """
     timed = [(activity.interval, activity) for activity in activities if activity.duration_s]
     if not timed:
         return None
-    bin_s = (max(end for (_, end), _ in timed) - start_s) / BINS
+    start_s, end_s = span
+    bin_s = (end_s - start_s) / BINS
     if bin_s <= 0:
         return None
     groups: dict[tuple[StripKind, str | None], list[TimeInterval]] = {("kernels", name): [] for name in kernels}

@@ -119,8 +119,8 @@ class Activity(NamedTuple):
 
     @property
     def computes(self) -> bool:
-        """Tell whether it is a kernel that does not exchange data with other GPUs."""
-        return self.kind == KERNEL and not is_communication(self.name)
+        """Return whether it runs kernels that do not exchange data with other GPUs, as far as that is known."""
+        return self.runs_kernels and not is_communication(self.name)
 
 
 class HostWait(NamedTuple):

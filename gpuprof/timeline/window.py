@@ -1,17 +1,31 @@
-"""The part of a trace that is judged: the steps of the program, without what it does only when it starts. Pure."""
+"""The part of a trace that is judged: what a program does again and again, without what it does once. Pure.
+
+With steps, that is the steps: every share then refers to a step. Three things are left out, each on a line of its own:
+- what comes before the first step and after the last one: loading, compiling, saving;
+- steps at the start that wait much longer than any later one: they load and compile, too;
+- holes between steps in which the program does something other than in most of them, such as an evaluation. Steps that
+  mark only a part of an iteration have usual holes between them, which belong to it: the GPU waits there for data.
+A step on the GPU is what it launched: launching runs ahead, so that it begins and ends later there than on the CPU.
+A single step is judged as it is, and so is what repeats nothing: nothing shows what would not come again.
+
+Without steps, kernels that repeat show when the start-up is over. If the recording surely begins with the program, the
+pauses of its start-up are known one by one instead, and marked in `pauses`.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import inf
+from statistics import median, median_low
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
-from gpuprof.timeline.intervals import TimeInterval, length, merged
+from gpuprof.timeline.intervals import TimeInterval, between, holes, is_within, length, merged
 from gpuprof.timeline.steps import loop_of
-from gpuprof.timeline.trace import Activity, ProgramStep, Trace, is_communication
+from gpuprof.timeline.trace import Activity, ProgramStep, Trace
 
 FIRST_TIME = 3.0
 """A pause before the first launch of a kernel that is so many times as long as the longest before its later ones is for
@@ -26,61 +40,133 @@ data on the GPU repeats kernels, too, but more briefly."""
 
 
 class Judged(NamedTuple):
-    """When the part of a GPU's time that is judged begins and ends, and which part that is."""
+    """The time of a GPU that is judged, as intervals in order, and which part of the trace that is.
 
-    start_s: float
-    end_s: float
+    `steps` are in it, and `warm_up_steps` come right before it, from `warm_up_s` on.
+    """
+
+    intervals: Sequence[TimeInterval]
     part: JudgedPart
+    steps: int = 0
+    warm_up_steps: int = 0
+    warm_up_s: float = inf
+
+    @property
+    def start_s(self) -> float:
+        """Return when it begins."""
+        return self.intervals[0][0]
+
+    @property
+    def end_s(self) -> float:
+        """Return when it ends."""
+        return self.intervals[-1][1]
 
     def has(self, activity: Activity) -> bool:
         """Return whether an activity begins in it."""
-        return self.start_s <= activity.start_s <= self.end_s
+        return is_within(activity.start_s, self.intervals)
 
 
 def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
-    """Return the part of a GPU's activities, in the order of their start, that is judged.
-
-    It is what the steps launched, if at least half of the computing is there, else all. Of a recording that may begin
-    anywhere what comes before the kernels repeat is left out, too, if it is a start-up; a single step repeats nothing.
-    In what gpuprof surveyed from its start the pauses of the start-up are known one by one, and marked where pauses are
-    counted.
-    """
-    steps = loop_of(trace)
-    launched = _launched(steps, activities)
-    judged = _judged(launched, "steps") if launched else _judged(activities, "all")
-    if launched:
-        # What the GPU waits for before its first work belongs to the step.
-        judged = judged._replace(start_s=min(judged.start_s, steps[0].start_s))
-    if trace.from_start or (launched and len(steps) == 1):
-        return judged
-    return _repeating(launched or activities, judged.start_s) or judged
-
-
-def cut(intervals: Iterable[TimeInterval], start_s: float, end_s: float) -> list[TimeInterval]:
-    """Return the union of the parts of intervals between two moments."""
-    return merged(
-        (max(start, start_s), min(end, end_s)) for start, end in intervals if end >= start_s and start <= end_s
-    )
+    """Return the part of a GPU's activities, in the order of their start, that is judged."""
+    judged = _steps_judged(sorted(loop_of(trace), key=lambda step: step.start_s), activities)
+    if judged is None and not trace.from_start:
+        judged = _repeating(activities)
+    return judged or _judged(activities, "all")
 
 
 def _judged(activities: Sequence[Activity], part: JudgedPart) -> Judged:
     end_s = max(activity.interval[1] for activity in activities)
-    return Judged(activities[0].start_s, end_s, part)
+    return Judged([(activities[0].start_s, end_s)], part)
 
 
-def _launched(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> Sequence[Activity]:
-    """Return what was launched between the first step's start and the last one's end; nothing if that is too little."""
+def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) -> Judged | None:
+    """Return the steps without those that warm up; None if too much of the GPU's computing is outside of them."""
     if not steps:
-        return ()
-    start_s, end_s = steps[0].start_s, max(step.interval[1] for step in steps)
-    launched = [activity for activity in activities if start_s <= activity.launch_s <= end_s]
-    if not launched or 2 * sum(_computing_s(launched)) < sum(_computing_s(activities)):
-        return ()
-    return launched
+        return None
+    work = _Work(activities)
+    warm_up = _warm_up_steps(steps, work)
+    steady = steps[warm_up:]
+    intervals = merged(work.on_gpu(*loop) for loop in _loops(steady, work))
+    # Threads, such as those of several ranks, run their steps at the same time.
+    judged = Judged(intervals, "steps", steps=max(Counter(step.thread for step in steady).values()))
+    if warm_up:
+        judged = judged._replace(warm_up_steps=warm_up, warm_up_s=work.on_gpu(*steps[0].interval)[0])
+    return judged if work.is_enough(judged) else None
 
 
-def _repeating(activities: Sequence[Activity], first_s: float) -> Judged | None:
-    """Return what comes after a start-up, which begins at `first_s`; None without one.
+class _Work:
+    """What a GPU did, by when it was launched."""
+
+    def __init__(self, activities: Sequence[Activity]) -> None:
+        self._activities = activities
+        self._launched = sorted(activities, key=lambda activity: activity.launch_s)
+        self._launches_s = [activity.launch_s for activity in self._launched]
+        self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max))
+        self._computing = _computing(activities)
+
+    def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
+        """Return what was launched from one moment on and before another one."""
+        return self._launched[bisect_left(self._launches_s, start_s) : bisect_left(self._launches_s, end_s)]
+
+    def on_gpu(self, start_s: float, end_s: float) -> TimeInterval:
+        """Return when the GPU did what was launched between two moments, with the pauses before and after it."""
+        launched = self.launched(start_s, end_s)
+        if not launched:
+            return start_s, end_s
+        first_s = min(activity.start_s for activity in launched)
+        before = bisect_left(self._activities, first_s, key=lambda activity: activity.start_s)
+        # Until what was launched before has ended, the GPU does not wait for this.
+        free_s = self._busy_until_s[before - 1] if before else start_s
+        return min(first_s, max(start_s, free_s)), max(end_s, *(activity.interval[1] for activity in launched))
+
+    def waiting_s(self, start_s: float, end_s: float) -> float:
+        """Return for how long between two moments the GPU computes nothing."""
+        return end_s - start_s - length(between(self._computing, start_s, end_s))
+
+    def is_enough(self, judged: Judged) -> bool:
+        """Tell whether a part has enough of the GPU's computing to be what the program is run for."""
+        inside = [activity for activity in self._activities if judged.has(activity)]
+        has_kernels = any(activity.runs_kernels for activity in inside)
+        return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(self._activities))
+
+
+def _warm_up_steps(steps: Sequence[ProgramStep], work: _Work) -> int:
+    """Return how many of the first steps are for loading and compiling.
+
+    The GPU computes nothing in them for much longer than any later step takes.
+    """
+    longest_s = [*accumulate((step.duration_s for step in reversed(steps)), max)][::-1]
+    shortest_s, count = inf, 0
+    for number, step in enumerate(steps[:-1], 1):
+        shortest_s = min(shortest_s, work.waiting_s(*step.interval))
+        if shortest_s < max(LONG_PAUSE_S, FIRST_TIME * longest_s[-1]):
+            break
+        if shortest_s >= FIRST_TIME * longest_s[number]:
+            count = number
+    return count
+
+
+def _loops(steps: Sequence[ProgramStep], work: _Work) -> Iterator[TimeInterval]:
+    """Yield from when to when steps follow each other, with usual holes between them at most.
+
+    In an unusual one a further step would have had room, or kernels are launched, and they are in few other holes.
+    """
+    union = merged(step.interval for step in steps)
+    times_s = [end - start for start, end in holes(union)]
+    launches = [any(activity.runs_kernels for activity in work.launched(*hole)) for hole in holes(union)]
+    # Without holes there is nothing to compare.
+    longest_s = median_low(times_s or [0.0]) + median(step.duration_s for step in steps)
+    may_launch = 2 * sum(launches) >= len(launches)
+    begin_s = union[0][0]
+    for (start, end), time_s, has_kernels in zip(holes(union), times_s, launches, strict=True):
+        if time_s > longest_s or (has_kernels and not may_launch):
+            yield begin_s, start
+            begin_s = end
+    yield begin_s, union[-1][1]
+
+
+def _repeating(activities: Sequence[Activity]) -> Judged | None:
+    """Return what comes after a start-up; None without one.
 
     It ends with the last kernel that is new and comes again. Until that kernel the GPU mostly computes nothing, and the
     longest such pause is of another kind than later ones.
@@ -88,12 +174,12 @@ def _repeating(activities: Sequence[Activity], first_s: float) -> Judged | None:
     last = _last_new(activities)
     if last is None:
         return None
-    last_s, steady_s = activities[last].start_s, activities[last + 1].start_s
+    first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
     before = merged([(first_s, first_s), *_computing(activities[: last + 1])])
     longest_s = _longest_s(before, first_s, last_s)
-    if longest_s < LONG_PAUSE_S or 2 * length(cut(before, first_s, steady_s)) >= steady_s - first_s:
+    if longest_s < LONG_PAUSE_S or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
         return None
-    if longest_s < FIRST_TIME * _longest_s(merged(_computing(activities)), last_s, inf):
+    if longest_s < FIRST_TIME * _longest_s(_computing(activities), last_s, inf):
         return None
     return _judged(activities[last + 1 :], "repetition")
 
@@ -129,25 +215,14 @@ def _are_rounds(names: Sequence[str | None], last: int, place: int) -> bool:
 
 def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> float:
     """Return the length of the longest pause that begins and ends between two moments."""
-    pauses_s = (after - ended for (_, ended), (after, _) in pairwise(union) if start_s <= ended and after <= end_s)
-    return max(pauses_s, default=0.0)
+    return max((end - start for start, end in holes(union) if start_s <= start and end <= end_s), default=0.0)
 
 
-def _computing(activities: Sequence[Activity]) -> Iterable[TimeInterval]:
+def _computing(activities: Iterable[Activity]) -> list[TimeInterval]:
     """Return when kernels compute; while one exchanges data with other GPUs, it may wait for them to start."""
-    exchanging = _exchanging(activities)
-    return (activity.interval for activity in activities if activity.runs_kernels and activity.name not in exchanging)
+    return merged(activity.interval for activity in activities if activity.computes)
 
 
-def _computing_s(activities: Sequence[Activity]) -> list[float]:
+def _computing_s(activities: Iterable[Activity]) -> list[float]:
     """Return for how long each activity computes."""
-    exchanging = _exchanging(activities)
-    return [
-        activity.duration_s or 0.0 if activity.runs_kernels and activity.name not in exchanging else 0.0
-        for activity in activities
-    ]
-
-
-def _exchanging(activities: Iterable[Activity]) -> set[str]:
-    """Return the names of kernels that exchange data with other GPUs; each name is looked at once."""
-    return {name for name in {activity.name for activity in activities} if is_communication(name)}
+    return [(activity.duration_s or 0.0) * activity.computes for activity in activities]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.model.field_types import LateCause
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelProfile, Session, Wait
@@ -36,18 +37,30 @@ class Pauses(Struct, frozen=True):
     ends: int
 
 
+class Awaited(Struct, frozen=True):
+    """The rank that other ranks waited for longest: its share of all waits, and the share that a cause explains.
+
+    `late_for` is that cause: what it does longer than the others; None if nothing was measured.
+    """
+
+    rank: int
+    share: float
+    late_for: LateCause | None
+    explained: float
+
+
 class Exposed(Struct, frozen=True):
     """Copies (of one kind) or communication not overlapped by any kernel, for the worst GPU.
 
-    `time_s` is that time, and `share` that of all GPUs of the run over their spans. If it waits for other ranks,
-    `awaited` is the rank with the longest waits and its share of all waits.
+    `time_s` is that time, and `share` that of all GPUs of the run over their spans. `awaited` is set if it waits for
+    other ranks.
     """
 
     gpu: OneGpu
     done: Copies | Communication
     time_s: float
     share: float
-    awaited: tuple[int, float] | None = None
+    awaited: Awaited | None = None
 
 
 def pauses_of(session: Session) -> dict[int, Pauses]:
@@ -120,17 +133,19 @@ def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu], least: float) -> 
 
 
 def _with_awaited(session: Session, exposed: Exposed, of_gpus: Sequence[_OfGpu]) -> Exposed | None:
-    """Add the rank that others waited for longest, and its part of all waits; None if not known."""
-    waits: dict[int, float] = {}
+    """Add the rank that others waited for longest; None if that is not known."""
+    ranks: dict[int, Communication] = {}
     for device, _, _ in of_gpus:
         rank = _rank_of(session, device)
         if device.communication is not None and rank is not None:
-            waits[rank] = device.communication.awaited_s or 0.0
-    total_s = sum(waits.values())
+            ranks[rank] = device.communication
+    total_s = sum(talk.awaited_s or 0.0 for talk in ranks.values())
     if total_s <= 0:
         return None
-    rank = max(waits, key=lambda each: waits[each])
-    return replace(exposed, awaited=(rank, waits[rank] / total_s))
+    rank = max(ranks, key=lambda each: ranks[each].awaited_s or 0.0)
+    talk = ranks[rank]
+    share, explained = ((seconds or 0.0) / total_s for seconds in (talk.awaited_s, talk.late_s))
+    return replace(exposed, awaited=Awaited(rank, share, talk.late_for, explained))
 
 
 def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[KernelProfile]) -> KernelProfile:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.facts.kernel import KernelFacts
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding, labels_of
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding, graded, labels_of
 from gpuprof.diagnose.thresholds import context, percent
 from gpuprof.diagnose.timeline_findings import gpu_case, gpu_labels
-from gpuprof.model.findings import CaseName
+from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.run_totals import running_s, start_up_s
 from gpuprof.model.session import Evidence, Gaps, Wait
-from gpuprof.timeline.trace import DIRECTIONS, GRAPH, KERNEL, MEMORY_SET, TRY
+from gpuprof.timeline.trace import DIRECTIONS, GRAPH, KERNEL, MEMORY_SET, STACKS, TRY
 from gpuprof.timeline.worst_gpu import Pauses
 
 IDLE_SHARE = percent("idle", 10.0)
@@ -31,33 +31,62 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
     gaps = pauses.gpu.device.gaps if pauses is not None else None
     if pauses is None or gaps is None:
         return
-    span_s = running_s(pauses.gpu.device)
+    device, wait = pauses.gpu.device, pauses.wait
+    span_s = running_s(device)
     idle_s = gaps.total_s
     if span_s <= 0 or not IDLE_SHARE.is_reached((idle_s - gaps.unsure_s) / span_s):
         return
-    wait = pauses.wait
+    # Of a trace with steps, all times are those of a step.
+    steps = device.steps or 1
     is_spread = not MOSTLY.is_reached(wait.idle_s / idle_s)
-    is_guess = UNSURE.is_reached(gaps.unsure_s / idle_s)
+    is_unsure = UNSURE.is_reached(gaps.unsure_s / idle_s)
+    is_slowed = _is_slowed(device.slowed_by, gaps)
     kind = _kind_of(gaps, wait)
+    change = "profile-less" if is_slowed else kind
     yield finding(
         facts,
-        cases_of(kind, tuple(_headline(pauses, is_spread)), tuple(_why(kind, pauses, is_guess))),
+        Cases(
+            headline=tuple(_headline(pauses, is_spread, is_slowed)),
+            why=tuple(_why(kind, pauses, is_unsure)),
+            action=(change,),
+            advice=(change, kind) if is_slowed else (kind,),
+        ),
         amounts=(
             amounts_of(idle=idle_s / span_s, idle_before=wait.idle_s / idle_s, idle_of_all=pauses.idle_share)
-            + amounts_of("s", span=span_s, time_before=wait.idle_s, unsure=gaps.unsure_s)
+            + amounts_of("s", span=span_s / steps, time=idle_s / steps, time_before=wait.idle_s / steps)
+            + amounts_of("s", unsure=gaps.unsure_s)
             + amounts_of("", ends=pauses.ends, gpus=pauses.gpu.gpus)
         ),
-        labels=gpu_labels(pauses.gpu) + labels_of(direction=(wait.before.replace(" ", "-"),)),
-        confidence="guess" if is_guess else "inferred",
+        labels=(
+            gpu_labels(pauses.gpu)
+            + labels_of(direction=(wait.before.replace(" ", "-"),), recorded=tuple(device.slowed_by))
+        ),
+        confidence="guess" if is_unsure or is_slowed else "inferred",
         gain_of_run=pauses.idle_share,
+        # The pauses of this trace are known: only how long they are without the profiler is a guess.
+        severity=graded(pauses.idle_share, "guess" if is_unsure else "inferred"),
         everywhere=is_spread,
-        evidence=_evidence(gaps, span_s, start_up_s(pauses.gpu.device)),
+        evidence=_evidence(gaps, span_s, start_up_s(device)),
     )
 
 
-def _headline(pauses: Pauses, is_spread: bool) -> Iterator[CaseName]:
+def _is_slowed(slowed_by: Sequence[str], gaps: Gaps) -> bool:
+    """Return whether the profiler may have made most of the idle time.
+
+    Stacks slow all Python code; shapes and memory slow single launches, which leaves long pauses about as they are.
+    """
+    is_mostly_long = MOSTLY.is_reached(gaps.long_s / gaps.total_s)
+    return STACKS in slowed_by or (bool(slowed_by) and not is_mostly_long)
+
+
+def _headline(pauses: Pauses, is_spread: bool, is_slowed: bool) -> Iterator[CaseName]:
     yield from ("name", gpu_case(pauses.gpu))
-    yield "idle-after-start-up" if start_up_s(pauses.gpu.device) else "idle"
+    if pauses.gpu.device.steps:
+        yield "idle-in-steps"
+    else:
+        yield "idle-after-start-up" if start_up_s(pauses.gpu.device) else "idle"
+    if is_slowed:
+        yield "recorded"
     before = pauses.wait.before
     if is_spread:
         yield "spread"
@@ -67,13 +96,13 @@ def _headline(pauses: Pauses, is_spread: bool) -> Iterator[CaseName]:
         yield _BEFORE.get(before, "before-copies")
 
 
-def _why(kind: CaseName, pauses: Pauses, is_guess: bool) -> Iterator[CaseName]:
+def _why(kind: CaseName, pauses: Pauses, is_unsure: bool) -> Iterator[CaseName]:
     yield kind
     if pauses.gpu.gpus > 1:
         yield "all-gpus"
-    if is_guess:
+    if is_unsure:
         yield "unsure"
-    yield "profiling"
+    yield "profiling-more" if pauses.gpu.device.slowed_by else "profiling"
 
 
 def _evidence(gaps: Gaps, span_s: float, left_out_s: float) -> Iterator[Evidence]:
@@ -82,6 +111,7 @@ def _evidence(gaps: Gaps, span_s: float, left_out_s: float) -> Iterator[Evidence
     yield from context("pauses", gaps.count, "pause")
     yield from context("longest-pause", gaps.longest_s, "s")
     yield from context("start-up", left_out_s or None, "s")
+    yield from context("profiler", gaps.profiler_s or None, "s")
     if gaps.in_graph_s:
         yield MOSTLY.evidence(100 * gaps.in_graph_s / idle_s, "between-nodes")
     if gaps.waited_s is not None:
