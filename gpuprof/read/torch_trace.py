@@ -42,6 +42,7 @@ from gpuprof.read.torch_words import (
     product,
 )
 from gpuprof.store.read import no_search_for_garbage
+from gpuprof.timeline.attention import SDPA_MATH
 from gpuprof.timeline.torch_pointwise import POINTWISE
 from gpuprof.timeline.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.units import format_si
@@ -361,6 +362,7 @@ def _activities(
             graph_launch=_graph_launch(event, events.graph_launches),
             operand_bytes=moved.get(id(launchers[-1])) if launchers and event.role == KERNEL else None,
             memory=memory(event.name) if event.role == COPY else None,
+            in_sdpa=any(launcher.name == SDPA_MATH for launcher in launchers),
         )
 
 

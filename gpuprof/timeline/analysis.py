@@ -14,6 +14,7 @@ from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
 from gpuprof.timeline.mfu import model_flop, rated_ceilings
 from gpuprof.timeline.operators import with_operator_bytes, with_operator_flop
+from gpuprof.timeline.patterns import patterns_of
 from gpuprof.timeline.steps import loop_of, step_times
 from gpuprof.timeline.strip import drawn_kernels
 from gpuprof.timeline.trace import KERNEL, Activity, Trace
@@ -35,7 +36,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     kernels = tuple(with_operator_bytes(traces, ids, kernels, gpus))
     timeline = _timeline(traces, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
-    return Analysis(session, analysis.recorded)
+    return Analysis(session, analysis.recorded, patterns=patterns_of(traces, ids))
 
 
 def _timeline(
