@@ -20,8 +20,8 @@ from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import label_kernels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch, resources_of
 from gpuprof.model.launch_times import launch_times
-from gpuprof.model.patterns import Patterns
 from gpuprof.model.pages import with_pages_together
+from gpuprof.model.patterns import Patterns
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import WHOLE_GRAPH, Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source

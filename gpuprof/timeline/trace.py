@@ -71,8 +71,8 @@ class Activity(NamedTuple):
     graph has the number of its launch. `product` is the place in the trace's products of the one that launched it.
     `graph_launch` tells the launch of a CUDA graph that it was a part of from any other in the trace. `operand_bytes`
     are those that its operator reads and writes, each once; None unless that is point-wise and launched nothing else.
-    `memory` is the host's end of a copy, or unified memory. `in_sdpa`: PyTorch's scaled_dot_product_attention launched it
-    because it chose no fused kernel.
+    `memory` is the host's end of a copy, or unified memory. `in_sdpa`: PyTorch's scaled_dot_product_attention launched
+    it because it chose no fused kernel.
     """
 
     kind: str

@@ -9,18 +9,19 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.unit_names import ISSUE, WORK
 from gpuprof.diagnose.facts.work import SCALAR_PIPES
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding, labels_of
-from gpuprof.diagnose.thresholds import Threshold, percent
+from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.field_types import Severity
 from gpuprof.model.findings import CaseName
 from gpuprof.model.product_names import FULL_ALIGNMENT_BYTES, OperandAlignment, operand_alignment
 from gpuprof.model.torch_ranges import ProductSize, product_size
 
-RUN_SHARE = percent("of-run", 0.5)
 ALIGNMENT = Threshold("alignment", FULL_ALIGNMENT_BYTES, "B")
 _OF_LOADS = dict.fromkeys((*SCALAR_PIPES, "l1", "lsu", ISSUE), 0.0)
 """The units that wider loads relieve."""
 _LIMITS = {"tensor", "l2", "dram", WORK}
 """The units that they do not."""
+_LEAST_OF_RUN = 0.005
+"""A change of which no gain is known is worth its effort from this share of the run on."""
 
 
 def _unaligned(facts: KernelFacts) -> Findings:
@@ -46,13 +47,16 @@ def _unaligned(facts: KernelFacts) -> Findings:
         confidence="inferred",
         saving=speedup_bound(facts, _OF_LOADS) if is_bounded else None,
         severity=None if is_bounded else _severity_by_share(facts),
-        evidence=(ALIGNMENT.evidence(alignment.elements * alignment.element_bytes),),
+        evidence=(
+            ALIGNMENT.evidence(alignment.elements * alignment.element_bytes),
+            *facts.pipe_evidence("tensor"),
+        ),
     )
 
 
 def _severity_by_share(facts: KernelFacts) -> Severity:
     """Return the severity if the gain is not known: a kernel that hardly takes time needs no change."""
-    return "low" if facts.run_share is None or RUN_SHARE.is_reached(facts.run_share) else "info"
+    return "low" if facts.run_share is None or facts.run_share >= _LEAST_OF_RUN else "info"
 
 
 def _unaligned_row_lengths(size: ProductSize, alignment: OperandAlignment) -> Iterator[str]:
@@ -61,20 +65,16 @@ def _unaligned_row_lengths(size: ProductSize, alignment: OperandAlignment) -> It
     BLAS counts columns first, so its first operand is the second one of the framework. Transposed, that has rows as
     long as the sums, and the other one rows as long as the result has rows.
     """
-    first, second = alignment.layout
-    lengths = (
-        size.depth if first == "t" else size.columns,
-        size.rows if second == "t" else size.depth,
-        size.columns,
-    )
-    for length in dict.fromkeys(lengths):
+    first = size.depth if alignment.layout.startswith("t") else size.columns
+    second = size.rows if alignment.layout.endswith("t") else size.depth
+    for length in dict.fromkeys((first, second, size.columns)):
         if length % alignment.full:
             yield str(length)
 
 
 RULE = Rule(
     "unaligned-product",
-    thresholds=(ALIGNMENT, RUN_SHARE),
+    thresholds=(ALIGNMENT,),
     check=_unaligned,
     by_times=True,
     of_libraries=True,

@@ -6,9 +6,12 @@ from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.unit_names import WORK
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding, labels_of
-from gpuprof.diagnose.thresholds import context
+from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.model.findings import CaseName
 from gpuprof.model.patterns import AttentionPart
+from gpuprof.timeline.attention import WIDEST_HEAD
+
+HEAD = Threshold("widest-head", WIDEST_HEAD, "element")
 
 
 def _unfused(facts: KernelFacts) -> Findings:
@@ -44,6 +47,7 @@ def _saving(facts: KernelFacts, part: AttentionPart) -> Saving | None:
 
 RULE = Rule(
     "unfused-attention",
+    thresholds=(HEAD,),
     check=_unfused,
     by_times=True,
     of_launches=True,
