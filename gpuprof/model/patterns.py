@@ -18,26 +18,26 @@ class AttentionPart(Struct, frozen=True):
 
     role: AttentionRole
     scores: tuple[int, int, int]
-    share: float
     in_sdpa: bool = False
+    share: float = 1.0
 
 
 class ChainPart(Struct, frozen=True):
     """The part that a point-wise kernel has in chains of such kernels over data of one size.
 
-    `kernels` is the number of kernels in the longest chain. `saved` is the share of the kernel's time that goes if
-    each kernel of a chain reads only what the one before wrote. `by_shapes`: the sizes are those of the operators,
-    else grids are equal. `in_optimizer`: all of it is in steps of an optimizer.
+    `kernels` is the number of kernels in the chain. `share` is the share of the kernel's time that goes if each kernel
+    of a chain reads only what the one before wrote. `by_shapes`: the sizes are those of the operators, else grids are
+    equal. `in_optimizer`: it is in a step of an optimizer.
     """
 
     kernels: int
-    saved: float
+    share: float
     by_shapes: bool
     in_optimizer: bool
 
 
 class Patterns(Struct, frozen=True):
-    """The patterns that a kernel's launches are parts of."""
+    """The patterns that a kernel's launches are parts of, of several the one in the longest launch."""
 
     attention: AttentionPart | None = None
     chain: ChainPart | None = None

@@ -36,7 +36,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     kernels = tuple(with_operator_bytes(traces, ids, kernels, gpus))
     timeline = _timeline(traces, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
-    return Analysis(session, analysis.recorded, patterns=patterns_of(traces, ids))
+    return Analysis(session, analysis.recorded, patterns=patterns_of(traces, ids, kernels))
 
 
 def _timeline(

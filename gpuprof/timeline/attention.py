@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
-from typing import NamedTuple
+from itertools import takewhile
 
-from gpuprof.model.patterns import AttentionRole
+from gpuprof.model.patterns import AttentionPart, AttentionRole
 from gpuprof.timeline.sequences import Launch
+from gpuprof.timeline.trace import Activity
 
 SDPA_MATH = "aten::_scaled_dot_product_attention_math"
 """The operator with which PyTorch computes scaled_dot_product_attention without a fused kernel."""
@@ -20,104 +20,75 @@ _BATCHED = ("aten::bmm", "aten::baddbmm")
 _NEAR = 32
 """Kernels between a softmax and its products at most: masks, scales and copies."""
 
-Scores = tuple[int, int, int]
 
-
-class AttentionLaunch(NamedTuple):
-    """A launch that is a part of attention, and the shape of its scores: batch × heads, queries, keys."""
-
-    launch: Launch
-    role: AttentionRole
-    scores: Scores
-
-
-def attention_of(launches: Sequence[Launch]) -> Iterator[AttentionLaunch]:
+def attention_of(launches: Sequence[Launch]) -> Iterator[tuple[Launch, AttentionPart]]:
     """Yield the launches of one stream that are parts of attention, forward and backward.
 
-    Forward, the product before a softmax makes what the softmax reads, and the product after it has the result of
-    the softmax as its left factor. Backward, up to two products on each side make or read matrices of that shape.
+    Forward, a product before a softmax makes what the softmax reads, and one after it multiplies the result. Backward,
+    up to two products on each side make or multiply matrices of that shape.
     """
-    for place, launch in enumerate(launches):
-        if _is_softmax(launch.function):
-            before = list(_until_softmax(reversed(launches[max(0, place - _NEAR) : place])))
-            after = list(_until_softmax(launches[place + 1 : place + 1 + _NEAR]))
-            yield from _around(launch, before, after)
+    for place, softmax in enumerate(launches):
+        if _is_softmax(softmax.function):
+            before = _until_softmax(launches[max(0, place - _NEAR) : place][::-1])
+            after = _until_softmax(launches[place + 1 : place + 1 + _NEAR])
+            yield from _around(softmax, before, after)
+
+
+def _until_softmax(launches: Iterable[Launch]) -> list[Launch]:
+    return list(takewhile(lambda launch: not _is_softmax(launch.function), launches))
 
 
 @lru_cache(maxsize=4096)
 def _is_softmax(name: str) -> bool:
-    lower = name.lower()
-    return "softmax" in lower and "log_softmax" not in lower and "logsoftmax" not in lower
+    bare = name.lower().replace("_", "")
+    return "softmax" in bare and "logsoftmax" not in bare
 
 
-def _until_softmax(launches: Iterable[Launch]) -> Iterator[Launch]:
-    for launch in launches:
-        if _is_softmax(launch.function):
-            return
-        yield launch
-
-
-def _around(softmax: Launch, before: Sequence[Launch], after: Sequence[Launch]) -> Iterator[AttentionLaunch]:
-    """Yield the parts around one softmax; nothing if the products on its sides do not fit."""
+def _around(
+    softmax: Launch, before: Sequence[Launch], after: Sequence[Launch]
+) -> Iterator[tuple[Launch, AttentionPart]]:
+    """Yield the parts around one softmax; nothing if the products on its sides do not fit. Nearest launches first."""
     scores = _scores(softmax, before)
     if scores is None:
         return
-    is_backward = "backward" in softmax.function.lower()
-    most = 2 if is_backward else 1
-    first = list(islice((one for one in before if _touches(one, scores, is_backward)), most))
-    last = list(islice((one for one in after if _reads(one, scores, is_backward)), most))
-    if not any(_result(one) == scores for one in first) or not last:
+    shape = _unordered(*scores)
+    most = 2 if "backward" in softmax.function.lower() else 1
+    first = [one for one in before if shape in _matrices(one)][:most]
+    last = [one for one in after if shape in _matrices(one)[:2]][:most]
+    if not last or all(_matrices(one)[2] != shape for one in first):
         return
-    yield AttentionLaunch(softmax, "softmax", scores)
-    for product in (*first, *last):
-        yield AttentionLaunch(product, "product", scores)
+    roles: dict[AttentionRole, tuple[Launch, ...]] = {"softmax": (softmax,), "product": (*first, *last)}
     between = (*before[: before.index(first[-1])], *after[: after.index(last[-1])])
-    for one in between:
-        if one.is_pointwise and one.elements == math.prod(scores):
-            yield AttentionLaunch(one, "elementwise", scores)
+    roles["elementwise"] = tuple(one for one in between if one.is_pointwise and one.elements == math.prod(scores))
+    for role, launches in roles.items():
+        for launch in launches:
+            yield launch, AttentionPart(role, scores, _is_in_sdpa(launch.activity))
 
 
-def _scores(softmax: Launch, before: Sequence[Launch]) -> Scores | None:
+def _scores(softmax: Launch, before: Sequence[Launch]) -> tuple[int, int, int] | None:
     """Return the shape that a softmax normalises: its operator's, else that of the product before it."""
-    shape = softmax.shapes[0] if softmax.shapes else ()
-    if len(shape) >= 3:
-        return math.prod(shape[:-2]), shape[-2], shape[-1]
-    products = (_result(one) for one in before if _factors(one) is not None)
-    return next(products, None) if not softmax.shapes else None
+    if not softmax.shapes:
+        return next((matrices[2] for matrices in map(_matrices, before) if matrices), None)
+    shape = softmax.shapes[0]
+    return (math.prod(shape[:-2]), shape[-2], shape[-1]) if len(shape) > 2 else None
 
 
-def _factors(launch: Launch) -> tuple[Scores, Scores] | None:
-    """Return the shapes of the two factors of a batched product; None for anything else."""
-    if launch.operator not in _BATCHED or len(launch.shapes) != 2:
-        return None
-    left, right = launch.shapes
-    if len(left) != 3 or len(right) != 3 or left[0] != right[0] or left[2] != right[1]:
-        return None
-    return (left[0], left[1], left[2]), (right[0], right[1], right[2])
+def _matrices(launch: Launch) -> Sequence[tuple[int, int, int] | None]:
+    """Return the shapes of both factors of a batched product, and of its result; nothing for other launches.
+
+    None replaces one if the other length of the product is more than that of a head.
+    """
+    if launch.operator not in _BATCHED or [len(shape) for shape in launch.shapes] != [3, 3]:
+        return ()
+    (batch, rows, depth), (_, _, columns) = launch.shapes
+    sides = ((columns, rows, depth), (rows, depth, columns), (depth, rows, columns))
+    return [_unordered(batch, *sizes) if other <= WIDEST_HEAD else None for other, *sizes in sides]
 
 
-def _result(launch: Launch) -> Scores | None:
-    """Return the shape of a batched product whose sums are no longer than a head is wide."""
-    factors = _factors(launch)
-    if factors is None or factors[0][2] > WIDEST_HEAD:
-        return None
-    return factors[0][0], factors[0][1], factors[1][2]
+def _unordered(batch: int, rows: int, columns: int) -> tuple[int, int, int]:
+    """Return the shape of matrices, the same for transposed ones."""
+    return batch, min(rows, columns), max(rows, columns)
 
 
-def _reads(launch: Launch, scores: Scores, is_backward: bool) -> bool:
-    """Return whether a product has scores as its left factor; backward, as either factor, or transposed."""
-    factors = _factors(launch)
-    if factors is None:
-        return False
-    left, right = factors
-    if not is_backward:
-        return left == scores and right[2] <= WIDEST_HEAD
-    batch, queries, keys = scores
-    turned = (batch, keys, queries)
-    is_left = left in (scores, turned) and right[2] <= WIDEST_HEAD
-    return is_left or (right in (scores, turned) and left[1] <= WIDEST_HEAD)
-
-
-def _touches(launch: Launch, scores: Scores, is_backward: bool) -> bool:
-    """Return whether a product makes scores, or, backward, reads them."""
-    return _result(launch) == scores or (is_backward and _reads(launch, scores, is_backward))
+def _is_in_sdpa(activity: Activity) -> bool:
+    return activity.in_sdpa or any(text.partition(" ")[0] == SDPA_MATH for text in activity.ranges)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from itertools import chain as joined
 from itertools import groupby
 
+from gpuprof.model.patterns import ChainPart
 from gpuprof.model.torch_ranges import OPTIMIZER_CALL
 from gpuprof.timeline.sequences import Launch
 
@@ -15,78 +17,69 @@ _PASSES = 3
 """Passes over its data of a point-wise kernel whose operands are not known: two operands and a result."""
 _COPY, _COPY_KERNEL = "aten::copy_", "copy_kernel"
 _OF_LISTS = "multi_tensor_apply_kernel"
-"""What a kernel for the tensors of a whole list, such as parameters, is called."""
+"""The name of a kernel for the tensors of a whole list, such as parameters."""
 
 
-def chains_of(launches: Sequence[Launch], without: Container[int] = ()) -> Iterator[list[list[Launch]]]:
-    """Yield the chains of one stream, which end before activities of the identities `without`.
+def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterator[tuple[Launch, ChainPart]]:
+    """Yield the launches of one stream that are members of chains, which end before activities of the ids `others`.
 
-    Launches of one operator on a list of tensors are one member of a chain.
-
-    Two copies in a row are two chains, because one hardly reads what the other wrote.
+    Launches of one operator on a list of tensors count as one. Two copies in a row are two chains, because one hardly
+    reads what the other wrote.
     """
-
-    def size_of(launch: Launch) -> Hashable:
-        return None if id(launch.activity) in without else _size(launch)
-
-    for size, run in groupby(launches, key=size_of):
-        if size is None:
-            continue
+    for size, run in groupby(launches, key=lambda launch: None if id(launch.activity) in others else _size(launch)):
         chain: list[list[Launch]] = []
-        for member in _members(list(run)):
-            if chain and _is_copy(chain[-1][0]) and _is_copy(member[0]):
-                yield from _long_enough(chain)
+        for member in _members(run) if size is not None else ():
+            if chain and _is_copy(member[0]) and _is_copy(chain[-1][0]):
+                yield from _parts(chain)
                 chain = []
             chain.append(member)
-        yield from _long_enough(chain)
-
-
-def saved_share(chain: Sequence[Sequence[Launch]]) -> float:
-    """Return the share of the passes over memory that goes if each kernel reads only what the one before wrote.
-
-    It is 2·(n − 1) ÷ the passes of n kernels: each result but the last is neither written nor read again.
-    """
-    passes = sum(_passes(member[0]) for member in chain)
-    return 2 * (len(chain) - 1) / max(passes, 2 * len(chain))
-
-
-def is_of_optimizer(launch: Launch) -> bool:
-    """Return whether a step of an optimizer launched it."""
-    return any(OPTIMIZER_CALL.fullmatch(text) for text in launch.activity.ranges)
+        yield from _parts(chain)
 
 
 def _size(launch: Launch) -> Hashable:
     """Return the size of a point-wise kernel's data, or its grid if that is not known; None for any other launch."""
     if not launch.is_pointwise:
         return None
-    if _OF_LISTS in launch.activity.name:
+    if _is_of_list(launch):
         return _OF_LISTS
-    if launch.shapes:
-        return launch.elements
-    return launch.activity.grid, launch.activity.block
+    return launch.elements if launch.shapes else (launch.activity.grid, launch.activity.block)
 
 
-def _members(run: Sequence[Launch]) -> Iterator[list[Launch]]:
-    if _OF_LISTS not in run[0].activity.name:
-        yield from ([launch] for launch in run)
-        return
-    for _, same in groupby(run, key=lambda launch: launch.function):
+def _members(run: Iterable[Launch]) -> Iterator[list[Launch]]:
+    for _, same in groupby(run, key=lambda launch: launch.function if _is_of_list(launch) else id(launch.activity)):
         yield list(same)
+
+
+def _is_of_list(launch: Launch) -> bool:
+    return _OF_LISTS in launch.activity.name
 
 
 def _is_copy(launch: Launch) -> bool:
     return launch.operator == _COPY or (not launch.operator and _COPY_KERNEL in launch.activity.name)
 
 
-def _long_enough(chain: list[list[Launch]]) -> Iterator[list[list[Launch]]]:
-    if len(chain) >= SHORTEST_CHAIN:
-        yield chain
+def _parts(chain: Sequence[Sequence[Launch]]) -> Iterator[tuple[Launch, ChainPart]]:
+    if len(chain) < SHORTEST_CHAIN:
+        return
+    share = saved_share([_passes(member[0]) for member in chain])
+    for launch in joined.from_iterable(chain):
+        is_in_optimizer = any(map(OPTIMIZER_CALL.fullmatch, launch.activity.ranges))
+        yield launch, ChainPart(len(chain), share, by_shapes=bool(launch.shapes), in_optimizer=is_in_optimizer)
+
+
+def saved_share(passes: Sequence[int]) -> float:
+    """Return the share of the passes over memory that goes if each kernel reads only what the one before wrote.
+
+    It is 2·(n − 1) ÷ the passes of n kernels: each result but the last is neither written nor read again.
+    """
+    gone = 2 * (len(passes) - 1)
+    return gone / max(sum(passes), gone + 2)
 
 
 def _passes(launch: Launch) -> int:
     """Return how often a point-wise kernel passes over data of its size: once an operand, and once for its result."""
     if _is_copy(launch):
         return 2
-    if not launch.shapes or _OF_LISTS in launch.activity.name:
+    if not launch.shapes or _is_of_list(launch):
         return _PASSES
     return sum(math.prod(shape) == launch.elements for shape in launch.shapes) + 1

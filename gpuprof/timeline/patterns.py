@@ -3,62 +3,46 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from gpuprof.model.patterns import AttentionPart, ChainPart, Patterns
-from gpuprof.timeline.attention import SDPA_MATH, AttentionLaunch, attention_of
-from gpuprof.timeline.chains import chains_of, is_of_optimizer, saved_share
-from gpuprof.timeline.sequences import Launch, by_stream
-from gpuprof.timeline.trace import KERNEL, Activity, Trace
+from gpuprof.model.session import KernelProfile
+from gpuprof.timeline.attention import attention_of
+from gpuprof.timeline.chains import chains_of
+from gpuprof.timeline.sequences import by_stream
+from gpuprof.timeline.trace import Activity, Trace
 
-Chain = list[list[Launch]]
+AnyPart = TypeVar("AnyPart", AttentionPart, ChainPart)
 
 
-def patterns_of(traces: Sequence[Trace], ids: Mapping[int, int]) -> dict[int, Patterns]:
+def patterns_of(
+    traces: Sequence[Trace], ids: Mapping[int, int], kernels: Iterable[KernelProfile]
+) -> dict[int, Patterns]:
     """Return the patterns of kernels by their ids; `ids` are those of the kernels by the identity of launches."""
-    attention: defaultdict[int, list[AttentionLaunch]] = defaultdict(list)
-    chains: defaultdict[int, list[tuple[Launch, Chain]]] = defaultdict(list)
-    times: defaultdict[int, float] = defaultdict(float)
-    for launches in chain.from_iterable(by_stream(trace.activities).values() for trace in traces):
-        parts = {id(part.launch.activity): part for part in attention_of(launches)}
-        for activity, part in parts.items():
-            attention[ids[activity]].append(part)
-        for made in chains_of(launches, without=parts):
-            for launch in chain.from_iterable(made):
-                chains[ids[id(launch.activity)]].append((launch, made))
-        for launch in launches:
-            if launch.activity.kind == KERNEL:
-                times[ids[id(launch.activity)]] += launch.activity.duration_s or 0.0
+    attention: defaultdict[int, list[tuple[Activity, AttentionPart]]] = defaultdict(list)
+    chains: defaultdict[int, list[tuple[Activity, ChainPart]]] = defaultdict(list)
+    for launches in chain.from_iterable(by_stream(trace.activities) for trace in traces):
+        parts = {id(launch.activity): (launch.activity, part) for launch, part in attention_of(launches)}
+        for number, found in parts.items():
+            attention[ids[number]].append(found)
+        for launch, part in chains_of(launches, parts):
+            chains[ids[id(launch.activity)]].append((launch.activity, part))
     return {
-        kernel: Patterns(
-            _attention_part(attention[kernel], times[kernel]) if kernel in attention else None,
-            _chain_part(chains[kernel], times[kernel]) if kernel in chains else None,
-        )
-        for kernel in {*attention, *chains}
-        if times[kernel] > 0
+        kernel.id: Patterns(_together(attention[kernel.id], kernel), _together(chains[kernel.id], kernel))
+        for kernel in kernels
+        if kernel.id in attention or kernel.id in chains
     }
 
 
-def _attention_part(parts: Sequence[AttentionLaunch], time_s: float) -> AttentionPart:
-    longest = max(parts, key=lambda part: part.launch.activity.duration_s or 0.0)
-    return AttentionPart(
-        role=longest.role,
-        scores=longest.scores,
-        share=min(1.0, sum(part.launch.activity.duration_s or 0.0 for part in parts) / time_s),
-        in_sdpa=any(_is_in_sdpa(part.launch.activity) for part in parts),
-    )
-
-
-def _is_in_sdpa(activity: Activity) -> bool:
-    return activity.in_sdpa or any(text.partition(" ")[0] == SDPA_MATH for text in activity.ranges)
-
-
-def _chain_part(members: Sequence[tuple[Launch, Chain]], time_s: float) -> ChainPart:
-    saved_s = sum(saved_share(made) * (launch.activity.duration_s or 0.0) for launch, made in members)
-    return ChainPart(
-        kernels=max(len(made) for _, made in members),
-        saved=min(1.0, saved_s / time_s),
-        by_shapes=all(launch.shapes for launch, _ in members),
-        in_optimizer=all(is_of_optimizer(launch) for launch, _ in members),
-    )
+def _together(parts: Sequence[tuple[Activity, AnyPart]], kernel: KernelProfile) -> AnyPart | None:
+    """Return the part of the longest launch, with the share of the time of all; None without any time."""
+    times_s = [activity.duration_s or 0.0 for activity, _ in parts]
+    if not kernel.time_total_s or not parts:
+        return None
+    _, longest = parts[times_s.index(max(times_s))]
+    share = sum(time_s * part.share for time_s, (_, part) in zip(times_s, parts, strict=True)) / kernel.time_total_s
+    return replace(longest, share=min(1.0, share))

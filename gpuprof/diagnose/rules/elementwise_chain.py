@@ -20,7 +20,7 @@ def _chain(facts: KernelFacts) -> Findings:
         cases_named("optimizer" if part.in_optimizer else "fuse"),
         amounts=amounts_of("kernel", kernels=part.kernels),
         confidence="inferred" if part.by_shapes else "guess",
-        saving=Saving(part.saved, assumes=("each-result-read-once",)),
+        saving=Saving(part.share, assumes=("each-result-read-once",)),
         evidence=(CHAIN.evidence(part.kernels),),
     )
 
