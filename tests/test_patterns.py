@@ -151,6 +151,35 @@ def test_a_trace_says_that_the_math_backend_launched_a_kernel() -> None:
     ]  # fmt: skip
 
 
+def items(operator: str, count: int = 6) -> Trace:
+    """A loop that computes 100 µs and then waits for a value, which takes the program until 100 µs later."""
+    events = []
+    for number in range(count):
+        at = 1000.0 + 200 * number
+        events += [
+            launch(2 * number + 10, at),
+            gpu("kernel", GEMM, at + 5, 100, 2 * number + 10),
+            event("cpu_op", "aten::item" if operator == "aten::_local_scalar_dense" else operator, at + 10, 108),
+            event("cpu_op", operator, at + 11, 106),
+            event("cuda_runtime", "cudaMemcpyAsync", at + 12, 3, correlation=2 * number + 11),
+            event("cuda_runtime", "cudaStreamSynchronize", at + 16, 100, correlation=9000 + number),
+            gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", at + 105, 2, 2 * number + 11, bytes=4),
+        ]
+    return read(*events)
+
+
+@each_row("operator", ["aten::_local_scalar_dense", "aten::nonzero"])
+def test_the_operator_in_which_the_program_waits_is_named(operator: str) -> None:
+    outermost = "aten::item" if operator == "aten::_local_scalar_dense" else operator
+    trace = items(operator)
+    assert {wait.operator for wait in trace.host_waits or ()} == {outermost}
+    (finding,) = of_rule(session(trace), "launch-gaps").values()
+    assert finding.cases.why[:2] == ("waiting", "waiting-in")
+    assert outermost in finding.why
+    (amount,) = (amount for amount in finding.amounts if amount.name == "waiting_in")
+    assert amount.value == pytest.approx(1.0)
+
+
 def test_ranges_of_an_export_show_attention_as_operators_do() -> None:
     outer = "aten::_scaled_dot_product_attention_math [2, 16, 1024, 64]"
     steps = [(name, None) for name, _ in (MAKE, NORMALISE, READ)]

@@ -607,6 +607,14 @@ class StartUp(Struct, frozen=True, kw_only=True):
     busy_s: Annotated[Seconds, about("time with any activity")]
 
 
+class OperatorWait(Struct, frozen=True, kw_only=True):
+    """An operator of the framework in which the program waited for the GPU, and the pauses that began meanwhile."""
+
+    operator: Annotated[str, about('the outermost operator around the call: "aten::item"')]
+    pauses: Annotated[Whole, about("their number")]
+    time_s: Annotated[Seconds, about("their time")]
+
+
 class Gaps(Struct, frozen=True, kw_only=True):
     """Pauses of a GPU in the part that is judged, without those of a start-up inside it."""
 
@@ -631,6 +639,10 @@ class Gaps(Struct, frozen=True, kw_only=True):
         Seconds | None,
         about("time in pauses between nodes of one CUDA graph launch; null: unknown, and counted above"),
     ] = None
+    waits: Annotated[
+        tuple[OperatorWait, ...],
+        about("operators in which the program waited when pauses began, those with most time of pauses", most=3),
+    ] = ()
 
 
 class Copies(Struct, frozen=True, kw_only=True):

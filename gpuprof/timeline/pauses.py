@@ -6,16 +6,17 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
-from gpuprof.model.session import Gaps, LongPause
+from gpuprof.model.session import Gaps, LongPause, OperatorWait
 from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
 from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S
 
 SHORT_PAUSE_S = 20e-6
 """A shorter pause is about what launching takes."""
+_TOLD_OPERATORS = 3
 _CLOCKS_S = 1e-6
 """Old traces have whole microseconds. On an H100 a wait ended 3 µs and more after what it waited for."""
 _ROUNDING_S = 0.5e-9
@@ -26,9 +27,9 @@ class Pause(NamedTuple):
     """A time in which a GPU did nothing, what ended it, and the first kernel from then on.
 
     `unsure` says that the last thing before it, on any stream, has no time: it may have filled the pause. `start_up`
-    says that it does not come again, however long the program runs. `waited` says that the program waited for the GPU
-    when it began, so that nothing was launched meanwhile. `in_graph` says that what it follows and what ends it are
-    nodes of one launch of a CUDA graph: the CPU had launched both before.
+    says that it does not come again, however long the program runs. `waited` is the call in which the program waited
+    for the GPU when it began, so that nothing was launched meanwhile. `in_graph` says that what it follows and what
+    ends it are nodes of one launch of a CUDA graph: the CPU had launched both before.
     """
 
     length_s: float
@@ -36,7 +37,7 @@ class Pause(NamedTuple):
     kernel: Activity | None
     unsure: bool
     start_up: bool = False
-    waited: bool = False
+    waited: HostWait | Literal[False] | None = None
     in_graph: bool = False
 
 
@@ -49,8 +50,8 @@ class HostWaits:
         for wait in waits:
             self._of_process[wait.process].append(wait)
 
-    def cover(self, start_s: float, end_s: float, process: int | None) -> bool:
-        """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
+    def cover(self, start_s: float, end_s: float, process: int | None) -> HostWait | None:
+        """Return the call in which a process, None for any, waited when a pause began, and no longer when it ended.
 
         A call that lasts longer than the pause waits for something else: another thread has launched.
         """
@@ -58,9 +59,9 @@ class HostWaits:
         at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
         while at < len(waits) and waits[at].end_s <= end_s:
             if waits[at].start_s <= start_s:
-                return True
+                return waits[at]
             at += 1
-        return False
+        return None
 
 
 def pauses_of(activities: Sequence[Activity], begin_s: float, waits: HostWaits, *, from_start: bool) -> list[Pause]:
@@ -151,15 +152,26 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
         unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
         waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
+        waits=_operators_waited_in(counted),
         in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
     )
+
+
+def _operators_waited_in(pauses: Sequence[Pause]) -> tuple[OperatorWait, ...]:
+    """Return the operators in which the program waited when pauses began, by the time of those pauses."""
+    lengths: defaultdict[str, list[float]] = defaultdict(list)
+    for pause in pauses:
+        if pause.waited and pause.waited.operator is not None:
+            lengths[pause.waited.operator].append(pause.length_s)
+    waits = [OperatorWait(operator=name, pauses=len(own), time_s=sum(own)) for name, own in lengths.items()]
+    return tuple(sorted(waits, key=lambda wait: -wait.time_s)[:_TOLD_OPERATORS])
 
 
 def long_pause(pause: Pause, first_s: float) -> LongPause:
     """Return a pause as it is told of, with when it began in the part that is judged."""
     causes: tuple[tuple[bool, PauseCause], ...] = (
         (pause.start_up, "start-up"),
-        (pause.waited, "waited"),
+        (bool(pause.waited), "waited"),
         (pause.in_graph, "in-graph"),
     )
     return LongPause(

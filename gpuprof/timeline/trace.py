@@ -116,11 +116,15 @@ class Activity(NamedTuple):
 
 
 class HostWait(NamedTuple):
-    """A call in which a process waited for a GPU, such as cudaStreamSynchronize. All as of an activity."""
+    """A call in which a process waited for a GPU, such as cudaStreamSynchronize. All as of an activity.
+
+    `operator` is the outermost one of the framework around the call, such as `aten::item`; None if none is known.
+    """
 
     start_s: float
     end_s: float
     process: int | None = None
+    operator: str | None = None
 
 
 class ProgramStep(Struct, frozen=True):

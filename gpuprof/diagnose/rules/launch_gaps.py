@@ -41,8 +41,13 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
             amounts_of(idle=idle_s / span_s, idle_before=wait.idle_s / idle_s, idle_of_all=pauses.idle_share)
             + amounts_of("s", span=span_s, time_before=wait.idle_s, unsure=gaps.unsure_s)
             + amounts_of("", ends=pauses.ends, gpus=pauses.gpu.gpus)
+            + amounts_of(waiting_in=sum(waited.time_s for waited in gaps.waits) / idle_s)
         ),
-        labels=gpu_labels(pauses.gpu) + labels_of(direction=(wait.before.replace(" ", "-"),)),
+        labels=(
+            gpu_labels(pauses.gpu)
+            + labels_of(direction=(wait.before.replace(" ", "-"),))
+            + labels_of(operators=tuple(waited.operator for waited in gaps.waits))
+        ),
         confidence="guess" if is_guess else "inferred",
         gain_of_run=pauses.idle_share,
         everywhere=is_spread,
@@ -64,6 +69,8 @@ def _headline(pauses: Pauses, is_spread: bool) -> Iterator[CaseName]:
 
 def _why(kind: CaseName, pauses: Pauses, is_guess: bool) -> Iterator[CaseName]:
     yield kind
+    if kind == "waiting" and pauses.gpu.device.gaps is not None and pauses.gpu.device.gaps.waits:
+        yield "waiting-in"
     if pauses.gpu.gpus > 1:
         yield "all-gpus"
     if is_guess:
