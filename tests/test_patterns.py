@@ -9,6 +9,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.product_names import OperandAlignment, operand_alignment
 from gpuprof.model.session import Finding, Session
+from gpuprof.model.torch_ranges import operator_and_shapes
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.trace import KERNEL, Activity, MatrixProduct, Trace
 from tests.table import each_row
@@ -237,6 +238,30 @@ def test_kernels_on_another_stream_are_not_between() -> None:
     beside = replace(trace, activities=(*trace.activities[:2], other, trace.activities[3]))
     assert of_rule(session(trace), "unfused-attention") == {}
     assert len(of_rule(session(beside), "unfused-attention")) == 3
+
+
+def test_products_of_more_dimensions_count_as_batched() -> None:
+    parts = of_rule(
+        in_a_row(
+            (GEMM, "aten::matmul [2, 16, 1024, 64]×[2, 16, 64, 1024]"),
+            NORMALISE,
+            (GEMM, "aten::matmul [2, 16, 1024, 1024]×[2, 16, 1024, 64]"),
+        ),
+        "unfused-attention",
+    )
+    assert len(parts) == 3
+    linear = (
+        (GEMM, "aten::matmul [2, 1024, 64]×[64, 1024]"),
+        NORMALISE,
+        (GEMM, "aten::matmul [2, 1024, 1024]×[1024, 64]"),
+    )
+    assert of_rule(in_a_row(*linear), "unfused-attention") == {}
+
+
+@each_row("shape", ["[1,,2]", "[" + "9" * 5000 + "]", "[1, ]", "[[[[", "[-1, 2]"])
+def test_shapes_that_are_none_are_left_out(shape: str) -> None:
+    assert operator_and_shapes(f"aten::bmm {shape}×[1, 2, 3]") == ("aten::bmm", ((1, 2, 3),))
+    in_a_row((GEMM, None), ranges=(f"aten::bmm {shape}×[1, 2, 3]",))
 
 
 @each_row(

@@ -26,6 +26,7 @@ _TAIL = re.compile(
 )
 _TAIL_START = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
 _SHAPE = re.compile(r"\[\d[\d, ]*\]")
+_READABLE_SHAPE = re.compile(r"\[(\d{1,18}(?:, ?\d{1,18})*)\]")
 _MOST_SHAPES = 3
 _PRODUCTS = {
     **dict.fromkeys(("mm", "bmm", "matmul", "linear", "mv", "dot", "_int_mm", "_scaled_mm"), slice(0, 2)),
@@ -75,7 +76,7 @@ def operator_text(name: str, shapes: Sequence[str]) -> str:
 def operator_and_shapes(operator: str) -> tuple[str, tuple[tuple[int, ...], ...]]:
     """Return the name of an operator and the shapes of its tensors, as far as `operator_text` has them."""
     name, _, text = operator.partition(" ")
-    return name, tuple(tuple(map(int, shape.strip("[]").split(","))) for shape in _SHAPE.findall(text))
+    return name, tuple(tuple(map(int, sizes.split(","))) for sizes in _READABLE_SHAPE.findall(text))
 
 
 def launched_by(ranges: Sequence[str]) -> str:

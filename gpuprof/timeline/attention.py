@@ -15,8 +15,8 @@ SDPA_MATH = "aten::_scaled_dot_product_attention_math"
 """The operator with which PyTorch computes scaled_dot_product_attention without a fused kernel."""
 WIDEST_HEAD = 256
 """The widest head of FlashAttention; a softmax between wider products is another kind of attention."""
-_BATCHED = ("aten::bmm", "aten::baddbmm")
-"""Products of which both operands change from one batch to the next: neither is the weight of a layer."""
+_BATCHED = ("aten::bmm", "aten::baddbmm", "aten::matmul")
+"""Products of batches, of which neither factor is the weight of a layer if both have a dimension for the batch."""
 _NEAR = 32
 """Kernels between a softmax and its products at most: masks, scales and copies."""
 
@@ -78,9 +78,12 @@ def _matrices(launch: Launch) -> Sequence[tuple[int, int, int] | None]:
 
     None replaces one if the other length of the product is more than that of a head.
     """
-    if launch.operator not in _BATCHED or [len(shape) for shape in launch.shapes] != [3, 3]:
+    if launch.operator not in _BATCHED or len(launch.shapes) != 2:
         return ()
-    (batch, rows, depth), (_, _, columns) = launch.shapes
+    left, right = launch.shapes
+    if len(left) < 3 or left[:-2] != right[:-2] or left[-1] != right[-2]:
+        return ()
+    batch, rows, depth, columns = math.prod(left[:-2]), left[-2], left[-1], right[-1]
     sides = ((columns, rows, depth), (rows, depth, columns), (depth, rows, columns))
     return [_unordered(batch, *sizes) if other <= WIDEST_HEAD else None for other, *sizes in sides]
 

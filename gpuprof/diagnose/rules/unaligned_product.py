@@ -44,7 +44,7 @@ def _unaligned(facts: KernelFacts) -> Findings:
         amounts=amounts_of("element", elements=alignment.elements, full=alignment.full)
         + amounts_of("B", loaded=alignment.elements * alignment.element_bytes),
         labels=labels_of(sizes=unaligned),
-        confidence="inferred",
+        confidence="guess" if change == "view" else "inferred",
         saving=speedup_bound(facts, _OF_LOADS) if is_bounded else None,
         severity=None if is_bounded else _severity_by_share(facts),
         evidence=(
