@@ -381,6 +381,14 @@ def test_kernels_of_attention_are_no_chain() -> None:
         # TF32 does 8 times as much as FP32 on an A100, FP16 8 times on a V100.
         (A100, "ampere_sgemm_128x64_tn", 1 - 19.5 / 156, "tf32"),
         (V100, "volta_sgemm_128x64_tn", 1 - 15.7 / 125, "narrower"),
+        (
+            V100,
+            "void magma_sgemmEx_kernel<float, float, float, true, false, 6, 4, 6, 3, 4>(int)",
+            1 - 15.7 / 125,
+            "narrower",
+        ),
+        (V100, "sgemm_32x32x32_NN_vec", 1 - 15.7 / 125, "narrower"),
+        (V100, "void magma_sgemmEx_kernel<float, __nv_bfloat16, __nv_bfloat16, true, false>(int)", None, ""),
         (P100, "maxwell_sgemm_128x64_tn", None, ""),
         (A100, "ampere_dgemm_128x64_tn", 1 - 9.7 / 19.5, "fp64"),
         (A100, "cutlass_80_tensorop_s1688gemm_128x64_16x6_tn_align4", None, ""),
