@@ -42,7 +42,9 @@ def _size(launch: Launch) -> Hashable:
         return None
     if _is_of_list(launch):
         return _OF_LISTS
-    return launch.elements if launch.shapes else (launch.activity.grid, launch.activity.block)
+    if launch.shapes:
+        return launch.elements
+    return (launch.activity.grid, launch.activity.block) if launch.activity.grid is not None else None
 
 
 def _members(run: Iterable[Launch]) -> Iterator[list[Launch]]:
