@@ -26,7 +26,7 @@ KINDS: Mapping[str, TextKind] = {
     **dict.fromkeys(
         (
             "action", "advice", "demangled", "headline", "how", "label", "mangled", "meaning", "name", "notes",
-            "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "texts", "tools", "unknown",
+            "operator", "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "texts", "tools", "unknown",
             "unreviewed", "warnings", "why",
         ),
         "text",
