@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from gpuprof.model.patterns import AttentionPart, AttentionRole
 from gpuprof.timeline.sequences import Launch
-from gpuprof.timeline.trace import Activity
+from gpuprof.timeline.trace import Activity, TensorShape
 
 SDPA_MATH = "aten::_scaled_dot_product_attention_math"
 """The operator with which PyTorch computes scaled_dot_product_attention without a fused kernel."""
@@ -78,9 +78,11 @@ def _matrices(launch: Launch) -> Sequence[tuple[int, int, int] | None]:
 
     None replaces one if the other length of the product is more than that of a head.
     """
-    if launch.operator not in _BATCHED or len(launch.shapes) != 2:
-        return ()
-    left, right = launch.shapes
+    return _of_product(*launch.shapes) if launch.operator in _BATCHED and len(launch.shapes) == 2 else ()
+
+
+@lru_cache(maxsize=4096)
+def _of_product(left: TensorShape, right: TensorShape) -> Sequence[tuple[int, int, int] | None]:
     if len(left) < 3 or left[:-2] != right[:-2] or left[-1] != right[-2]:
         return ()
     batch, rows, depth, columns = math.prod(left[:-2]), left[-2], left[-1], right[-1]
