@@ -371,8 +371,8 @@ it costs time, what to change, where, how sure, and what that can gain.
   the run, guesses after all others, and kernels that only set up data last.
 - A value that was not collected is never taken for zero: the rule is silent then.
 
-Rules of the run, {_of_run()}, need a timeline, which a counter report does not have. Rules that compare launches of a
-kernel, {_of_launches()}, need several of them in a session.
+Rules of the run, {_of_run()}, need a timeline, which a counter report does not have. Rules that compare launches, or
+read their order, {_of_launches()}, need several of them in a session.
 """
 
 

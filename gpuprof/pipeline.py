@@ -292,7 +292,7 @@ def _survey_analysis(survey: Survey, finder: HardwareFinder) -> Analysis:
         return _analysis([report for report in survey.recorded if isinstance(report, Report)], finder)
     analysis = analyse_traces(traces, finder, __version__, whole=True)
     sources = tuple(structs.replace(source, samples=survey.samples) for source in analysis.session.sources)
-    return Analysis(structs.replace(analysis.session, sources=sources), analysis.recorded)
+    return structs.replace(analysis, session=structs.replace(analysis.session, sources=sources))
 
 
 def _arch(name: str) -> ArchSpec:

@@ -228,6 +228,10 @@ COMPUTE = (
     Example("tensor-cores-idle", "by opcodes", made(lasting(), FP32_HALF, name="my_gemm",
             histograms={WARP_OPCODES: {"FFMA": 89.0, "STG.E": 1.0, "HFMA2.MMA": 10.0}}), 0.9375, "high", "inferred",
             "50 %", (WARP_OPCODES,)),
+    # Two BF16 values a load; tensor cores need 30 % of the time.
+    Example("unaligned-product", "by its name", made(busy(dram=20, l2=10, l1=80), pipes(tensor=30),
+            name="void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align2>(P)"), 0.70,
+            "high", "inferred", "4 B instead of 16 B"),
     # 10 of 100 are multiplications that an addition could take in, of a pipe that is 80 % busy.
     Example("non-fused-fp", "FP32", made(pipes(fma=80), operations(ffma=60, fadd=30, fmul=10)), 0.08, "low",
             "guess", "40 %", tuple(operations(ffma=0, fadd=0, fmul=0))),

@@ -42,6 +42,7 @@ from gpuprof.diagnose.rules import (
     small_grid,
     stores_nothing,
     tensor_cores_idle,
+    unaligned_product,
     uncoalesced_global,
 )
 from gpuprof.diagnose.thresholds import HIGH, LOW, MEDIUM, Threshold
@@ -220,8 +221,11 @@ def test_evidence_is_the_number_that_decides(
 def test_every_rule_has_an_example_and_is_tried_without_what_it_looks_at() -> None:
     of_one = {rule.id for rule in RULES} - OF_SEVERAL
     assert {example.rule for example in EXAMPLES} == of_one
-    # Local memory is tried below: its metrics are sums.
-    assert {example.rule for example in EXAMPLES if example.needs} == of_one - {"local-memory-spill"}
+    # Local memory is tried below: its metrics are sums. Unaligned operands need no metric: names show them.
+    assert {example.rule for example in EXAMPLES if example.needs} == of_one - {
+        "local-memory-spill",
+        "unaligned-product",
+    }
 
 
 @each_row(
@@ -587,6 +591,9 @@ EDGES = (
     Edge("branch-divergence", branch_divergence.UNIFORM, lambda value: made(
          {THREADS: 8.0, "smsp__sass_average_branch_targets_threads_uniform.pct": value}), action("longest part")),
     Edge("latency-bound", wait_findings.LATENCY_BOUND, lambda value: made(busy(sm=value, memory=10)), above=False),
+    Edge("unaligned-product", unaligned_product.ALIGNMENT,
+         lambda value: made(busy(dram=20), name=f"cutlass_80_tensorop_s16816gemm_f16_128x64_tn_align{int(value) // 2}"),
+         above=False),
     Edge("latency-bound", t.DOMINANT,
          lambda value: made(busy(sm=20, memory=10), issued(20), stalls(mio_throttle=value)), shows_the_wait),
     Edge("latency-bound", t.SLOWER_THAN_LOADS,

@@ -27,6 +27,7 @@ from gpuprof.diagnose.rule import Rule
 from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.occupancy import LIMITERS
+from gpuprof.model.patterns import AttentionRole
 from gpuprof.model.session import Finding
 from gpuprof.present.console import print_session
 from gpuprof.present.html import render_html
@@ -107,7 +108,7 @@ def names_in_rules() -> Iterator[str]:
                 yield from pattern(node)
 
 
-OF_VALUES = (*LIMITERS, *get_args(ShapeName), "(if|or)-(bf16|fp16)")
+OF_VALUES = (*LIMITERS, *get_args(ShapeName), *get_args(AttentionRole), "(if|or)-(bf16|fp16)")
 """Cases that are made of a value alone."""
 IN_RULES = re.compile("|".join(sorted({text for text in names_in_rules() if re.search("[a-z]", text)} | {*OF_VALUES})))
 

@@ -41,7 +41,8 @@ MORE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """
 UNSPOKEN = (
     "narrow-access", "atomic-contention", "host-memory-traffic", "short-kernel", "debug-build", "old-architecture",
-    "reduction-tree", "launch-configurations", "stores-nothing",
+    "reduction-tree", "launch-configurations", "stores-nothing", "unfused-attention", "elementwise-chain",
+    "unaligned-product",
 )  # fmt: skip
 """Rules of ours that no message in these tables says."""
 

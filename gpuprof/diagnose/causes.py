@@ -162,6 +162,7 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
     "issue-bound": (*_WASTED, Cause("tensor-cores-idle")),
     "special-function-bound": _WASTED,
     "tensor-compute-bound": (Cause("old-architecture"),),
+    "short-kernel": (Cause("unfused-attention"), Cause("elementwise-chain")),
     "small-grid": (Cause("short-kernel", _is_about_a_launch),),
     "tail-effect": tuple(Cause(rule, _last_round_is_shorter(unit)) for rule, unit in _LIMITS.items()),
     "low-occupancy": (Cause("block-size", lambda facts: facts.is_held_by_blocks),),

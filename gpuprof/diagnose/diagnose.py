@@ -23,6 +23,7 @@ from gpuprof.diagnose.summary import summarised
 from gpuprof.diagnose.timeline_findings import EXPOSED_SHARE
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
+from gpuprof.model.patterns import Patterns
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, Session
@@ -59,6 +60,7 @@ def diagnose(analysis: Analysis) -> Session:
             pauses=pauses.get(kernel.id),
             exposed=exposed.get(kernel.id, ()),
             faster=faster.get(kernel.id),
+            patterns=analysis.patterns.get(kernel.id, Patterns()),
             timed_only=session.only_times,
             seen=seen,
         )

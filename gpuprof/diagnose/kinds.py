@@ -74,7 +74,8 @@ _OF_PYTORCH = re.compile(r"(?:void )?at::")
 _FOR_USERS = frozenset(
     {
         "stores-nothing", "debug-build", "old-architecture", "host-memory-traffic", "atomic-contention", "fp64-bound",
-        "tensor-compute-bound", "tensor-cores-idle", "short-kernel", "launch-configurations",
+        "tensor-compute-bound", "tensor-cores-idle", "short-kernel", "launch-configurations", "unaligned-product",
+        "unfused-attention", "elementwise-chain",
     }
 )  # fmt: skip
 """Rules on a kernel whose findings need no change of its code or launch."""

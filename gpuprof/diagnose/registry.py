@@ -12,6 +12,7 @@ from gpuprof.diagnose.rules import (
     debug_build,
     dependency_latency,
     dram_bandwidth,
+    elementwise_chain,
     exposed_communication,
     exposed_copies,
     fp32_compute_bound,
@@ -43,7 +44,9 @@ from gpuprof.diagnose.rules import (
     tail_effect,
     tensor_compute_bound,
     tensor_cores_idle,
+    unaligned_product,
     uncoalesced_global,
+    unfused_attention,
     waiting_for_ranks,
 )
 from gpuprof.model.session import Finding
@@ -70,6 +73,9 @@ _MODULES = (
     tensor_compute_bound,
     non_fused_fp,
     tensor_cores_idle,
+    unaligned_product,
+    unfused_attention,
+    elementwise_chain,
     block_size,
     short_blocks,
     load_imbalance,

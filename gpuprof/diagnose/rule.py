@@ -61,7 +61,8 @@ class Rule:
     by_times: it reads only names, shapes and times, and so also judges timelines.
     of_timelines: it also judges timelines, with less data than from counters.
     of_run: it is about the run on a timeline, which no kernel alone can show.
-    of_launches: it compares launches of a kernel, which none alone can show.
+    of_launches: it compares launches, or reads their order, which none alone can show.
+    of_libraries: it reads names that only kernels of libraries have.
     place: the node of the explanation of a kernel that its finding belongs to.
     invalidates: the other results that its finding makes invalid: those on the kernel's `code`, but
     not on its launch alone, or those on its `time`, and so all others.
@@ -80,6 +81,7 @@ class Rule:
     invalidates: Literal["", "code", "time"] = ""
     survives_code_change: Callable[[KernelFacts], bool] = lambda _: False
     of_launches: bool = False
+    of_libraries: bool = False
 
 
 def finding(

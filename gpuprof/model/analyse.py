@@ -21,6 +21,7 @@ from gpuprof.model.labels import launch_labels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch, resources_of
 from gpuprof.model.launch_times import launch_times
 from gpuprof.model.pages import with_pages_together
+from gpuprof.model.patterns import Patterns
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import WHOLE_GRAPH, Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
@@ -47,11 +48,13 @@ class Analysis(Struct, frozen=True):
     """A session and, for each of its kernels in the same order, what it was made from.
 
     `members` are the numbers of its launches, counted over all reports; only of kernels that equal launches became.
+    `patterns` are those of the kernels of a timeline, by their ids.
     """
 
     session: Session
     recorded: tuple[Recorded, ...]
     members: tuple[tuple[int, ...], ...] = ()
+    patterns: Mapping[int, Patterns] = {}
 
 
 class _Entry(Struct, frozen=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from gpuprof.model.kernel_kinds import kind_by_name, kind_named
 
@@ -28,6 +29,8 @@ fuses behind a product."""
 _PLAIN_LIBRARY = re.compile(
     r"(?:^|[<: ])(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_(?P<blas>[sdchz])gemm_"
     r"|cutlass_\d+_simt_(?P<cutlass>[sdchzi])\d*(?:gemm|fprop|dgrad|wgrad)|_(?P<dnn>s)cudnn_"
+    r"|magma_(?P<magma>[sd])gemmEx_kernel<(?:float|double), (?:float|double),"
+    r"|(?:^|[<: ])(?P<early>[sd])gemm_\d+x\d+x\d+_[NT]{2}(?![A-Za-z])"
     r"|implicit_convolve_(?P<conv>[sdh])gemm|_xmma_\w{1,200}_(?P<xmma>[fd])fma_"
 )
 """Kernels of cuBLAS, CUTLASS and cuDNN whose names say that they run on the pipes for scalars, and the type."""
@@ -50,12 +53,40 @@ _GENERATION = re.compile(
     r"|(?<![A-Za-z])(?P<name>volta|turing|ampere|ada|hopper|blackwell)_"
 )
 _GENERATIONS = {"volta": 7, "turing": 7, "ampere": 8, "ada": 8, "hopper": 9, "blackwell": 10}
+_ALIGNED = re.compile(
+    r"(?<![a-z])tensorop_(?P<cutlass>\w{0,40}gemm\w{0,80}?)_(?P<cutlass_layout>[nt]{2})_align(?P<elements>\d{1,2})(?!\d)"
+    r"|_xmma_(?P<xmma>gemm_\w{1,80}?_(?P<xmma_layout>[nt]{2})_[nt]_\w{1,120}?_tensor\d+x\d+x\d+)_aligna(?P<first>\d{1,2})(?!\d)"
+)
+"""Products on tensor cores whose names say how many elements of an operand they load at once."""
+_ELEMENT_BYTES = (
+    (re.compile(r"_?[us]8(?!\d)|i(?:8816|16832|16864)|e[45]m[23]"), 1),
+    (re.compile(r"f16|h(?:884|1688|16816|161616)"), 2),
+    (re.compile(r"[cdz]\d{3,6}gemm|f64|[us]4(?!\d)|b1(?!\d)"), None),
+    (re.compile(r"s1688|tf32|s16168"), 4),
+)
+"""Bytes of an element of the inputs by the words of such a name, the first that fits; None for other types."""
 _WITHOUT_TENSOR_CORES = re.compile(r"gemv|gemmk1|gcgemm", re.IGNORECASE)
 _TYPES = {"s": "fp32", "f": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
 _OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c10::(?:BFloat16|Half))\b")
 _OF_8_BITS = re.compile(r"\b(?:(?:un)?signed char|u?int8_t)\b")
 _OF_TORCH = re.compile(r"\b(?:at::|c10::|torch|triton_\w+_fused)")
 _INPUT = re.compile(r"\bconst\b[^*]*\*")
+
+
+FULL_ALIGNMENT_BYTES = 16
+"""The most that a thread loads at once, and the alignment that it needs for that."""
+
+
+class OperandAlignment(NamedTuple):
+    """Elements that a kernel loads at once, elements of 16 bytes, bytes of an element, and the layout of operands.
+
+    `layout` says of both operands in the order of BLAS, which counts columns first, whether they are transposed: `tn`.
+    """
+
+    elements: int
+    full: int
+    element_bytes: int
+    layout: str
 
 
 @lru_cache(maxsize=4096)
@@ -112,6 +143,20 @@ def has_inputs_of_16_bits(demangled: str) -> bool:
 def has_inputs_of_8_bits(demangled: str) -> bool:
     """Tell whether all that the kernel's signature only reads through pointers are integers of 8 bits."""
     return _are_all_inputs(_OF_8_BITS, demangled)
+
+
+@lru_cache(maxsize=4096)
+def operand_alignment(demangled: str) -> OperandAlignment | None:
+    """Return the alignment of operands that a matrix product on tensor cores is made for; None if no name says it."""
+    match = _ALIGNED.search(demangled)
+    if match is None:
+        return None
+    name = match["cutlass"] or match["xmma"]
+    size = next((size for words, size in _ELEMENT_BYTES if words.search(name)), None)
+    if size is None:
+        return None
+    elements, layout = int(match["elements"] or match["first"]), match["cutlass_layout"] or match["xmma_layout"]
+    return OperandAlignment(elements, FULL_ALIGNMENT_BYTES // size, size, layout)
 
 
 @lru_cache(maxsize=4096)

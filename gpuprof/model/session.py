@@ -616,6 +616,14 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     steps: Annotated[Whole, about("steps of the program in it, if they are left out as a warm-up")] = 0
 
 
+class OperatorWait(Struct, frozen=True, kw_only=True):
+    """An operator of the framework in which the program waited for the GPU, and the pauses that began meanwhile."""
+
+    operator: Annotated[str, about('the outermost operator around the call: "aten::item"')]
+    pauses: Annotated[Whole, about("their number")]
+    time_s: Annotated[Seconds, about("their time")]
+
+
 class Gaps(Struct, frozen=True, kw_only=True):
     """Pauses of a GPU in the part that is judged, without those of a start-up inside it."""
 
@@ -643,6 +651,10 @@ class Gaps(Struct, frozen=True, kw_only=True):
     profiler_s: Annotated[
         Seconds, about("time of pauses in which the profiler itself was at work; not part of the others")
     ] = 0.0
+    waits: Annotated[
+        tuple[OperatorWait, ...],
+        about("operators in which the program waited when pauses began, those with most time of pauses", most=3),
+    ] = ()
 
 
 class Copies(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
         kernels=tuple(kernels),
         timeline=timeline,
     )
-    return Analysis(session, tuple(recorded))
+    return Analysis(session, tuple(recorded), patterns=surveyed.patterns)
 
 
 def only_timed(surveyed: Analysis, lacking: Missing) -> Analysis:
@@ -82,7 +82,7 @@ def only_timed(surveyed: Analysis, lacking: Missing) -> Analysis:
     )
     sources = tuple(map(_as_survey, surveyed.session.sources))
     session = replace(surveyed.session, sources=sources, kernels=tuple(kernels))
-    return Analysis(session, surveyed.recorded)
+    return replace(surveyed, session=session)
 
 
 def _devices_together(

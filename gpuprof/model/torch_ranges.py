@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 MODULE = "nn.Module: "
@@ -25,6 +26,7 @@ _TAIL = re.compile(
 )
 _TAIL_START = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
 _SHAPE = re.compile(r"\[\d[\d, ]*\]")
+_READABLE_SHAPE = re.compile(r"\[(\d{1,18}(?:, ?\d{1,18})*)\]")
 _MOST_SHAPES = 3
 _PRODUCTS = {
     **dict.fromkeys(("mm", "bmm", "matmul", "linear", "mv", "dot", "_int_mm", "_scaled_mm"), slice(0, 2)),
@@ -68,6 +70,13 @@ def operator_text(name: str, shapes: Sequence[str]) -> str:
         return f"{name} {'×'.join(shapes[factors])}"
     more = ["…"] if len(shapes) > _MOST_SHAPES else []
     return " ".join([name, ", ".join([*shapes[:_MOST_SHAPES], *more])]).rstrip()
+
+
+@lru_cache(maxsize=4096)
+def operator_and_shapes(operator: str) -> tuple[str, tuple[tuple[int, ...], ...]]:
+    """Return the name of an operator and the shapes of its tensors, as far as `operator_text` has them."""
+    name, _, text = operator.partition(" ")
+    return name, tuple(tuple(map(int, sizes.split(","))) for sizes in _READABLE_SHAPE.findall(text))
 
 
 def launched_by(ranges: Sequence[str]) -> str:
@@ -152,10 +161,9 @@ def product_size(ranges: Sequence[str]) -> ProductSize | None:
     If the second factor is one matrix, all dimensions of the first but the last are rows. None without shapes, and if
     the operator is no product of two matrices.
     """
-    name, _, text = innermost_operator(ranges).partition(" ")
+    name, shapes = operator_and_shapes(innermost_operator(ranges))
     if name.rpartition("::")[2] not in _MATRIX_PRODUCTS:
         return None
-    shapes = [[int(size) for size in shape.strip("[]").split(",")] for shape in _SHAPE.findall(text)]
     if len(shapes) != 2 or min(map(len, shapes)) < 2:
         return None
     first, second = shapes

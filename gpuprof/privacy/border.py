@@ -26,8 +26,8 @@ KINDS: Mapping[str, TextKind] = {
     **dict.fromkeys(
         (
             "action", "advice", "demangled", "function", "headline", "how", "label", "mangled", "meaning", "name",
-            "notes", "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol", "texts", "tools",
-            "unknown", "unreviewed", "warnings", "why",
+            "notes", "operator", "patterns", "ranges", "reason", "sentence", "source", "specified_by", "symbol",
+            "texts", "tools", "unknown", "unreviewed", "warnings", "why",
         ),
         "text",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
 from typing import NamedTuple, Protocol, TypeVar
 
 from gpuprof.errors import DamagedInput
@@ -45,11 +46,17 @@ _WAITS = re.compile(
 
 
 class WaitSpan(NamedTuple):
-    """A call that waited for a GPU, in nanoseconds, and its process, where that is known."""
+    """A call that waited for a GPU, in nanoseconds, and its process and thread, if they are known."""
 
     start: int
     end: int
     process: int | None
+    thread: Hashable = None
+
+    @property
+    def place(self) -> LaunchOrigin:
+        """Where and when the program began to wait."""
+        return LaunchOrigin(self.thread, self.start, self.process)
 
 
 _LAUNCHES_GRAPH = re.compile(r"cu(?:da)?GraphLaunch(?:_\w+)?")
@@ -73,9 +80,14 @@ def controls_profiler(call: str) -> bool:
     return _CONTROLS_PROFILER.fullmatch(call) is not None
 
 
-def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
-    """Return waits as those of a trace that begins at `origin`, in the order of their end."""
-    waits = [HostWait((span.start - origin) / 1e9, (span.end - origin) / 1e9, span.process) for span in spans]
+def host_waits(
+    spans: Iterable[WaitSpan], origin: int, operators: Iterable[str | None] = repeat(None)
+) -> tuple[HostWait, ...]:
+    """Return waits as those of a trace that begins at `origin`, in the order of their end, each with its operator."""
+    waits = [
+        HostWait((span.start - origin) / 1e9, (span.end - origin) / 1e9, span.process, operator)
+        for span, operator in zip(spans, operators)  # noqa: B905
+    ]
     waits.sort(key=lambda wait: (wait.end_s, wait.start_s))
     return tuple(waits)
 

@@ -42,6 +42,7 @@ from gpuprof.read.torch_words import (
     product,
 )
 from gpuprof.store.read import no_search_for_garbage
+from gpuprof.timeline.attention import SDPA_MATH
 from gpuprof.timeline.torch_pointwise import POINTWISE
 from gpuprof.timeline.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
 from gpuprof.units import format_si
@@ -143,8 +144,9 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
         raise _without_gpu(events, name, of_torch=bool(properties))
     origin = events.origin if events.origin is not None else 0
     places = _places(events)
-    operators = open_at_places(events.operators, places)
-    calls = that_launched(products(events.operators), operators.values())
+    operators = open_at_places(events.operators, chain(places, (wait.place for wait in events.waits)))
+    launchers = (operators.get(place, ()) for place in places if place is not None)
+    calls = that_launched(products(events.operators), launchers)
     recorded = _demangled(list(_activities(events, used, origin, places, operators, calls)))
     activities = sorted(recorded, key=attrgetter("start_s"))
     distributed = trace.get("distributedInfo")
@@ -168,10 +170,17 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
         warnings=(*left_out(events.untimed), *impossible(events.impossible)),
         products=_products(calls, origin),
         from_start=surveyed.get("from_start") is True,
-        host_waits=host_waits(events.waits, origin) if events.calls else None,
+        host_waits=host_waits(events.waits, origin, _waited_in(events.waits, operators)) if events.calls else None,
         profiler_calls=events.profiler_calls,
         hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
     )
+
+
+def _waited_in(waits: Iterable[WaitSpan], operators: Mapping[LaunchOrigin, Sequence[_Event]]) -> Iterator[str | None]:
+    """Yield the outermost operator of PyTorch in which the program waited, for each wait."""
+    for wait in waits:
+        names = (operator.name for operator in operators[wait.place])
+        yield next((name for name in names if name.startswith("aten::")), None)
 
 
 def _outermost_modules(annotations: Iterable[_Event], surveyed: Mapping[str, Any]) -> list[_Event]:
@@ -239,7 +248,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
             if launches_graph(name):
                 events.graph_launches.add(correlation)
         if waits_for_gpu(name):
-            events.waits.append(WaitSpan(start, end, process))
+            events.waits.append(WaitSpan(start, end, process, thread))
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
         (events.steps if _STEP.fullmatch(name) else events.annotations).append(span)
@@ -361,6 +370,7 @@ def _activities(
             graph_launch=_graph_launch(event, events.graph_launches),
             operand_bytes=moved.get(id(launchers[-1])) if launchers and event.role == KERNEL else None,
             memory=memory(event.name) if event.role == COPY else None,
+            in_sdpa=any(launcher.name == SDPA_MATH for launcher in launchers),
         )
 
 

@@ -15,6 +15,7 @@ from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
 from gpuprof.timeline.mfu import model_flop, rated_ceilings
 from gpuprof.timeline.operators import with_operator_bytes, with_operator_flop
+from gpuprof.timeline.patterns import patterns_of
 from gpuprof.timeline.steps import loop_of, step_times
 from gpuprof.timeline.strip import drawn_kernels
 from gpuprof.timeline.trace import KERNEL, Activity, Trace
@@ -45,7 +46,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     kernels = tuple(with_operator_bytes(shown, ids, kernels, specs))
     timeline = _timeline(traces, gpus, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
-    return Analysis(session, analysis.recorded)
+    return Analysis(session, analysis.recorded, patterns=patterns_of(shown, ids, kernels))
 
 
 def _judged_only(trace: Trace, gpus: Sequence[TracedGpu]) -> Trace:

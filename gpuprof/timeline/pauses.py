@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import percentile
-from gpuprof.model.session import Gaps, LongPause
+from gpuprof.model.session import Gaps, LongPause, OperatorWait
 from gpuprof.timeline.intervals import TimeInterval, between, length
 from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
 from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged
 
 SHORT_PAUSE_S = 20e-6
 """A shorter pause is about what launching takes."""
+_TOLD_OPERATORS = 3
 _CLOCKS_S = 1e-6
 """Old traces have whole microseconds. On an H100 a wait ended 3 µs and more after what it waited for."""
 _ROUNDING_S = 0.5e-9
@@ -27,9 +29,9 @@ class Pause(NamedTuple):
 
     `length_s` is without `profiler_s`, in which the profiler was at work. `unsure` says that the last thing before it,
     on any stream, has no time: it may have filled the pause. `start_up` says that it does not come again, however long
-    the program runs. `waited` says that the program waited for the GPU when it began, so that nothing was launched
-    meanwhile. `in_graph` says that what it follows and what ends it are nodes of one launch of a CUDA graph: the CPU
-    had launched both before.
+    the program runs. `waited` is the call in which the program waited for the GPU when it began, so that nothing was
+    launched meanwhile. `in_graph` says that what it follows and what ends it are nodes of one launch of a CUDA graph:
+    the CPU had launched both before.
     """
 
     start_s: float
@@ -38,7 +40,7 @@ class Pause(NamedTuple):
     kernel: Activity | None
     unsure: bool
     start_up: bool = False
-    waited: bool = False
+    waited: HostWait | None = None
     in_graph: bool = False
     profiler_s: float = 0.0
 
@@ -65,7 +67,7 @@ def pauses_of(
                 end=activity,
                 kernel=activities[launch] if launch is not None else None,
                 unsure=bool(untimed),
-                waited=not in_graph and _is_waited(waits, end, activity.start_s, activity.process),
+                waited=None if in_graph else _wait_at(waits, end, activity.start_s, activity.process),
                 in_graph=in_graph,
             )
             pauses.append((pause, launch))
@@ -86,22 +88,22 @@ def pauses_of(
         begins = next(activity for activity in activities if judged.has(activity))
         computing = (activity for activity in activities if activity.kind == KERNEL and activity.computes)
         kernel = next((activity for activity in computing if judged.has(activity)), None)
-        waited = _is_waited(waits, end, judged.end_s, begins.process)
+        waited = _wait_at(waits, end, judged.end_s, begins.process)
         found.append(Pause(end, judged.end_s - end, begins, kernel, unsure=bool(untimed), waited=waited))
     return found
 
 
-def _is_waited(waits: Sequence[HostWait], start_s: float, end_s: float, process: int | None) -> bool:
-    """Tell whether a process, None for any, was waiting when a pause began, and no longer when it ended.
+def _wait_at(waits: Sequence[HostWait], start_s: float, end_s: float, process: int | None) -> HostWait | None:
+    """Return the call in which a process, None for any, waited when a pause began, and no longer when it ended.
 
     A call that lasts longer than the pause waits for something else: another thread has launched.
     """
     at = bisect_left(waits, start_s - _CLOCKS_S, key=lambda wait: wait.end_s)
     while at < len(waits) and waits[at].end_s <= end_s:
         if waits[at].start_s <= start_s and process in (None, waits[at].process):
-            return True
+            return waits[at]
         at += 1
-    return False
+    return None
 
 
 def judged_pauses(pauses: Iterable[Pause], judged: Judged, overhead: Sequence[TimeInterval]) -> Iterator[Pause]:
@@ -167,15 +169,26 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
         profiler_s=sum(pause.profiler_s for pause in pauses),
         waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
+        waits=_operators_waited_in(counted),
         in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
     )
+
+
+def _operators_waited_in(pauses: Sequence[Pause]) -> tuple[OperatorWait, ...]:
+    """Return the operators in which the program waited when pauses began, by the time of those pauses."""
+    lengths: defaultdict[str, list[float]] = defaultdict(list)
+    for pause in pauses:
+        if pause.waited and pause.waited.operator is not None:
+            lengths[pause.waited.operator].append(pause.length_s)
+    waits = [OperatorWait(operator=name, pauses=len(own), time_s=sum(own)) for name, own in lengths.items()]
+    return tuple(sorted(waits, key=lambda wait: -wait.time_s)[:_TOLD_OPERATORS])
 
 
 def long_pause(pause: Pause, first_s: float) -> LongPause:
     """Return a pause as it is told of, with when it began in the part that is judged."""
     causes: tuple[tuple[bool, PauseCause], ...] = (
         (pause.start_up, "start-up"),
-        (pause.waited, "waited"),
+        (bool(pause.waited), "waited"),
         (pause.in_graph, "in-graph"),
     )
     return LongPause(

@@ -76,7 +76,8 @@ class Activity(NamedTuple):
     the calls of its process; all of a graph has the number of its launch. `product` is the place in the trace's
     products of the one that launched it. `graph_launch` tells the launch of a CUDA graph that it was a part of from any
     other in the trace. `operand_bytes` are those that its operator reads and writes, each once; None unless that is
-    point-wise and launched nothing else. `memory` is the host's end of a copy, or unified memory.
+    point-wise and launched nothing else. `memory` is the host's end of a copy, or unified memory. `in_sdpa`: PyTorch's
+    scaled_dot_product_attention launched it because it chose no fused kernel.
     """
 
     kind: str
@@ -101,6 +102,7 @@ class Activity(NamedTuple):
     graph_launch: Hashable = None
     operand_bytes: int | None = None
     memory: str | None = None
+    in_sdpa: bool = False
 
     @property
     def interval(self) -> TimeInterval:
@@ -124,11 +126,15 @@ class Activity(NamedTuple):
 
 
 class HostWait(NamedTuple):
-    """A call in which a process waited for a GPU, such as cudaStreamSynchronize. All as of an activity."""
+    """A call in which a process waited for a GPU, such as cudaStreamSynchronize. All as of an activity.
+
+    `operator` is the outermost one of the framework around the call, such as `aten::item`; None if none is known.
+    """
 
     start_s: float
     end_s: float
     process: int | None = None
+    operator: str | None = None
 
 
 class ProfilerOverhead(NamedTuple):

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gpuprof.diagnose.facts.l1 import L1Facts
 from gpuprof.model.field_types import Confidence
+from gpuprof.model.patterns import Patterns
 from gpuprof.timeline.worst_gpu import Exposed, Pauses
 
 
@@ -28,9 +29,11 @@ class KernelFacts(L1Facts):
     """All that is known of one kernel. Fractions are of 1; a fact that is missing is None.
 
     `pauses` and `exposed` are those of the timeline, if this kernel reports them. `faster` is a
-    configuration in which this kernel was faster for the same work.
+    configuration in which this kernel was faster for the same work. `patterns` are those of a
+    timeline that its launches are parts of.
     """
 
     pauses: Pauses | None = None
     exposed: tuple[Exposed, ...] = ()
     faster: Faster | None = None
+    patterns: Patterns = Patterns()  # noqa: RUF009

@@ -56,10 +56,12 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
             + amounts_of("s", span=span_s / steps, time=idle_s / steps, time_before=wait.idle_s / steps)
             + amounts_of("s", unsure=gaps.unsure_s)
             + amounts_of("", ends=pauses.ends, gpus=pauses.gpu.gpus)
+            + amounts_of(waiting_in=sum(waited.time_s for waited in gaps.waits) / idle_s)
         ),
         labels=(
             gpu_labels(pauses.gpu)
             + labels_of(direction=(wait.before.replace(" ", "-"),), recorded=tuple(device.slowed_by))
+            + labels_of(operators=tuple(waited.operator for waited in gaps.waits))
         ),
         confidence="guess" if is_unsure or is_slowed else "inferred",
         gain_of_run=pauses.idle_share,
@@ -98,6 +100,8 @@ def _headline(pauses: Pauses, is_spread: bool, is_slowed: bool) -> Iterator[Case
 
 def _why(kind: CaseName, pauses: Pauses, is_unsure: bool) -> Iterator[CaseName]:
     yield kind
+    if kind == "waiting" and pauses.gpu.device.gaps is not None and pauses.gpu.device.gaps.waits:
+        yield "waiting-in"
     if pauses.gpu.gpus > 1:
         yield "all-gpus"
     if is_unsure:

@@ -106,10 +106,11 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         # A product with a vector or few rows.
         return
     limit = _limit(facts, product, busiest)
+    is_by_name_alone = facts.timed_only and product.use is None
     scalar, speedup = product.type, product.speedup
     plain = scalar.plain.upper()
-    is_guess = product.how in ("by-convolution", "by-arithmetic")
-    headline = [product.how if is_guess else "product"]
+    is_guess = product.how in ("by-convolution", "by-arithmetic") or is_by_name_alone
+    headline = [product.how if product.how in ("by-convolution", "by-arithmetic") else "product"]
     rate = "rate" if facts.hardware.is_known else "least-rate"
     faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", scalar.name)
     evidence = [*facts.pipe_evidence("tensor"), faster]
@@ -131,7 +132,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         saving=_saving(facts, product, is_limit=not limit),
         evidence=evidence,
         place=facts.code.place_of_opcode(scalar.fused),
-        is_fact=bool(limit),
+        is_fact=bool(limit) and not is_by_name_alone,
     )
 
 
@@ -265,7 +266,7 @@ def _saving(facts: KernelFacts, product: _Product, *, is_limit: bool) -> Saving 
     arithmetic is the limit, its operands can reach tensor cores in fewer and wider accesses to L1.
     """
     if product.use is None:
-        return None
+        return Saving(1.0 - 1.0 / product.speedup, assumes=("limit-by-arithmetic",)) if facts.timed_only else None
     relieved = dict.fromkeys((*SCALAR_PIPES, *MEMORY, WORK, "lsu", ISSUE), 0.0)
     bound = speedup_bound(facts, relieved)
     stays = 0.5 if product.change == "narrower" else 1.0

@@ -1,0 +1,99 @@
+"""Attention whose scores go through memory: a softmax between two batched products of fitting shapes. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import takewhile
+
+from gpuprof.model.patterns import AttentionPart, AttentionRole
+from gpuprof.timeline.sequences import Launch
+from gpuprof.timeline.trace import Activity, TensorShape
+
+SDPA_MATH = "aten::_scaled_dot_product_attention_math"
+"""The operator with which PyTorch computes scaled_dot_product_attention without a fused kernel."""
+WIDEST_HEAD = 256
+"""The widest head of FlashAttention; a softmax between wider products is another kind of attention."""
+_BATCHED = ("aten::bmm", "aten::baddbmm", "aten::matmul")
+"""Products of batches, of which neither factor is the weight of a layer if both have a dimension for the batch."""
+_NEAR = 32
+"""Kernels between a softmax and its products at most: masks, scales and copies."""
+
+
+def attention_of(launches: Sequence[Launch]) -> Iterator[tuple[Launch, AttentionPart]]:
+    """Yield the launches of one stream that are parts of attention, forward and backward.
+
+    Forward, a product before a softmax makes what the softmax reads, and one after it multiplies the result. Backward,
+    up to two products on each side make or multiply matrices of that shape.
+    """
+    for place, softmax in enumerate(launches):
+        if _is_softmax(softmax.function):
+            before = _until_softmax(launches[max(0, place - _NEAR) : place][::-1])
+            after = _until_softmax(launches[place + 1 : place + 1 + _NEAR])
+            yield from _around(softmax, before, after)
+
+
+def _until_softmax(launches: Iterable[Launch]) -> list[Launch]:
+    return list(takewhile(lambda launch: not _is_softmax(launch.function), launches))
+
+
+@lru_cache(maxsize=4096)
+def _is_softmax(name: str) -> bool:
+    bare = name.lower().replace("_", "")
+    return "softmax" in bare and "logsoftmax" not in bare
+
+
+def _around(
+    softmax: Launch, before: Sequence[Launch], after: Sequence[Launch]
+) -> Iterator[tuple[Launch, AttentionPart]]:
+    """Yield the parts around one softmax; nothing if the products on its sides do not fit. Nearest launches first."""
+    scores = _scores(softmax, before)
+    if scores is None:
+        return
+    shape = _unordered(*scores)
+    most = 2 if "backward" in softmax.function.lower() else 1
+    first = [one for one in before if shape in _matrices(one)][:most]
+    last = [one for one in after if shape in _matrices(one)[:2]][:most]
+    if not last or all(_matrices(one)[2] != shape for one in first):
+        return
+    roles: dict[AttentionRole, tuple[Launch, ...]] = {"softmax": (softmax,), "product": (*first, *last)}
+    between = (*before[: before.index(first[-1])], *after[: after.index(last[-1])])
+    roles["elementwise"] = tuple(one for one in between if one.is_pointwise and one.elements == math.prod(scores))
+    for role, launches in roles.items():
+        for launch in launches:
+            yield launch, AttentionPart(role, scores, _is_in_sdpa(launch.activity))
+
+
+def _scores(softmax: Launch, before: Sequence[Launch]) -> tuple[int, int, int] | None:
+    """Return the shape that a softmax normalises: its operator's, else that of the product before it."""
+    if not softmax.shapes:
+        return next((matrices[2] for matrices in map(_matrices, before) if matrices), None)
+    shape = softmax.shapes[0]
+    return (math.prod(shape[:-2]), shape[-2], shape[-1]) if len(shape) > 2 else None
+
+
+def _matrices(launch: Launch) -> Sequence[tuple[int, int, int] | None]:
+    """Return the shapes of both factors of a batched product, and of its result; nothing for other launches.
+
+    None replaces one if the other length of the product is more than that of a head.
+    """
+    return _of_product(*launch.shapes) if launch.operator in _BATCHED and len(launch.shapes) == 2 else ()
+
+
+@lru_cache(maxsize=4096)
+def _of_product(left: TensorShape, right: TensorShape) -> Sequence[tuple[int, int, int] | None]:
+    if len(left) < 3 or left[:-2] != right[:-2] or left[-1] != right[-2]:
+        return ()
+    batch, rows, depth, columns = math.prod(left[:-2]), left[-2], left[-1], right[-1]
+    sides = ((columns, rows, depth), (rows, depth, columns), (depth, rows, columns))
+    return [_unordered(batch, *sizes) if other <= WIDEST_HEAD else None for other, *sizes in sides]
+
+
+def _unordered(batch: int, rows: int, columns: int) -> tuple[int, int, int]:
+    """Return the shape of matrices, the same for transposed ones."""
+    return batch, min(rows, columns), max(rows, columns)
+
+
+def _is_in_sdpa(activity: Activity) -> bool:
+    return activity.in_sdpa or any(text.partition(" ")[0] == SDPA_MATH for text in activity.ranges)

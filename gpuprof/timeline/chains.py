@@ -1,0 +1,87 @@
+"""Chains of point-wise kernels: several in a row on a stream, over data of one size, with nothing between. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from itertools import chain as joined
+from itertools import groupby
+
+from gpuprof.model.patterns import ChainPart
+from gpuprof.model.torch_ranges import OPTIMIZER_CALL
+from gpuprof.timeline.sequences import Launch
+
+SHORTEST_CHAIN = 3
+"""Kernels of the shortest chain; two in a row are in every program."""
+_PASSES = 3
+"""Passes over its data of a point-wise kernel whose operands are not known: two operands and a result."""
+_COPY, _COPY_KERNEL = "aten::copy_", "copy_kernel"
+_OF_LISTS = "multi_tensor_apply_kernel"
+"""The name of a kernel for the tensors of a whole list, such as parameters."""
+
+
+def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterator[tuple[Launch, ChainPart]]:
+    """Yield the launches of one stream that are members of chains, which end before activities of the ids `others`.
+
+    Launches of one operator on a list of tensors count as one. Two copies in a row are two chains, because one hardly
+    reads what the other wrote.
+    """
+    for size, run in groupby(launches, key=lambda launch: None if id(launch.activity) in others else _size(launch)):
+        chain: list[list[Launch]] = []
+        for member in _members(run) if size is not None else ():
+            if chain and _is_copy(member[0]) and _is_copy(chain[-1][0]):
+                yield from _parts(chain)
+                chain = []
+            chain.append(member)
+        yield from _parts(chain)
+
+
+def _size(launch: Launch) -> Hashable:
+    """Return the size of a point-wise kernel's data, or its grid if that is not known; None for any other launch."""
+    if not launch.is_pointwise:
+        return None
+    if _is_of_list(launch):
+        return _OF_LISTS
+    if launch.shapes:
+        return launch.elements
+    return (launch.activity.grid, launch.activity.block) if launch.activity.grid is not None else None
+
+
+def _members(run: Iterable[Launch]) -> Iterator[list[Launch]]:
+    for _, same in groupby(run, key=lambda launch: launch.function if _is_of_list(launch) else id(launch.activity)):
+        yield list(same)
+
+
+def _is_of_list(launch: Launch) -> bool:
+    return _OF_LISTS in launch.activity.name
+
+
+def _is_copy(launch: Launch) -> bool:
+    return launch.operator == _COPY or (not launch.operator and _COPY_KERNEL in launch.activity.name)
+
+
+def _parts(chain: Sequence[Sequence[Launch]]) -> Iterator[tuple[Launch, ChainPart]]:
+    if len(chain) < SHORTEST_CHAIN:
+        return
+    share = saved_share([_passes(member[0]) for member in chain])
+    for launch in joined.from_iterable(chain):
+        is_in_optimizer = any(map(OPTIMIZER_CALL.fullmatch, launch.activity.ranges))
+        yield launch, ChainPart(len(chain), share, by_shapes=bool(launch.shapes), in_optimizer=is_in_optimizer)
+
+
+def saved_share(passes: Sequence[int]) -> float:
+    """Return the share of the passes over memory that goes if each kernel reads only what the one before wrote.
+
+    It is 2·(n − 1) ÷ the passes of n kernels: each result but the last is neither written nor read again.
+    """
+    gone = 2 * (len(passes) - 1)
+    return gone / max(sum(passes), gone + 2)
+
+
+def _passes(launch: Launch) -> int:
+    """Return how often a point-wise kernel passes over data of its size: once an operand, and once for its result."""
+    if _is_copy(launch):
+        return 2
+    if not launch.shapes or _is_of_list(launch):
+        return _PASSES
+    return sum(math.prod(shape) == launch.elements for shape in launch.shapes) + 1
