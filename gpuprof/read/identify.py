@@ -16,10 +16,9 @@ from pathlib import Path
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read import zstd_frames
 from gpuprof.read.container import MAGIC
+from gpuprof.read.text_encoding import decoded, is_utf16
 
 HEAD_BYTES = 4096
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""How text starts that Windows PowerShell has redirected into a file."""
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""
 SQLITE = b"SQLite format 3\0"
@@ -47,9 +46,7 @@ class Look:
     @cached_property
     def start(self) -> bytes:
         """Return the head; that of UTF-16 as UTF-8."""
-        if not self.head.startswith(UTF16_MARKS):
-            return self.head
-        return self.head[: HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
+        return decoded(self.head).encode() if is_utf16(self.head) else self.head
 
     @cached_property
     def data(self) -> bytes:
@@ -59,7 +56,7 @@ class Look:
     @cached_property
     def text(self) -> str:
         """Read the whole of it as text."""
-        return self.data.decode("utf-16" if self.data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
+        return decoded(self.data)
 
 
 def look_at(path: Path, name: str) -> Look:
@@ -100,7 +97,7 @@ def is_packed(look: Look) -> bool:
     if not look.head.startswith(GZIP):
         return False
     start = unzipped(look.head)
-    is_text = bool(start) and (b"\0" not in start or start.startswith(UTF16_MARKS))
+    is_text = bool(start) and (b"\0" not in start or is_utf16(start))
     return start.startswith((MAGIC, SQLITE, *zstd_frames.STARTS)) or (is_text and not _starts_trace(start))
 
 

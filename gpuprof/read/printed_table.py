@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct, field
 
-LAUNCH_COLUMNS = frozenset(
-    (
-        "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
-        "Block Size", "Grid Size", "Device", "CC",
-    )
-)  # fmt: skip
-_RANGE_COLUMNS = ("Push/Pop_Range", "Start/Stop_Range")
+NUMBER_COLUMNS = frozenset(("ID", "Process ID", "Context", "Stream", "Device", "Invocations"))
+LAUNCH_COLUMNS = NUMBER_COLUMNS | {
+    "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Block Size", "Grid Size", "CC", "Domain",
+}  # fmt: skip
+_RANGE_COLUMNS = ("Push/Pop_Range", "Start/Stop_Range", "Range:PL_Type")
+_WHOLE = re.compile(r"(\d+)[.,]0+")
+_CAPABILITY = re.compile(r"(\d{1,2})(?:[.,](\d))?")
+_NO_VALUE = frozenset(("", "nan", "NaN", "NA", "None", "<NA>"))
+"""Cells that pandas writes if there is no value; in a second header row also "Unnamed: 4_level_1"."""
+
+
+_WITH_UNITS = "keep the row of units below the header of a raw page, and the column Metric Unit of others"
 
 
 class PrintedRow(Struct, frozen=True):
@@ -23,19 +30,58 @@ class PrintedRow(Struct, frozen=True):
 
 
 class PrintedTable(Struct):
-    """A header and the rows below it, until the next header."""
+    """A header and the rows below it, until the next header. `quoted`: ncu itself wrote it, and quoted all cells."""
 
     columns: tuple[str, ...]
     quoted: bool
+    delimiter: str = ","
     rows: list[PrintedRow] = field(default_factory=list)
     broken_lines: list[int] = field(default_factory=list)
     cut_line: int | None = None
     sentences: list[str] = field(default_factory=list)
+    without_unit: set[str] = field(default_factory=set)
+    inferred_units: set[str] = field(default_factory=set)
+
+    @property
+    def is_summary(self) -> bool:
+        """Return whether a row has the minimum, maximum and average over equal launches, and no value of a launch."""
+        return "Average" in self.columns and "Metric Value" not in self.columns
 
     @property
     def is_details(self) -> bool:
-        """Tell whether a row is a metric of a launch; else it is a launch."""
-        return "Metric Name" in self.columns and "Metric Value" in self.columns
+        """Return whether a row is a metric of a launch; else it is a launch."""
+        return "Metric Name" in self.columns and ("Metric Value" in self.columns or self.is_summary)
+
+    @property
+    def value_column(self) -> str:
+        """Return the name of the column that has the values of a details page."""
+        return "Average" if self.is_summary else "Metric Value"
+
+    @property
+    def lacks_id(self) -> bool:
+        """Return whether nothing but a kernel's name and configuration says which launch a row is of."""
+        return "ID" not in self.columns and not self.is_summary
+
+    def cell(self, row: PrintedRow, name: str) -> str:
+        """Return the cell of a row in a column; empty if it is not there."""
+        place = _places(self.columns).get(name)
+        return as_printed(name, row.cells[place]) if place is not None and place < len(row.cells) else ""
+
+    def launch_key(self, row: PrintedRow) -> tuple[str, ...]:
+        """Return what the rows of a launch have in common."""
+        columns = launch_places(self.columns) if self.lacks_id or self.is_summary else ("ID", "Process ID")
+        return tuple(self.cell(row, name) for name in columns)
+
+    def launch_cells(self, row: PrintedRow) -> dict[str, str]:
+        """Return the cells about the launch of a row, by column, as ncu writes them."""
+        places = launch_places(self.columns)
+        return {name: as_printed(name, row.cells[at]) for name, at in places.items() if at < len(row.cells)}
+
+    def has_launch(self, cells: Mapping[str, str]) -> bool:
+        """Return whether cells are in their columns and name a kernel."""
+        is_numbered = all(cells[name].isdigit() for name in ("ID", "Invocations") if name in cells)
+        has_size = not self.is_summary or cells.get("Grid Size", "(").startswith("(")
+        return is_numbered and has_size and cells.get("Kernel Name", "") != ""
 
     def problems(self) -> Iterator[str]:
         """Say what of the table could not be read, in sentences."""
@@ -45,9 +91,54 @@ class PrintedTable(Struct):
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
             yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
+        if self.inferred_units:
+            units = " and ".join(sorted(self.inferred_units))
+            yield (
+                f"durations were printed without a unit: {units} is inferred, the only one in which the elapsed cycles "
+                "make a clock that a GPU has"
+            )
+        if self.without_unit:
+            yield (
+                f"{len(self.without_unit)} metrics were printed without a unit and are left out, such as "
+                f"{min(self.without_unit, key=_example)}: {_WITH_UNITS}"
+            )
         yield from self.sentences
 
 
+def _example(name: str) -> tuple[bool, str]:
+    """Order names so that a duration comes first, then counters."""
+    return "gpu__time_duration" not in name, name
+
+
+@lru_cache(maxsize=8)
+def launch_places(columns: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the places of the columns that say which launch a row is of."""
+    places = _places(columns)
+    return {name: places[name] for name in places if name in LAUNCH_COLUMNS or is_range_column(name)}
+
+
+@lru_cache(maxsize=8)
+def _places(columns: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the places of columns by their names, the first of each."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(columns):
+        places.setdefault(name, place)
+    return places
+
+
 def is_range_column(name: str) -> bool:
-    """Tell whether a column holds the NVTX ranges that a launch stands in."""
+    """Return whether a column has the NVTX ranges around a launch."""
     return any(part in name for part in _RANGE_COLUMNS)
+
+
+def as_printed(name: str, cell: str) -> str:
+    """Return a cell as ncu prints it. pandas and Excel may have made "0.0" of 0, "8,6" of 8.6, and "9" of 9.0."""
+    if cell in _NO_VALUE or (cell.startswith("Unnamed: ") and "_level_" in cell):
+        return ""
+    if name in NUMBER_COLUMNS:
+        whole = _WHOLE.fullmatch(cell)
+        return whole[1] if whole is not None else cell
+    if name == "CC":
+        capability = _CAPABILITY.fullmatch(cell)
+        return f"{capability[1]}.{capability[2] or 0}" if capability is not None else ""
+    return cell
