@@ -354,7 +354,7 @@ def verdict_text(session: Session) -> str:
     if not run.launches:
         return f"No kernel was profiled: these are the ceilings of {where} by its spec."
     if run.time_s <= 0:
-        return f"{count_text(run.launches, 'profiled launch', 'es')} on {where}; durations were not collected."
+        return f"{count_text(run.launches, 'profiled launch', 'es')} on {where}; durations are not known."
     graphs = [kernel for kernel in session.kernels if kernel.duration_source == GRAPH_REPLAY]
     apart = sum(kernel.launches for kernel in graphs if kernel.time_total_s is None)
     timed, without = run.timed_launches, run.launches - run.timed_launches - apart

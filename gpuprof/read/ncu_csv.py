@@ -95,7 +95,7 @@ def _starts_row(line: str, table: PrintedTable, *, is_last: bool) -> bool:
     if is_last and line.startswith('"'):
         return True
     if table.columns[0] in _NUMBERED and not table.is_summary:
-        return re.match(r'"\d+","|"",', line) is not None
+        return re.match(r'"\d+(?:\.0)?","|"",', line) is not None
     return line.startswith('"') and '","' in line
 
 

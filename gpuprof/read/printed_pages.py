@@ -143,11 +143,13 @@ def _units_and_launches(table: PrintedTable) -> tuple[tuple[str, ...] | None, Se
 def _metric_columns(table: PrintedTable, units: tuple[str, ...] | None) -> Iterator[MetricColumn]:
     """Yield the columns of metrics; beside those of ncu, a table that was saved again may have any others."""
     own = launch_places(table.columns)
+    has_units = units is not None and any(units)
     for place, name in enumerate(table.columns):
         if name in own or not (table.quoted or "__" in name or unit_of(name) is not None):
             continue
         unit = units[place] if units is not None and place < len(units) else ""
-        is_bare = not unit and needs_unit(name, has_units=units is not None)
+        is_unknown = units is not None and unit_of(name) is None  # ncu knows no unit either, and scales nothing
+        is_bare = not unit and not is_unknown and needs_unit(name, has_units=has_units)
         yield MetricColumn(place, name, unit, is_bare=is_bare)
 
 

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
+from gpuprof.units import counted
+
 NUMBER_COLUMNS = frozenset(("ID", "Process ID", "Context", "Stream", "Device", "Invocations"))
 LAUNCH_COLUMNS = NUMBER_COLUMNS | {
     "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Block Size", "Grid Size", "CC", "Domain",
@@ -19,7 +21,7 @@ _NO_VALUE = frozenset(("", "nan", "NaN", "NA", "None", "<NA>"))
 """Cells that pandas writes if there is no value; in a second header row also "Unnamed: 4_level_1"."""
 
 
-_WITH_UNITS = "keep the row of units below the header of a raw page, and the column Metric Unit of others"
+_WITH_UNITS = "Keep the row of units below the header of a raw page, and the column Metric Unit of others"
 
 
 class PrintedRow(Struct, frozen=True):
@@ -79,9 +81,11 @@ class PrintedTable(Struct):
 
     def has_launch(self, cells: Mapping[str, str]) -> bool:
         """Return whether cells are in their columns and name a kernel."""
-        is_numbered = all(cells[name].isdigit() for name in ("ID", "Invocations") if name in cells)
-        has_size = not self.is_summary or cells.get("Grid Size", "(").startswith("(")
-        return is_numbered and has_size and cells.get("Kernel Name", "") != ""
+        if not cells.get("Kernel Name"):
+            return False
+        if self.is_summary:
+            return cells.get("Invocations", "1").isdigit() and cells.get("Grid Size", "(").startswith("(")
+        return cells.get("ID", "0").isdigit()
 
     def problems(self) -> Iterator[str]:
         """Say what of the table could not be read, in sentences."""
@@ -92,22 +96,21 @@ class PrintedTable(Struct):
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
             yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
         if self.inferred_units:
-            units = " and ".join(sorted(self.inferred_units))
             yield (
-                f"durations were printed without a unit: {units} is inferred, the only one in which the elapsed cycles "
-                "make a clock that a GPU has"
+                f"durations were printed without a unit and are taken as {' and '.join(sorted(self.inferred_units))}: "
+                "in no other unit do the elapsed cycles make a clock that a GPU has"
             )
         if self.without_unit:
             yield (
-                f"{len(self.without_unit)} metrics were printed without a unit and are left out, such as "
-                f"{min(self.without_unit, key=_example)}: {_WITH_UNITS}"
+                f"no unit was printed for {counted(len(self.without_unit), 'metric')}, such as "
+                f"{min(self.without_unit, key=_example)}: the numbers are left out. {_WITH_UNITS}"
             )
         yield from self.sentences
 
 
-def _example(name: str) -> tuple[bool, str]:
-    """Order names so that a duration comes first, then counters."""
-    return "gpu__time_duration" not in name, name
+def _example(name: str) -> tuple[bool, bool, str]:
+    """Return by what to sort names so that a duration comes first, then counters."""
+    return name != "gpu__time_duration.sum", ":" in name, name
 
 
 @lru_cache(maxsize=8)
