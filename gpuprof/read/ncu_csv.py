@@ -24,7 +24,8 @@ _OWN_HEADER = re.compile(
 """Starts of ncu's own headers, which can follow a program's output on the same line."""
 _LINE_WITH_NAME = re.compile(r"^.*Kernel Name.*$", re.MULTILINE)
 _NUMBERED = ("ID", "Process ID")
-"""Columns that ncu prints first, and that are numbers."""
+_FIRST = (*_NUMBERED, "Domain")
+"""Columns that ncu prints first; two of them are numbers."""
 
 
 def has_header(text: str) -> bool:
@@ -57,6 +58,7 @@ def _tables(text: str) -> list[PrintedTable]:
     while at < len(lines):
         begun = _table_below(lines[at])
         if begun is not None:
+            begun.quoted &= not any(_is_unquoted_row(line, begun) for line in lines[at + 1 : at + 3])
             tables.append(begun)
         elif tables and _starts_row(lines[at], tables[-1], is_last=at + 1 == len(lines)):
             at = _take_record(lines, at, tables[-1])
@@ -74,7 +76,7 @@ def _table_below(line: str) -> PrintedTable | None:
     for delimiter in _DELIMITERS:
         columns = tuple(_cells(header, delimiter) or ())
         if _is_header(columns):
-            quoted = delimiter == "," and header.count('"') == 2 * len(columns)
+            quoted = delimiter == "," and columns[0] in _FIRST and header.count('"') == 2 * len(columns)
             return PrintedTable(columns, quoted=quoted, delimiter=delimiter)
     return None
 
@@ -86,6 +88,11 @@ def _is_header(columns: Collection[str]) -> bool:
     if "Metric Name" in columns:
         return "Metric Value" in columns or "Average" in columns
     return all(name in columns for name in _NUMBERED) or any(map(FULL_NAME.fullmatch, columns))
+
+
+def _is_unquoted_row(line: str, table: PrintedTable) -> bool:
+    """Return whether a line is a row in which numbers have no quotes: then ncu has not printed the table."""
+    return not line.startswith('"') and len(_cells(line, table.delimiter) or ()) == len(table.columns)
 
 
 def _starts_row(line: str, table: PrintedTable, *, is_last: bool) -> bool:
