@@ -15,7 +15,7 @@ from gpuprof.read.metric_units import unit_of
 from gpuprof.read.printed_launch import RecordedLaunch, recorded_launch, with_devices
 from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, printed_unit, with_points
 from gpuprof.read.printed_refusal import HINT, ncu_messages
-from gpuprof.read.printed_table import PrintedRow, PrintedTable, as_printed, launch_places
+from gpuprof.read.printed_table import PrintedRow, PrintedTable, as_printed
 from gpuprof.read.printed_units import DURATION, needs_unit, time_unit
 from gpuprof.units import ncu_unit
 
@@ -82,25 +82,30 @@ class _Metrics(Struct):
     range_s: tuple[float, float] | None = None
     is_unmeasured: bool = False
 
-    def add(self, name: str, cell: str, metric: Metric | None, line: int) -> None:
+    def add(self, name: str, cell: str, metric: Metric | None, line: int, *, is_bare: bool) -> None:
         """Add a metric that has a value, unless it is there already, as precise or more."""
+        if is_bare and metric is not None and not isinstance(metric.value, str):
+            self.without_unit.setdefault(name, metric)
+            return
         if name == DURATION:
             self.is_unmeasured |= "nan" in cell
             if _is_impossible(cell, metric):
                 self.table.sentences.append(_impossible_text(line, cell))
                 return
-        if metric is not None and is_garbled(metric):
+        if metric is None:
+            return
+        before = self.known.get(name)
+        if is_garbled(metric):
             self.table.broken_lines.append(line)
-        elif metric is not None and _is_more_precise(metric, self.known.get(name)):
+        elif before is None or (before.digits is not None and (metric.digits is None or metric.digits > before.digits)):
             self.known[name] = metric
 
     def launch(self) -> RecordedLaunch:
         """Return the launch of these metrics, with its duration in the unit that it can only have."""
         duration = self.without_unit.get(DURATION)
         unit = time_unit(duration.value, self.known) if duration is not None else None
-        if duration is not None and unit is not None and DURATION not in self.known:
-            seconds = float(duration.value) * ncu_unit(unit)[0]
-            self.known[DURATION] = Metric(seconds, "s", duration.digits)
+        if duration is not None and unit is not None:
+            self.known[DURATION] = Metric(float(duration.value) * ncu_unit(unit)[0], "s", duration.digits)
             self.table.inferred_units.add(unit)
         missing = frozenset(self.without_unit.keys() - self.known.keys())
         self.table.without_unit.update(missing)
@@ -108,13 +113,6 @@ class _Metrics(Struct):
             self.known = _without_zeros(self.known, self.row.line, self.table)
         metrics = DictMetrics(self.known, without_unit=missing)
         return recorded_launch(self.table.launch_cells(self.row), metrics, self.range_s)
-
-
-def _is_more_precise(metric: Metric, before: Metric | None) -> bool:
-    """Return whether a value has more digits than the one that is there; a whole number has all."""
-    if before is None:
-        return True
-    return before.digits is not None and (metric.digits is None or metric.digits > before.digits)
 
 
 def _raw_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
@@ -130,26 +128,26 @@ def _raw_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
         yield _raw_metrics(columns, row, table).launch()
 
 
-def _units_and_launches(table: PrintedTable) -> tuple[tuple[str, ...] | None, Sequence[PrintedRow]]:
+def _units_and_launches(table: PrintedTable) -> tuple[tuple[str, ...] | None, list[PrintedRow]]:
     """Return the cells of the row of units, and the other rows. It names no launch; who sorts rows may move it."""
-    places = launch_places(table.columns).values()
+    places = table.launch_places.values()
     for number, row in enumerate(table.rows):
-        cells = tuple(as_printed("", cell) for cell in row.cells)
-        if not any(cells[place] for place in places if place < len(cells)):
-            return cells, [*table.rows[:number], *table.rows[number + 1 :]]
+        if not any(as_printed("", row.cells[place]) for place in places if place < len(row.cells)):
+            units = (as_printed("", cell) for cell in row.cells)
+            return tuple(units), table.rows[:number] + table.rows[number + 1 :]
     return None, table.rows
 
 
 def _metric_columns(table: PrintedTable, units: tuple[str, ...] | None) -> Iterator[MetricColumn]:
     """Yield the columns of metrics; beside those of ncu, a table that was saved again may have any others."""
-    own = launch_places(table.columns)
     has_units = units is not None and any(units)
     for place, name in enumerate(table.columns):
-        if name in own or not (table.quoted or "__" in name or unit_of(name) is not None):
-            continue
         unit = units[place] if units is not None and place < len(units) else ""
-        is_unknown = units is not None and unit_of(name) is None  # ncu knows no unit either, and scales nothing
-        is_bare = not unit and not is_unknown and needs_unit(name, has_units=has_units)
+        is_unknown = unit_of(name) is None
+        if name in table.launch_places or (is_unknown and "__" not in name and not table.quoted):
+            continue
+        # A row of units without one for an unknown name: ncu did not know it either, and has not scaled the numbers.
+        is_bare = not unit and not (is_unknown and units is not None) and needs_unit(name, has_units=has_units)
         yield MetricColumn(place, name, unit, is_bare=is_bare)
 
 
@@ -157,16 +155,9 @@ def _raw_metrics(columns: Iterable[MetricColumn], row: PrintedRow, table: Printe
     """Return the metrics of a launch; of columns of one name, the first that has a value."""
     metrics = _Metrics(table, row)
     for column in columns:
-        if column.name in metrics.known or column.place >= len(row.cells):
-            continue
-        cell = row.cells[column.place]
-        metric = column.metric(cell)
-        if column.is_bare and metric is not None and not isinstance(metric.value, str):
-            metrics.without_unit.setdefault(column.name, metric)
-        elif metric is None or isinstance(metric.value, str) or column.name == DURATION:
-            metrics.add(column.name, cell, metric, row.line)
-        else:
-            metrics.known[column.name] = metric
+        if column.name not in metrics.known and column.place < len(row.cells):
+            cell = row.cells[column.place]
+            metrics.add(column.name, cell, column.metric(cell), row.line, is_bare=column.is_bare)
     return metrics
 
 
@@ -191,7 +182,7 @@ def _without_zeros(metrics: dict[str, Metric], line: int, table: PrintedTable) -
 
 def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
     """Read one launch for each ID from its rows of metrics; those of rules' messages are left out."""
-    last_needed = max(table.columns.index(name) for name in ("Kernel Name", "Metric Name", table.value_column))
+    last_needed = max(table.places[name] for name in ("Kernel Name", "Metric Name", table.value_column))
     groups: dict[tuple[str, ...], list[PrintedRow]] = {}
     for row in _aligned(table) if table.is_summary else table.rows:
         if last_needed < len(row.cells) <= len(table.columns):
@@ -253,17 +244,14 @@ def _add_printed(metrics: _Metrics, row: PrintedRow, *, has_units: bool) -> None
     """Add the metric of a row of a details page."""
     table = metrics.table
     section, body, label = (table.cell(row, name) for name in _PLACE_OF_METRIC)
-    unit, value = table.cell(row, "Metric Unit"), row.cells[table.columns.index(table.value_column)]
+    unit, value = table.cell(row, "Metric Unit"), row.cells[table.places[table.value_column]]
     base = printed_unit(unit)[1]
-    if "Section Name" not in table.columns:
+    if "Section Name" not in table.places:
         section = _section_of(label, base)
     name = metric_name(section, label, base, body)
     metric = metric_of(value, unit)
     is_bare = unit == "" and (needs_unit(name, has_units=has_units) or depends_on_unit(section, label))
-    if is_bare and metric is not None and not isinstance(metric.value, str):
-        metrics.without_unit.setdefault(name, metric)
-        return
-    metrics.add(name, value, metric, row.line)
+    metrics.add(name, value, metric, row.line, is_bare=is_bare)
     if name == DURATION:
         metrics.range_s = _range_s(table.cell(row, "Minimum"), table.cell(row, "Maximum"), unit)
 
@@ -276,6 +264,6 @@ def _section_of(label: str, unit: str) -> str:
 
 def _range_s(least: str, most: str, unit: str) -> tuple[float, float] | None:
     """Return the shortest and longest duration of a summary in seconds; None if they are not there."""
-    ends = [metric_of(cell, unit) for cell in (least, most)]
-    low, high = (end.value if end is not None else "" for end in ends)
-    return None if isinstance(low, str) or isinstance(high, str) else (low, high)
+    ends = [metric_of(cell, unit) for cell in (least, most) if unit]
+    values = [end.value for end in ends if end is not None and not isinstance(end.value, str)]
+    return (values[0], values[1]) if len(values) == 2 else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -19,8 +18,7 @@ _WHOLE = re.compile(r"(\d+)[.,]0+")
 _CAPABILITY = re.compile(r"(\d{1,2})(?:[.,](\d))?")
 _NO_VALUE = frozenset(("", "nan", "NaN", "NA", "None", "<NA>"))
 """Cells that pandas writes if there is no value; in a second header row also "Unnamed: 4_level_1"."""
-
-
+_DURATION = "gpu__time_duration.sum"
 _WITH_UNITS = "Keep the row of units below the header of a raw page, and the column Metric Unit of others"
 
 
@@ -43,16 +41,24 @@ class PrintedTable(Struct):
     sentences: list[str] = field(default_factory=list)
     without_unit: set[str] = field(default_factory=set)
     inferred_units: set[str] = field(default_factory=set)
+    places: dict[str, int] = field(default_factory=dict)
+    launch_places: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for place, name in enumerate(self.columns):
+            self.places.setdefault(name, place)
+            if name in LAUNCH_COLUMNS or is_range_column(name):
+                self.launch_places.setdefault(name, place)
 
     @property
     def is_summary(self) -> bool:
         """Return whether a row has the minimum, maximum and average over equal launches, and no value of a launch."""
-        return "Average" in self.columns and "Metric Value" not in self.columns
+        return "Average" in self.places and "Metric Value" not in self.places
 
     @property
     def is_details(self) -> bool:
         """Return whether a row is a metric of a launch; else it is a launch."""
-        return "Metric Name" in self.columns and ("Metric Value" in self.columns or self.is_summary)
+        return "Metric Name" in self.places and self.value_column in self.places
 
     @property
     def value_column(self) -> str:
@@ -62,22 +68,21 @@ class PrintedTable(Struct):
     @property
     def lacks_id(self) -> bool:
         """Return whether nothing but a kernel's name and configuration says which launch a row is of."""
-        return "ID" not in self.columns and not self.is_summary
+        return "ID" not in self.places and not self.is_summary
 
     def cell(self, row: PrintedRow, name: str) -> str:
         """Return the cell of a row in a column; empty if it is not there."""
-        place = _places(self.columns).get(name)
-        return as_printed(name, row.cells[place]) if place is not None and place < len(row.cells) else ""
+        place = self.places.get(name, len(row.cells))
+        return as_printed(name, row.cells[place]) if place < len(row.cells) else ""
 
     def launch_key(self, row: PrintedRow) -> tuple[str, ...]:
         """Return what the rows of a launch have in common."""
-        columns = launch_places(self.columns) if self.lacks_id or self.is_summary else ("ID", "Process ID")
+        columns = ("ID", "Process ID") if "ID" in self.places else self.launch_places
         return tuple(self.cell(row, name) for name in columns)
 
     def launch_cells(self, row: PrintedRow) -> dict[str, str]:
         """Return the cells about the launch of a row, by column, as ncu writes them."""
-        places = launch_places(self.columns)
-        return {name: as_printed(name, row.cells[at]) for name, at in places.items() if at < len(row.cells)}
+        return {name: self.cell(row, name) for name in self.launch_places}
 
     def has_launch(self, cells: Mapping[str, str]) -> bool:
         """Return whether cells are in their columns and name a kernel."""
@@ -101,32 +106,10 @@ class PrintedTable(Struct):
                 "in no other unit do the elapsed cycles make a clock that a GPU has"
             )
         if self.without_unit:
-            yield (
-                f"no unit was printed for {counted(len(self.without_unit), 'metric')}, such as "
-                f"{min(self.without_unit, key=_example)}: the numbers are left out. {_WITH_UNITS}"
-            )
+            example = _DURATION if _DURATION in self.without_unit else min(self.without_unit)
+            number = counted(len(self.without_unit), "metric")
+            yield f"no unit was printed for {number}, such as {example}: the numbers are left out. {_WITH_UNITS}"
         yield from self.sentences
-
-
-def _example(name: str) -> tuple[bool, bool, str]:
-    """Return by what to sort names so that a duration comes first, then counters."""
-    return name != "gpu__time_duration.sum", ":" in name, name
-
-
-@lru_cache(maxsize=8)
-def launch_places(columns: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the places of the columns that say which launch a row is of."""
-    places = _places(columns)
-    return {name: places[name] for name in places if name in LAUNCH_COLUMNS or is_range_column(name)}
-
-
-@lru_cache(maxsize=8)
-def _places(columns: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the places of columns by their names, the first of each."""
-    places: dict[str, int] = {}
-    for place, name in enumerate(columns):
-        places.setdefault(name, place)
-    return places
 
 
 def is_range_column(name: str) -> bool:
