@@ -98,7 +98,7 @@ def _is_unquoted_row(line: str, table: PrintedTable) -> bool:
 def _starts_row(line: str, table: PrintedTable, *, is_last: bool) -> bool:
     """Return whether a line starts a row, and is not one of the program. The last line may be any part of a row."""
     if not table.quoted:
-        return table.delimiter in line
+        return table.delimiter in line or line.startswith('"')
     if is_last and line.startswith('"'):
         return True
     if table.columns[0] in _NUMBERED and not table.is_summary:
@@ -150,11 +150,10 @@ def _is_whole(cells: Sequence[str], table: PrintedTable) -> bool:
 
     ncu quotes empty cells too, except behind the value on a details page.
     """
-    ends_after_comma = table.quoted and cells[-1] == ""
-    behind_value = table.is_details and len(cells) > table.columns.index(table.value_column) + 1
-    if not table.quoted:
-        return behind_value and len(cells) == len(table.columns)
-    return behind_value or not ends_after_comma
+    is_behind_value = table.is_details and len(cells) > table.places[table.value_column] + 1
+    if table.quoted:
+        return is_behind_value or cells[-1] != ""
+    return is_behind_value and len(cells) == len(table.columns)
 
 
 def _begins_anew(line: str, table: PrintedTable) -> bool:

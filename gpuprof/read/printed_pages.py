@@ -191,12 +191,21 @@ def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
             table.broken_lines.append(row.line)
     has_units = any(table.cell(row, "Metric Unit") for row in table.rows)
     for rows in groups.values():
-        if not table.has_launch(table.launch_cells(rows[0])):
+        cells = table.launch_cells(rows[0])
+        if not table.has_launch(cells):
             table.broken_lines.extend(row.line for row in rows)
-            continue
-        metrics = _details_metrics(rows, table, has_units=has_units)
-        if metrics is not None:
-            yield metrics.launch()
+        elif table.lacks_id and _are_several(rows, table):
+            kernel = cells["Kernel Name"]
+            table.sentences.append(f"launches of {kernel:.60} are left out: nothing but the column ID tells them apart")
+        else:
+            yield _details_metrics(rows, table, has_units=has_units).launch()
+
+
+def _are_several(rows: Iterable[PrintedRow], table: PrintedTable) -> bool:
+    """Return whether rows have a metric twice, and so are of several launches."""
+    metrics = [tuple(table.cell(row, name) for name in (*_PLACE_OF_METRIC, "Metric Unit")) for row in rows]
+    metrics = [metric for metric in metrics if metric[-2]]
+    return len(set(metrics)) < len(metrics)
 
 
 def _aligned(table: PrintedTable) -> Iterator[PrintedRow]:
@@ -221,22 +230,14 @@ def _aligned(table: PrintedTable) -> Iterator[PrintedRow]:
     table.sentences.append(f"{skipped} cells are left out that ncu has printed in columns of others")
 
 
-def _details_metrics(rows: Sequence[PrintedRow], table: PrintedTable, *, has_units: bool) -> _Metrics | None:
-    """Return the metrics of a launch; None if its rows are of several launches that no ID tells apart."""
+def _details_metrics(rows: Sequence[PrintedRow], table: PrintedTable, *, has_units: bool) -> _Metrics:
+    """Return the metrics of a launch."""
     metrics = _Metrics(table, rows[0])
-    seen: set[tuple[str, ...]] = set()
     for row in rows:
-        if table.cell(row, "Metric Name") == "":
-            if len(row.cells) < len(table.columns):
-                table.broken_lines.append(row.line)
-            continue
-        place = tuple(table.cell(row, name) for name in (*_PLACE_OF_METRIC, "Metric Unit"))
-        if place in seen and table.lacks_id:
-            kernel = table.cell(row, "Kernel Name")
-            table.sentences.append(f"the launches of {kernel:.60} are left out: without the column ID they are one")
-            return None
-        seen.add(place)
-        _add_printed(metrics, row, has_units=has_units)
+        if table.cell(row, "Metric Name"):
+            _add_printed(metrics, row, has_units=has_units)
+        elif len(row.cells) < len(table.columns):
+            table.broken_lines.append(row.line)
     return metrics
 
 
