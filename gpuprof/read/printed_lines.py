@@ -14,7 +14,7 @@ _LAUNCH = re.compile(
 )
 _SUMMARY = re.compile(
     rf"(?P<name>\S.*?) ?(?P<grid>{_DIMENSIONS})x(?P<block>{_DIMENSIONS})(?:, Device (?P<device>\d+))?"
-    r"(?:, CC (?P<cc>\d+\.\d+))?, Invocations (?P<invocations>\d+)"
+    r"(?:, CC (?P<cc>\d+\.\d+))?, Invocations (?P<invocations>[1-9][0-9]{0,8})"
 )
 """The launches of a kernel in a summary. One per GPU has the device on a line above."""
 _BEFORE_LINES = re.compile(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z?\s|[>|#*/]\s*)*\s*")

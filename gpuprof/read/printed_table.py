@@ -14,6 +14,7 @@ LAUNCH_COLUMNS = NUMBER_COLUMNS | {
     "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Block Size", "Grid Size", "CC", "Domain",
 }  # fmt: skip
 _RANGE_COLUMNS = ("Push/Pop_Range", "Start/Stop_Range", "Range:PL_Type")
+_INVOCATIONS = re.compile(r"[1-9][0-9]{0,8}")
 _WHOLE = re.compile(r"(\d+)[.,]0+")
 _CAPABILITY = re.compile(r"(\d{1,2})(?:[.,](\d))?")
 _NO_VALUE = frozenset(("", "nan", "NaN", "NA", "None", "<NA>"))
@@ -89,7 +90,8 @@ class PrintedTable(Struct):
         if not cells.get("Kernel Name"):
             return False
         if self.is_summary:
-            return cells.get("Invocations", "1").isdigit() and cells.get("Grid Size", "(").startswith("(")
+            is_number = _INVOCATIONS.fullmatch(cells.get("Invocations", "1")) is not None
+            return is_number and cells.get("Grid Size", "(").startswith("(")
         return cells.get("ID", "0").isdigit()
 
     def problems(self) -> Iterator[str]:

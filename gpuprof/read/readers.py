@@ -159,7 +159,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     Readable(
         "csv", lambda _: True, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
-        told=Told(2, "ncu's CSV"), suffixes=(".csv",), digest=True,
+        told=Told(2, "ncu's CSV"), suffixes=(".csv", ".tsv"), digest=True,
     ),
 )  # fmt: skip
 """In the order in which they are tried; the last one takes all that is left."""
