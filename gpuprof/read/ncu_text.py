@@ -198,11 +198,13 @@ class _Pages:
     def _take_above_summary(self, bare: str) -> bool:
         """Take a line above the kernels of a summary: a GPU with its attributes, or an NVTX range with its domain."""
         device = _DEVICE.fullmatch(bare)
+        if self.launches and not self.launches[-1].is_summary:
+            return False
         if device is not None:
             self._device = {"Device": device["device"], "CC": device["cc"]}
         elif bare == _STATE:
             self._state, self._domain = [], ""
-        elif self._is_between:
+        elif self._is_between and _SECTION.fullmatch(bare) is None:
             self._take_range_name(bare, self._state)
         else:
             return False
