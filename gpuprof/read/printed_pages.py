@@ -195,8 +195,8 @@ def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
         if not table.has_launch(cells):
             table.broken_lines.extend(row.line for row in rows)
         elif table.lacks_id and _are_several(rows, table):
-            kernel = cells["Kernel Name"]
-            table.sentences.append(f"launches of {kernel:.60} are left out: nothing but the column ID tells them apart")
+            kernel = f"the kernel in line {rows[0].line}"
+            table.sentences.append(f"the launches of {kernel} are left out: nothing but the column ID tells them apart")
         else:
             yield _details_metrics(rows, table, has_units=has_units).launch()
 
