@@ -122,7 +122,7 @@ def test_what_pandas_saves_is_read_as_what_ncu_printed(
     elif order == "kernel first":
         frame = frame[["Kernel Name", *frame.columns.drop("Kernel Name")]]
     delimiter, decimal = separator
-    saved = frame.to_csv(
+    saved: str = frame.to_csv(  # type: ignore[call-overload]
         sep=delimiter, decimal=decimal, index=index is not None, index_label=index or None, quoting=quoting,
         lineterminator=end,
     )  # fmt: skip
@@ -209,22 +209,23 @@ def test_launches_that_no_column_tells_apart_are_left_out() -> None:
         (("1.234,5", "2.345"), (1234.5, 2345)), (("7", "8"), (7, 8)),
     ],
 )  # fmt: skip
-@each_row("delimiter", [";", "\t"])
+@each_row("delimiter", [";", "\t", ","])
 def test_a_comma_or_point_before_three_digits_counts_only_beside_numbers_that_show_which_it_is(
     delimiter: str, cells: tuple[str, str], read_as: tuple[float | None, float | None]
 ) -> None:
     header = ("ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value")
     rows = [("0", "scale", f"sm__made_{place}.sum", "inst", cell) for place, cell in enumerate(cells)]
-    text = "".join(delimiter.join(row) + "\n" for row in (header, *rows))
-    report = read(text)
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows([header, *rows])
+    report = read(out.getvalue())
     (launch,) = report.launches
     assert tuple(launch.metrics.number(f"sm__made_{place}.sum") for place in (0, 1)) == pytest.approx(read_as)
     assert len(report.warnings) == read_as.count(None) / 2
 
 
 def test_a_rounded_exponent_keeps_few_digits_and_commas_between_thousands_stay() -> None:
-    (launch,) = read('Kernel Name,launch__grid_size,sm__x.sum\n,,inst\nscale,"1,024",1E+05\n').launches
-    assert launch.metrics.number("launch__grid_size") == 1024
+    (launch,) = read('Kernel Name,launch__grid_size,sm__x.sum\n,,inst\nscale,"1,048,576",1E+05\n').launches
+    assert launch.metrics.number("launch__grid_size") == 1048576
     assert (launch.metrics.number("sm__x.sum"), launch.metrics.digits("sm__x.sum")) == (1e5, 1)
 
 

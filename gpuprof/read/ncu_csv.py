@@ -58,7 +58,7 @@ def _tables(text: str) -> list[PrintedTable]:
     while at < len(lines):
         begun = _table_below(lines[at])
         if begun is not None:
-            begun.quoted &= not any(_is_unquoted_row(line, begun) for line in lines[at + 1 : at + 3])
+            begun.is_original &= not any(_is_unquoted_row(line, begun) for line in lines[at + 1 : at + 3])
             tables.append(begun)
         elif tables and _starts_row(lines[at], tables[-1], is_last=at + 1 == len(lines)):
             at = _take_record(lines, at, tables[-1])
@@ -73,11 +73,11 @@ def _table_below(line: str) -> PrintedTable | None:
         return None
     own = _OWN_HEADER.search(line)
     header = line[own.start() :] if own is not None else line
-    for delimiter in _DELIMITERS:
+    for delimiter in filter(header.__contains__, _DELIMITERS):
         columns = tuple(_cells(header, delimiter) or ())
         if _is_header(columns):
-            quoted = delimiter == "," and columns[0] in _FIRST and header.count('"') == 2 * len(columns)
-            return PrintedTable(columns, quoted=quoted, delimiter=delimiter)
+            is_original = delimiter == "," and columns[0] in _FIRST and header.count('"') == 2 * len(columns)
+            return PrintedTable(columns, is_original=is_original, delimiter=delimiter)
     return None
 
 
@@ -97,7 +97,7 @@ def _is_unquoted_row(line: str, table: PrintedTable) -> bool:
 
 def _starts_row(line: str, table: PrintedTable, *, is_last: bool) -> bool:
     """Return whether a line starts a row, and is not one of the program. The last line may be any part of a row."""
-    if not table.quoted:
+    if not table.is_original:
         return table.delimiter in line or line.startswith('"')
     if is_last and line.startswith('"'):
         return True
@@ -114,7 +114,7 @@ def _take_record(lines: Sequence[str], first: int, table: PrintedTable) -> int:
         last += 1
         odd ^= lines[last].count('"') % 2 == 1
     has_end = last + 1 < len(lines)
-    if odd and (has_end or not table.quoted):
+    if odd and (has_end or not table.is_original):
         table.broken_lines.append(first + 1)
         return first + 1
     cells = _cells("\n".join(lines[first : last + 1]), table.delimiter)
@@ -129,13 +129,13 @@ def _take_record(lines: Sequence[str], first: int, table: PrintedTable) -> int:
 
 def _add_row(line: int, cells: Sequence[str], table: PrintedTable) -> None:
     """Add a row, unless a spreadsheet has saved an empty one."""
-    if table.quoted or any(cells):
+    if table.is_original or any(cells):
         table.rows.append(PrintedRow(line, tuple(cells)))
 
 
 def _add_cut_row(line: int, cells: Sequence[str], table: PrintedTable) -> None:
     """Add what is sure of the last row of a text that may have been cut: all cells but the last one."""
-    if table.quoted or len(cells) < len(table.columns):
+    if table.is_original or len(cells) < len(table.columns):
         table.cut_line = line
     else:
         table.sentences.append(
@@ -151,7 +151,7 @@ def _is_whole(cells: Sequence[str], table: PrintedTable) -> bool:
     ncu quotes empty cells too, except behind the value on a details page.
     """
     is_behind_value = table.is_details and len(cells) > table.places[table.value_column] + 1
-    if table.quoted:
+    if table.is_original:
         return is_behind_value or cells[-1] != ""
     return is_behind_value and len(cells) == len(table.columns)
 
@@ -160,7 +160,7 @@ def _begins_anew(line: str, table: PrintedTable) -> bool:
     """Return whether a line is a new record, and does not continue an open quote."""
     if table.columns[0] not in _NUMBERED:
         return False
-    row = r'"\d+","[^"]*","' if table.quoted else rf"\d+{table.delimiter}\d+{table.delimiter}"
+    row = r'"\d+","[^"]*","' if table.is_original else rf"\d+{table.delimiter}\d+{table.delimiter}"
     return _OWN_HEADER.match(line) is not None or re.match(row, line) is not None
 
 

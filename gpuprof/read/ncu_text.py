@@ -82,7 +82,7 @@ def read_ncu_text(text: str, file: str, sha256: str) -> Report:
         raise refusal(text, file)
     table = PrintedTable(
         COLUMNS,
-        quoted=False,
+        is_original=True,
         sentences=[*_tell_unnamed(launches, text), *problems],
         rows=[row for launch in launches for row in launch.rows()],
         broken_lines=[line for launch in launches for line in launch.broken_lines],

@@ -25,7 +25,8 @@ _ONLY_WITH_COMMA = re.compile(
     re.ASCII,
 )
 _ONLY_WITH_POINT = re.compile(
-    rf"[+-]?(?:(?:[\d,]*\.(?:\d{{1,2}}|\d{{4,}})|0\.\d+){_EXPONENT}?|\d+\.\d+{_EXPONENT})", re.ASCII
+    rf"[+-]?(?:(?:[\d,]*\.(?:\d{{1,2}}|\d{{4,}})|0\.\d+){_EXPONENT}?|\d+\.\d+{_EXPONENT}|\d{{1,3}}(?:,\d{{3}}){{2,}})",
+    re.ASCII,
 )
 """What can only be a number with a decimal comma, or with a point: 12,50, 1.234,567 and 1.234.567, or 12.50."""
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
@@ -53,7 +54,7 @@ def with_points(table: PrintedTable) -> PrintedTable:
     rows = [row for row in table.rows if _MAYBE_SPACED.search("\n".join(row.cells))]
     if any(map(_SPACED.fullmatch, _cells(rows, places))):
         table = _translated(table, places, _SPACED, lambda cell: cell.translate(_SPACES))
-    if table.quoted or table.is_details:
+    if table.is_original or table.is_details:
         marks = dict.fromkeys(places, _decimal_mark(_cells(table.rows, places)))
     else:
         marks = {place: _decimal_mark(_cells(table.rows, [place])) for place in places}
@@ -63,7 +64,7 @@ def with_points(table: PrintedTable) -> PrintedTable:
     commas = [place for place, mark in marks.items() if mark == ","]
     if commas:
         table = _translated(table, commas, _DECIMAL_COMMA, lambda cell: cell.translate(_POINT_FOR_COMMA))
-    if len(known) != 1 and table.delimiter != ",":
+    if len(known) != 1 and not table.is_original:
         table = _without_unclear(table, [place for place, mark in marks.items() if not mark])
     return table
 

@@ -144,7 +144,7 @@ def _metric_columns(table: PrintedTable, units: tuple[str, ...] | None) -> Itera
     for place, name in enumerate(table.columns):
         unit = units[place] if units is not None and place < len(units) else ""
         is_unknown = unit_of(name) is None
-        if name in table.launch_places or (is_unknown and "__" not in name and not table.quoted):
+        if name in table.launch_places or (is_unknown and "__" not in name and not table.is_original):
             continue
         # A row of units without one for an unknown name: ncu did not know it either, and has not scaled the numbers.
         is_bare = not unit and not (is_unknown and units is not None) and needs_unit(name, has_units=has_units)

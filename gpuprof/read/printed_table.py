@@ -31,10 +31,13 @@ class PrintedRow(Struct, frozen=True):
 
 
 class PrintedTable(Struct):
-    """A header and the rows below it, until the next header. `quoted`: ncu itself wrote it, and quoted all cells."""
+    """A header and the rows below it, until the next header.
+
+    One that `is_original` is as ncu printed it, and if it is CSV, all cells have quotes.
+    """
 
     columns: tuple[str, ...]
-    quoted: bool
+    is_original: bool
     delimiter: str = ","
     rows: list[PrintedRow] = field(default_factory=list)
     broken_lines: list[int] = field(default_factory=list)
