@@ -31,6 +31,8 @@ _ONLY_WITH_POINT = re.compile(
 """What can only be a number with a decimal comma, or with a point: 12,50, 1.234,567 and 1.234.567, or 12.50."""
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 """3,744 and 3.744 are more than a thousand in one language and less than four in another."""
+_EITHER_WITH_COMMA = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
+"""The same in a table with commas between its cells, which has decimal points unless a comma is in a number."""
 _SPACED = re.compile(r"[+-]?[0-9]{1,3}(?:[ '\u00a0\u2019\u202f][0-9]{3})+(?:[.,][0-9]*)?")
 """With groups as in Finland or France, 12 345 678,25, or in Switzerland, 12'345'678.25."""
 _MAYBE_SPACED = re.compile(r"[0-9][ '\u00a0\u2019\u202f][0-9]{3}")
@@ -93,14 +95,15 @@ def _decimal_mark(cells: Iterable[str]) -> str:
 
 def _without_unclear(table: PrintedTable, places: Collection[int]) -> PrintedTable:
     """Return a table without the numbers that can be read both ways, which its sentences name."""
-    unclear = [cell for cell in _cells(table.rows, places) if _EITHER.fullmatch(cell)]
+    either = _EITHER_WITH_COMMA if table.delimiter == "," else _EITHER
+    unclear = [cell for cell in _cells(table.rows, places) if either.fullmatch(cell)]
     if not unclear:
         return table
     number = "1 number is" if len(unclear) == 1 else f"{len(unclear)} numbers are"
     table.sentences.append(
         f"{number} left out, such as {unclear[0]}: no other number shows whether that is a decimal point or comma"
     )
-    return _translated(table, places, _EITHER, lambda _: "")
+    return _translated(table, places, either, lambda _: "")
 
 
 def _translated(
