@@ -14,7 +14,7 @@ from gpuprof.model.ceilings import Hardware, Limit, ceiling_of
 from gpuprof.model.counts import launch_counts, spanning
 from gpuprof.model.denominators import audited
 from gpuprof.model.field_types import ORIGINS, CeilingOrigin
-from gpuprof.model.groups import LaunchKind, alike, kind_of, speaker, spread
+from gpuprof.model.groups import LaunchKind, alike, averages_of, kind_of, speaker, spread
 from gpuprof.model.implied import implied_peaks
 from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import launch_labels
@@ -24,7 +24,7 @@ from gpuprof.model.pages import with_pages_together
 from gpuprof.model.patterns import Patterns
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import WHOLE_GRAPH, Launch, Report
-from gpuprof.model.session import SCHEMA_VERSION, Ceiling, Denominator, Device, KernelProfile, Session, Source
+from gpuprof.model.session import SCHEMA_VERSION, Averages, Ceiling, Denominator, Device, KernelProfile, Session, Source
 from gpuprof.model.sm_clocks import held_clock
 from gpuprof.model.sources import kind_named
 from gpuprof.model.timed import GRAPH_REPLAY
@@ -142,7 +142,8 @@ def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> 
 
     def profiled(number: int) -> tuple[int, LaunchProfile]:
         group = groups[number]
-        durations = [launch_duration(entry.launch, entry.hardware) for entry in group] if len(group) > 1 else [None]
+        is_one = len(group) == 1 and group[0].launch.invocations == 1
+        durations = [None] if is_one else [launch_duration(entry.launch, entry.hardware) for entry in group]
         place = speaker(durations)
         entry = group[place]
         launch = profile_launch(
@@ -152,7 +153,7 @@ def _profiles(groups: Sequence[Sequence[_Entry]], reports: Sequence[Report]) -> 
         if entry.launch.kind == WHOLE_GRAPH and profile.duration_s is not None:
             profile = structs.replace(profile, duration_source=GRAPH_REPLAY)
         launch = replace(launch, profile=profile)
-        return place, _for_group(launch, group, durations) if len(group) > 1 else launch
+        return place, launch if is_one else _for_group(launch, group, durations)
 
     return made_by_workers(range(len(groups)), profiled, _WORTH)
 
@@ -171,18 +172,38 @@ def _denominators(
 
 
 def _for_group(launch: LaunchProfile, group: Sequence[_Entry], durations: Sequence[float | None]) -> LaunchProfile:
-    """Let a launch's profile speak for all launches of its kind."""
-    times = [duration for duration in durations if duration is not None]
+    """Return the profile of all launches of a kind, with the figures of the representative one."""
+    times = [
+        duration * entry.launch.invocations
+        for duration, entry in zip(durations, group, strict=True)
+        if duration is not None
+    ]
     every = (launch_counts(entry.launch.metrics, entry.hardware.arch, entry.hardware.absent) for entry in group)
+    averages = averages_of(_averages(entry.launch) for entry in group)
     profile = structs.replace(
         launch.profile,
-        launches=len(durations),
+        launches=sum(entry.launch.invocations for entry in group),
         time_total_s=sum(times) if times else None,
-        duration_percentiles_s=spread(durations),
-        launch_times=launch_times(durations, lambda place: launch_clock(group[place].launch, group[place].hardware)),
         counts=spanning(launch.profile.counts, every),
+        averages=averages,
     )
+    if averages is None:
+        profile = structs.replace(
+            profile,
+            duration_percentiles_s=spread(durations),
+            launch_times=launch_times(
+                durations, lambda place: launch_clock(group[place].launch, group[place].hardware)
+            ),
+        )
     return replace(launch, profile=profile)
+
+
+def _averages(launch: Launch) -> Averages | None:
+    """Return what a source knows of the launches that it has averages over; None for a single launch."""
+    if launch.invocations == 1:
+        return None
+    shortest_s, longest_s = launch.duration_range_s or (None, None)
+    return Averages(min_s=shortest_s, max_s=longest_s)
 
 
 def _launches(

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import DurationSpread
+from gpuprof.model.session import Averages, DurationSpread
 from gpuprof.model.timed import Groupable
 
 Item = TypeVar("Item")
@@ -166,6 +166,16 @@ def spread(durations: Sequence[float | None]) -> DurationSpread | None:
         max=ordered[-1],
         count=len(ordered),
     )
+
+
+def averages_of(parts: Iterable[Averages | None]) -> Averages | None:
+    """Return what is known of all launches of a group that has averages; None if all its launches are known."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    shortest = [part.min_s for part in known if part.min_s is not None]
+    longest = [part.max_s for part in known if part.max_s is not None]
+    return Averages(min_s=min(shortest, default=None), max_s=max(longest, default=None))
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpuprof.model.counts import spanning
-from gpuprof.model.groups import alike, kind_of_kernel, speaker, spread
+from gpuprof.model.groups import alike, averages_of, kind_of_kernel, speaker, spread
 from gpuprof.model.launch_times import merged_times
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import KernelProfile, LaunchCount, Session
@@ -53,6 +53,7 @@ def _as_one(places: Sequence[int], launches: Launches, busy: float) -> KernelPro
     times = [kernel.time_total_s for kernel in group if kernel.time_total_s is not None]
     shares = [kernel.time_share for kernel in group if kernel.time_share is not None]
     share = sum(shares) if shares else None
+    averages = averages_of(kernel.averages for kernel in group)
     findings = tuple(
         replace(finding, gain_total=finding.gain_kernel * share * busy)
         if finding.gain_kernel is not None and share is not None
@@ -64,8 +65,9 @@ def _as_one(places: Sequence[int], launches: Launches, busy: float) -> KernelPro
         launches=sum(kernel.launches for kernel in group),
         time_total_s=sum(times) if times else None,
         time_share=share,
-        duration_percentiles_s=spread(durations),
+        duration_percentiles_s=spread(durations) if averages is None else None,
         launch_times=merged_times(group),
         counts=spanning(spoken.counts, map(launches.counts, places)),
         findings=findings,
+        averages=averages,
     )

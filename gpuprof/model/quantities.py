@@ -60,7 +60,8 @@ def evaluate(chain: Chain, what: str, metrics: MetricTable, clocks: Clocks, reme
         return counted
     strange = next((name for link in chain for name in metrics_of(link) if metrics.is_strange(name)), None)
     if strange is not None:
-        return Missing(what, f"{strange} has a form that this gpuprof does not know", EXPORT_REPORT)
+        why = "has a form that this gpuprof does not know" if metrics.has(strange) else "was printed without a unit"
+        return Missing(what, f"{strange} {why}", EXPORT_REPORT)
     return no_value(chain, what, remedy)
 
 

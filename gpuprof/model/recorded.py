@@ -88,7 +88,7 @@ class MetricTable(Protocol):
         ...
 
     def is_strange(self, name: str) -> bool:
-        """Return whether the value of that name has an unknown form and is therefore missing."""
+        """Return whether the value of that name has an unknown form, or no unit, and is therefore missing."""
         ...
 
     def names(self) -> tuple[str, ...]:
@@ -126,14 +126,16 @@ def integer(metrics: MetricTable, name: str) -> int | None:
 class DictMetrics:
     """A metric table held in memory."""
 
-    __slots__ = ("_instances", "_metrics")
+    __slots__ = ("_instances", "_metrics", "_without_unit")
 
     def __init__(
         self,
         metrics: Mapping[str, Metric],
         instances: Mapping[str, Mapping[str | int, float]] | None = None,
+        without_unit: frozenset[str] = frozenset(),
     ) -> None:
         self._metrics = dict(metrics)
+        self._without_unit = without_unit
         self._instances = dict(instances or {})
 
     def get(self, name: str) -> Metric | None:
@@ -154,9 +156,9 @@ class DictMetrics:
         """Tell whether there is an entry of that name, even one without a number."""
         return name in self._metrics
 
-    def is_strange(self, name: str) -> bool:  # noqa: ARG002
-        """Return False: every value has a known form."""
-        return False
+    def is_strange(self, name: str) -> bool:
+        """Return whether a number of that name was printed without its unit, and is therefore missing."""
+        return name in self._without_unit
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
@@ -239,7 +241,10 @@ WHOLE_GRAPH = "graph"
 
 
 class Launch(Struct, frozen=True):
-    """One profiled kernel launch, range or graph, as recorded. `mangled` is its symbol's name, where that is known."""
+    """One profiled kernel launch, range or graph, as recorded. `mangled` is its symbol's name, where that is known.
+
+    A source may have only averages over several invocations, and the durations of the shortest and longest one.
+    """
 
     name: str
     demangled: str
@@ -253,6 +258,8 @@ class Launch(Struct, frozen=True):
     metrics: MetricTable = field(default_factory=lambda: DictMetrics({}))
     details: LaunchDetails = field(default_factory=LaunchDetails)
     mangled: str | None = None
+    invocations: int = 1
+    duration_range_s: tuple[float, float] | None = None
 
 
 class Throttling(Struct, frozen=True):

@@ -240,6 +240,13 @@ class DurationSpread(Struct, frozen=True, kw_only=True):
     count: Annotated[Whole, about("number of known durations")]
 
 
+class Averages(Struct, frozen=True, kw_only=True):
+    """The launches that a source has only averages over, such as a summary of ncu."""
+
+    min_s: Annotated[Seconds | None, about("duration of the shortest launch")]
+    max_s: Annotated[Seconds | None, about("duration of the longest launch")]
+
+
 class LaunchTimes(Struct, frozen=True, kw_only=True):
     """Durations of the launches of a group, in order, from which comparisons estimate the noise.
 
@@ -565,6 +572,9 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
         about("counters that nothing else here shows; empty if there are more than 100", most=1_000),
     ] = ()
     collected_total: Annotated[Whole, about("how many such counters the report has")] = 0
+    averages: Annotated[
+        Averages | None, about("set if its figures are averages over its launches, and not those of one launch")
+    ] = None
     answers: Annotated[
         tuple[Answer, ...], about("answers of a few counters; empty if the report has more", most=100)
     ] = ()

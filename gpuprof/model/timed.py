@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gpuprof.model.field_types import ByteCount, Fraction, Hertz, Positive, Seconds, Whole
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import DurationSpread, KernelProfile, LaunchTimes
+from gpuprof.model.session import Averages, DurationSpread, KernelProfile, LaunchTimes
 
 COUNTED, GRAPH_REPLAY = "counters", "graph-replay"
 """Sources of durations from ncu: of a kernel, and of a CUDA graph that it replayed as a whole. On an H100 a graph of
@@ -34,6 +34,7 @@ class TimedKernel(Struct, frozen=True, kw_only=True):
     time_share: Fraction | None
     sm_clock_hz: Hertz | None
     launch_times: LaunchTimes | None = None
+    averages: Averages | None = None
 
 
 Groupable = KernelProfile | TimedKernel

@@ -28,6 +28,7 @@ from gpuprof.present.session_text import (
     issue_text,
     occupancy_text,
     point_text,
+    range_text,
     rate_text,
     shared_text,
     throughput_text,
@@ -182,9 +183,11 @@ def _launches_text(kernel: KernelProfile) -> str:
     """Write what the launches of a group took together, how they differ, and of which one the other figures are."""
     launches = count_text(kernel.launches, "equal launch", "es")
     spread = kernel.duration_percentiles_s
+    total = f", {duration_text(kernel.time_total_s)} in all" if kernel.time_total_s is not None else ""
+    if kernel.averages is not None:
+        return f"{launches}{total}{range_text(kernel.averages)}; figures are averages"
     if kernel.time_total_s is None and spread is None:
         return f"{launches}; figures are of the first"
-    total = f", {duration_text(kernel.time_total_s)} in all" if kernel.time_total_s is not None else ""
     if spread is None:
         return f"{launches}{total}; figures are of the median"
     timed = f"{spread.count} of them timed, " if spread.count < kernel.launches else ""

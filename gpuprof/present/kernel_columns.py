@@ -62,7 +62,12 @@ def rule_text(kernel: KernelProfile) -> str:
 
 def _percentile(name: str) -> Cell:
     """Return what writes a percentile of the durations of a kernel's launches; of one launch it is its duration."""
-    return lambda kernel: duration_text(getattr(kernel.duration_percentiles_s, name, kernel.duration_s))
+
+    def text(kernel: KernelProfile) -> str:
+        known = kernel.duration_s if kernel.averages is None else None
+        return duration_text(getattr(kernel.duration_percentiles_s, name, known))
+
+    return text
 
 
 SPREAD_COLUMNS: Mapping[str, Cell] = {

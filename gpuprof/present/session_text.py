@@ -10,6 +10,7 @@ from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.run_totals import run_of, running_s
 from gpuprof.model.session import (
+    Averages,
     Copies,
     Device,
     KernelProfile,
@@ -42,6 +43,13 @@ UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
 def duration_text(seconds: float | None) -> str:
     """Write a duration with three significant digits."""
     return format_si(seconds, "s") if seconds is not None else NOT_COLLECTED
+
+
+def range_text(averages: Averages) -> str:
+    """Write the durations of the shortest and longest launch, behind their average; empty if they are not known."""
+    if averages.min_s is None or averages.max_s is None:
+        return ""
+    return f", {format_si(averages.min_s, 's')} to {format_si(averages.max_s, 's')} each"
 
 
 def time_text(kernel: KernelProfile) -> str:
@@ -349,7 +357,7 @@ def verdict_text(session: Session) -> str:
     if not run.launches:
         return f"No kernel was profiled: these are the ceilings of {where} by its spec."
     if run.time_s <= 0:
-        return f"{count_text(run.launches, 'profiled launch', 'es')} on {where}; durations were not collected."
+        return f"{count_text(run.launches, 'profiled launch', 'es')} on {where}; durations are not known."
     graphs = [kernel for kernel in session.kernels if kernel.duration_source == GRAPH_REPLAY]
     apart = sum(kernel.launches for kernel in graphs if kernel.time_total_s is None)
     timed, without = run.timed_launches, run.launches - run.timed_launches - apart

@@ -314,6 +314,11 @@ def metric_name(section: str, label: str, unit: str | None = None, body: str = "
     return f"details:{section}:{body}:{label}" if body else f"details:{section}:{label}"
 
 
+def depends_on_unit(section: str, label: str) -> bool:
+    """Return whether a label of a section has a metric for each unit."""
+    return any((section, label) == known[:2] for known in _BY_UNIT)
+
+
 def section_of(rows: Iterable[tuple[str, str]]) -> str | None:
     """Return the only section whose table can have all these labels with these base units; None where it is not told.
 

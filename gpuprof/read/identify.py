@@ -16,10 +16,9 @@ from pathlib import Path
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read import zstd_frames
 from gpuprof.read.container import MAGIC
+from gpuprof.read.text_encoding import decoded, is_utf16
 
 HEAD_BYTES = 4096
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""How text starts that Windows PowerShell has redirected into a file."""
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""
 SQLITE = b"SQLite format 3\0"
@@ -54,9 +53,7 @@ class Look:
     @cached_property
     def start(self) -> bytes:
         """Return the head; that of UTF-16 as UTF-8."""
-        if not self.head.startswith(UTF16_MARKS):
-            return self.head
-        return self.head[: HEAD_BYTES // 2 * 2].decode("utf-16", "replace").encode()
+        return decoded(self.head).encode() if is_utf16(self.head) else self.head
 
     @cached_property
     def sample(self) -> bytes:
@@ -69,8 +66,8 @@ class Look:
             content = file.read(size)
         if content.startswith(GZIP):
             content = unzipped(content, size)
-        if content.startswith(UTF16_MARKS):
-            content = content[: len(content) // 2 * 2].decode("utf-16", "replace").encode()
+        if is_utf16(content):
+            content = decoded(content).encode()
         return content.removeprefix(b"\xef\xbb\xbf")
 
     @cached_property
@@ -82,7 +79,7 @@ class Look:
     @cached_property
     def text(self) -> str:
         """Return its data as text."""
-        return self.data.decode("utf-16" if self.data.startswith(UTF16_MARKS) else "utf-8-sig", "replace")
+        return decoded(self.data)
 
 
 def look_at(path: Path, name: str, most: int = -1) -> Look:
@@ -123,7 +120,7 @@ def is_packed(look: Look) -> bool:
     if not look.head.startswith(GZIP):
         return False
     start = unzipped(look.head)
-    is_text = bool(start) and (b"\0" not in start or start.startswith(UTF16_MARKS))
+    is_text = bool(start) and (b"\0" not in start or is_utf16(start))
     return start.startswith((MAGIC, SQLITE, *zstd_frames.STARTS)) or (is_text and not is_packed_trace(look))
 
 

@@ -1,29 +1,42 @@
-"""Finds the tables of CSV that ncu prints: raw pages, details pages, and both mixed with a program's own output."""
+"""Finds tables of CSV in a text: as ncu prints them among a program's output, or as pandas or a spreadsheet saved them.
+
+ncu quotes all cells and puts commas between them. If its CSV was saved again, both may differ, and so may the order of
+the columns and which of them are there.
+"""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from gpuprof.model.recorded import Report
 from gpuprof.read.printed_pages import refuse_too_many, report_of
 from gpuprof.read.printed_refusal import refusal
+from gpuprof.read.printed_sections import FULL_NAME
 from gpuprof.read.printed_table import PrintedRow, PrintedTable
 
+_DELIMITERS = ",;\t"
 _PRINTED_LAUNCH = ", Context "
-_HEADER_START = re.compile(r'"?ID"?,"?Process ID"?(?=,|$)')
+_OWN_HEADER = re.compile(
+    r'^ID,Process ID(?=,)|(?<![,;\t])(?:"ID","Process ID"(?=,)|"Process ID","Process Name",|"Domain","Range:)'
+)
+"""Starts of ncu's own headers, which can follow a program's output on the same line."""
+_LINE_WITH_NAME = re.compile(r"^.*Kernel Name.*$", re.MULTILINE)
+_NUMBERED = ("ID", "Process ID")
+_FIRST = (*_NUMBERED, "Domain")
+"""Columns that ncu prints first; two of them are numbers."""
 
 
 def has_header(text: str) -> bool:
-    """Tell whether a line is the header of one of ncu's tables."""
-    return _HEADER_START.search(text) is not None
+    """Return whether a line is the header of a table of ncu, by the names of its columns."""
+    return any(_table_below(match[0]) is not None for match in _LINE_WITH_NAME.finditer(text))
 
 
 def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
-    """Read the launches of every table in the text. Raises InputError where there is no launch."""
+    """Read the launches of every table in the text. Raises InputError if there is no launch."""
     refuse_too_many(text.count("\n"), "lines", text, file)
-    tables = list(_tables(text))
+    tables = _tables(text)
     if not tables:
         raise refusal(text, file)
     if _PRINTED_LAUNCH in text and any(_is_printed_launch(line) for line in text.splitlines()):
@@ -33,84 +46,129 @@ def read_ncu_csv(text: str, file: str, sha256: str) -> Report:
 
 
 def _is_printed_launch(line: str) -> bool:
-    """Tell whether a line that is no row of CSV ends as a launch does in ncu's text."""
+    """Return whether a line that is no row of CSV ends as a launch does in ncu's text."""
     return _PRINTED_LAUNCH in line and not line.startswith('"') and re.search(r"\d, CC \d+\.\d+$", line) is not None
 
 
-def _tables(text: str) -> Iterator[PrintedTable]:
+def _tables(text: str) -> list[PrintedTable]:
     """Find headers and collect the rows below each; a record may span lines, other lines are skipped."""
     lines = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    table: PrintedTable | None = None
+    tables: list[PrintedTable] = []
     at = 0
     while at < len(lines):
-        header = _HEADER_START.search(lines[at]) if "Process ID" in lines[at] else None
-        if header is not None:
-            columns = tuple(_cells(lines[at][header.start() :]) or ())
-            if "Kernel Name" in columns:
-                if table is not None:
-                    yield table
-                table = PrintedTable(columns, quoted=header[0].startswith('"'))
-            at += 1
-        elif table is not None and _starts_row(lines[at], table, is_last=at + 1 == len(lines)):
-            at = _take_record(lines, at, table)
-        else:
-            at += 1
-    if table is not None:
-        yield table
+        begun = _table_below(lines[at])
+        if begun is not None:
+            begun.is_original &= not any(_is_unquoted_row(line, begun) for line in lines[at + 1 : at + 3])
+            tables.append(begun)
+        elif tables and _starts_row(lines[at], tables[-1], is_last=at + 1 == len(lines)):
+            at = _take_record(lines, at, tables[-1])
+            continue
+        at += 1
+    return tables
+
+
+def _table_below(line: str) -> PrintedTable | None:
+    """Return the empty table whose header a line is; None for any other line."""
+    if "Kernel Name" not in line:
+        return None
+    own = _OWN_HEADER.search(line)
+    header = line[own.start() :] if own is not None else line
+    for delimiter in filter(header.__contains__, _DELIMITERS):
+        columns = tuple(_cells(header, delimiter) or ())
+        if _is_header(columns):
+            is_original = delimiter == "," and columns[0] in _FIRST and header.count('"') == 2 * len(columns)
+            return PrintedTable(columns, is_original=is_original, delimiter=delimiter)
+    return None
+
+
+def _is_header(columns: Collection[str]) -> bool:
+    """Return whether these are columns of ncu: kernels, with metrics and their values, or with a column a metric."""
+    if "Kernel Name" not in columns:
+        return False
+    if "Metric Name" in columns:
+        return "Metric Value" in columns or "Average" in columns
+    return all(name in columns for name in _NUMBERED) or any(map(FULL_NAME.fullmatch, columns))
+
+
+def _is_unquoted_row(line: str, table: PrintedTable) -> bool:
+    """Return whether a line is a row in which numbers have no quotes: then ncu has not printed the table."""
+    return not line.startswith('"') and len(_cells(line, table.delimiter) or ()) == len(table.columns)
 
 
 def _starts_row(line: str, table: PrintedTable, *, is_last: bool) -> bool:
-    """Tell rows from a program's own lines: ncu quotes the cells. The last line may be any part of a row."""
-    if table.quoted:
-        return re.match(r'"\d+","|"",', line) is not None or (is_last and line.startswith('"'))
-    return re.match(r'"?\d+"?,|,', line) is not None
+    """Return whether a line starts a row, and is not one of the program. The last line may be any part of a row."""
+    if not table.is_original:
+        return table.delimiter in line or line.startswith('"')
+    if is_last and line.startswith('"'):
+        return True
+    if table.columns[0] in _NUMBERED and not table.is_summary:
+        return re.match(r'"\d+(?:\.0)?","|"",', line) is not None
+    return line.startswith('"') and '","' in line
 
 
 def _take_record(lines: Sequence[str], first: int, table: PrintedTable) -> int:
     """Add the record that starts at that line to the table and return the line after it."""
-    record, last = lines[first], first
-    odd = record.count('"') % 2 == 1
+    last = first
+    odd = lines[first].count('"') % 2 == 1
     while odd and last + 1 < len(lines) and not _begins_anew(lines[last + 1], table):
         last += 1
         odd ^= lines[last].count('"') % 2 == 1
-    if last > first:
-        record = "\n".join(lines[first : last + 1])
-    cells = _cells(record)
-    if cells is None:
-        table.broken_lines.append(first + 1)
-    elif not odd and (last + 1 < len(lines) or _is_whole(cells, table)):
-        table.rows.append(PrintedRow(first + 1, tuple(cells)))
-    elif last + 1 < len(lines):
+    has_end = last + 1 < len(lines)
+    if odd and (has_end or not table.is_original):
         table.broken_lines.append(first + 1)
         return first + 1
+    cells = _cells("\n".join(lines[first : last + 1]), table.delimiter)
+    if cells is None:
+        table.broken_lines.append(first + 1)
+    elif has_end or (not odd and _is_whole(cells, table)):
+        _add_row(first + 1, cells, table)
     else:
-        table.cut_line = first + 1
-        if len(cells) > 1:
-            table.rows.append(PrintedRow(first + 1, tuple(cells[:-1])))
+        _add_cut_row(first + 1, cells, table)
     return last + 1
 
 
+def _add_row(line: int, cells: Sequence[str], table: PrintedTable) -> None:
+    """Add a row, unless a spreadsheet has saved an empty one."""
+    if table.is_original or any(cells):
+        table.rows.append(PrintedRow(line, tuple(cells)))
+
+
+def _add_cut_row(line: int, cells: Sequence[str], table: PrintedTable) -> None:
+    """Add what is sure of the last row of a text that may have been cut: all cells but the last one."""
+    if table.is_original or len(cells) < len(table.columns):
+        table.cut_line = line
+    else:
+        table.sentences.append(
+            f"no line break ends the file: the last value of line {line} may be cut off and is left out"
+        )
+    if len(cells) > 1:
+        table.rows.append(PrintedRow(line, tuple(cells[:-1])))
+
+
 def _is_whole(cells: Sequence[str], table: PrintedTable) -> bool:
-    """Tell whether a record without a line end can be complete: a value without quotes may have been cut.
+    """Return whether a record without a line end can be complete: a value without quotes may have been cut.
 
     ncu quotes empty cells too, except behind the value on a details page.
     """
-    ends_after_comma = table.quoted and cells[-1] == ""
-    behind_value = table.is_details and len(cells) > table.columns.index("Metric Value") + 1
-    return table.quoted and (behind_value or not ends_after_comma)
+    is_behind_value = table.is_details and len(cells) > table.places[table.value_column] + 1
+    if table.is_original:
+        return is_behind_value or cells[-1] != ""
+    return is_behind_value and len(cells) == len(table.columns)
 
 
 def _begins_anew(line: str, table: PrintedTable) -> bool:
-    """Tell a new record from the continuation of an open quote."""
-    row = r'"\d+","\d+","' if table.quoted else r"\d+,\d+,"
-    return _HEADER_START.match(line) is not None or re.match(row, line) is not None
+    """Return whether a line is a new record, and does not continue an open quote."""
+    if table.columns[0] not in _NUMBERED:
+        return False
+    row = r'"\d+","[^"]*","' if table.is_original else rf"\d+{table.delimiter}\d+{table.delimiter}"
+    return _OWN_HEADER.match(line) is not None or re.match(row, line) is not None
 
 
-def _cells(record: str) -> list[str] | None:
+def _cells(record: str, delimiter: str) -> list[str] | None:
     """Return the cells of a record without the blanks around them, which ncu never prints but an editor can add."""
     try:
         csv.field_size_limit(max(len(record), csv.field_size_limit()))
-        cells = next(csv.reader([record]), None)
+        cells = next(csv.reader([record], delimiter=delimiter), None)
     except csv.Error:
         return None
     return [cell.strip() for cell in cells] if cells is not None else None

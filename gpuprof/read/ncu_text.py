@@ -2,9 +2,12 @@
 
 A launch starts with a line `NAME (16, 2, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0`; until 2021 it was
 `NAME, 2021-Mar-22 11:05:15, Context 1, Stream 7`, and a graph that was profiled as one is `graph, Context 1, Device 0,
-CC 9.0`. Below it are sections, each with a table of label, unit and value whose columns are drawn by dashes, and
-messages of rules that start with OPT, INF, WRN or ERR. What stands before and between is the program's, or of whoever
-wrote the document.
+CC 9.0`. The launches of a kernel in a summary are `NAME (16, 2, 1)x(256, 1, 1), Device 0, CC 9.0, Invocations 7`, with
+their GPU or NVTX range on lines above if there is a summary for each.
+
+Below such a line are sections, each with a table of label, unit and value (of minimum, maximum and average in a
+summary) whose columns are drawn by dashes, and messages of rules that start with OPT, INF, WRN or ERR. Lines before and
+between are the program's, or of whoever wrote the document.
 
 Sections before any such line are a launch whose kernel has no name here, and one that comes again begins the next. So
 does a table without its section's line that has a label again.
@@ -34,7 +37,12 @@ _SECTION = re.compile(r"Section: (?P<name>\S.*)")
 _RULE = re.compile(r"(?:OPT|INF|WRN|ERR)\s{1,4}\S.*")
 _DASHES = re.compile(r"-{3,}(?: -{3,}){2,}")
 _RULE_BORDER = re.compile(r"-{3,} -{3,}")
-_HEADER = re.compile(r"Metric Name\s+Metric Unit\s+Metric Value\b")
+_DEVICE = re.compile(r"Device (?P<device>\d+), CC (?P<cc>\d+\.\d+)")
+_STATE = "== NVTX State =="
+_NOTE = "Note: The shown averages are"
+"""How what ncu writes below a summary starts."""
+_DEFAULT_DOMAIN = "<default domain>"
+_HEADER = re.compile(r"Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\b")
 _GROUP = r".*(?:Roofline|Achieved Value)"
 _BODY = re.compile(rf"Table Name : (?P<table>\S.*)|(?P<group>\S(?:{_GROUP}|(?=.*\)\Z){_GROUP} \(.*))")
 _SECTION_OF_TABLE = {
@@ -43,8 +51,10 @@ _SECTION_OF_TABLE = {
     "Warp State (All Cycles)": "Warp State Statistics",
 }
 """For tables of `--print-details body`, of which someone has kept only some."""
+_OF_LAUNCH, _OF_SUMMARY = 3, 5
+"""Columns of tables: of a launch, and with minimum, maximum and average of a summary."""
 _STACK = re.compile(r"NVTX (?:Push/Pop Stack|Start/End Ranges).*")
-_RANGE = re.compile(r"<\d+,(?P<name>.*)>")
+_RANGE = re.compile(r"<(?:\d+,)?(?P<name>.*)>")
 _NUMBER = re.compile(r"[+-]?\d[\d.,'\u00a0\u2019\u202f ]*")
 _VALUE = re.compile(rf"\(!\) \S+|{_NUMBER.pattern}|\w+")
 _UNIT_BEHIND = re.compile(rf"(?P<value>{_NUMBER.pattern})(?<= )(?P<unit>[^\W\d].*|%)")
@@ -72,7 +82,7 @@ def read_ncu_text(text: str, file: str, sha256: str) -> Report:
         raise refusal(text, file)
     table = PrintedTable(
         COLUMNS,
-        quoted=False,
+        is_original=True,
         sentences=[*_tell_unnamed(launches, text), *problems],
         rows=[row for launch in launches for row in launch.rows()],
         broken_lines=[line for launch in launches for line in launch.broken_lines],
@@ -118,23 +128,26 @@ class _Columns(Struct):
     rows: int = 0
     is_foreign: bool = False
 
-    def cells(self, line: str) -> tuple[str, str, str] | None:
-        """Return label, unit and value; None for a line that does not stand in the columns."""
-        (first, last), (unit, unit_end), (value, value_end) = self.places
-        if any(line[edge : edge + 1].strip() for edge in (last, unit_end, value_end)):
+    def cells(self, line: str) -> tuple[str, ...] | None:
+        """Return the cells of a line: label, unit and value, or all of a summary; None if it is not in the columns."""
+        if any(line[end : end + 1].strip() for _, end in self.places):
             return None
-        cells = line[first:last].strip(), line[unit:unit_end].strip(), line[value:value_end].strip()
-        return cells if cells[2] or (cells[0] and cells[1]) else None
+        cells = tuple(line[start:end].strip() for start, end in self.places)
+        return cells if cells[-1] or (cells[0] and cells[1]) else None
 
     def has_edge(self, line: str) -> bool:
-        """Tell whether a line has a value that ends where its column does, as ncu prints every one, or has none."""
-        value, value_end = self.places[2]
+        """Return whether a line has a value that ends where its column does, as ncu prints every one, or has none.
+
+        On the raw page of a summary values start where the column does, and spaces fill it.
+        """
+        value, value_end = self.places[-1]
         end = line[value_end - 1 : value_end + 1]
-        return (end != "" and not end[0].isspace() and not end[1:].strip()) or not line[value:].strip()
+        is_filled = len(self.places) == _OF_SUMMARY and len(line) >= value_end and not line[value].isspace()
+        return is_filled or (end != "" and not end[0].isspace() and not end[1:].strip()) or not line[value:].strip()
 
     def is_full(self, line: str) -> bool:
-        """Tell whether the value takes all of its column: what goes on below it was cut inside a word."""
-        value, value_end = self.places[2]
+        """Return whether the value takes all of its column: what goes on below it was cut inside a word."""
+        value, value_end = self.places[-1]
         return len(line) >= value_end and not line[value].isspace()
 
 
@@ -145,6 +158,9 @@ class _Pages:
         self.launches: list[TextLaunch] = []
         self._takes_unnamed = takes_unnamed
         self._process: Mapping[str, str] = {}
+        self._device: Mapping[str, str] = {}
+        self._state: list[str] = []
+        self._is_between = False
         self._section = self._body = self._domain = ""
         self._columns: _Columns | None = None
         self._rows: list[TextMetric] = []
@@ -159,8 +175,11 @@ class _Pages:
         self._line = number
         named = launch_in(line, before)
         if named is not None:
-            self._open(TextLaunch(number, {**self._process, **named}))
-            if named["Stream"] and named["CC"] and not named["Grid Size"]:
+            summary = self._device if "Invocations" in named else {}
+            self._open(TextLaunch(number, {**self._process, **summary, **named}))
+            self.launches[-1].ranges += self._state
+            self._is_between = False
+            if named.get("Stream") and named["CC"] and not named["Grid Size"]:
                 self.launches[-1].broken_lines.append(number)
             return
         bare = bare_line(line)
@@ -169,10 +188,28 @@ class _Pages:
                 "Process ID": process["process"], "Process Name": process["name"], "Host Name": process["host"],
             }  # fmt: skip
             return
+        if self._take_above_summary(bare):
+            return
         if not self.launches and self._takes_unnamed and (_SECTION.fullmatch(bare) or _HEADER.fullmatch(bare)):
             self._open_unnamed()
         if self.launches:
             self._take_content(line, bare)
+
+    def _take_above_summary(self, bare: str) -> bool:
+        """Take a line above the kernels of a summary: a GPU with its attributes, or an NVTX range with its domain."""
+        device = _DEVICE.fullmatch(bare)
+        if self.launches and not self.launches[-1].is_summary:
+            return False
+        if device is not None:
+            self._device = {"Device": device["device"], "CC": device["cc"]}
+        elif bare == _STATE:
+            self._state, self._domain = [], ""
+        elif self._is_between and _SECTION.fullmatch(bare) is None:
+            self._take_range_name(bare, self._state)
+        else:
+            return False
+        self._is_between = True
+        return True
 
     def close(self) -> None:
         """End the last launch; one without its line of which nothing is known was none."""
@@ -252,7 +289,7 @@ class _Pages:
             self._is_in_section, self._is_rule, self._body = False, False, ""
             if self._has_table:
                 self._section = ""
-        elif _RULE.fullmatch(bare) is not None:
+        elif _RULE.fullmatch(bare) is not None or bare.startswith(_NOTE):
             self._columns, self._is_rule = None, True
         elif not self._is_rule and self._columns is not None:
             self._take_row(line, self._columns)
@@ -286,7 +323,8 @@ class _Pages:
             self._open_table()
         places = tuple((at + match.start(), at + match.end()) for match in re.finditer("-+", dashes))
         was_foreign = self._columns is not None and self._columns.is_foreign
-        self._columns = _Columns(places, is_foreign=was_foreign or len(places) != 3)
+        number = _OF_SUMMARY if self.launches[-1].is_summary else _OF_LAUNCH
+        self._columns = _Columns(places, is_foreign=was_foreign or len(places) != number)
 
     def _open_table(self) -> None:
         """Begin a table: of the section, or of a body in it, or one whose section is yet to be told by its labels."""
@@ -307,15 +345,15 @@ class _Pages:
         if columns.is_foreign:
             return
         in_place = columns.cells(line) if columns.has_edge(line) else None
-        if in_place is not None and not in_place[2] and any(map(_GAP.search, in_place)):
+        if in_place is not None and not in_place[-1] and any(map(_GAP.search, in_place)):
             # A shorter line, such as of a copy without some of its spaces: its value stands under the label.
             in_place = None
-        cells = in_place or _by_gaps(line) or columns.cells(line)
+        cells = in_place or _by_gaps(line, len(columns.places)) or columns.cells(line)
         if cells is None or "---" in line or any(map(_GAP.search, cells)):
             if line[columns.places[0][1] :].strip():
                 self.launches[-1].broken_lines.append(self._line)
             return
-        label, unit, value = cells
+        label, unit, *ends, value = cells
         if in_place is None and self._section == RAW_NAMES_SECTION and " " in label:
             return
         columns.rows += 1
@@ -324,7 +362,7 @@ class _Pages:
             if not self._is_again:
                 self._rows[-1].values += ("" if self._was_full else " ", value)
         else:
-            self._add(self._metric(label, unit, value, is_moved=in_place is None))
+            self._add(self._metric(label, unit, value, is_moved=in_place is None, ends=tuple(ends)))
         self._was_full = columns.is_full(line)
 
     def _add(self, row: TextMetric) -> None:
@@ -333,10 +371,19 @@ class _Pages:
         else:
             self._rows.append(row)
 
-    def _metric(self, label: str, unit: str, value: str, *, is_moved: bool = False) -> TextMetric:
+    def _metric(
+        self, label: str, unit: str, value: str, *, is_moved: bool = False, ends: tuple[str, ...] = ()
+    ) -> TextMetric:
         section = self._section if self._body or not self._is_stray else ""
         return TextMetric(
-            line=self._line, section=section, body=self._body, label=label, unit=unit, values=[value], is_moved=is_moved
+            line=self._line,
+            section=section,
+            body=self._body,
+            label=label,
+            unit=unit,
+            values=[value],
+            is_moved=is_moved,
+            ends=ends,
         )
 
     def _take_loose_row(self, row: TextMetric) -> None:
@@ -350,7 +397,7 @@ class _Pages:
 
     def _loose_row(self, bare: str) -> TextMetric | None:
         """Return the row of a table whose dashes someone left out: only a label that is known tells it from text."""
-        label, unit, value = _by_gaps(_REMARK.sub("", bare).rstrip()) or ("", "", "")
+        label, unit, value = _by_gaps(_REMARK.sub("", bare).rstrip(), _OF_LAUNCH) or ("", "", "")
         by_hand = _UNIT_BEHIND.fullmatch(f"{unit} {value}".strip())
         if by_hand is not None:
             value, unit = by_hand["value"].rstrip(" "), by_hand["unit"]
@@ -369,16 +416,25 @@ class _Pages:
         """Take a line of the NVTX ranges that stand between a launch and its sections."""
         if _STACK.fullmatch(bare):
             self._is_stack, self._domain = True, ""
-        elif self._is_stack and (named := _RANGE.fullmatch(bare)) is not None:
-            name = f"{self._domain}:{named['name']}".replace('"', "'")
-            self.launches[-1].ranges.append(f'"{name}:none:none:none:none:none:none"')
         elif self._is_stack:
+            self._take_range_name(bare, self.launches[-1].ranges)
+
+    def _take_range_name(self, bare: str, ranges: list[str]) -> None:
+        """Take the name of a range, or of the domain of those below it."""
+        named = _RANGE.fullmatch(bare)
+        if named is None or bare == _DEFAULT_DOMAIN:
             self._domain = bare
+            return
+        name = f"{self._domain}:{named['name']}".replace('"', "'")
+        ranges.append(f'"{name}:none:none:none:none:none:none"')
 
 
-def _by_gaps(line: str) -> tuple[str, str, str] | None:
-    """Return label, unit and value of a row that was moved out of its columns: two spaces stand between them."""
+def _by_gaps(line: str, columns: int) -> tuple[str, ...] | None:
+    """Return the cells of a row that was moved out of its columns: two spaces are between them.
+
+    A row of a summary has a unit or none, and so many columns.
+    """
     parts = _GAP.split(line.strip())
-    if len(parts) == 2:
-        return parts[0], "", parts[1]
-    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
+    if len(parts) in {2, columns - 1}:
+        return parts[0], "", *parts[1:]
+    return tuple(parts) if len(parts) in {_OF_LAUNCH, columns} else None

@@ -14,13 +14,13 @@ from gpuprof.model.recorded import (
     DictMetrics,
     Dim3,
     Launch,
-    Metric,
 )
 from gpuprof.model.torch_ranges import MARK, readable_range
 from gpuprof.read.device_attributes import ATTRIBUTE, device_of, dimensions
 from gpuprof.read.printed_table import is_range_column
 
 _DOMAIN = re.compile(r'"([^:"]*):')
+_OPENING_QUOTE = re.compile(r'(?<!\S)"')
 _BEHIND_NAME = re.compile(r'(?::[^:"]*){6}"(?=\s|$)')
 _UNNAMED = re.compile(r"\(unnamed(?: \d+)?\)")
 """What stands for the name of a kernel that a text does not tell: it selects no launch."""
@@ -36,10 +36,14 @@ class RecordedLaunch(Struct, frozen=True):
     device: RecordedDevice
 
 
-def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric]) -> RecordedLaunch:
-    """Make the launch and the device of a row's launch columns and metrics."""
-    table = DictMetrics(metrics)
-    name = metrics.get(f"{ATTRIBUTE}display_name")
+def recorded_launch(
+    cells: Mapping[str, str], table: DictMetrics, range_s: tuple[float, float] | None = None
+) -> RecordedLaunch:
+    """Make the launch and the device of a row's launch columns and metrics.
+
+    `range_s` are the durations of the shortest and longest of the launches that a summary has as one.
+    """
+    name = table.get(f"{ATTRIBUTE}display_name")
     named = name.value if name is not None and isinstance(name.value, str) else None
     device = device_of(table.number, named, cells.get("CC", ""))
     demangled = cells["Kernel Name"]
@@ -52,10 +56,10 @@ def recorded_launch(cells: Mapping[str, str], metrics: Mapping[str, Metric]) -> 
         stream=_integer(cells.get("Stream", "")),
         grid=_dimensions(cells.get("Grid Size", ""), "grid", table),
         block=_dimensions(cells.get("Block Size", ""), "block", table),
-        ranges=tuple(
-            name for column, cell in cells.items() if is_range_column(column) for name in _ranges(column, cell)
-        ),
+        ranges=_ranges_of(cells),
         metrics=table,
+        invocations=_integer(cells.get("Invocations", "")) or 1,
+        duration_range_s=range_s,
     )
     return RecordedLaunch(launch, (cells.get("Device", ""), cells.get("CC", ""), device.name), device)
 
@@ -110,6 +114,16 @@ def _outside_brackets(text: str) -> str:
         elif not open_brackets:
             kept.append(char)
     return "".join(kept)
+
+
+def _ranges_of(cells: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the ranges around a launch. A summary has their domain in a column of its own."""
+    names: list[str] = []
+    for column, cell in cells.items():
+        if is_range_column(column):
+            in_domain = _OPENING_QUOTE.sub(f'"{cells["Domain"]}:', cell) if "Domain" in cells else cell
+            names += _ranges(column, in_domain)
+    return tuple(names)
 
 
 def _ranges(column: str, cell: str) -> tuple[str, ...]:

@@ -12,11 +12,20 @@ _LAUNCH = re.compile(
     rf"(?P<name>.*?)(?: ?(?P<grid>{_DIMENSIONS})x(?P<block>{_DIMENSIONS})|(?P<date>, \d{{4}}-\w{{3}}-\d\d? [\d:]+))?"
     r", Context (?P<context>\d+)(?:, Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+))?(?:, CC (?P<cc>\d+\.\d+))?`*"
 )
+_SUMMARY = re.compile(
+    rf"(?P<name>\S.*?) ?(?P<grid>{_DIMENSIONS})x(?P<block>{_DIMENSIONS})(?:, Device (?P<device>\d+))?"
+    r"(?:, CC (?P<cc>\d+\.\d+))?, Invocations (?P<invocations>[1-9][0-9]{0,8})"
+)
+"""The launches of a kernel in a summary. One per GPU has the device on a line above."""
 _BEFORE_LINES = re.compile(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z?\s|[>|#*/]\s*)*\s*")
 """What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
 _OF_RANK = re.compile(r"(?P<rank>\[\d+,\d+\]<std(?:out|err)>|\[(?:rank|default)?\d+\]|\d{1,6}): ?")
 """What `srun --label`, `mpirun --tag-output` and torchrun put before each line of a rank."""
 _RANKED = re.compile(rf"^{_OF_RANK.pattern.replace('?P<rank>', '?:')}\s+Section: ", re.MULTILINE)
+_OF_SUMMARY = {
+    "Kernel Name": "name", "Block Size": "block", "Grid Size": "grid", "Device": "device", "CC": "cc",
+    "Invocations": "invocations",
+}  # fmt: skip
 _COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _GOES_ON = re.compile(r"(?:Context|Stream|Device) \d")
 
@@ -46,6 +55,8 @@ def launch_in(line: str, before: str) -> dict[str, str] | None:
 
     A document may have the name on the line above, or have broken the line behind a comma.
     """
+    if ", Invocations " in line and (summary := _SUMMARY.fullmatch(bare_line(line))) is not None:
+        return {column: summary[group] for column, group in _OF_SUMMARY.items() if summary[group] is not None}
     if ", Context " in line and (cells := _launch_cells(bare_line(line), bare_line(before))) is not None:
         return cells
     if not before.rstrip().endswith(",") or _GOES_ON.match(rest := bare_line(line)) is None:

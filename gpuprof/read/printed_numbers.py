@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -17,17 +17,28 @@ _NUMBER = re.compile(
     r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII
 )
 """With groups of three digits, or as in India of two above the thousands: 17,88,903."""
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?", re.ASCII)
+_EXPONENT = r"(?:[eE][+-]?\d{1,4})"
+_DECIMAL_COMMA = re.compile(rf"[+-]?(?:\d{{1,3}}(?:\.\d{{3}})+|\d+)(?:,\d+)?{_EXPONENT}?", re.ASCII)
 _ONLY_WITH_COMMA = re.compile(
-    r"[+-]?(?:(?:\d+|\d{1,3}(?:\.\d{3})+),(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3}){2,})", re.ASCII
+    rf"[+-]?(?:(?:(?:\d+|\d{{1,3}}(?:\.\d{{3}})+),(?:\d{{1,2}}|\d{{4,}})|0,\d+){_EXPONENT}?|\d+,\d+{_EXPONENT}"
+    r"|\d{1,3}(?:\.\d{3}){2,})",
+    re.ASCII,
 )
-_ONLY_WITH_POINT = re.compile(r"[+-]?[\d,]*\.(?:\d{1,2}|\d{4,})", re.ASCII)
+_ONLY_WITH_POINT = re.compile(
+    rf"[+-]?(?:(?:[\d,]*\.(?:\d{{1,2}}|\d{{4,}})|0\.\d+){_EXPONENT}?|\d+\.\d+{_EXPONENT}|\d{{1,3}}(?:,\d{{3}}){{2,}})",
+    re.ASCII,
+)
 """What can only be a number with a decimal comma, or with a point: 12,50, 1.234,567 and 1.234.567, or 12.50."""
+_EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+"""3,744 and 3.744 are more than a thousand in one language and less than four in another."""
+_EITHER_WITH_COMMA = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
+"""The same in a table with commas between its cells, which has decimal points unless a comma is in a number."""
 _SPACED = re.compile(r"[+-]?[0-9]{1,3}(?:[ '\u00a0\u2019\u202f][0-9]{3})+(?:[.,][0-9]*)?")
 """With groups as in Finland or France, 12 345 678,25, or in Switzerland, 12'345'678.25."""
 _MAYBE_SPACED = re.compile(r"[0-9][ '\u00a0\u2019\u202f][0-9]{3}")
 """What such a number has in it: rows without need no look at each cell."""
 _SPACES = str.maketrans("", "", " '\u00a0\u2019\u202f")
+_POINT_FOR_COMMA = str.maketrans(",.", ".,")
 _SIGNS = str.maketrans("", "", "+-,.")
 _WITH_INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
 _NOT_A_VALUE = frozenset(
@@ -36,36 +47,76 @@ _NOT_A_VALUE = frozenset(
 
 
 def with_points(table: PrintedTable) -> PrintedTable:
-    """Return a table with points for decimals: ncu prints numbers as the user's language does."""
-    named = ("Metric Value",) if table.is_details else set(table.columns) - LAUNCH_COLUMNS
-    places = frozenset(place for place, column in enumerate(table.columns) if column in named)
+    """Return a table with points for decimals: numbers are written as the user's language does.
 
-    def has(number: re.Pattern[str], rows: Iterable[PrintedRow]) -> bool:
-        cells = (row.cells[place] for row in rows for place in places if place < len(row.cells))
-        return any(number.fullmatch(cell.strip()) for cell in cells)
+    In a table of ncu all are written alike. pandas writes a comma in some columns and leaves others as they were, and a
+    column in which any number can be read both ways follows the others. If these do not agree, it is left out.
+    """
+    places = _places_of_numbers(table)
+    rows = [row for row in table.rows if _MAYBE_SPACED.search("\n".join(row.cells))]
+    if any(map(_SPACED.fullmatch, _cells(rows, places))):
+        table = _translated(table, places, _SPACED, lambda cell: cell.translate(_SPACES))
+    if table.is_original or table.is_details:
+        marks = dict.fromkeys(places, _decimal_mark(_cells(table.rows, places)))
+    else:
+        marks = {place: _decimal_mark(_cells(table.rows, [place])) for place in places}
+    known = set(marks.values()) - {""}
+    if known == {","}:
+        marks = dict.fromkeys(places, ",")
+    commas = [place for place, mark in marks.items() if mark == ","]
+    if commas:
+        table = _translated(table, commas, _DECIMAL_COMMA, lambda cell: cell.translate(_POINT_FOR_COMMA))
+    if len(known) != 1 and not table.is_original:
+        table = _without_unclear(table, [place for place, mark in marks.items() if not mark])
+    return table
 
-    if has(_SPACED, (row for row in table.rows if _MAYBE_SPACED.search("\n".join(row.cells)))):
-        table = _translated(table, places, _SPACED, _SPACES)
 
-    if has(_ONLY_WITH_POINT, table.rows) or not has(_ONLY_WITH_COMMA, table.rows):
+def _places_of_numbers(table: PrintedTable) -> list[int]:
+    named = {table.value_column, "Minimum", "Maximum"}
+    if not table.is_details:
+        named = set(table.columns) - LAUNCH_COLUMNS
+    return [place for place, column in enumerate(table.columns) if column in named]
+
+
+def _cells(rows: Iterable[PrintedRow], places: Collection[int]) -> Iterator[str]:
+    return (row.cells[place].strip() for row in rows for place in places if place < len(row.cells))
+
+
+def _decimal_mark(cells: Iterable[str]) -> str:
+    """Return what is before the decimals of numbers: a point if any shows that, else a comma; empty if none shows."""
+    mark = ""
+    for cell in cells:
+        if _ONLY_WITH_POINT.fullmatch(cell):
+            return "."
+        if not mark and _ONLY_WITH_COMMA.fullmatch(cell):
+            mark = ","
+    return mark
+
+
+def _without_unclear(table: PrintedTable, places: Collection[int]) -> PrintedTable:
+    """Return a table without the numbers that can be read both ways, which its sentences name."""
+    either = _EITHER_WITH_COMMA if table.delimiter == "," else _EITHER
+    unclear = [cell for cell in _cells(table.rows, places) if either.fullmatch(cell)]
+    if not unclear:
         return table
-    return _translated(table, places, _DECIMAL_COMMA, str.maketrans(",.", ".,"))
+    number = "1 number is" if len(unclear) == 1 else f"{len(unclear)} numbers are"
+    table.sentences.append(
+        f"{number} left out, such as {unclear[0]}: no other number shows whether that is a decimal point or comma"
+    )
+    return _translated(table, places, either, lambda _: "")
 
 
 def _translated(
-    table: PrintedTable, places: Container[int], numbers: re.Pattern[str], characters: Mapping[int, int | None]
+    table: PrintedTable, places: Collection[int], numbers: re.Pattern[str], translate: Callable[[str], str]
 ) -> PrintedTable:
-    """Return a table whose numbers of a form have other characters, in the columns of these places."""
-    rows = [
-        PrintedRow(
-            row.line,
-            tuple(
-                cell.translate(characters) if place in places and numbers.fullmatch(cell.strip()) else cell
-                for place, cell in enumerate(row.cells)
-            ),
-        )
-        for row in table.rows
-    ]
+    """Return a table whose numbers of a form are written in another way, in the columns of these places."""
+    rows = []
+    for row in table.rows:
+        cells = list(row.cells)
+        for place in places:
+            if place < len(cells) and numbers.fullmatch(cells[place].strip()):
+                cells[place] = translate(cells[place])
+        rows.append(PrintedRow(row.line, tuple(cells)))
     return replace(table, rows=rows)
 
 
@@ -80,12 +131,17 @@ def metric_of(cell: str, unit: str) -> Metric | None:
 
 
 class MetricColumn:
-    """The column of a metric on a raw page: its name, and its cells read by a unit that is looked up once."""
+    """The column of a metric on a raw page: its place and name, and its cells read by a unit that is looked up once.
 
-    __slots__ = ("_base", "_cell", "_factor", "_metric", "name")
+    Numbers of one that `is_bare` mean nothing without a unit.
+    """
 
-    def __init__(self, name: str, unit: str) -> None:
+    __slots__ = ("_base", "_cell", "_factor", "_metric", "is_bare", "name", "place")
+
+    def __init__(self, place: int, name: str, unit: str, *, is_bare: bool) -> None:
+        self.place = place
         self.name = name
+        self.is_bare = is_bare
         self._factor, self._base = printed_unit(unit.strip())
         self._cell: str | None = None
         self._metric: Metric | None = None
@@ -138,7 +194,7 @@ def printed_unit(unit: str) -> tuple[float, str]:
 
 def _printed_digits(text: str) -> int | None:
     """Return the significant digits kept, 0 for "0.00"; None for a whole number: ncu prints those exactly."""
-    if "." not in text:
+    mantissa, exponent, _ = text.lower().partition("e")
+    if "." not in mantissa and not exponent:
         return None
-    mantissa = text.lower().partition("e")[0]
     return len(mantissa.translate(_SIGNS).lstrip("0"))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import compress
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from msgspec import Struct, field
 
 from gpuprof.errors import InputError
-from gpuprof.model.recorded import Metric, Report, names_of
-from gpuprof.read.details_labels import metric_name
+from gpuprof.model.recorded import DictMetrics, Metric, Report, names_of
+from gpuprof.read.details_labels import RAW_NAMES_SECTION, depends_on_unit, metric_name, section_of
+from gpuprof.read.metric_units import unit_of
 from gpuprof.read.printed_launch import RecordedLaunch, recorded_launch, with_devices
 from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, printed_unit, with_points
 from gpuprof.read.printed_refusal import HINT, ncu_messages
-from gpuprof.read.printed_table import LAUNCH_COLUMNS, PrintedRow, PrintedTable, is_range_column
+from gpuprof.read.printed_table import PrintedRow, PrintedTable, as_printed
+from gpuprof.read.printed_units import DURATION, needs_unit, time_unit
+from gpuprof.units import ncu_unit
 
-_DURATION = "gpu__time_duration.sum"
+_PLACE_OF_METRIC = ("Section Name", "Body Item Label", "Metric Name")
+_NAME = re.compile(r"[a-z][\w:.]+")
 _LONGEST_S = 1e9
 _ENDLESS = re.compile(r"[+-]?(?:inf(?:inity)?|[\d.,]+e\+?\d+)(?: \(.*\))?", re.IGNORECASE)
 """Values that are no finite time: infinities, and exponents beyond a float."""
@@ -30,6 +36,8 @@ def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str,
     refuse_too_many(len(recorded), "launches", text, file)
     launches, devices = with_devices(recorded)
     problems = [problem for table in tables for problem in table.problems()]
+    if any(launch.invocations > 1 for launch in launches):
+        problems.append("ncu has summarised launches: all figures are averages over the launches of a kernel")
     if not launches:
         raise InputError("; ".join((f"{file} has a header but no kernels", *problems)), hint=HINT)
     if len({table.is_details for table in tables}) > 1:
@@ -43,7 +51,7 @@ def report_of(tables: Iterable[PrintedTable], text: str, file: str, sha256: str,
         tool_version=None,
         launches=launches,
         devices=devices,
-        names=names_of(launches),
+        names=names_of(launches).union(*(table.without_unit for table in tables)),
         warnings=(*problems, *(f"ncu reported an error: {message}" for message in said[:3])),
     )
 
@@ -64,48 +72,93 @@ def _launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
     return _details_launches(table) if table.is_details else _raw_launches(table)
 
 
+class _Metrics(Struct):
+    """The metrics of a launch as they are read, and numbers that mean nothing because their unit was not printed."""
+
+    table: PrintedTable
+    row: PrintedRow
+    known: dict[str, Metric] = field(default_factory=dict)
+    without_unit: dict[str, Metric] = field(default_factory=dict)
+    range_s: tuple[float, float] | None = None
+    is_unmeasured: bool = False
+
+    def add(self, name: str, cell: str, metric: Metric | None, line: int, *, is_bare: bool) -> None:
+        """Add a metric that has a value, unless it is there already, as precise or more."""
+        if is_bare and metric is not None and not isinstance(metric.value, str):
+            self.without_unit.setdefault(name, metric)
+            return
+        if name == DURATION:
+            self.is_unmeasured |= "nan" in cell
+            if _is_impossible(cell, metric):
+                self.table.sentences.append(_impossible_text(line, cell))
+                return
+        if metric is None:
+            return
+        before = self.known.get(name)
+        if is_garbled(metric):
+            self.table.broken_lines.append(line)
+        elif before is None or (before.digits is not None and (metric.digits is None or metric.digits > before.digits)):
+            self.known[name] = metric
+
+    def launch(self) -> RecordedLaunch:
+        """Return the launch of these metrics, with its duration in the unit that it can only have."""
+        duration = self.without_unit.get(DURATION)
+        unit = time_unit(duration.value, self.known) if duration is not None else None
+        if duration is not None and unit is not None:
+            self.known[DURATION] = Metric(float(duration.value) * ncu_unit(unit)[0], "s", duration.digits)
+            self.table.inferred_units.add(unit)
+        missing = frozenset(self.without_unit.keys() - self.known.keys())
+        self.table.without_unit.update(missing)
+        if self.is_unmeasured:
+            self.known = _without_zeros(self.known, self.row.line, self.table)
+        metrics = DictMetrics(self.known, without_unit=missing)
+        return recorded_launch(self.table.launch_cells(self.row), metrics, self.range_s)
+
+
 def _raw_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
-    """Read one launch a row; the first row, without an ID, holds the units."""
-    rows = table.rows
-    units: tuple[str, ...] = ()
-    if rows and rows[0].cells[0] == "":
-        units, rows = rows[0].cells, rows[1:]
-    elif rows:
-        table.sentences.append("the raw page has no row of units: values are taken as printed")
-    units += ("",) * (len(table.columns) - len(units))
-    is_of_launch = [name in LAUNCH_COLUMNS or is_range_column(name) for name in table.columns]
-    is_metric = [not told for told in is_of_launch]
-    named = list(compress(table.columns, is_of_launch))
-    columns = [MetricColumn(name, unit) for name, unit in compress(zip(table.columns, units, strict=False), is_metric)]
+    """Read one launch a row."""
+    units, rows = _units_and_launches(table)
+    columns = tuple(_metric_columns(table, units))
     for row in rows:
-        cells = dict(zip(named, compress(row.cells, is_of_launch), strict=False))
         if len(row.cells) != len(table.columns):
             table.broken_lines.append(row.line)
-        if not cells.get("ID", "").isdigit() or "Kernel Name" not in cells or len(row.cells) > len(table.columns):
+        if len(row.cells) > len(table.columns) or not table.has_launch(table.launch_cells(row)):
             table.broken_lines.append(row.line)
             continue
-        metrics = _raw_metrics(zip(columns, compress(row.cells, is_metric), strict=False), row.line, table)
-        yield recorded_launch(cells, metrics)
+        yield _raw_metrics(columns, row, table).launch()
 
 
-def _raw_metrics(cells: Iterable[tuple[MetricColumn, str]], line: int, table: PrintedTable) -> dict[str, Metric]:
-    """Return the metrics of a launch; of columns of one name, the first that has a value."""
-    metrics: dict[str, Metric] = {}
-    unmeasured = False
-    for column, cell in cells:
-        name = column.name
-        if name in metrics:
+def _units_and_launches(table: PrintedTable) -> tuple[tuple[str, ...] | None, list[PrintedRow]]:
+    """Return the cells of the row of units, and the other rows. It names no launch; who sorts rows may move it."""
+    places = table.launch_places.values()
+    for number, row in enumerate(table.rows):
+        if not any(as_printed("", row.cells[place]) for place in places if place < len(row.cells)):
+            units = (as_printed("", cell) for cell in row.cells)
+            return tuple(units), table.rows[:number] + table.rows[number + 1 :]
+    return None, table.rows
+
+
+def _metric_columns(table: PrintedTable, units: tuple[str, ...] | None) -> Iterator[MetricColumn]:
+    """Yield the columns of metrics; beside those of ncu, a table that was saved again may have any others."""
+    has_units = units is not None and any(units)
+    for place, name in enumerate(table.columns):
+        unit = units[place] if units is not None and place < len(units) else ""
+        is_unknown = unit_of(name) is None
+        if name in table.launch_places or (is_unknown and "__" not in name and not table.is_original):
             continue
-        metric = column.metric(cell)
-        if name == _DURATION and _is_impossible(cell, metric):
-            table.sentences.append(_impossible_text(line, cell))
-        elif metric is not None and is_garbled(metric):
-            table.broken_lines.append(line)
-        elif metric is not None:
-            metrics[name] = metric
-        elif name == _DURATION and "nan" in cell:
-            unmeasured = True
-    return _without_zeros(metrics, line, table) if unmeasured else metrics
+        # A row of units without one for an unknown name: ncu did not know it either, and has not scaled the numbers.
+        is_bare = not unit and not (is_unknown and units is not None) and needs_unit(name, has_units=has_units)
+        yield MetricColumn(place, name, unit, is_bare=is_bare)
+
+
+def _raw_metrics(columns: Iterable[MetricColumn], row: PrintedRow, table: PrintedTable) -> _Metrics:
+    """Return the metrics of a launch; of columns of one name, the first that has a value."""
+    metrics = _Metrics(table, row)
+    for column in columns:
+        if column.name not in metrics.known and column.place < len(row.cells):
+            cell = row.cells[column.place]
+            metrics.add(column.name, cell, column.metric(cell), row.line, is_bare=column.is_bare)
+    return metrics
 
 
 def _is_impossible(cell: str, metric: Metric | None) -> bool:
@@ -129,44 +182,89 @@ def _without_zeros(metrics: dict[str, Metric], line: int, table: PrintedTable) -
 
 def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
     """Read one launch for each ID from its rows of metrics; those of rules' messages are left out."""
-    rows: dict[tuple[str, str], list[PrintedRow]] = {}
-    last_needed = max(table.columns.index(name) for name in ("Kernel Name", "Metric Name", "Metric Value"))
-    for row in table.rows:
-        if not last_needed < len(row.cells) <= len(table.columns) or not row.cells[0].isdigit():
+    last_needed = max(table.places[name] for name in ("Kernel Name", "Metric Name", table.value_column))
+    groups: dict[tuple[str, ...], list[PrintedRow]] = {}
+    for row in _aligned(table) if table.is_summary else table.rows:
+        if last_needed < len(row.cells) <= len(table.columns):
+            groups.setdefault(table.launch_key(row), []).append(row)
+        else:
             table.broken_lines.append(row.line)
-            continue
-        rows.setdefault((row.cells[0], row.cells[1]), []).append(row)
-    for of_launch in rows.values():
-        cells = dict(zip(table.columns, of_launch[0].cells, strict=False))
-        metrics: dict[str, Metric] = {}
-        unmeasured = False
-        for row in of_launch:
-            values = dict(zip(table.columns, row.cells, strict=False))
-            if values["Metric Name"]:
-                name = _add_metric(metrics, values, row.line, table)
-                unmeasured |= name == _DURATION and "nan" in values["Metric Value"]
-            elif len(row.cells) < len(table.columns):
-                table.broken_lines.append(row.line)
-        if unmeasured:
-            metrics = _without_zeros(metrics, of_launch[0].line, table)
-        yield recorded_launch(cells, metrics)
+    has_units = any(table.cell(row, "Metric Unit") for row in table.rows)
+    for rows in groups.values():
+        cells = table.launch_cells(rows[0])
+        if not table.has_launch(cells):
+            table.broken_lines.extend(row.line for row in rows)
+        elif table.lacks_id and _are_several(rows, table):
+            kernel = f"the kernel in line {rows[0].line}"
+            table.sentences.append(f"the launches of {kernel} are left out: nothing but the column ID tells them apart")
+        else:
+            yield _details_metrics(rows, table, has_units=has_units).launch()
 
 
-def _add_metric(metrics: dict[str, Metric], values: Mapping[str, str], line: int, table: PrintedTable) -> str:
-    """Add a metric that has a value, unless it is there already, as precise or more; return its name."""
-    metric = metric_of(values["Metric Value"], values.get("Metric Unit", ""))
-    section, body = values.get("Section Name", ""), values.get("Body Item Label", "")
-    unit = metric.unit if metric is not None else printed_unit(values.get("Metric Unit", "").strip())[1]
-    name = metric_name(section, values["Metric Name"], unit, body)
-    if name == _DURATION and _is_impossible(values["Metric Value"], metric):
-        table.sentences.append(_impossible_text(line, values["Metric Value"]))
-        return name
-    if metric is None:
-        return name
-    if is_garbled(metric):
-        table.broken_lines.append(line)
-        return name
-    before = metrics.get(name)
-    if before is None or (before.digits is not None and (metric.digits is None or metric.digits > before.digits)):
-        metrics[name] = metric
-    return name
+def _are_several(rows: Iterable[PrintedRow], table: PrintedTable) -> bool:
+    """Return whether rows have a metric twice, and so are of several launches."""
+    metrics = [tuple(table.cell(row, name) for name in (*_PLACE_OF_METRIC, "Metric Unit")) for row in rows]
+    metrics = [metric for metric in metrics if metric[-2]]
+    return len(set(metrics)) < len(metrics)
+
+
+def _aligned(table: PrintedTable) -> Iterator[PrintedRow]:
+    """Yield the rows of a summary in their columns.
+
+    ncu 2024.1 starts a raw page of --print-summary per-gpu with attributes of the GPU that have fewer cells, and the
+    first kernel follows in the same line.
+    """
+    if all(table.has_launch(table.launch_cells(row)) for row in table.rows):
+        yield from table.rows
+        return
+    cells = [cell for row in table.rows for cell in row.cells]
+    lines = [row.line for row in table.rows for _ in row.cells]
+    at, width, skipped = 0, len(table.columns), 0
+    while at < len(cells):
+        row = PrintedRow(lines[at], tuple(cells[at : at + width]))
+        is_launch = table.has_launch(table.launch_cells(row))
+        skipped += not is_launch
+        at += width if is_launch else 1
+        if is_launch:
+            yield row
+    table.sentences.append(f"{skipped} cells are left out that ncu has printed in columns of others")
+
+
+def _details_metrics(rows: Sequence[PrintedRow], table: PrintedTable, *, has_units: bool) -> _Metrics:
+    """Return the metrics of a launch."""
+    metrics = _Metrics(table, rows[0])
+    for row in rows:
+        if table.cell(row, "Metric Name"):
+            _add_printed(metrics, row, has_units=has_units)
+        elif len(row.cells) < len(table.columns):
+            table.broken_lines.append(row.line)
+    return metrics
+
+
+def _add_printed(metrics: _Metrics, row: PrintedRow, *, has_units: bool) -> None:
+    """Add the metric of a row of a details page."""
+    table = metrics.table
+    section, body, label = (table.cell(row, name) for name in _PLACE_OF_METRIC)
+    unit, value = table.cell(row, "Metric Unit"), row.cells[table.places[table.value_column]]
+    base = printed_unit(unit)[1]
+    if "Section Name" not in table.places:
+        section = _section_of(label, base)
+    name = metric_name(section, label, base, body)
+    metric = metric_of(value, unit)
+    is_bare = unit == "" and (needs_unit(name, has_units=has_units) or depends_on_unit(section, label))
+    metrics.add(name, value, metric, row.line, is_bare=is_bare)
+    if name == DURATION:
+        metrics.range_s = _range_s(table.cell(row, "Minimum"), table.cell(row, "Maximum"), unit)
+
+
+@lru_cache(maxsize=8192)
+def _section_of(label: str, unit: str) -> str:
+    """Return the section of a metric if the table has none: that of full names, or the only one with the label."""
+    return RAW_NAMES_SECTION if _NAME.fullmatch(label) else section_of([(label, unit)]) or ""
+
+
+def _range_s(least: str, most: str, unit: str) -> tuple[float, float] | None:
+    """Return the shortest and longest duration of a summary in seconds; None if they are not there."""
+    ends = [metric_of(cell, unit) for cell in (least, most) if unit]
+    values = [end.value for end in ends if end is not None and not isinstance(end.value, str)]
+    return (values[0], values[1]) if len(values) == 2 else None

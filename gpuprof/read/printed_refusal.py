@@ -13,8 +13,8 @@ _LONGEST_PATH = 300
 _WRITTEN = re.compile(r"^==PROF== Report: (\S[^\r\n]*)", re.MULTILINE)
 _OTHER_PAGES = (
     (
-        "a summary of ncu: least, most and average over launches, without the launches; leave out --print-summary",
-        re.compile(r'"Invocations","Section Name"|"Invocations","Metric Name"|, Invocations \d+ *$', re.MULTILINE),
+        "a summary of ncu without kernels: per NVTX range, it has those inside a range",
+        re.compile(r"^  Note: The shown averages are calculated", re.MULTILINE),
     ),
     (
         "ncu's page of source, without the kernels' numbers",

@@ -17,17 +17,20 @@ from gpuprof.units import ncu_unit
 
 _OF_LAUNCH = (
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
-    "Device", "CC", "thread Domain:Push/Pop_Range",
+    "Device", "CC", "Invocations", "thread Domain:Push/Pop_Range",
 )  # fmt: skip
-_OF_METRIC = ("Section Name", "Body Item Label", "Metric Name", "Metric Unit", "Metric Value")
+_OF_METRIC = ("Section Name", "Body Item Label", "Metric Name", "Metric Unit", "Metric Value", "Minimum", "Maximum")
 COLUMNS = (*_OF_LAUNCH, *_OF_METRIC)
 """Those of a details page, which the rows of a launch have."""
-_FULL_NAME = re.compile(r"launch__\w+|(?=[a-z0-9_]+?__\w)\w+\.(?:sum|avg|min|max|ratio|pct|max_rate)(?:\.\w+)*")
+FULL_NAME = re.compile(r"launch__\w+|(?=[a-z0-9_]+?__\w)\w+\.(?:sum|avg|min|max|ratio|pct|max_rate)(?:\.\w+)*")
 """A launch's attribute, or a counter with how its instances were rolled up."""
 
 
 class TextMetric(Struct):
-    """A row of a table; a long value goes on below it. One that `is_moved` does not end where the table does."""
+    """A row of a table; a long value goes on below it. One that `is_moved` does not end where the table does.
+
+    In a summary its value is an average, and `ends` are the minimum and the maximum.
+    """
 
     line: int
     section: str
@@ -36,15 +39,16 @@ class TextMetric(Struct):
     unit: str
     values: list[str]
     is_moved: bool = False
+    ends: tuple[str, ...] = ()
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of a details page behind those of the launch."""
-        return self.section, self.body, self.label, self.unit, "".join(self.values)
+        return self.section, self.body, self.label, self.unit, "".join(self.values), *self.ends
 
     @property
     def has_full_name(self) -> bool:
         """Tell whether the label is the metric's own name, which needs no section."""
-        return _FULL_NAME.fullmatch(self.label) is not None
+        return FULL_NAME.fullmatch(self.label) is not None
 
     @property
     def is_known(self) -> bool:
@@ -71,6 +75,11 @@ class TextLaunch(Struct):
     broken_lines: list[int] = field(default_factory=list)
     labels: set[str] = field(default_factory=set)
     labelled: int = 0
+
+    @property
+    def is_summary(self) -> bool:
+        """Return whether it is several launches, of which only averages are there."""
+        return "Invocations" in self.cells
 
     def _has(self, label: str) -> bool:
         """Tell whether a row of that label is there; rows are only ever added."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-LAUNCH_COLUMNS = frozenset(
-    (
-        "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
-        "Block Size", "Grid Size", "Device", "CC",
-    )
-)  # fmt: skip
-_RANGE_COLUMNS = ("Push/Pop_Range", "Start/Stop_Range")
+from gpuprof.units import counted
+
+NUMBER_COLUMNS = frozenset(("ID", "Process ID", "Context", "Stream", "Device", "Invocations"))
+LAUNCH_COLUMNS = NUMBER_COLUMNS | {
+    "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Block Size", "Grid Size", "CC", "Domain",
+}  # fmt: skip
+_RANGE_COLUMNS = ("Push/Pop_Range", "Start/Stop_Range", "Range:PL_Type")
+_INVOCATIONS = re.compile(r"[1-9][0-9]{0,8}")
+_WHOLE = re.compile(r"(\d+)[.,]0+")
+_CAPABILITY = re.compile(r"(\d{1,2})(?:[.,](\d))?")
+_NO_VALUE = frozenset(("", "nan", "NaN", "NA", "None", "<NA>"))
+"""Cells that pandas writes if there is no value; in a second header row also "Unnamed: 4_level_1"."""
+_DURATION = "gpu__time_duration.sum"
+_WITH_UNITS = "Keep the row of units below the header of a raw page, and the column Metric Unit of others"
 
 
 class PrintedRow(Struct, frozen=True):
@@ -23,19 +31,71 @@ class PrintedRow(Struct, frozen=True):
 
 
 class PrintedTable(Struct):
-    """A header and the rows below it, until the next header."""
+    """A header and the rows below it, until the next header.
+
+    One that `is_original` is as ncu printed it, and if it is CSV, all cells have quotes.
+    """
 
     columns: tuple[str, ...]
-    quoted: bool
+    is_original: bool
+    delimiter: str = ","
     rows: list[PrintedRow] = field(default_factory=list)
     broken_lines: list[int] = field(default_factory=list)
     cut_line: int | None = None
     sentences: list[str] = field(default_factory=list)
+    without_unit: set[str] = field(default_factory=set)
+    inferred_units: set[str] = field(default_factory=set)
+    places: dict[str, int] = field(default_factory=dict)
+    launch_places: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for place, name in enumerate(self.columns):
+            self.places.setdefault(name, place)
+            if name in LAUNCH_COLUMNS or is_range_column(name):
+                self.launch_places.setdefault(name, place)
+
+    @property
+    def is_summary(self) -> bool:
+        """Return whether a row has the minimum, maximum and average over equal launches, and no value of a launch."""
+        return "Average" in self.places and "Metric Value" not in self.places
 
     @property
     def is_details(self) -> bool:
-        """Tell whether a row is a metric of a launch; else it is a launch."""
-        return "Metric Name" in self.columns and "Metric Value" in self.columns
+        """Return whether a row is a metric of a launch; else it is a launch."""
+        return "Metric Name" in self.places and self.value_column in self.places
+
+    @property
+    def value_column(self) -> str:
+        """Return the name of the column that has the values of a details page."""
+        return "Average" if self.is_summary else "Metric Value"
+
+    @property
+    def lacks_id(self) -> bool:
+        """Return whether nothing but a kernel's name and configuration says which launch a row is of."""
+        return "ID" not in self.places and not self.is_summary
+
+    def cell(self, row: PrintedRow, name: str) -> str:
+        """Return the cell of a row in a column; empty if it is not there."""
+        place = self.places.get(name, len(row.cells))
+        return as_printed(name, row.cells[place]) if place < len(row.cells) else ""
+
+    def launch_key(self, row: PrintedRow) -> tuple[str, ...]:
+        """Return what the rows of a launch have in common."""
+        columns = ("ID", "Process ID") if "ID" in self.places else self.launch_places
+        return tuple(self.cell(row, name) for name in columns)
+
+    def launch_cells(self, row: PrintedRow) -> dict[str, str]:
+        """Return the cells about the launch of a row, by column, as ncu writes them."""
+        return {name: self.cell(row, name) for name in self.launch_places}
+
+    def has_launch(self, cells: Mapping[str, str]) -> bool:
+        """Return whether cells are in their columns and name a kernel."""
+        if not cells.get("Kernel Name"):
+            return False
+        if self.is_summary:
+            is_number = _INVOCATIONS.fullmatch(cells.get("Invocations", "1")) is not None
+            return is_number and cells.get("Grid Size", "(").startswith("(")
+        return cells.get("ID", "0").isdigit()
 
     def problems(self) -> Iterator[str]:
         """Say what of the table could not be read, in sentences."""
@@ -45,9 +105,31 @@ class PrintedTable(Struct):
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
             yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
+        if self.inferred_units:
+            yield (
+                f"durations were printed without a unit and are taken as {' and '.join(sorted(self.inferred_units))}: "
+                "in no other unit do the elapsed cycles make a clock that a GPU has"
+            )
+        if self.without_unit:
+            example = _DURATION if _DURATION in self.without_unit else min(self.without_unit)
+            number = counted(len(self.without_unit), "metric")
+            yield f"no unit was printed for {number}, such as {example}: the numbers are left out. {_WITH_UNITS}"
         yield from self.sentences
 
 
 def is_range_column(name: str) -> bool:
-    """Tell whether a column holds the NVTX ranges that a launch stands in."""
+    """Return whether a column has the NVTX ranges around a launch."""
     return any(part in name for part in _RANGE_COLUMNS)
+
+
+def as_printed(name: str, cell: str) -> str:
+    """Return a cell as ncu prints it. pandas and Excel may have made "0.0" of 0, "8,6" of 8.6, and "9" of 9.0."""
+    if cell in _NO_VALUE or (cell.startswith("Unnamed: ") and "_level_" in cell):
+        return ""
+    if name in NUMBER_COLUMNS:
+        whole = _WHOLE.fullmatch(cell)
+        return whole[1] if whole is not None else cell
+    if name == "CC":
+        capability = _CAPABILITY.fullmatch(cell)
+        return f"{capability[1]}.{capability[2] or 0}" if capability is not None else ""
+    return cell

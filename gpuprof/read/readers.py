@@ -92,7 +92,7 @@ _SESSION = Readable(
 )  # fmt: skip
 _CSV = Readable(
     "an ncu CSV", _has_table, "gpuprof.read.ncu_csv:read_ncu_csv", takes="text",
-    told=Told(2, "ncu's CSV"), suffixes=(".csv",), digest=True,
+    told=Told(2, "ncu's CSV"), suffixes=(".csv", ".tsv"), digest=True,
 )  # fmt: skip
 
 KINDS: tuple[Readable | Refused, ...] = (

@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read.gzip_stream import Unzipped
-from gpuprof.read.identify import GZIP, UTF16_MARKS
+from gpuprof.read.identify import GZIP
+from gpuprof.read.text_encoding import UTF16_MARKS
 
 LARGEST = 2**33
 """Largest unpacked trace, in bytes. It is read in pieces; only what is needed of each event is kept."""

@@ -111,7 +111,8 @@ def _of_export(node: ExplanationNode) -> ExplanationNode:
 def _weight_text(kernel: KernelProfile) -> str:
     if kernel.duration_s is None:
         return "duration not collected"
-    launches = f"median of {kernel.launches} launches" if kernel.launches > 1 else ""
+    what = "median" if kernel.averages is None else "average"
+    launches = f"{what} of {kernel.launches} launches" if kernel.launches > 1 else ""
     share = ""
     if kernel.time_share is not None:
         share = f"{format_percent(kernel.time_share)} of the run"

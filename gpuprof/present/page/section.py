@@ -31,6 +31,7 @@ from gpuprof.present.session_text import (
     intensity_text,
     issue_text,
     occupancy_text,
+    range_text,
     rate_text,
     registers_text,
     shared_text,
@@ -148,6 +149,8 @@ def _typical_duration(kernel: KernelProfile) -> str:
     if kernel.duration_s is None:
         return NOT_COLLECTED
     text, spread = duration_text(kernel.duration_s), kernel.duration_percentiles_s
+    if kernel.averages is not None:
+        return f"{text} on average{range_text(kernel.averages)}"
     if spread is None or spread.min == spread.max:
         return f"{text} each"
     between = f"{format_si(spread.min, 's')} to {format_si(spread.max, 's')}"
