@@ -11,7 +11,7 @@ from gpuprof.model.product_names import OperandAlignment, operand_alignment
 from gpuprof.model.session import Finding, Session
 from gpuprof.model.torch_ranges import operator_and_shapes
 from gpuprof.timeline.analysis import analyse_traces
-from gpuprof.timeline.trace import KERNEL, Activity, MatrixProduct, Trace
+from gpuprof.timeline.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
 from tests.table import each_row
 from tests.test_traces import event, gpu, launch, read
 from tests.worded import diagnose
@@ -352,6 +352,14 @@ def test_pointwise_kernels_in_a_row_are_a_chain() -> None:
 )
 def test_what_no_chain_is(steps: tuple[Step, ...]) -> None:
     assert of_rule(in_a_row(LINEAR, *steps, LINEAR), "elementwise-chain") == {}
+
+
+def test_a_chain_ends_with_the_step_of_the_program() -> None:
+    one = (ADD, "aten::add [4096, 4096], [4096, 4096]")
+    trace = launches(*([one] * 4))
+    assert of_rule(session(trace), "elementwise-chain")
+    halves = tuple(ProgramStep("ProfilerStep", start_s, 200e-6, thread="1/1") for start_s in (0.0, 200e-6))
+    assert not of_rule(session(replace(trace, steps=halves)), "elementwise-chain")
 
 
 def test_without_shapes_equal_grids_make_a_chain_a_guess() -> None:

@@ -13,7 +13,7 @@ from gpuprof.model.patterns import AttentionPart, ChainPart, Patterns
 from gpuprof.model.session import KernelProfile
 from gpuprof.timeline.attention import attention_of
 from gpuprof.timeline.chains import chains_of
-from gpuprof.timeline.sequences import by_stream
+from gpuprof.timeline.sequences import sequences_of
 from gpuprof.timeline.trace import Activity, Trace
 
 AnyPart = TypeVar("AnyPart", AttentionPart, ChainPart)
@@ -25,7 +25,7 @@ def patterns_of(
     """Return the patterns of kernels by their ids; `ids` are those of the kernels by the identity of launches."""
     attention: defaultdict[int, list[tuple[Activity, AttentionPart]]] = defaultdict(list)
     chains: defaultdict[int, list[tuple[Activity, ChainPart]]] = defaultdict(list)
-    for launches in chain.from_iterable(by_stream(trace.activities) for trace in traces):
+    for launches in chain.from_iterable(map(sequences_of, traces)):
         parts = {id(launch.activity): (launch.activity, part) for launch, part in attention_of(launches)}
         for number, found in parts.items():
             attention[ids[number]].append(found)

@@ -1,16 +1,18 @@
-"""The kernels of each stream in their order, with the operators that launched them and the shapes of those. Pure."""
+"""The kernels of each stream and step in their order, with the operators that launched them and their shapes. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable
 from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
-from gpuprof.timeline.trace import KERNEL, Activity, TensorShape
+from gpuprof.timeline.steps import loop_of
+from gpuprof.timeline.trace import KERNEL, Activity, TensorShape, Trace
 
 _POINTWISE = re.compile(r"elementwise_kernel|multi_tensor_apply_kernel|fused_dropout_kernel|masked_fill_kernel")
 _NO_POINTWISE = re.compile(r"FillFunctor|LpNorm|distribution_|[iI]ndex|gather|scatter|Adam|LAMB|S(?:GD|gd)")
@@ -39,15 +41,17 @@ class Launch(NamedTuple):
         return self.activity.kind == KERNEL and _is_pointwise(self.activity.name)
 
 
-def by_stream(activities: Sequence[Activity]) -> Collection[list[Launch]]:
-    """Return what each stream did, in the order of the activities.
+def sequences_of(trace: Trace) -> Collection[list[Launch]]:
+    """Return what each stream did for each step of the program, or for all of it, in order.
 
     Streams of several processes can have the same number; of a launch whose call was not recorded it is not known.
     """
     streams: defaultdict[Hashable, list[Launch]] = defaultdict(list)
-    are_several = len({activity.process for activity in activities} - {None}) > 1
-    for activity in activities:
-        stream = activity.device, activity.stream, are_several and activity.process
+    are_several = len({activity.process for activity in trace.activities} - {None}) > 1
+    starts_s = sorted(step.start_s for step in loop_of(trace))
+    for activity in trace.activities:
+        step = bisect_right(starts_s, activity.launch_s)
+        stream = activity.device, activity.stream, are_several and activity.process, step
         operator = activity.operator or innermost_operator(activity.ranges)
         streams[stream].append(Launch(activity, *operator_and_shapes(operator)))
     return streams.values()
