@@ -358,7 +358,7 @@ def test_a_chain_ends_with_the_step_of_the_program() -> None:
     one = (ADD, "aten::add [4096, 4096], [4096, 4096]")
     trace = launches(*([one] * 4))
     assert of_rule(session(trace), "elementwise-chain")
-    halves = tuple(ProgramStep("ProfilerStep", start_s, 200e-6, thread="1/1") for start_s in (0.0, 200e-6))
+    halves = tuple(ProgramStep("ProfilerStep", start_s, 200e-6, thread="1/1") for start_s in (0.0, 190e-6))
     assert not of_rule(session(replace(trace, steps=halves)), "elementwise-chain")
 
 
