@@ -11,6 +11,7 @@ from gpuprof.model.field_types import LateCause
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelProfile, Session, Wait
+from gpuprof.timeline.trace import KERNEL
 
 _WAITS = "waits"
 
@@ -75,7 +76,7 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     if not idle_s:
         return {}
     device = max(idle_s, key=lambda each: idle_s[each])
-    waits = [wait for wait in session.timeline.waits if wait.source == device.source and wait.ordinal == device.ordinal]
+    waits = _by_function(session, device)
     if not waits:
         return {}
     longest = max(waits, key=lambda wait: wait.idle_s)
@@ -85,6 +86,22 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     span_s = sum(map(running_s, devices))
     idle_share = min(1.0, sum(idle_s.values()) / span_s) if span_s > 0 else 0.0
     return {kernel: Pauses(_one_gpu(session, device), longest, idle_share, ends=len(waits))}
+
+
+def _by_function(session: Session, device: DeviceTimeline) -> list[Wait]:
+    """Return the waits of a GPU, those for kernels of one function as one, with the kernel of the longest."""
+    names = {kernel.id: kernel.function_name for kernel in session.kernels}
+    waits: dict[tuple[str, str | None], list[Wait]] = {}
+    for wait in session.timeline.waits if session.timeline is not None else ():
+        if (wait.source, wait.ordinal) == (device.source, device.ordinal):
+            function = names.get(wait.kernel) if wait.kernel is not None and wait.before == KERNEL else None
+            waits.setdefault((wait.before, function), []).append(wait)
+    together = []
+    for own in waits.values():
+        longest = max(own, key=lambda wait: wait.idle_s)
+        idle_s = sum(wait.idle_s for wait in own)
+        together.append(replace(longest, idle_s=idle_s, pauses=sum(wait.pauses for wait in own)))
+    return together
 
 
 _OfGpu = tuple[DeviceTimeline, Copies | Communication, float]
