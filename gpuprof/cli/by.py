@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def grouping(function: Command) -> Command:
     """--by: what time is told by, in place of the kernels."""
-    what = "Sum up the time by operator, module, range or kernel."
+    what = "Sum up the time by operator (default of a PyTorch trace), module, range or kernel."
     return click.option("--by", type=click.Choice(GROUPINGS), help=what)(function)
 
 
