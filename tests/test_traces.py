@@ -26,7 +26,20 @@ from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.timeline.steps import StepNumber, step_number
-from gpuprof.timeline.trace import COPY, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
+from gpuprof.timeline.trace import (
+    COPY,
+    KERNEL,
+    MEMORY,
+    SET,
+    SHAPES,
+    STACKS,
+    Activity,
+    Collective,
+    MatrixProduct,
+    ProfilerOverhead,
+    ProgramStep,
+    Trace,
+)
 from tests.readings import trace_of
 from tests.table import each_row
 
@@ -653,3 +666,29 @@ def test_a_damaged_export_never_ends_in_a_traceback(
             assert error.hint
         else:
             assert all(one.start_s >= 0 for one in trace.activities)
+
+
+def test_what_the_profiler_recorded_beside_times_and_its_own_work_is_kept() -> None:
+    kernel = (launch(5, 16), gpu("kernel", "gemm", 70, 20, 5))
+    assert read(*kernel).recorded == frozenset()
+    assert read(*kernel, with_stack=1, record_shapes=0).recorded == {STACKS}
+    assert read(*kernel, record_shapes=1, profile_memory=1).recorded == {SHAPES, MEMORY}
+    frame, operator = event("python_function", "run.py(3): f", 1, 2), event("cpu_op", "aten::mm", 1, 2)
+    memory = {"ph": "i", "name": "[memory]", "ts": 3, "args": {}}
+    shaped = event("cpu_op", "aten::mm", 1, 2, **{"Input Dims": [[2, 3], [3, 2]]})
+    assert [read(*kernel, one).recorded for one in (operator, frame, shaped, memory)] == [
+        frozenset(), {STACKS}, {SHAPES}, {MEMORY},
+    ]  # fmt: skip
+
+
+def test_lazy_loading_is_no_work_of_the_profiler() -> None:
+    trace = read(
+        gpu("kernel", "gemm", 70, 20, 5),
+        event("overhead", "Instrumentation", 40, 5),
+        event("overhead", "Activity Buffer Request", 10, 20),
+        event("overhead", "Lazy Function Loading", 50, 5),
+    )
+    assert trace.overhead == (
+        ProfilerOverhead("Activity Buffer Request", 0.0, 20e-6), ProfilerOverhead("Instrumentation", 30e-6, 35e-6),
+    )  # fmt: skip
+    assert len(trace_of(RECORDED).overhead) == 8

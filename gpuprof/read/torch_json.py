@@ -33,7 +33,10 @@ _LARGEST_DIM = 2**31
 _MOST_DIMS = 64
 """PyTorch's own limit to the dimensions of a tensor."""
 _EVENTS = "traceEvents"
-_FIELDS = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof")
+_FIELDS = (
+    *("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof"),
+    *("with_stack", "record_shapes", "profile_memory"),
+)
 _SIGN = re.compile(r"[^ \t\n\r]")
 _COMMA = re.compile(r"(?<![ \t\n\r])[ \t\n\r]*,[ \t\n\r]*")
 """The separator of two items, matched from the end of the first."""

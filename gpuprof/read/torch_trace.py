@@ -43,10 +43,23 @@ from gpuprof.read.torch_words import (
 )
 from gpuprof.store.read import no_search_for_garbage
 from gpuprof.timeline.torch_pointwise import POINTWISE
-from gpuprof.timeline.trace import COPY, KERNEL, PROFILER_STEP, SET, Activity, Collective, MatrixProduct, Trace
+from gpuprof.timeline.trace import (
+    COPY,
+    KERNEL,
+    MEMORY,
+    PROFILER_STEP,
+    SET,
+    SHAPES,
+    STACKS,
+    Activity,
+    Collective,
+    MatrixProduct,
+    ProfilerOverhead,
+    Trace,
+)
 from gpuprof.units import format_si
 
-_CALL, _OPERATOR, _ANNOTATION, _PYTHON = "call", "operator", "annotation", "python"
+_CALL, _OPERATOR, _ANNOTATION, _PYTHON, _OVERHEAD = "call", "operator", "annotation", "python", "overhead"
 _ROLES = {
     **dict.fromkeys(("kernel", "Kernel"), KERNEL),
     **dict.fromkeys(("gpu_memcpy", "Memcpy"), COPY),
@@ -55,6 +68,7 @@ _ROLES = {
     **dict.fromkeys(("cpu_op", "Operator"), _OPERATOR),
     "user_annotation": _ANNOTATION,
     "python_function": _PYTHON,
+    "overhead": _OVERHEAD,
 }
 """What events are, by their category: today's names and those of 2021."""
 _ARGS = {
@@ -69,6 +83,9 @@ _ARGS = {
 }
 """The arguments of events that are kept, as shared strings."""
 _FLOWS = ("ac2g", "async")
+_OPTIONS = {"with_stack": STACKS, "record_shapes": SHAPES, "profile_memory": MEMORY}
+_OWN_OVERHEAD = ("Buffer Flush", "Instrumentation", "Resource", "Activity Buffer Request", "UVM Activity Init")
+"""CUPTI's own work among its overhead. The rest is CUDA's, such as "Lazy Function Loading", which comes without it."""
 _STEP = re.compile(rf"{PROFILER_STEP}#\d+")
 _AMD_NAME = re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE)
 _AMD_WARP = 64
@@ -120,6 +137,8 @@ class _Events(Struct):
     hip: bool = False
     profiler_calls: bool = False
     peak_memory_bytes: int | None = None
+    overhead: list[_Event] = field(default_factory=list)
+    recorded: set[str] = field(default_factory=set)
 
 
 def read_trace_file(path: Path, sha256: str) -> Trace:
@@ -171,7 +190,14 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str) -> Trace:
         host_waits=host_waits(events.waits, origin) if events.calls else None,
         profiler_calls=events.profiler_calls,
         hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
+        recorded=frozenset(events.recorded.union(what for option, what in _OPTIONS.items() if trace.get(option))),
+        overhead=tuple(_overhead(events.overhead, origin)),
     )
+
+
+def _overhead(spans: Iterable[_Event], origin: int) -> Iterator[ProfilerOverhead]:
+    for span in sorted(spans, key=attrgetter("start")):
+        yield ProfilerOverhead(span.name, (span.start - origin) / 1e9, (span.end - origin) / 1e9)
 
 
 def _outermost_modules(annotations: Iterable[_Event], surveyed: Mapping[str, Any]) -> list[_Event]:
@@ -203,6 +229,7 @@ def _sorted_out(recorded: Iterable[object]) -> _Events:
             if event.get("cat") in _FLOWS:
                 events.flows.append(event)
         elif phase == "i" and event.get("name") == "[memory]":
+            events.recorded.add(MEMORY)
             _add_memory(_args(event), events)
     return events
 
@@ -219,6 +246,7 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     if events.origin is None or start < events.origin:
         events.origin = start
     events.end = max(events.end, start + (duration or 0))
+    _note_options(event, role, events)
     if role is None or (role == _PYTHON and not str(event.get("name")).startswith(MODULE)):
         return
     lasted = duration if duration is not None and duration > 0 else None
@@ -243,10 +271,21 @@ def _add(event: dict[str, Any], events: _Events) -> None:
     elif role == _ANNOTATION or (role == _OPERATOR and "#" in name):
         # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
         (events.steps if _STEP.fullmatch(name) else events.annotations).append(span)
+    elif role == _OVERHEAD:
+        if name in _OWN_OVERHEAD:
+            events.overhead.append(span)
     elif role == _PYTHON:
         events.modules.append(span)
     else:
         (events.operators if role == _OPERATOR else events.gpu).append(span)
+
+
+def _note_options(event: Mapping[str, Any], role: str | None, events: _Events) -> None:
+    """Note what the profiler was asked to record, as far as an event shows it."""
+    if role == _PYTHON:
+        events.recorded.add(STACKS)
+    if role == _OPERATOR and not _args(event).keys().isdisjoint(("Input Dims", "Input dims")):
+        events.recorded.add(SHAPES)
 
 
 def _add_memory(args: Mapping[str, Any], events: _Events) -> None:

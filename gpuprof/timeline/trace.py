@@ -27,6 +27,9 @@ OPTIMIZER_STEP = "optimizer step"
 MODULE_CALL = "call of "
 """A step from one call of an outermost module to the next is called so, with the module's name behind it."""
 
+STACKS, SHAPES, MEMORY = "stacks", "shapes", "memory"
+"""What PyTorch's profiler records at the cost of the program's time, if it was asked to."""
+
 
 class Collective(Struct, frozen=True):
     """What a communication kernel does, where the trace says it: "all_reduce", bytes of one rank, number of ranks.
@@ -121,6 +124,14 @@ class HostWait(NamedTuple):
     process: int | None = None
 
 
+class ProfilerOverhead(NamedTuple):
+    """Time that the profiler itself took, such as a request for a buffer. Times as of an activity."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+
 class ProgramStep(Struct, frozen=True):
     """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
     comes again. Times as of an activity."""
@@ -141,7 +152,8 @@ class Trace(Struct, frozen=True):
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
     begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded.
     `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
-    that gpuprof opened in it; None where that is not known."""
+    that gpuprof opened in it; None where that is not known. `recorded` says what the profiler recorded beside times,
+    which slows the program: STACKS, SHAPES, MEMORY. `overhead` is what it recorded of its own work, by start."""
 
     file: str
     sha256: str
@@ -163,6 +175,8 @@ class Trace(Struct, frozen=True):
     host_waits: tuple[HostWait, ...] | None = None
     profiler_calls: bool = False
     hook_ranges: frozenset[str] | None = None
+    recorded: frozenset[str] = frozenset()
+    overhead: tuple[ProfilerOverhead, ...] = ()
 
 
 def is_communication(name: str) -> bool:
