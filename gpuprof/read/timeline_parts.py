@@ -52,6 +52,14 @@ class WaitSpan(NamedTuple):
     process: int | None
 
 
+_LAUNCHES = re.compile(r"cu(?:da)?(?:Graph)?(?:Launch(?!HostFunc)|Memcpy|Memset)\w*")
+
+
+def launches_work(call: str) -> bool:
+    """Tell whether a call of CUDA, by its name, launches something on a GPU."""
+    return _LAUNCHES.fullmatch(call) is not None
+
+
 _LAUNCHES_GRAPH = re.compile(r"cu(?:da)?GraphLaunch(?:_\w+)?")
 
 

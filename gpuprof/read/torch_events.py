@@ -1,0 +1,515 @@
+"""The events of a PyTorch trace, sorted by what they are, and kept in a form that takes little memory."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from gpuprof.model.recorded import Dim3
+from gpuprof.model.torch_ranges import MODULE
+from gpuprof.read.timeline_parts import (
+    LaunchOrigin,
+    WaitSpan,
+    controls_profiler,
+    launches_graph,
+    launches_work,
+    waits_for_gpu,
+)
+from gpuprof.read.torch_json import TraceEvent, count, decoded, dims, nanoseconds, text_of
+from gpuprof.read.torch_words import COLLECTIVE_NAME, collective
+from gpuprof.timeline.torch_flop import PRODUCTS
+from gpuprof.timeline.torch_pointwise import POINTWISE
+from gpuprof.timeline.trace import COPY, KERNEL, MEMORY, PROFILER_STEP, SET, SHAPES, STACKS, Collective
+
+GPU_ROLES = {
+    **dict.fromkeys(("kernel", "Kernel"), KERNEL),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy"), COPY),
+    **dict.fromkeys(("gpu_memset", "Memset"), SET),
+}
+_CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
+_OPERATORS = ("cpu_op", "Operator")
+_ANNOTATION, _PYTHON, _OVERHEAD = "user_annotation", "python_function", "overhead"
+"""The categories of events: today's names and those of 2021."""
+_FLOWS = ("ac2g", "async")
+_OWN_OVERHEAD = ("Buffer Flush", "Instrumentation", "Resource", "Activity Buffer Request", "UVM Activity Init")
+"""CUPTI's own work among its overhead. The rest is CUDA's, such as "Lazy Function Loading", which comes without it."""
+_CUDA_DEVICE_TYPE = 1
+"""c10::DeviceType::CUDA, in the events of the memory profiler."""
+_HOUR_NS = 3600 * 10**9
+"""Longer than nothing happens in a trace."""
+_NO_NUMBER = -1
+_MOST_CATEGORIES = 1000
+"""Categories and processes that are kept; a trace has a few dozens."""
+_RANGE = "cuda_profiler_range"
+_UNNAMED = "unnamed"
+STEP = re.compile(rf"{PROFILER_STEP}#\d+")
+
+
+class Origin(NamedTuple):
+    """The thread of an event, and its process where that is a number."""
+
+    thread: str
+    process: int | None
+
+
+class Named(Struct):
+    """What calls of an operator or range have in common: a name, and the arguments that matter. `text` is for users."""
+
+    name: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    is_operator: bool = False
+
+
+class Span(Struct, frozen=True, gc=False):
+    """A call of an operator or a range, in nanoseconds."""
+
+    what: Named
+    start: int
+    end: int
+    thread: str
+
+    @property
+    def name(self) -> str:
+        """What was called."""
+        return self.what.name
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """What the trace says of it."""
+        return self.what.args
+
+    @property
+    def duration(self) -> int | None:
+        """How long it took; None where that was not recorded."""
+        return self.end - self.start or None
+
+
+class GpuEvent(Struct, gc=False):
+    """Something that a GPU did, in nanoseconds; `duration` None where none was recorded.
+
+    `launcher` is the number of the operator that launched it, `shape` its grid, block, registers and shared memory.
+    """
+
+    role: str
+    name: str
+    start: int
+    duration: int | None
+    thread: str
+    device: int
+    stream: int | None
+    correlation: int | None
+    launcher: int | None
+    in_graph: bool
+    shape: tuple[Dim3 | None, Dim3 | None, int | None, int | None]
+    bytes: int | None
+    collective: Collective | None
+
+
+class _OperatorArgs(Struct, gc=False):
+    dims: Raw = field(name="Input Dims", default=Raw())
+    old_dims: Raw = field(name="Input dims", default=Raw())
+    types: Raw = field(name="Input type", default=Raw())
+    strides: Raw = field(name="Input Strides", default=Raw())
+    settings: Raw = field(name="Concrete Inputs", default=Raw())
+    collective: Raw = field(name=COLLECTIVE_NAME, default=Raw())
+    number: Any = field(name="External id", default=None)
+
+
+class _CallArgs(Struct, gc=False):
+    correlation: Any = None
+
+
+_ANY_ARGS, _LIST = msgspec.json.Decoder(dict[str, Any]), msgspec.json.Decoder(list[Any])
+_OPERATOR_ARGS, _CALL_ARGS = msgspec.json.Decoder(_OperatorArgs), msgspec.json.Decoder(_CallArgs)
+
+
+class Spans:
+    """Spans of the CPU in columns; `whats` and `origins` are those of the whole trace."""
+
+    def __init__(self, whats: list[Named], origins: list[Origin]) -> None:
+        self._whats, self._origins = whats, origins
+        self._starts, self._ends, self._numbers = array("q"), array("q"), array("q")
+        self._threads, self._named = array("i"), array("i")
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def add(self, what: int, start: int, end: int, thread: int, number: int | None) -> None:
+        """Add a span; `number` is what other events call it."""
+        self._starts.append(start)
+        self._ends.append(end)
+        self._threads.append(thread)
+        self._named.append(what)
+        self._numbers.append(_NO_NUMBER if number is None else number)
+
+    def every(self, wanted: Callable[[str], bool] = bool) -> list[Span]:
+        """Return all spans with wanted names, in the order of the file."""
+        wanted_whats = [wanted(what.name) for what in self._whats]
+        return [self._span(index) for index, what in enumerate(self._named) if wanted_whats[what]]
+
+    def around(self, places: Iterable[LaunchOrigin | None]) -> list[Span]:
+        """Return the spans that were open at one of the places, in the order of the file."""
+        moments: defaultdict[Hashable, set[int]] = defaultdict(set)
+        for place in places:
+            if place is not None:
+                moments[place.thread].add(place.at)
+        ordered = [sorted(moments.get(origin.thread, ())) for origin in self._origins]
+        spans = []
+        for index, (start, end, thread) in enumerate(zip(self._starts, self._ends, self._threads, strict=True)):
+            own = ordered[thread]
+            following = bisect_left(own, start)
+            if following < len(own) and own[following] <= end:
+                spans.append(self._span(index))
+        return spans
+
+    def numbered(self) -> Iterator[tuple[int, LaunchOrigin]]:
+        """Yield where and when those began that have a number."""
+        for number, start, thread in zip(self._numbers, self._starts, self._threads, strict=True):
+            if number != _NO_NUMBER:
+                origin = self._origins[thread]
+                yield number, LaunchOrigin(origin.thread, start, origin.process)
+
+    def last_end(self) -> int:
+        """Return when the last of them ended."""
+        return max(self._ends, default=0)
+
+    def keep(self, within: Callable[[int, int], bool]) -> None:
+        """Drop the spans that begin or end outside the trace."""
+        columns = (self._starts, self._ends, self._threads, self._named, self._numbers)
+        kept = [row for row in zip(*columns, strict=True) if within(row[0], row[1])]
+        for place, column in enumerate(columns):
+            column[:] = array(column.typecode, (row[place] for row in kept))
+
+    def _span(self, index: int) -> Span:
+        what = self._whats[self._named[index]]
+        return Span(what, self._starts[index], self._ends[index], self._origins[self._threads[index]].thread)
+
+
+class Moments:
+    """Moments that have a number, in columns: calls of CUDA and the ends of arrows."""
+
+    def __init__(self, origins: list[Origin]) -> None:
+        self._origins = origins
+        self._numbers, self._starts, self._threads = array("q"), array("q"), array("i")
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def add(self, number: int, start: int, thread: int) -> None:
+        """Add a moment."""
+        self._numbers.append(number)
+        self._starts.append(start)
+        self._threads.append(thread)
+
+    def places(self, wanted: Container[int | None] | None = None) -> Iterator[tuple[int, LaunchOrigin]]:
+        """Yield the moments, those with wanted numbers alone if these are given."""
+        for number, start, thread in zip(self._numbers, self._starts, self._threads, strict=True):
+            if wanted is None or number in wanted:
+                origin = self._origins[thread]
+                yield number, LaunchOrigin(origin.thread, start, origin.process)
+
+
+class _Hour(Struct):
+    """What began in an hour of the clock: how many events after zero, when the first began and the last ended."""
+
+    votes: int
+    first: int
+    last: int
+
+
+class Clock:
+    """Finds the time of a trace: the hours in a row that have most of its events. What is far off is a wrong time."""
+
+    def __init__(self) -> None:
+        self._hours: dict[int, _Hour] = {}
+
+    def note(self, start: int, end: int) -> None:
+        """Count an event."""
+        number = start // _HOUR_NS
+        hour = self._hours.get(number)
+        if hour is None:
+            hour = self._hours[number] = _Hour(0, start, end)
+        hour.votes += start != 0
+        hour.first = min(hour.first, start)
+        hour.last = max(hour.last, end)
+
+    def span(self) -> tuple[int, int]:
+        """Return when the trace begins, and when it ends at the latest."""
+        rows: list[list[int]] = []
+        for number in sorted(self._hours):
+            if not rows or number > rows[-1][-1] + 1:
+                rows.append([])
+            rows[-1].append(number)
+        if not rows:
+            return 0, 0
+        row = max(rows, key=lambda row: sum(self._hours[number].votes for number in row))
+        return self._hours[row[0]].first, (row[-1] + 2) * _HOUR_NS
+
+    def last_end(self) -> int:
+        """Return when the last of the events ended."""
+        return max((hour.last for hour in self._hours.values()), default=0)
+
+    def has_outliers(self) -> bool:
+        """Tell whether an event begins or ends outside the span."""
+        first, latest = self.span()
+        return any(hour.first < first or hour.last > latest for hour in self._hours.values())
+
+
+class _CallKind(NamedTuple):
+    """What a call of CUDA does, by its name."""
+
+    launches: bool
+    launches_graph: bool
+    waits: bool
+    controls_profiler: bool
+
+
+class TraceEvents:
+    """The events of a trace, by what they are. `hip`, `called`, `launched`: calls of HIP, of CUDA, and to launch.
+
+    `untimed` GPU activities have no time, by what they are; `impossible` ones a duration that cannot be. `categories`
+    are those of no use here, and `processes` what the trace calls them. `ranges` counts CUPTI's ranges of counters.
+    """
+
+    def __init__(self) -> None:
+        whats, origins = list[Named](), list[Origin]()
+        self.gpu: list[GpuEvent] = []
+        self.calls, self.arrow_starts, self.arrow_ends = Moments(origins), Moments(origins), Moments(origins)
+        self.operators, self.annotations = Spans(whats, origins), Spans(whats, origins)
+        self.steps, self.modules, self.overhead = (Spans(whats, origins) for _ in range(3))
+        self.graph_launches: set[int] = set()
+        self.waits: list[WaitSpan] = []
+        self.untimed: Counter[str] = Counter()
+        self.misplaced: Counter[str] = Counter()
+        self.impossible: list[tuple[str, str]] = []
+        self.hip = self.called = self.launched = self.profiler_calls = self.of_proton = False
+        self.peak_memory_bytes: int | None = None
+        self.recorded: set[str] = set()
+        self.categories: set[str] = set()
+        self.processes: set[str] = set()
+        self.ranges = 0
+        self.clock = Clock()
+        self._whats, self._origins = whats, origins
+        self._what_numbers: dict[Hashable, int] = {}
+        self._origin_numbers: dict[Origin, int] = {}
+        self._names: dict[str, str] = {}
+        self._shapes: dict[Hashable, Any] = {}
+        self._call_kinds: dict[str, _CallKind] = {}
+        self._handlers: dict[str, Callable[[TraceEvent, int, int | None], None]] = {
+            **dict.fromkeys(GPU_ROLES, self._add_gpu),
+            **dict.fromkeys(_CALLS, self._add_call),
+            **dict.fromkeys(_OPERATORS, self._add_operator),
+            _ANNOTATION: self._add_annotation,
+            _PYTHON: self._add_python,
+            _OVERHEAD: self._add_overhead,
+        }
+
+    def add(self, event: TraceEvent) -> None:
+        """Keep what matters of an event."""
+        phase = event.ph
+        if phase == "X":
+            self._add_span(event)
+        elif phase in ("s", "f"):
+            if event.cat in _FLOWS:
+                self._add_arrow(event)
+        elif phase == "i" and event.name == "[memory]":
+            self.recorded.add(MEMORY)
+            self._add_memory(_arguments(event))
+        elif phase == "M" and event.name == "process_name" and len(self.processes) < _MOST_CATEGORIES:
+            self.processes.add(str(_arguments(event).get("name")))
+
+    def settle(self) -> tuple[int, int]:
+        """Drop what has no time that can be, and return when the trace begins and when it ended at the latest."""
+        first, latest = self.clock.span()
+        if not self.clock.has_outliers():
+            return first, self.clock.last_end()
+
+        def within(start: int, end: int) -> bool:
+            return first <= start and end <= latest
+
+        for spans in (self.operators, self.annotations, self.steps, self.modules, self.overhead):
+            spans.keep(within)
+        self.waits = [wait for wait in self.waits if within(wait.start, wait.end)]
+        for event in self.gpu:
+            if not within(event.start, event.start):
+                (self.misplaced if event.start else self.untimed)[event.role] += 1
+        self.gpu = [event for event in self.gpu if within(event.start, event.start)]
+        return first, max(self.clock.last_end(), first)
+
+    def _add_span(self, event: TraceEvent) -> None:
+        category = event.cat if isinstance(event.cat, str) else ""
+        start, duration = nanoseconds(event.ts), nanoseconds(event.dur)
+        # CUPTI writes 0 for both times of a kernel that it could not time.
+        if start is None or start == 0 == duration:
+            if category in GPU_ROLES:
+                self.untimed[GPU_ROLES[category]] += 1
+            return
+        self.clock.note(start, start + max(0, duration or 0))
+        handler = self._handlers.get(category)
+        if handler is not None:
+            handler(event, start, duration)
+        elif category == _RANGE:
+            self.ranges += 1
+        elif len(self.categories) < _MOST_CATEGORIES:
+            self.categories.add(category)
+            if isinstance(event.pid, str):
+                self.processes.add(event.pid)
+
+    def _add_gpu(self, event: TraceEvent, start: int, duration: int | None) -> None:
+        role, name, args = GPU_ROLES[event.cat], self._name(event), _arguments(event)
+        if bytes(event.dur) not in (b"", b"null") and (duration is None or duration < 0):
+            self.impossible.append((name, f"{bytes(event.dur).decode()} µs"))
+        shape = (
+            dims(args.get("grid")),
+            dims(args.get("block")),
+            count(args.get("registers per thread")) or None,
+            count(args.get("shared memory")),
+        )
+        device, correlation = count(args.get("device")), count(args.get("correlation"))
+        launcher = count(args.get("External id", args.get("external id")))
+        self.of_proton = self.of_proton or "call_stack" in args
+        of_nccl = role == KERNEL and COLLECTIVE_NAME in args and "nccl" in name.lower()
+        self.gpu.append(
+            GpuEvent(
+                role=role,
+                name=name,
+                start=start,
+                duration=duration if duration is not None and duration > 0 else None,
+                thread=self._origins[self._origin(event)].thread,
+                device=device if device is not None else count(event.pid) or 0,
+                stream=count(args.get("stream")),
+                correlation=correlation,
+                # Some traces write the correlation there; it is no operator's number.
+                launcher=launcher if launcher != correlation else None,
+                in_graph=bool(count(args.get("graph node id"))),
+                shape=self._shapes.setdefault(shape, shape),
+                bytes=count(args.get("bytes")),
+                collective=collective(args) if of_nccl else None,
+            )
+        )
+
+    def _add_call(self, event: TraceEvent, start: int, duration: int | None) -> None:
+        name = self._name(event)
+        kind = self._call_kinds.get(name)
+        if kind is None:
+            kind = self._note_call(name)
+        args = decoded(_CALL_ARGS, event.args)
+        correlation = count(args.correlation) if args is not None else None
+        origin = self._origin(event)
+        if correlation is not None:
+            self.calls.add(correlation, start, origin)
+            if kind.launches_graph:
+                self.graph_launches.add(correlation)
+        if kind.waits:
+            self.waits.append(WaitSpan(start, start + max(0, duration or 0), self._origins[origin].process))
+
+    def _note_call(self, name: str) -> _CallKind:
+        """Note what a name of a call shows of the trace, once."""
+        kind = _CallKind(launches_work(name), launches_graph(name), waits_for_gpu(name), controls_profiler(name))
+        self._call_kinds[name] = kind
+        self.called = True
+        self.hip = self.hip or name.startswith("hip")
+        self.launched = self.launched or kind.launches
+        self.profiler_calls = self.profiler_calls or kind.controls_profiler
+        return kind
+
+    def _add_operator(self, event: TraceEvent, start: int, duration: int | None) -> None:
+        name = self._name(event)
+        if "#" in name:
+            # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
+            self._add_annotation(event, start, duration)
+            return
+        args = decoded(_OPERATOR_ARGS, event.args) or _OperatorArgs()
+        written = _needed(name, args)
+        if "Input Dims" in written:
+            self.recorded.add(SHAPES)
+        key = (name, *written.items(), bytes(event.args) if bytes(args.collective) else None)
+        what = self._what_numbers.get(key)
+        if what is None:
+            values: dict[str, Any] = {key: decoded(_LIST, Raw(value)) for key, value in written.items()}
+            if bytes(args.collective):
+                values |= _arguments(event)
+            what = self._define(key, Named(name, values, is_operator=True))
+        end = start + max(0, duration or 0)
+        self.operators.add(what, start, end, self._origin(event), count(args.number))
+
+    def _add_annotation(self, event: TraceEvent, start: int, duration: int | None) -> None:
+        name = self._name(event)
+        args = decoded(_OPERATOR_ARGS, event.args)
+        spans = self.steps if STEP.fullmatch(name) else self.annotations
+        self._add_range(spans, event, start, duration, count(args.number) if args is not None else None)
+
+    def _add_python(self, event: TraceEvent, start: int, duration: int | None) -> None:
+        self.recorded.add(STACKS)
+        if str(event.name).startswith(MODULE):
+            self._add_range(self.modules, event, start, duration)
+
+    def _add_overhead(self, event: TraceEvent, start: int, duration: int | None) -> None:
+        if event.name in _OWN_OVERHEAD:
+            self._add_range(self.overhead, event, start, duration)
+
+    def _add_range(
+        self, spans: Spans, event: TraceEvent, start: int, duration: int | None, number: int | None = None
+    ) -> None:
+        name = self._name(event)
+        what = self._what_numbers.get(name)
+        if what is None:
+            what = self._define(name, Named(name))
+        spans.add(what, start, start + max(0, duration or 0), self._origin(event), number)
+
+    def _add_arrow(self, event: TraceEvent) -> None:
+        number, at = count(event.id), nanoseconds(event.ts)
+        if number is not None and at is not None:
+            (self.arrow_starts if event.ph == "s" else self.arrow_ends).add(number, at, self._origin(event))
+
+    def _add_memory(self, args: Mapping[str, Any]) -> None:
+        """Keep the most that tensors took on a GPU, or that PyTorch reserved for them if that alone was recorded."""
+        if args.get("Device Type") == _CUDA_DEVICE_TYPE:
+            total = count(args.get("Total Allocated"))
+            total = total if total is not None else count(args.get("Total Reserved"))
+            if total is not None:
+                self.peak_memory_bytes = max(total, self.peak_memory_bytes or 0)
+
+    def _define(self, key: Hashable, what: Named) -> int:
+        self._whats.append(what)
+        self._what_numbers[key] = len(self._whats) - 1
+        return len(self._whats) - 1
+
+    def _name(self, event: TraceEvent) -> str:
+        written = event.name
+        if not isinstance(written, str):
+            return _UNNAMED
+        name = self._names.get(written)
+        if name is None:
+            name = self._names[written] = text_of(written) or _UNNAMED
+        return name
+
+    def _origin(self, event: TraceEvent) -> int:
+        origin = Origin(f"{event.pid}/{event.tid}", count(event.pid))
+        number = self._origin_numbers.get(origin)
+        if number is None:
+            number = self._origin_numbers[origin] = len(self._origins)
+            self._origins.append(origin)
+        return number
+
+
+def _arguments(event: TraceEvent) -> dict[str, Any]:
+    return decoded(_ANY_ARGS, event.args) or {}
+
+
+def _needed(name: str, args: _OperatorArgs) -> dict[str, bytes]:
+    """Return the arguments of an operator that matter, as written."""
+    written = {"Input Dims": bytes(args.dims) or bytes(args.old_dims)}
+    if name in PRODUCTS or name in POINTWISE:
+        written["Input type"], written["Input Strides"] = bytes(args.types), bytes(args.strides)
+    if name in PRODUCTS:
+        written["Concrete Inputs"] = bytes(args.settings)
+    return {argument: value for argument, value in written.items() if value}

@@ -1,0 +1,64 @@
+"""Times of a PyTorch trace that cannot be, given the others: faults of the profiler, which no number may come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from gpuprof.read.timeline_parts import LaunchOrigin
+from gpuprof.read.torch_events import TraceEvents
+from gpuprof.timeline.trace import KERNEL
+
+_EARLY_NS = 10**9
+"""The clocks of GPU and CPU differ by less. CUPTI mixes up its clocks in some records (pytorch/pytorch#192021)."""
+_OUTLASTS_NS = 10 * 10**9
+"""So much longer than all else an activity may last, or as long as all else."""
+
+
+def correct_times(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> list[LaunchOrigin | None]:
+    """Drop activities that begin long before their launch, and durations far beyond the end of all else.
+
+    Returns the places of those that are left.
+    """
+    early = [
+        place is not None and event.start < place.at - _EARLY_NS
+        for event, place in zip(events.gpu, places, strict=True)
+    ]
+    launched = sum(place is not None for place in places)
+    if any(early) and sum(early) < launched:
+        events.misplaced.update(event.role for event, is_early in zip(events.gpu, early, strict=True) if is_early)
+        places = [place for place, is_early in zip(places, early, strict=True) if not is_early]
+        events.gpu = [event for event, is_early in zip(events.gpu, early, strict=True) if not is_early]
+    _drop_endless_durations(events, places)
+    return list(places)
+
+
+def _drop_endless_durations(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> None:
+    starts = [event.start for event in events.gpu]
+    known = chain(starts, (place.at for place in places if place is not None), (wait.end for wait in events.waits))
+    last = max(known, default=0)
+    last = max(last, events.operators.last_end(), events.annotations.last_end(), events.steps.last_end())
+    latest = last + max(_OUTLASTS_NS, last - min(starts, default=last))
+    for event in events.gpu:
+        if event.duration is not None and event.start + event.duration > latest:
+            events.impossible.append((event.name, f"{event.duration / 1000:g} µs"))
+            event.duration = None
+
+
+def without_times(events: TraceEvents) -> Iterator[str]:
+    """Say how many GPU activities are left out because they have no time, or one that cannot be."""
+    yield from _left_out(events, events.untimed, "no timestamp (the profiler wrote none, or 0)")
+    yield from _left_out(events, events.misplaced, "an impossible timestamp, far from all others or before the launch")
+
+
+def _left_out(events: TraceEvents, missing: Counter[str], what: str) -> Iterator[str]:
+    if not missing:
+        return
+    roles = [KERNEL] if set(missing) == {KERNEL} else list({*missing, *(event.role for event in events.gpu)})
+    total = sum(events.untimed[role] + events.misplaced[role] for role in roles)
+    total += sum(event.role in roles for event in events.gpu)
+    noun = "kernel" if roles == [KERNEL] else "GPU activity"
+    number = missing.total()
+    nouns = noun if total == 1 else {"kernel": "kernels", "GPU activity": "GPU activities"}[noun]
+    yield f"{number:,} of {total:,} {nouns} {'has' if number == 1 else 'have'} {what}; shares are of the rest"
