@@ -86,7 +86,7 @@ def _is_printed(look: Look) -> bool:
 _TRACE = Readable(
     "torch-trace", is_trace, "gpuprof.read.torch_trace:read_trace_file", takes="path",
     told=Told(4, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"), digest=True,
-    check_size="gpuprof.read.torch_json:check_size",
+    check_size="gpuprof.read.torch_json:check_size", salvage=True,
 )  # fmt: skip
 
 KINDS: tuple[Readable | Refused, ...] = (

@@ -49,7 +49,8 @@ _LAST = re.compile(rf'{_NEXT.pattern}|\}}(?=\s*\]\s*(?:,\s*"|\}}))')
 _SEARCHED = 8192
 """Characters at the end of a piece in which the end of an event is looked for."""
 _NAME = re.compile(r'("name"\s*:\s*)"(.*?)"(\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)', re.DOTALL)
-_LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrtu])')
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+"""An escape of JSON, or a backslash alone."""
 _LONGEST_TOKEN = 16
 """JSON text that is cut off is wrong so near its end, if not in a string."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
@@ -164,8 +165,11 @@ class TraceJson:
         if self._unzipped is not None and self._unzipped.damage is not None:
             yield self._unzipped.damage
         if self._values.ended is not None:
-            what = "ends early" if isinstance(self._values.ended, _EndsEarly) else "is broken from there on"
-            yield f"the file {what}: {number - damaged:,} events are read, and those that came after are missing"
+            where = "ends in" if isinstance(self._values.ended, _EndsEarly) else "is broken at"
+            yield (
+                f"the file {where} event {number + 1:,}: {number - damaged:,} events are read, how many are missing "
+                "is not known, and shares and idle times are of those read"
+            )
         elif self._values.open:
             yield f"the list of events has no end: there may have been more than {number:,}"
 
@@ -249,6 +253,7 @@ class _Values:
     def _one_by_one(self, end: int) -> list[TraceEvent]:
         """Read events tolerantly up to a place in the text, at least one."""
         events: list[TraceEvent] = []
+        text = self._text
         while True:
             try:
                 event = self.value()
@@ -260,7 +265,7 @@ class _Values:
                 if isinstance(event, dict):
                     events.append(_as_event(event))
             self.count += 1
-            if self._at >= end or self.next_sign() != ",":
+            if self._text is not text or self._at >= end or self.next_sign() != ",":
                 return events
             self._skip(",")
             self.next_sign()
@@ -288,7 +293,7 @@ class _Values:
         name = _NAME.search(event)
         escaped = _NAME.sub(lambda match: match[1] + json.dumps(match[2]) + match[3], event, count=1)
         try:
-            self._decode(_LONE_BACKSLASH.sub(r"\\\\", escaped))
+            self._decode(_ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", escaped))
         except json.JSONDecodeError:
             self._decode(event)
         said = name[2] if name is not None else event
