@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Missing
-from gpuprof.read.torch_json import TraceJson
+from gpuprof.read.torch_json import TraceEvent, TraceJson
 from gpuprof.read.torch_trace import recorded_products
 from gpuprof.timeline.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
 from gpuprof.timeline.trace import MatrixProduct, TensorShape
@@ -27,7 +27,7 @@ class Recorded(NamedTuple):
     """What torch's own counter says of a program, by operator, and the profiler's trace of the same program."""
 
     flop: dict[str, int]
-    events: list[dict[str, Any]]
+    events: list[TraceEvent]
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     return {name: Recorded(flop, events_of(folder / f"{name}.json")) for name, flop in json.loads(done.stdout).items()}
 
 
-def events_of(file: Path) -> list[dict[str, Any]]:
+def events_of(file: Path) -> list[TraceEvent]:
     with file.open("rb") as opened:
-        return [event for event in TraceJson(opened, file.name).events() if isinstance(event, dict)]
+        return list(TraceJson(opened, file.name).events())
 
 
 def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
@@ -74,7 +74,7 @@ def test_the_trace_of_a_program_gives_the_flop_that_torch_counts(programs: dict[
     assert flop == {"tensor.bf16": 1024, "tensor.fp16": 1024, "fp64": 1024, "tensor.fp8": 16384}
     # What torch does not count is no product.
     assert programs["uncounted"].flop == {}
-    assert {"aten::mv", "aten::dot", "aten::layer_norm"} <= {one["name"] for one in programs["uncounted"].events}
+    assert {"aten::mv", "aten::dot", "aten::layer_norm"} <= {one.name for one in programs["uncounted"].events}
     assert recorded_products(programs["uncounted"].events) == ()
 
 

@@ -234,7 +234,7 @@ class _Values:
         """Return the events that are complete in memory, at least the next one."""
         end = self._last_end(len(self._text) - _SEARCHED) or self._last_end(0)
         if end is None:
-            return self._one_by_one(self._at + 1)
+            return self._one_by_one(len(self._text))
         try:
             events = _EVENT_LIST.decode(f"[{self._text[self._at : end]}]")
         except (msgspec.DecodeError, UnicodeError, RecursionError):
