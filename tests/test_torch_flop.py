@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given

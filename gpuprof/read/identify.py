@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -27,6 +28,8 @@ SQLITE = b"SQLite format 3\0"
 REPORTS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 """How the names of ncu's reports end."""
 _LARGEST_HEAD = 2**20
+_STEP_BYTES = 64
+"""So many bytes are unpacked at a time: of those before an error of gzip nothing is lost."""
 _TRACE = re.compile(
     rb'\s*\{.*?"(?:traceEvents|deviceProperties|distributedInfo)"\s*:|\s*\[\s*\{[^{}]*"ph"\s*:', re.DOTALL
 )
@@ -159,10 +162,13 @@ def _unpacked_start(look: Look) -> bytes:
 
 def unzipped(head: bytes) -> bytes:
     """Return what the start of a gzip file holds, as far as it can be unpacked."""
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, _LARGEST_HEAD)
-    except zlib.error:
-        return b""
+    unpacker, start = zlib.decompressobj(wbits=31), b""
+    with contextlib.suppress(zlib.error):
+        for at in range(0, len(head), _STEP_BYTES):
+            start += unpacker.decompress(head[at : at + _STEP_BYTES], _LARGEST_HEAD - len(start))
+            if len(start) == _LARGEST_HEAD:
+                break
+    return start
 
 
 def _typed(path: Path) -> str:

@@ -177,6 +177,15 @@ class Spans:
                 origin = self._origins[thread]
                 yield number, LaunchOrigin(origin.thread, start, origin.process)
 
+    def clear(self) -> None:
+        """Drop all spans, whose memory is needed."""
+        for column in (self._starts, self._ends, self._threads, self._named, self._numbers):
+            del column[:]
+
+    def first_start(self) -> int | None:
+        """Return when the first of them began; None if there is none."""
+        return min(self._starts, default=None)
+
     def last_end(self) -> int:
         """Return when the last of them ended."""
         return max(self._ends, default=0)
@@ -208,6 +217,15 @@ class Moments:
         self._numbers.append(number)
         self._starts.append(start)
         self._threads.append(thread)
+
+    def clear(self) -> None:
+        """Drop all moments, whose memory is needed."""
+        for column in (self._numbers, self._starts, self._threads):
+            del column[:]
+
+    def first_start(self) -> int | None:
+        """Return when the first of them began; None if there is none."""
+        return min(self._starts, default=None)
 
     def places(self, wanted: Container[int | None] | None = None) -> Iterator[tuple[int, LaunchOrigin]]:
         """Yield the moments, those with wanted numbers alone if these are given."""
@@ -342,7 +360,13 @@ class TraceEvents:
             if not within(event.start, event.start):
                 (self.misplaced if event.start else self.untimed)[event.role] += 1
         self.gpu = [event for event in self.gpu if within(event.start, event.start)]
-        return first, max(self.clock.last_end(), first)
+        return first, min(self.clock.last_end(), latest)
+
+    def first_start(self) -> int:
+        """Return when the first of the events that are kept began."""
+        spans = (self.operators, self.annotations, self.steps, self.modules, self.overhead, self.calls)
+        firsts = [first for own in spans if (first := own.first_start()) is not None]
+        return min([*firsts, *(event.start for event in self.gpu)])
 
     def _add_span(self, event: TraceEvent) -> None:
         category = event.cat if isinstance(event.cat, str) else ""

@@ -268,7 +268,8 @@ class _Values:
             if self._text is not text or self._at >= end or self.next_sign() != ",":
                 return events
             self._skip(",")
-            self.next_sign()
+            if self.next_sign() in ("", "]"):
+                return events
 
     def _passed_damaged_event(self) -> bool:
         """Go to the end of an event that cannot be decoded, and tell whether it has one.

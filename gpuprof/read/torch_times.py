@@ -16,10 +16,12 @@ _OUTLASTS_NS = 10 * 10**9
 """So much longer than all else an activity may last, or as long as all else."""
 
 
-def correct_times(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> list[LaunchOrigin | None]:
+def correct_times(
+    events: TraceEvents, places: Sequence[LaunchOrigin | None], origin: int
+) -> tuple[list[LaunchOrigin | None], int]:
     """Drop activities that begin long before their launch, and durations far beyond the end of all else.
 
-    Returns the places of those that are left.
+    Returns the places of those that are left, and when the trace begins; that was `origin` with the others.
     """
     early = [
         place is not None and event.start < place.at - _EARLY_NS
@@ -27,11 +29,14 @@ def correct_times(events: TraceEvents, places: Sequence[LaunchOrigin | None]) ->
     ]
     launched = sum(place is not None for place in places)
     if any(early) and sum(early) < launched:
-        events.misplaced.update(event.role for event, is_early in zip(events.gpu, early, strict=True) if is_early)
+        dropped = [event for event, is_early in zip(events.gpu, early, strict=True) if is_early]
+        events.misplaced.update(event.role for event in dropped)
         places = [place for place, is_early in zip(places, early, strict=True) if not is_early]
         events.gpu = [event for event, is_early in zip(events.gpu, early, strict=True) if not is_early]
+        if min(event.start for event in dropped) == origin:
+            origin = events.first_start()
     _drop_endless_durations(events, places)
-    return list(places)
+    return list(places), origin
 
 
 def _drop_endless_durations(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> None:

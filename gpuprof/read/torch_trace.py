@@ -88,7 +88,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     used = device_numbers((event.device for event in events.gpu), name)
     properties = _properties(fields.get("deviceProperties"))
     refuse_other_producers(events, fields, properties, used, name)
-    places = correct_times(events, _places(events))
+    places, origin = correct_times(events, _places(events), origin)
     if not events.gpu:
         raise _without_gpu(events, (end - origin) / 1e9, name, of_torch=bool(properties))
     used = device_numbers((event.device for event in events.gpu), name)
@@ -97,7 +97,9 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     program_steps = steps(
         events.steps.every(), events.annotations.every(_is_optimizer), _modules(events, surveyed), origin
     )
-    waits = host_waits(events.waits, origin) if events.calls else None
+    waits = host_waits(events.waits, origin) if len(events.calls) else None
+    for links in (events.calls, events.arrow_starts, events.arrow_ends):
+        links.clear()
     warnings = (*stream.warnings, *without_times(events), *impossible(events.impossible), *_unread_ranges(events))
     overhead = tuple(_overhead(events.overhead, origin))
     activities, calls = _activities(events, used, origin, places)
@@ -221,6 +223,8 @@ def _activities(
     open_spans = open_at_places(chain(operators, ranges), places)
     calls = that_launched(products(operators), open_spans.values())
     del operators
+    for column in (events.operators, events.annotations, events.modules):
+        column.clear()
     launches = _Launches(open_spans, places, calls, events.graph_launches, origin)
     index = {number: position for position, number in enumerate(used)}
     events.gpu.reverse()

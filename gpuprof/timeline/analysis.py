@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 
 from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
-from gpuprof.model.recorded import DictMetrics, Launch, Metric, Missing, Report, names_of
+from gpuprof.model.recorded import DictMetrics, Launch, LaunchDetails, Metric, Missing, Report, names_of
 from gpuprof.model.session import Ceiling, KernelProfile, ModelFlop, Timeline
 from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
@@ -20,6 +21,9 @@ from gpuprof.timeline.trace import KERNEL, Activity, Trace
 
 TRACE = "trace"
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
+
+_NO_DETAILS = LaunchDetails()
+_shared_metric = lru_cache(Metric)
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str) -> Analysis:
@@ -73,7 +77,8 @@ def _rank_waits(traces: Sequence[Trace], gpus: Sequence[TracedGpu]) -> Mapping[i
 
 def as_report(trace: Trace) -> Report:
     """Return the kernels of a trace as launches with their times, registers and shared memory."""
-    launches = tuple(_as_launch(activity) for activity in trace.activities if activity.kind == KERNEL)
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.kind == KERNEL)
     return Report(
         file=trace.file,
         sha256=trace.sha256,
@@ -91,15 +96,17 @@ def as_report(trace: Trace) -> Report:
     )
 
 
-def _as_launch(activity: Activity) -> Launch:
+def _as_launch(activity: Activity, known: dict[tuple[str, ...], tuple[str, ...]]) -> Launch:
+    """Return a kernel as a launch; equal ranges and values are shared, because a trace can have a million kernels."""
+    ranges = (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
     values: dict[str, Metric] = {}
     if activity.duration_s is not None:
         values["gpu__time_duration.sum"] = Metric(activity.duration_s, "s")
     if activity.registers_per_thread is not None:
-        values["launch__registers_per_thread"] = Metric(float(activity.registers_per_thread), "register/thread")
+        values["launch__registers_per_thread"] = _shared_metric(float(activity.registers_per_thread), "register/thread")
     if activity.shared_bytes is not None:
-        values["launch__shared_mem_per_block_static"] = Metric(float(activity.shared_bytes), "B")
-        values["launch__shared_mem_per_block_dynamic"] = Metric(0.0, "B")
+        values["launch__shared_mem_per_block_static"] = _shared_metric(float(activity.shared_bytes), "B")
+        values["launch__shared_mem_per_block_dynamic"] = _shared_metric(0.0, "B")
     return Launch(
         name=activity.name,
         demangled=activity.name,
@@ -108,14 +115,11 @@ def _as_launch(activity: Activity) -> Launch:
         stream=activity.stream,
         grid=activity.grid,
         block=activity.block,
-        ranges=_ranges(activity),
+        ranges=known.setdefault(ranges, ranges),
         metrics=DictMetrics(values),
+        details=_NO_DETAILS,
         mangled=activity.mangled,
     )
-
-
-def _ranges(activity: Activity) -> tuple[str, ...]:
-    return (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
 
 
 def _timed_only(kernel: KernelProfile) -> KernelProfile:
