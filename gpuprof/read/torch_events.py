@@ -6,7 +6,8 @@ import re
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,6 +46,7 @@ _CUDA_DEVICE_TYPE = 1
 _HOUR_NS = 3600 * 10**9
 """Longer than nothing happens in a trace."""
 _NO_NUMBER = -1
+_NEVER = 2**63
 _MOST_CATEGORIES = 1000
 """Categories and processes that are kept; a trace has a few dozens."""
 _RANGE = "cuda_profiler_range"
@@ -132,28 +134,26 @@ _OPERATOR_ARGS, _CALL_ARGS = msgspec.json.Decoder(_OperatorArgs), msgspec.json.D
 
 
 class Spans:
-    """Spans of the CPU in columns; `whats` and `origins` are those of the whole trace."""
+    """Spans and moments in rows of five numbers; `whats` and `origins` are those of the whole trace."""
 
     def __init__(self, whats: list[Named], origins: list[Origin]) -> None:
         self._whats, self._origins = whats, origins
-        self._starts, self._ends, self._numbers = array("q"), array("q"), array("q")
-        self._threads, self._named = array("i"), array("i")
+        self._rows = array("q")
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self._rows) // 5
 
-    def add(self, what: int, start: int, end: int, thread: int, number: int | None) -> None:
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return zip(*[iter(self._rows)] * 5, strict=True)
+
+    def add(self, what: int, origin: int, start: int, end: int, number: int | None) -> None:
         """Add a span; `number` is what other events call it."""
-        self._starts.append(start)
-        self._ends.append(end)
-        self._threads.append(thread)
-        self._named.append(what)
-        self._numbers.append(_NO_NUMBER if number is None else number)
+        self._rows.extend((what, origin, start, end, _NO_NUMBER if number is None else number))
 
     def every(self, wanted: Callable[[str], bool] = bool) -> list[Span]:
         """Return all spans with wanted names, in the order of the file."""
         wanted_whats = [wanted(what.name) for what in self._whats]
-        return [self._span(index) for index, what in enumerate(self._named) if wanted_whats[what]]
+        return [self._span(row) for row in self if wanted_whats[row[0]]]
 
     def around(self, places: Iterable[LaunchOrigin | None]) -> list[Span]:
         """Return the spans that were open at one of the places, in the order of the file."""
@@ -163,84 +163,40 @@ class Spans:
                 moments[place.thread].add(place.at)
         ordered = [sorted(moments.get(origin.thread, ())) for origin in self._origins]
         spans = []
-        for index, (start, end, thread) in enumerate(zip(self._starts, self._ends, self._threads, strict=True)):
-            own = ordered[thread]
+        for row in self:
+            _, origin, start, end, _ = row
+            own = ordered[origin]
             following = bisect_left(own, start)
             if following < len(own) and own[following] <= end:
-                spans.append(self._span(index))
+                spans.append(self._span(row))
         return spans
 
-    def numbered(self) -> Iterator[tuple[int, LaunchOrigin]]:
-        """Yield where and when those began that have a number."""
-        for number, start, thread in zip(self._numbers, self._starts, self._threads, strict=True):
-            if number != _NO_NUMBER:
-                origin = self._origins[thread]
-                yield number, LaunchOrigin(origin.thread, start, origin.process)
-
-    def clear(self) -> None:
-        """Drop all spans, whose memory is needed."""
-        for column in (self._starts, self._ends, self._threads, self._named, self._numbers):
-            del column[:]
-
-    def first_start(self) -> int | None:
-        """Return when the first of them began; None if there is none."""
-        return min(self._starts, default=None)
-
-    def last_end(self) -> int:
-        """Return when the last of them ended."""
-        return max(self._ends, default=0)
+    def places(self, wanted: Container[int | None] | None = None) -> Iterator[tuple[int, LaunchOrigin]]:
+        """Yield where and when those began that have a number, a wanted one if these are given."""
+        for _, origin, start, _, number in self:
+            if number != _NO_NUMBER and (wanted is None or number in wanted):
+                thread, process = self._origins[origin]
+                yield number, LaunchOrigin(thread, start, process)
 
     def keep(self, within: Callable[[int, int], bool]) -> None:
         """Drop the spans that begin or end outside the trace."""
-        columns = (self._starts, self._ends, self._threads, self._named, self._numbers)
-        kept = [row for row in zip(*columns, strict=True) if within(row[0], row[1])]
-        for place, column in enumerate(columns):
-            column[:] = array(column.typecode, (row[place] for row in kept))
-
-    def _span(self, index: int) -> Span:
-        what = self._whats[self._named[index]]
-        return Span(what, self._starts[index], self._ends[index], self._origins[self._threads[index]].thread)
-
-
-class Moments:
-    """Moments that have a number, in columns: calls of CUDA and the ends of arrows."""
-
-    def __init__(self, origins: list[Origin]) -> None:
-        self._origins = origins
-        self._numbers, self._starts, self._threads = array("q"), array("q"), array("i")
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def add(self, number: int, start: int, thread: int) -> None:
-        """Add a moment."""
-        self._numbers.append(number)
-        self._starts.append(start)
-        self._threads.append(thread)
+        self._rows = array("q", chain.from_iterable(row for row in self if within(row[2], row[3])))
 
     def clear(self) -> None:
-        """Drop all moments, whose memory is needed."""
-        for column in (self._numbers, self._starts, self._threads):
-            del column[:]
+        """Drop all spans, whose memory is needed."""
+        del self._rows[:]
 
-    def first_start(self) -> int | None:
-        """Return when the first of them began; None if there is none."""
-        return min(self._starts, default=None)
-
-    def places(self, wanted: Container[int | None] | None = None) -> Iterator[tuple[int, LaunchOrigin]]:
-        """Yield the moments, those with wanted numbers alone if these are given."""
-        for number, start, thread in zip(self._numbers, self._starts, self._threads, strict=True):
-            if wanted is None or number in wanted:
-                origin = self._origins[thread]
-                yield number, LaunchOrigin(origin.thread, start, origin.process)
+    def _span(self, row: Sequence[int]) -> Span:
+        what, origin, start, end, _ = row
+        return Span(self._whats[what], start, end, self._origins[origin].thread)
 
 
 class _Hour(Struct):
-    """What began in an hour of the clock: how many events after zero, when the first began and the last ended."""
+    """An hour of the clock: how many events began in it after zero, when the first of the CPU began and one ended."""
 
-    votes: int
-    first: int
-    last: int
+    votes: int = 0
+    first: int = _NEVER
+    last: int = -_NEVER
 
 
 class Clock:
@@ -249,45 +205,35 @@ class Clock:
     def __init__(self) -> None:
         self._hours: dict[int, _Hour] = {}
 
-    def note(self, start: int, end: int) -> None:
+    def note(self, start: int, end: int, *, of_gpu: bool) -> None:
         """Count an event."""
         number = start // _HOUR_NS
         hour = self._hours.get(number)
         if hour is None:
-            hour = self._hours[number] = _Hour(0, start, end)
+            hour = self._hours[number] = _Hour()
         hour.votes += start != 0
-        hour.first = min(hour.first, start)
+        if start < hour.first and not of_gpu:
+            hour.first = start
         hour.last = max(hour.last, end)
 
     def span(self) -> tuple[int, int]:
-        """Return when the trace begins, and when it ends at the latest."""
-        rows: list[list[int]] = []
+        """Return from when to when an event is one of the trace."""
+        rows: list[list[int]] = [[]]
         for number in sorted(self._hours):
-            if not rows or number > rows[-1][-1] + 1:
+            if rows[-1] and number > rows[-1][-1] + 1:
                 rows.append([])
             rows[-1].append(number)
-        if not rows:
-            return 0, 0
         row = max(rows, key=lambda row: sum(self._hours[number].votes for number in row))
-        return self._hours[row[0]].first, (row[-1] + 2) * _HOUR_NS
+        return (row[0] * _HOUR_NS, (row[-1] + 2) * _HOUR_NS) if row else (0, 0)
 
-    def last_end(self) -> int:
-        """Return when the last of the events ended."""
-        return max((hour.last for hour in self._hours.values()), default=0)
+    def first_and_last(self, start: int, end: int) -> tuple[int, int]:
+        """Return when the first event of the CPU after `start` began, and when the last before `end` ended."""
+        firsts = (hour.first for number, hour in self._hours.items() if number * _HOUR_NS >= start)
+        return min(firsts, default=_NEVER), min(end, max((hour.last for hour in self._hours.values()), default=0))
 
-    def has_outliers(self) -> bool:
-        """Tell whether an event begins or ends outside the span."""
-        first, latest = self.span()
-        return any(hour.first < first or hour.last > latest for hour in self._hours.values())
-
-
-class _CallKind(NamedTuple):
-    """What a call of CUDA does, by its name."""
-
-    launches: bool
-    launches_graph: bool
-    waits: bool
-    controls_profiler: bool
+    def has_outliers(self, start: int, end: int) -> bool:
+        """Tell whether an event begins before `start` or ends after `end`."""
+        return any(number * _HOUR_NS < start or hour.last > end for number, hour in self._hours.items())
 
 
 class TraceEvents:
@@ -300,9 +246,9 @@ class TraceEvents:
     def __init__(self) -> None:
         whats, origins = list[Named](), list[Origin]()
         self.gpu: list[GpuEvent] = []
-        self.calls, self.arrow_starts, self.arrow_ends = Moments(origins), Moments(origins), Moments(origins)
-        self.operators, self.annotations = Spans(whats, origins), Spans(whats, origins)
-        self.steps, self.modules, self.overhead = (Spans(whats, origins) for _ in range(3))
+        self.calls, self.arrow_starts, self.arrow_ends = (Spans(whats, origins) for _ in range(3))
+        self.operators, self.annotations, self.steps = (Spans(whats, origins) for _ in range(3))
+        self.modules, self.overhead = Spans(whats, origins), Spans(whats, origins)
         self.graph_launches: set[int] = set()
         self.waits: list[WaitSpan] = []
         self.untimed: Counter[str] = Counter()
@@ -320,7 +266,6 @@ class TraceEvents:
         self._origin_numbers: dict[Origin, int] = {}
         self._names: dict[str, str] = {}
         self._shapes: dict[Hashable, Any] = {}
-        self._call_kinds: dict[str, _CallKind] = {}
         self._handlers: dict[str, Callable[[TraceEvent, int, int | None], None]] = {
             **dict.fromkeys(GPU_ROLES, self._add_gpu),
             **dict.fromkeys(_CALLS, self._add_call),
@@ -345,28 +290,22 @@ class TraceEvents:
             self.processes.add(str(_arguments(event).get("name")))
 
     def settle(self) -> tuple[int, int]:
-        """Drop what has no time that can be, and return when the trace begins and when it ended at the latest."""
-        first, latest = self.clock.span()
-        if not self.clock.has_outliers():
-            return first, self.clock.last_end()
+        """Drop what has no time that can be. Return when the CPU began and when the last event ended."""
+        first, last = self.clock.span()
+        if not self.clock.has_outliers(first, last):
+            return self.clock.first_and_last(first, last)
 
         def within(start: int, end: int) -> bool:
-            return first <= start and end <= latest
+            return first <= start and end <= last
 
-        for spans in (self.operators, self.annotations, self.steps, self.modules, self.overhead):
+        for spans in (self.operators, self.annotations, self.steps, self.modules, self.overhead, self.calls):
             spans.keep(within)
         self.waits = [wait for wait in self.waits if within(wait.start, wait.end)]
         for event in self.gpu:
             if not within(event.start, event.start):
                 (self.misplaced if event.start else self.untimed)[event.role] += 1
         self.gpu = [event for event in self.gpu if within(event.start, event.start)]
-        return first, min(self.clock.last_end(), latest)
-
-    def first_start(self) -> int:
-        """Return when the first of the events that are kept began."""
-        spans = (self.operators, self.annotations, self.steps, self.modules, self.overhead, self.calls)
-        firsts = [first for own in spans if (first := own.first_start()) is not None]
-        return min([*firsts, *(event.start for event in self.gpu)])
+        return self.clock.first_and_last(first, last)
 
     def _add_span(self, event: TraceEvent) -> None:
         category = event.cat if isinstance(event.cat, str) else ""
@@ -376,7 +315,7 @@ class TraceEvents:
             if category in GPU_ROLES:
                 self.untimed[GPU_ROLES[category]] += 1
             return
-        self.clock.note(start, start + max(0, duration or 0))
+        self.clock.note(start, start + max(0, duration or 0), of_gpu=category in GPU_ROLES)
         handler = self._handlers.get(category)
         if handler is not None:
             handler(event, start, duration)
@@ -421,29 +360,18 @@ class TraceEvents:
         )
 
     def _add_call(self, event: TraceEvent, start: int, duration: int | None) -> None:
-        name = self._name(event)
-        kind = self._call_kinds.get(name)
-        if kind is None:
-            kind = self._note_call(name)
-        args = decoded(_CALL_ARGS, event.args)
-        correlation = count(args.correlation) if args is not None else None
-        origin = self._origin(event)
-        if correlation is not None:
-            self.calls.add(correlation, start, origin)
-            if kind.launches_graph:
-                self.graph_launches.add(correlation)
-        if kind.waits:
-            self.waits.append(WaitSpan(start, start + max(0, duration or 0), self._origins[origin].process))
-
-    def _note_call(self, name: str) -> _CallKind:
-        """Note what a name of a call shows of the trace, once."""
-        kind = _CallKind(launches_work(name), launches_graph(name), waits_for_gpu(name), controls_profiler(name))
-        self._call_kinds[name] = kind
+        name, args, origin = self._name(event), decoded(_CALL_ARGS, event.args), self._origin(event)
         self.called = True
         self.hip = self.hip or name.startswith("hip")
-        self.launched = self.launched or kind.launches
-        self.profiler_calls = self.profiler_calls or kind.controls_profiler
-        return kind
+        self.launched = self.launched or launches_work(name)
+        self.profiler_calls = self.profiler_calls or controls_profiler(name)
+        correlation = count(args.correlation) if args is not None else None
+        if correlation is not None:
+            self.calls.add(0, origin, start, start, correlation)
+            if launches_graph(name):
+                self.graph_launches.add(correlation)
+        if waits_for_gpu(name):
+            self.waits.append(WaitSpan(start, start + max(0, duration or 0), self._origins[origin].process))
 
     def _add_operator(self, event: TraceEvent, start: int, duration: int | None) -> None:
         name = self._name(event)
@@ -463,7 +391,7 @@ class TraceEvents:
                 values |= _arguments(event)
             what = self._define(key, Named(name, values, is_operator=True))
         end = start + max(0, duration or 0)
-        self.operators.add(what, start, end, self._origin(event), count(args.number))
+        self.operators.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_annotation(self, event: TraceEvent, start: int, duration: int | None) -> None:
         name = self._name(event)
@@ -487,12 +415,13 @@ class TraceEvents:
         what = self._what_numbers.get(name)
         if what is None:
             what = self._define(name, Named(name))
-        spans.add(what, start, start + max(0, duration or 0), self._origin(event), number)
+        spans.add(what, self._origin(event), start, start + max(0, duration or 0), number)
 
     def _add_arrow(self, event: TraceEvent) -> None:
         number, at = count(event.id), nanoseconds(event.ts)
         if number is not None and at is not None:
-            (self.arrow_starts if event.ph == "s" else self.arrow_ends).add(number, at, self._origin(event))
+            arrows = self.arrow_starts if event.ph == "s" else self.arrow_ends
+            arrows.add(0, self._origin(event), at, at, number)
 
     def _add_memory(self, args: Mapping[str, Any]) -> None:
         """Keep the most that tensors took on a GPU, or that PyTorch reserved for them if that alone was recorded."""

@@ -16,12 +16,10 @@ _OUTLASTS_NS = 10 * 10**9
 """So much longer than all else an activity may last, or as long as all else."""
 
 
-def correct_times(
-    events: TraceEvents, places: Sequence[LaunchOrigin | None], origin: int
-) -> tuple[list[LaunchOrigin | None], int]:
+def correct_times(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> Sequence[LaunchOrigin | None]:
     """Drop activities that begin long before their launch, and durations far beyond the end of all else.
 
-    Returns the places of those that are left, and when the trace begins; that was `origin` with the others.
+    Returns the places of those that are left.
     """
     early = [
         place is not None and event.start < place.at - _EARLY_NS
@@ -29,21 +27,17 @@ def correct_times(
     ]
     launched = sum(place is not None for place in places)
     if any(early) and sum(early) < launched:
-        dropped = [event for event, is_early in zip(events.gpu, early, strict=True) if is_early]
-        events.misplaced.update(event.role for event in dropped)
+        events.misplaced.update(event.role for event, is_early in zip(events.gpu, early, strict=True) if is_early)
         places = [place for place, is_early in zip(places, early, strict=True) if not is_early]
         events.gpu = [event for event, is_early in zip(events.gpu, early, strict=True) if not is_early]
-        if min(event.start for event in dropped) == origin:
-            origin = events.first_start()
     _drop_endless_durations(events, places)
-    return list(places), origin
+    return places
 
 
 def _drop_endless_durations(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> None:
     starts = [event.start for event in events.gpu]
     known = chain(starts, (place.at for place in places if place is not None), (wait.end for wait in events.waits))
     last = max(known, default=0)
-    last = max(last, events.operators.last_end(), events.annotations.last_end(), events.steps.last_end())
     latest = last + max(_OUTLASTS_NS, last - min(starts, default=last))
     for event in events.gpu:
         if event.duration is not None and event.start + event.duration > latest:

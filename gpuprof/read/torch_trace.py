@@ -84,13 +84,14 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     stream = TraceJson(file, name, salvage=salvage)
     events = sorted_out(stream.events())
     fields = stream.fields
-    origin, end = events.settle()
+    first, last = events.settle()
     used = device_numbers((event.device for event in events.gpu), name)
     properties = _properties(fields.get("deviceProperties"))
     refuse_other_producers(events, fields, properties, used, name)
-    places, origin = correct_times(events, _places(events), origin)
+    places = correct_times(events, _places(events))
     if not events.gpu:
-        raise _without_gpu(events, (end - origin) / 1e9, name, of_torch=bool(properties))
+        raise _without_gpu(events, (last - first) / 1e9, name, of_torch=bool(properties))
+    origin = min(chain([first], (event.start for event in events.gpu)))
     used = device_numbers((event.device for event in events.gpu), name)
     distributed, surveyed = _mapping(fields.get("distributedInfo")), _mapping(fields.get("gpuprof"))
     ranges = surveyed.get("ranges")
@@ -139,8 +140,8 @@ def sorted_out(recorded: Iterable[TraceEvent]) -> TraceEvents:
 def recorded_products(recorded: Iterable[TraceEvent]) -> tuple[MatrixProduct, ...]:
     """Return the calls that multiply matrices among the events of a trace, also those on the CPU."""
     events = sorted_out(recorded)
-    origin, _ = events.settle()
-    return _products(products(events.operators.every()), origin)
+    first, _ = events.settle()
+    return _products(products(events.operators.every()), first)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -350,7 +351,7 @@ class _OtherLinks:
             self._starts.setdefault(number, place)
         for number, place in events.arrow_ends.places():
             self._ends.setdefault((str(place.thread), place.at), number)
-        for number, place in chain(events.operators.numbered(), events.annotations.numbered()):
+        for number, place in chain(events.operators.places(), events.annotations.places()):
             self._operators.setdefault(number, place)
 
     def place(self, event: GpuEvent) -> LaunchOrigin | None:
