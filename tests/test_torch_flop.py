@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Missing
+from gpuprof.read.torch_events import TraceEvents
 from gpuprof.read.torch_json import TraceEvent, TraceJson
-from gpuprof.read.torch_trace import recorded_products
+from gpuprof.read.torch_program import products
+from gpuprof.read.torch_words import product as product_of
 from gpuprof.timeline.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
 from gpuprof.timeline.trace import MatrixProduct, TensorShape
 from tests.table import each_row
@@ -42,6 +44,14 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
 def events_of(file: Path) -> list[TraceEvent]:
     with file.open("rb") as opened:
         return list(TraceJson(opened, file.name).events())
+
+
+def recorded_products(recorded: list[TraceEvent]) -> tuple[MatrixProduct, ...]:
+    """The calls that multiply matrices, also those on the CPU, which a trace of a GPU leaves out."""
+    events = TraceEvents()
+    for event in recorded:
+        events.add(event)
+    return tuple(product_of(call.name, 0.0, call.args) for call in products(events.operators.every()))
 
 
 def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:

@@ -68,11 +68,11 @@ def refuse_other_producers(
     events: TraceEvents,
     fields: Mapping[str, Any],
     properties: Mapping[int, Mapping[str, Any]],
-    used: Iterable[int],
     name: str,
 ) -> None:
-    """Raise InputError for a trace of another accelerator or tool. `used` are the numbers of the GPUs in it."""
-    devices = [properties[number] for number in used if number in properties]
+    """Raise InputError for a trace of another accelerator or tool. `properties` are those of devices by number."""
+    used = {event.device for event in events.gpu}
+    devices = [device for number, device in properties.items() if number in used]
     kind = _accelerator(events, devices)
     if kind is not None:
         called = next(filter(None, (text_of(device.get("name")) for device in devices or properties.values())), None)

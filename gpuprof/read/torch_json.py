@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import re
@@ -398,16 +399,11 @@ def check_size(size: int, name: str) -> None:
 
 def decoded(decoder: msgspec.json.Decoder[Decoded], written: Raw) -> Decoded | None:
     """Return the arguments of an event; None if they are of another type."""
-    try:
+    with contextlib.suppress(msgspec.DecodeError):
         return decoder.decode(written)
-    except msgspec.ValidationError:
-        return None
-    except msgspec.DecodeError:
-        text = bytes(written).decode()
-    try:
-        return decoder.decode(_written(json.loads(text, strict=False)))
-    except ValueError:
-        return None
+    with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+        return decoder.decode(_written(json.loads(bytes(written), strict=False)))
+    return None
 
 
 def nanoseconds(written: Raw) -> int | None:

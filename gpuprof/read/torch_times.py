@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -47,17 +46,14 @@ def _drop_endless_durations(events: TraceEvents, places: Sequence[LaunchOrigin |
 
 def without_times(events: TraceEvents) -> Iterator[str]:
     """Say how many GPU activities are left out because they have no time, or one that cannot be."""
-    yield from _left_out(events, events.untimed, "no timestamp (the profiler wrote none, or 0)")
-    yield from _left_out(events, events.misplaced, "an impossible timestamp, far from all others or before the launch")
-
-
-def _left_out(events: TraceEvents, missing: Counter[str], what: str) -> Iterator[str]:
-    if not missing:
-        return
-    roles = [KERNEL] if set(missing) == {KERNEL} else list({*missing, *(event.role for event in events.gpu)})
-    total = sum(events.untimed[role] + events.misplaced[role] for role in roles)
-    total += sum(event.role in roles for event in events.gpu)
-    noun = "kernel" if roles == [KERNEL] else "GPU activity"
-    number = missing.total()
-    nouns = noun if total == 1 else {"kernel": "kernels", "GPU activity": "GPU activities"}[noun]
-    yield f"{number:,} of {total:,} {nouns} {'has' if number == 1 else 'have'} {what}; shares are of the rest"
+    missing = events.untimed + events.misplaced
+    only_kernels = set(missing) == {KERNEL}
+    total = missing.total() + sum(event.role == KERNEL or not only_kernels for event in events.gpu)
+    noun = "kernels" if only_kernels else "GPU activities"
+    for counted, what in (
+        (events.untimed, "no timestamp (the profiler wrote none, or 0)"),
+        (events.misplaced, "an impossible timestamp, far from all others or before the launch"),
+    ):
+        number = counted.total()
+        if number:
+            yield f"{number:,} of {total:,} {noun} {'has' if number == 1 else 'have'} {what}; shares are of the rest"

@@ -24,7 +24,7 @@ from gpuprof.read.timeline_parts import (
 )
 from gpuprof.read.torch_events import GpuEvent, Named, Span, Spans, TraceEvents
 from gpuprof.read.torch_foreign import refuse_other_producers
-from gpuprof.read.torch_json import TraceEvent, TraceJson, count, text_of
+from gpuprof.read.torch_json import TraceJson, count, text_of
 from gpuprof.read.torch_program import products, steps, that_launched
 from gpuprof.read.torch_times import correct_times, without_times
 from gpuprof.read.torch_words import (
@@ -82,12 +82,13 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     alone.
     """
     stream = TraceJson(file, name, salvage=salvage)
-    events = sorted_out(stream.events())
+    events = TraceEvents()
+    for event in stream.events():
+        events.add(event)
     fields = stream.fields
     first, last = events.settle()
-    used = device_numbers((event.device for event in events.gpu), name)
     properties = _properties(fields.get("deviceProperties"))
-    refuse_other_producers(events, fields, properties, used, name)
+    refuse_other_producers(events, fields, properties, name)
     places = correct_times(events, _places(events))
     if not events.gpu:
         raise _without_gpu(events, (last - first) / 1e9, name, of_torch=bool(properties))
@@ -126,22 +127,6 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         recorded=frozenset(events.recorded.union(what for option, what in _OPTIONS.items() if fields.get(option))),
         overhead=overhead,
     )
-
-
-def sorted_out(recorded: Iterable[TraceEvent]) -> TraceEvents:
-    """Look at each event once and keep those that matter."""
-    events = TraceEvents()
-    add = events.add
-    for event in recorded:
-        add(event)
-    return events
-
-
-def recorded_products(recorded: Iterable[TraceEvent]) -> tuple[MatrixProduct, ...]:
-    """Return the calls that multiply matrices among the events of a trace, also those on the CPU."""
-    events = sorted_out(recorded)
-    first, _ = events.settle()
-    return _products(products(events.operators.every()), first)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
