@@ -117,7 +117,18 @@ def is_trace(look: Look) -> bool:
     if _starts_trace(look.start):
         return True
     may_be = is_object(look) and not is_binary(look) and _SESSION.match(look.start) is None
-    return may_be and _EVENTS.search(look.data) is not None
+    return may_be and _has_events(look.path)
+
+
+def _has_events(path: Path) -> bool:
+    """Search a file, which can be larger than memory, for a list of events."""
+    before = b""
+    with path.open("rb") as file:
+        while piece := file.read(_LARGEST_HEAD):
+            if _EVENTS.search(before + piece) is not None:
+                return True
+            before = piece[-_STEP_BYTES:]
+    return False
 
 
 def is_binary(look: Look) -> bool:
