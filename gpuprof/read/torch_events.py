@@ -7,6 +7,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ _HOUR_NS = 3600 * 10**9
 """Longer than nothing happens in a trace."""
 _NO_NUMBER = -1
 _NEVER = 2**63
-_MOST_CATEGORIES = 1000
+_MOST_MARKS = 1000
 """Categories and processes that are kept; a trace has a few dozens."""
 _RANGE = "cuda_profiler_range"
 _UNNAMED = "unnamed"
@@ -239,8 +240,9 @@ class Clock:
 class TraceEvents:
     """The events of a trace, by what they are. `hip`, `called`, `launched`: calls of HIP, of CUDA, and to launch.
 
-    `untimed` GPU activities have no time, by what they are; `impossible` ones a duration that cannot be. `categories`
-    are those of no use here, and `processes` what the trace calls them. `ranges` counts CUPTI's ranges of counters.
+    `untimed` GPU activities have no time, by what they are, and `misplaced` ones a wrong one; `impossible` ones have a
+    duration that cannot be. `marks` are categories of no use here and processes, which show what wrote the trace.
+    `ranges` counts CUPTI's ranges of counters.
     """
 
     def __init__(self) -> None:
@@ -257,16 +259,14 @@ class TraceEvents:
         self.hip = self.called = self.launched = self.profiler_calls = self.of_proton = False
         self.peak_memory_bytes: int | None = None
         self.recorded: set[str] = set()
-        self.categories: set[str] = set()
-        self.processes: set[str] = set()
+        self.marks: set[str] = set()
         self.ranges = 0
         self.clock = Clock()
         self._whats, self._origins = whats, origins
         self._what_numbers: dict[Hashable, int] = {}
         self._origin_numbers: dict[Origin, int] = {}
-        self._names: dict[str, str] = {}
         self._shapes: dict[Hashable, Any] = {}
-        self._handlers: dict[str, Callable[[TraceEvent, int, int | None], None]] = {
+        self._handlers: dict[str, Callable[[TraceEvent, int, int], None]] = {
             **dict.fromkeys(GPU_ROLES, self._add_gpu),
             **dict.fromkeys(_CALLS, self._add_call),
             **dict.fromkeys(_OPERATORS, self._add_operator),
@@ -286,8 +286,8 @@ class TraceEvents:
         elif phase == "i" and event.name == "[memory]":
             self.recorded.add(MEMORY)
             self._add_memory(_arguments(event))
-        elif phase == "M" and event.name == "process_name" and len(self.processes) < _MOST_CATEGORIES:
-            self.processes.add(str(_arguments(event).get("name")))
+        elif phase == "M" and event.name == "process_name" and len(self.marks) < _MOST_MARKS:
+            self.marks.add(str(_arguments(event).get("name")))
 
     def settle(self) -> tuple[int, int]:
         """Drop what has no time that can be. Return when the CPU began and when the last event ended."""
@@ -315,19 +315,19 @@ class TraceEvents:
             if category in GPU_ROLES:
                 self.untimed[GPU_ROLES[category]] += 1
             return
-        self.clock.note(start, start + max(0, duration or 0), of_gpu=category in GPU_ROLES)
+        end = start + max(0, duration or 0)
+        self.clock.note(start, end, of_gpu=category in GPU_ROLES)
         handler = self._handlers.get(category)
         if handler is not None:
-            handler(event, start, duration)
+            handler(event, start, end)
         elif category == _RANGE:
             self.ranges += 1
-        elif len(self.categories) < _MOST_CATEGORIES:
-            self.categories.add(category)
-            if isinstance(event.pid, str):
-                self.processes.add(event.pid)
+        elif len(self.marks) < _MOST_MARKS:
+            self.marks.update((category, str(event.pid)))
 
-    def _add_gpu(self, event: TraceEvent, start: int, duration: int | None) -> None:
-        role, name, args = GPU_ROLES[event.cat], self._name(event), _arguments(event)
+    def _add_gpu(self, event: TraceEvent, start: int, end: int) -> None:
+        role, name, args = GPU_ROLES[event.cat], _name(event.name), _arguments(event)
+        duration = nanoseconds(event.dur)
         if bytes(event.dur) not in (b"", b"null") and (duration is None or duration < 0):
             self.impossible.append((name, f"{bytes(event.dur).decode()} µs"))
         shape = (
@@ -345,7 +345,7 @@ class TraceEvents:
                 role=role,
                 name=name,
                 start=start,
-                duration=duration if duration is not None and duration > 0 else None,
+                duration=end - start or None,
                 thread=self._origins[self._origin(event)].thread,
                 device=device if device is not None else count(event.pid) or 0,
                 stream=count(args.get("stream")),
@@ -359,8 +359,8 @@ class TraceEvents:
             )
         )
 
-    def _add_call(self, event: TraceEvent, start: int, duration: int | None) -> None:
-        name, args, origin = self._name(event), decoded(_CALL_ARGS, event.args), self._origin(event)
+    def _add_call(self, event: TraceEvent, start: int, end: int) -> None:
+        name, args, origin = _name(event.name), decoded(_CALL_ARGS, event.args), self._origin(event)
         self.called = True
         self.hip = self.hip or name.startswith("hip")
         self.launched = self.launched or launches_work(name)
@@ -371,13 +371,13 @@ class TraceEvents:
             if launches_graph(name):
                 self.graph_launches.add(correlation)
         if waits_for_gpu(name):
-            self.waits.append(WaitSpan(start, start + max(0, duration or 0), self._origins[origin].process))
+            self.waits.append(WaitSpan(start, end, self._origins[origin].process))
 
-    def _add_operator(self, event: TraceEvent, start: int, duration: int | None) -> None:
-        name = self._name(event)
+    def _add_operator(self, event: TraceEvent, start: int, end: int) -> None:
+        name = _name(event.name)
         if "#" in name:
             # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
-            self._add_annotation(event, start, duration)
+            self._add_annotation(event, start, end)
             return
         args = decoded(_OPERATOR_ARGS, event.args) or _OperatorArgs()
         written = _needed(name, args)
@@ -386,36 +386,33 @@ class TraceEvents:
         key = (name, *written.items(), bytes(event.args) if bytes(args.collective) else None)
         what = self._what_numbers.get(key)
         if what is None:
-            values: dict[str, Any] = {key: decoded(_LIST, Raw(value)) for key, value in written.items()}
+            values: dict[str, Any] = {argument: decoded(_LIST, Raw(value)) for argument, value in written.items()}
             if bytes(args.collective):
                 values |= _arguments(event)
             what = self._define(key, Named(name, values, is_operator=True))
-        end = start + max(0, duration or 0)
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
-    def _add_annotation(self, event: TraceEvent, start: int, duration: int | None) -> None:
-        name = self._name(event)
+    def _add_annotation(self, event: TraceEvent, start: int, end: int) -> None:
+        name = _name(event.name)
         args = decoded(_OPERATOR_ARGS, event.args)
         spans = self.steps if STEP.fullmatch(name) else self.annotations
-        self._add_range(spans, event, start, duration, count(args.number) if args is not None else None)
+        self._add_range(spans, event, start, end, count(args.number) if args is not None else None)
 
-    def _add_python(self, event: TraceEvent, start: int, duration: int | None) -> None:
+    def _add_python(self, event: TraceEvent, start: int, end: int) -> None:
         self.recorded.add(STACKS)
         if str(event.name).startswith(MODULE):
-            self._add_range(self.modules, event, start, duration)
+            self._add_range(self.modules, event, start, end)
 
-    def _add_overhead(self, event: TraceEvent, start: int, duration: int | None) -> None:
+    def _add_overhead(self, event: TraceEvent, start: int, end: int) -> None:
         if event.name in _OWN_OVERHEAD:
-            self._add_range(self.overhead, event, start, duration)
+            self._add_range(self.overhead, event, start, end)
 
-    def _add_range(
-        self, spans: Spans, event: TraceEvent, start: int, duration: int | None, number: int | None = None
-    ) -> None:
-        name = self._name(event)
+    def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int, number: int | None = None) -> None:
+        name = _name(event.name)
         what = self._what_numbers.get(name)
         if what is None:
             what = self._define(name, Named(name))
-        spans.add(what, self._origin(event), start, start + max(0, duration or 0), number)
+        spans.add(what, self._origin(event), start, end, number)
 
     def _add_arrow(self, event: TraceEvent) -> None:
         number, at = count(event.id), nanoseconds(event.ts)
@@ -436,15 +433,6 @@ class TraceEvents:
         self._what_numbers[key] = len(self._whats) - 1
         return len(self._whats) - 1
 
-    def _name(self, event: TraceEvent) -> str:
-        written = event.name
-        if not isinstance(written, str):
-            return _UNNAMED
-        name = self._names.get(written)
-        if name is None:
-            name = self._names[written] = text_of(written) or _UNNAMED
-        return name
-
     def _origin(self, event: TraceEvent) -> int:
         origin = Origin(f"{event.pid}/{event.tid}", count(event.pid))
         number = self._origin_numbers.get(origin)
@@ -452,6 +440,16 @@ class TraceEvents:
             number = self._origin_numbers[origin] = len(self._origins)
             self._origins.append(origin)
         return number
+
+
+def _name(written: object) -> str:
+    return _known_name(written) if isinstance(written, str) else _UNNAMED
+
+
+@lru_cache(2**16)
+def _known_name(written: str) -> str:
+    """Return a name, of equal ones the same object."""
+    return text_of(written) or _UNNAMED
 
 
 def _arguments(event: TraceEvent) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class _Tool(NamedTuple):
 
 def _named(*starts: str) -> Callable[[TraceEvents, Mapping[str, Any]], bool]:
     """Return what knows a trace by the beginning of a process's name."""
-    return lambda events, _: any(process.startswith(starts) for process in events.processes)
+    return lambda events, _: any(mark.startswith(starts) for mark in events.marks)
 
 
 _TOOLS = (
@@ -51,7 +51,7 @@ _TOOLS = (
     ),
     _Tool("of a TPU; gpuprof supports NVIDIA GPUs only", _PROFILE, _named("/device:TPU")),
     _Tool("of JAX, XLA or TensorFlow, which is not read", _NSYS, _named("/device:", "/host:", "/job:")),
-    _Tool("of an Ascend NPU; gpuprof supports NVIDIA GPUs only", _PROFILE, _named("Ascend Hardware", "CANN")),
+    _Tool("of an Ascend NPU; gpuprof supports NVIDIA GPUs only", _PROFILE, _named("Ascend Hardware")),
     _Tool("of AMD's rocprof; gpuprof supports NVIDIA GPUs only", _PROFILE, _named("CPU HIP API", "CPU HSA API")),
     _Tool(
         "of PaddlePaddle's profiler, which is not read", _NSYS,
@@ -90,10 +90,9 @@ def _accelerator(events: TraceEvents, devices: Iterable[Mapping[str, Any]]) -> s
     """Return which accelerator other than NVIDIA's a trace is of, by its calls, else by the properties of its GPUs."""
     if events.hip:
         return _AMD
-    for category in sorted(events.categories):
-        for start, kind in _CATEGORIES.items():
-            if category.startswith(start):
-                return kind
+    for start, kind in _CATEGORIES.items():
+        if any(mark.startswith(start) for mark in events.marks):
+            return kind
     for device in devices:
         if device.get("warpSize") == _AMD_WARP:
             return _AMD
