@@ -51,7 +51,7 @@ def without_times(events: TraceEvents) -> Iterator[str]:
     total = missing.total() + sum(event.role == KERNEL or not only_kernels for event in events.gpu)
     noun = "kernels" if only_kernels else "GPU activities"
     for counted, what in (
-        (events.untimed, "no timestamp (the profiler wrote none, or 0)"),
+        (events.untimed, "no timestamp (PyTorch wrote 0 or none, a fault known of 2.12)"),
         (events.misplaced, "an impossible timestamp, far from all others or before the launch"),
     ):
         number = counted.total()
