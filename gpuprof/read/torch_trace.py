@@ -165,14 +165,18 @@ def _properties(recorded: object) -> dict[int, Mapping[str, Any]]:
 
 def _unread_ranges(events: TraceEvents) -> Iterator[str]:
     if events.ranges:
-        yield f"counters of CUPTI for {events.ranges:,} ranges of it (cuda_profiler_range) are not read"
+        yield f"{_counters(events.ranges)} are not read"
+
+
+def _counters(ranges: int) -> str:
+    return f"counters of CUPTI for {ranges:,} range{'' if ranges == 1 else 's'} (cuda_profiler_range)"
 
 
 def _without_gpu(events: TraceEvents, window_s: float, name: str, *, of_torch: bool) -> InputError:
     """Say why no GPU did anything: by the calls of CUDA, which are recorded only where the GPU is traced, too."""
     if events.ranges:
-        what = f"counters of CUPTI for {events.ranges:,} ranges (cuda_profiler_range), which gpuprof does not read"
-        return InputError(f"{name} has {what}, and no times of kernels", _TRACE_TIMES)
+        what = f"{_counters(events.ranges)}, which gpuprof does not read, and no times of kernels"
+        return InputError(f"{name} has {what}", _TRACE_TIMES)
     if missing := events.untimed.total() + events.misplaced.total():
         what = f"none of its {missing:,} GPU activities has a usable time"
         return InputError(f"{name} has no timeline of a GPU: {what}", _TRACE_AGAIN)
