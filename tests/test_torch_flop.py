@@ -6,15 +6,17 @@ import json
 from collections import defaultdict
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Missing
-from gpuprof.read.torch_json import TraceJson
-from gpuprof.read.torch_trace import recorded_products
+from gpuprof.read.torch_events import TraceEvents
+from gpuprof.read.torch_json import TraceEvent, TraceJson
+from gpuprof.read.torch_program import products
+from gpuprof.read.torch_words import product as product_of
 from gpuprof.timeline.torch_flop import PRODUCTS, ProductFlop, path_of, product_flop
 from gpuprof.timeline.trace import MatrixProduct, TensorShape
 from tests.table import each_row
@@ -27,7 +29,7 @@ class Recorded(NamedTuple):
     """What torch's own counter says of a program, by operator, and the profiler's trace of the same program."""
 
     flop: dict[str, int]
-    events: list[dict[str, Any]]
+    events: list[TraceEvent]
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +41,17 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     return {name: Recorded(flop, events_of(folder / f"{name}.json")) for name, flop in json.loads(done.stdout).items()}
 
 
-def events_of(file: Path) -> list[dict[str, Any]]:
+def events_of(file: Path) -> list[TraceEvent]:
     with file.open("rb") as opened:
-        return [event for event in TraceJson(opened, file.name).events() if isinstance(event, dict)]
+        return list(TraceJson(opened, file.name).events())
+
+
+def recorded_products(recorded: list[TraceEvent]) -> tuple[MatrixProduct, ...]:
+    """The calls that multiply matrices, also those on the CPU, which a trace of a GPU leaves out."""
+    events = TraceEvents()
+    for event in recorded:
+        events.add(event)
+    return tuple(product_of(call.name, 0.0, call.args) for call in products(events.operators.every()))
 
 
 def by_operator(products: tuple[MatrixProduct, ...]) -> dict[str, float]:
@@ -74,7 +84,7 @@ def test_the_trace_of_a_program_gives_the_flop_that_torch_counts(programs: dict[
     assert flop == {"tensor.bf16": 1024, "tensor.fp16": 1024, "fp64": 1024, "tensor.fp8": 16384}
     # What torch does not count is no product.
     assert programs["uncounted"].flop == {}
-    assert {"aten::mv", "aten::dot", "aten::layer_norm"} <= {one["name"] for one in programs["uncounted"].events}
+    assert {"aten::mv", "aten::dot", "aten::layer_norm"} <= {one.name for one in programs["uncounted"].events}
     assert recorded_products(programs["uncounted"].events) == ()
 
 

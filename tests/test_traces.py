@@ -30,7 +30,21 @@ from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.steps import StepNumber, step_number
-from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, Activity, Collective, MatrixProduct, ProgramStep, Trace
+from gpuprof.timeline.trace import (
+    COPY,
+    GRAPH,
+    KERNEL,
+    MEMORY,
+    SET,
+    SHAPES,
+    STACKS,
+    Activity,
+    Collective,
+    MatrixProduct,
+    ProfilerOverhead,
+    ProgramStep,
+    Trace,
+)
 from tests.readings import trace_of
 from tests.table import each_row
 
@@ -422,7 +436,9 @@ def has_time(event: Event) -> bool:
 
 
 @given(st.lists(EVENTS | ODD, max_size=20), ODD, ODD)
-def test_any_events_are_read_or_refused_and_none_is_lost(events: list[Any], info: object, properties: object) -> None:
+def test_any_events_are_read_or_refused_and_none_is_lost_in_silence(
+    events: list[Any], info: object, properties: object
+) -> None:
     activities = [
         event for event in events
         if isinstance(event, dict) and event.get("ph") == "X" and event.get("cat") in GPU_CATEGORIES
@@ -433,8 +449,9 @@ def test_any_events_are_read_or_refused_and_none_is_lost(events: list[Any], info
     except GpuprofError as error:
         assert error.hint and (started == 0 or "AMD" in error.message or "JSON" in error.message)
         return
-    assert len(trace.activities) == started
-    assert bool(trace.warnings) == (len(activities) > started)
+    left_out = len(activities) - len(trace.activities)
+    assert left_out >= len(activities) - started
+    assert any("shares are of the rest" in said for said in trace.warnings) == (left_out > 0)
     for one in trace.activities:
         assert one.start_s >= 0 and (one.duration_s is None or one.duration_s > 0)
         assert 0 <= one.device < len(trace.devices)
@@ -792,3 +809,176 @@ def test_a_damaged_export_never_ends_in_a_traceback(
             assert error.hint
         else:
             assert all(one.start_s >= 0 for one in trace.activities)
+
+
+def test_what_the_profiler_recorded_beside_times_and_its_own_work_is_kept() -> None:
+    kernel = (launch(5, 16), gpu("kernel", "gemm", 70, 20, 5))
+    assert read(*kernel).recorded == frozenset()
+    assert read(*kernel, with_stack=1, record_shapes=0).recorded == {STACKS}
+    assert read(*kernel, record_shapes=1, profile_memory=1).recorded == {SHAPES, MEMORY}
+    frame, operator = event("python_function", "run.py(3): f", 1, 2), event("cpu_op", "aten::mm", 1, 2)
+    memory = {"ph": "i", "name": "[memory]", "ts": 3, "args": {}}
+    shaped = event("cpu_op", "aten::mm", 1, 2, **{"Input Dims": [[2, 3], [3, 2]]})
+    assert [read(*kernel, one).recorded for one in (operator, frame, shaped, memory)] == [
+        frozenset(), {STACKS}, {SHAPES}, {MEMORY},
+    ]  # fmt: skip
+
+
+def test_lazy_loading_is_no_work_of_the_profiler() -> None:
+    trace = read(
+        gpu("kernel", "gemm", 70, 20, 5),
+        event("overhead", "Instrumentation", 40, 5),
+        event("overhead", "Activity Buffer Request", 10, 20),
+        event("overhead", "Lazy Function Loading", 50, 5),
+    )
+    assert trace.overhead == (
+        ProfilerOverhead("Activity Buffer Request", 0.0, 20e-6), ProfilerOverhead("Instrumentation", 30e-6, 35e-6),
+    )  # fmt: skip
+    assert len(trace_of(RECORDED).overhead) == 8
+
+
+NOW = 1_782_700_000_001_000.0
+"""Microseconds since 1970; half of the kernels have such times."""
+
+
+@each_row(("ts", "dur"), [
+    (0, 0), (0, None), (0.0, 5), (0.0, 0.002), (12_345.678, 5), (-NOW, 5), (NOW + 1e15, 5), (NOW - 1e11, 5),
+    (NOW - 1.2e9, 5), (None, 5),
+])  # fmt: skip
+def test_a_kernel_whose_time_cannot_be_is_left_out_and_counted(ts: float | None, dur: float | None) -> None:
+    lost = {**gpu("kernel", "lost", 0, dur, 6), "ts": ts}
+    annotation = event("gpu_user_annotation", "step", 0, 0.002)
+    trace = read(
+        launch(5, NOW), launch(6, NOW + 5), launch(7, NOW + 6), annotation,
+        gpu("kernel", "whole", NOW + 10, 20, 5), lost, gpu("gpu_memcpy", "Memcpy HtoD", NOW + 40, 2, 7),
+    )  # fmt: skip
+    assert [one.name for one in trace.activities] == ["whole", "host to device"]
+    assert trace.activities[0].start_s == pytest.approx(10e-6)
+    (said,) = trace.warnings
+    assert said.startswith("1 of 2 kernels has ") and said.endswith("shares are of the rest")
+
+
+@each_row("dur", [1.8e19, 18_446_744_073_709_551.615, 1e15, 1e9, -5])
+def test_a_duration_that_cannot_be_is_not_used(dur: float) -> None:
+    trace = read(
+        launch(5, NOW), event("cuda_runtime", "cudaDeviceSynchronize", NOW + 1, 100),
+        gpu("kernel", "endless", NOW + 10, dur, 5), gpu("kernel", "whole", NOW + 40, 20, 6),
+    )  # fmt: skip
+    assert [one.duration_s for one in trace.activities] == [None, pytest.approx(20e-6)]
+    assert any("impossible duration" in said for said in trace.warnings)
+
+
+def test_a_gpu_clock_that_is_off_for_all_is_no_fault_of_one() -> None:
+    trace = read(
+        launch(5, NOW), launch(6, NOW + 5), *(gpu("kernel", "k", NOW - 5e6 + n, 1, n) for n in (5, 6))
+    )  # fmt: skip
+    assert len(trace.activities) == 2 and not trace.warnings
+
+
+def test_a_trace_whose_kernels_have_no_times_says_so() -> None:
+    with pytest.raises(InputError, match="none of its 1 GPU activities"):
+        read(launch(5, NOW), gpu("kernel", "k", 0, 0, 5))
+
+
+def test_times_are_exact_to_the_nanosecond() -> None:
+    kernels = ", ".join(
+        f'{{"ph": "X", "cat": "kernel", "name": "k{n}", "ts": {ts}, "dur": {dur}}}'
+        for n, (ts, dur) in enumerate([("1700000000123456.789", "0.001"), ("1700000000123456.790", "1e1")])
+    )
+    trace = read_torch_trace(BytesIO(f'{{"traceEvents": [{kernels}]}}'.encode()), "t.json", "")
+    assert [one.start_s for one in trace.activities] == [0.0, 1e-9]
+    assert [one.duration_s for one in trace.activities] == [1e-9, 10e-6]
+
+
+def lines(*events: object) -> str:
+    return ",\n".join(json.dumps(one) for one in events)
+
+
+KERNELS = [gpu("kernel", f"k{n}", 10 * n, 5, n) for n in range(1, 5)]
+UNESCAPED = (
+    r'{"ph": "X", "cat": "python_function", "name": "torch\cuda\__init__.py(219): _lazy_init", "ts": 1, "dur": 2}',
+    '{"ph": "X", "cat": "python_function", "name": "lib = Library("_test", "IMPL")\n(1): <module>", "ts": 1, "dur": 2}',
+    '{"ph": "X", "cat": "python_function", "name": "{"device": "cpu"}(12): run", "pid": 1, "ts": 1, "dur": 2}',
+    r'{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "args": {"Call stack": "C:\Users\me\a.py(1): f"}}',
+)
+
+
+@each_row("broken", UNESCAPED)
+def test_a_name_that_was_not_escaped_is_the_cause_and_the_other_events_can_be_salvaged(broken: str) -> None:
+    for before, after in ((KERNELS[:2], KERNELS[2:]), (KERNELS, []), ([], KERNELS)):
+        parts = [*map(json.dumps, before), broken, *map(json.dumps, after)]
+        data = f'{{"traceEvents": [{", ".join(parts)}], "traceName": "t"}}'.encode()
+        with pytest.raises(DamagedInput, match=f"event {len(before) + 1} without escaping") as caught:
+            read_torch_trace(BytesIO(data), "t.json", "")
+        assert caught.value.hint is not None and "--salvage" in caught.value.hint and "with_stack" in caught.value.hint
+        trace = read_torch_trace(BytesIO(data), "t.json", "", salvage=True)
+        assert [one.name for one in trace.activities] == ["k1", "k2", "k3", "k4"]
+        assert trace.warnings == ("1 of 5 events is damaged and left out",)
+
+
+def test_a_trace_that_is_cut_off_can_be_salvaged(tmp_path: Path) -> None:
+    whole = json.dumps({"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}], "traceEvents": KERNELS}).encode()
+    cut = whole[: whole.index(b'"k4"')]
+    packed = gzip.compress(whole, mtime=0)
+    wrong_sum = packed[:-6] + bytes([packed[-6] ^ 1]) + packed[-5:]
+    for data, names, says in (
+        (cut, ["k1", "k2", "k3"], "ends in event 4: 3 events"),
+        (whole[: whole.index(b'{"ph": "X", "cat": "kernel", "name": "k3"')], ["k1", "k2"], "ends in event 3"),
+        (gzip.compress(cut, mtime=0), ["k1", "k2", "k3"], "ends in event 4"),
+        (packed[:-12], None, "marker was reached"),
+        (wrong_sum, ["k1", "k2", "k3", "k4"], "CRC"),
+    ):
+        file = tmp_path / "t.json"
+        file.write_bytes(data)
+        with pytest.raises(DamagedInput) as caught:
+            read_file(str(file))
+        assert caught.value.hint is not None and "--salvage" in caught.value.hint
+        trace = read_file(str(file), salvage=True)
+        assert isinstance(trace, Trace) and trace.devices[0].name == "NVIDIA H100"
+        assert names is None or [one.name for one in trace.activities] == names
+        assert any(says in said for said in trace.warnings)
+    with pytest.raises(DamagedInput):
+        read_torch_trace(BytesIO(b'{"traceEvents": [{"ph'), "t.json", "", salvage=True)
+
+
+def test_a_list_of_events_needs_no_bracket_at_its_end() -> None:
+    for end in ("", ",", ",\n", "]", ",]"):
+        trace = read_torch_trace(BytesIO(f"[{lines(*KERNELS)}{end}".encode()), "t.json", "")
+        assert len(trace.activities) == 4
+        assert bool(trace.warnings) == ("]" not in end)
+
+
+def test_batches_and_single_events_give_the_same_trace() -> None:
+    many = [gpu("kernel", f"k{n % 7}", 10 * n, 5, n) for n in range(5000)]
+    odd = {"ph": "X", "name": "a\tb", "args": [1], "ts": float("nan")}
+    read_together = read(*many)
+    assert read(*many[:2500], odd, *many[2500:]).activities == read_together.activities
+    spread = json.dumps({"traceEvents": many}, indent=1, sort_keys=True).encode()
+    assert read_torch_trace(BytesIO(spread), "trace.json", "0" * 64) == read_together
+
+
+@each_row(("events", "header", "says"), [
+    ([event("mtia_runtime", "launch", 1, 2)], {"deviceProperties": [{"id": 17, "name": "ACCEL-X"}]}, "ACCEL-X"),
+    ([event("xpu_runtime", "zeEnqueue", 1, 2), gpu("kernel", "k", 3, 2, 5)], {}, "an Intel GPU"),
+    ([gpu("kernel", "k", 3, 2, 5)], {"deviceProperties": [{"id": 0, "name": "Intel(R) Arc(TM)"}]}, "an Intel GPU"),
+    ([event("hpu_op", "x", 1, 2)], {}, "Gaudi"),
+    ([event("privateuse1_runtime", "x", 1, 2)], {}, "PrivateUse1"),
+    ([event("", "add", 1, 2, pid="CUDA functions")], {}, "without Kineto"),
+    ([event("", "add", 1, 2, pid="CPU functions")], {}, "without Kineto"),
+    ([{"ph": "M", "name": "process_name", "args": {"name": "/device:GPU:0"}}], {}, "JAX"),
+    ([{"ph": "M", "name": "process_name", "args": {"name": "/device:TPU:0"}}], {}, "TPU"),
+    ([{"ph": "M", "name": "process_name", "args": {"name": "Ascend Hardware"}}], {}, "Ascend"),
+    ([gpu("Kernel", "k[0.003 ms]", 3, 2, 5)], {"schemaVersion": "1.0.1"}, "PaddlePaddle"),
+    ([event("kernel", "k", 3, 2, call_stack=["ROOT", "k"])], {}, "Proton"),
+    ([event("FEE", "f", 3, 2)], {"viztracer_metadata": {}}, "VizTracer"),
+    ([launch(5, 1), event("cuda_profiler_range", "k", 3, 2, **{"dram__bytes_read.sum": 5})], {}, "1 range"),
+])  # fmt: skip
+def test_traces_of_others_are_named(events: list[Event], header: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(*events, **header)
+    assert says in raised.value.message and raised.value.hint
+
+
+def test_kernels_beside_ranges_of_counters_are_read_with_a_warning() -> None:
+    trace = read(event("cuda_profiler_range", "k", 3, 2), gpu("kernel", "k", 3, 2, 5))
+    assert only(trace).name == "k" and "cuda_profiler_range" in trace.warnings[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -27,6 +28,8 @@ REPORTS = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 """How the names of ncu's reports end."""
 SAMPLE_BYTES = 2**20
 """So much of the content of a file is searched for signs of other tools."""
+_STEP_BYTES = 64
+"""So many bytes are unpacked at a time: of those before an error of gzip nothing is lost."""
 _TRACE = re.compile(
     rb'\s*\{.*?"(?:traceEvents|deviceProperties|distributedInfo)"\s*:|\s*\[\s*\{[^{}]*"ph"\s*:', re.DOTALL
 )
@@ -134,7 +137,18 @@ def is_trace(look: Look) -> bool:
     if _starts_trace(look.start):
         return True
     may_be = is_object(look) and not is_binary(look) and _SESSION.match(look.start) is None
-    return may_be and _EVENTS.search(look.data) is not None
+    return may_be and _has_events(look.path)
+
+
+def _has_events(path: Path) -> bool:
+    """Search a file, which can be larger than memory, for a list of events."""
+    before = b""
+    with path.open("rb") as file:
+        while piece := file.read(SAMPLE_BYTES):
+            if _EVENTS.search(before + piece) is not None:
+                return True
+            before = piece[-_STEP_BYTES:]
+    return False
 
 
 def is_binary(look: Look) -> bool:
@@ -189,10 +203,13 @@ def _unpacked_start(look: Look) -> bytes:
 
 def unzipped(head: bytes, most: int = SAMPLE_BYTES) -> bytes:
     """Return what the start of a gzip file holds, as far as it can be unpacked, and at most so many bytes."""
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, most)
-    except zlib.error:
-        return b""
+    unpacker, start = zlib.decompressobj(wbits=31), bytearray()
+    with contextlib.suppress(zlib.error):
+        for at in range(0, len(head), _STEP_BYTES):
+            start += unpacker.decompress(head[at : at + _STEP_BYTES], most - len(start))
+            if len(start) == most:
+                break
+    return bytes(start)
 
 
 def typed(path: Path) -> str:

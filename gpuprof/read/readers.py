@@ -83,7 +83,7 @@ TRACE = "a trace"
 _TRACE = Readable(
     TRACE, is_trace, "gpuprof.read.torch_trace:read_trace_file", takes="path",
     told=Told(4, "PyTorch traces (.json, .json.gz)"), suffixes=(".json", ".json.gz"), digest=True,
-    check_size="gpuprof.read.torch_json:check_size",
+    check_size="gpuprof.read.torch_json:check_size", salvage=True,
 )  # fmt: skip
 
 _SESSION = Readable(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -59,14 +60,25 @@ class WaitSpan(NamedTuple):
         return LaunchOrigin(self.thread, self.start, self.process)
 
 
+_LAUNCHES = re.compile(r"cu(?:da)?(?:Graph)?(?:Launch(?!HostFunc)|Memcpy|Memset)\w*")
+
+
+@lru_cache(1024)
+def launches_work(call: str) -> bool:
+    """Tell whether a call of CUDA, by its name, launches something on a GPU."""
+    return _LAUNCHES.fullmatch(call) is not None
+
+
 _LAUNCHES_GRAPH = re.compile(r"cu(?:da)?GraphLaunch(?:_\w+)?")
 
 
+@lru_cache(1024)
 def launches_graph(call: str) -> bool:
     """Tell whether a call of CUDA, by its name, launches a graph: all of that has the correlation of this call."""
     return _LAUNCHES_GRAPH.fullmatch(call) is not None
 
 
+@lru_cache(1024)
 def waits_for_gpu(call: str) -> bool:
     """Tell whether a call of CUDA, by its name, waits for the GPU: `cudaStreamSynchronize_v3020`."""
     return _WAITS.fullmatch(call) is not None
@@ -75,6 +87,7 @@ def waits_for_gpu(call: str) -> bool:
 _CONTROLS_PROFILER = re.compile(r"cu(?:da)?Profiler(?:Start|Stop)(?:_v\d+)?")
 
 
+@lru_cache(1024)
 def controls_profiler(call: str) -> bool:
     """Tell whether a call of CUDA, by its name, says to a profiler from where to where it is to record."""
     return _CONTROLS_PROFILER.fullmatch(call) is not None

@@ -8,7 +8,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
-from gpuprof.model.recorded import Launch, Missing, Report, names_of
+from gpuprof.model.recorded import Launch, LaunchDetails, Missing, Report, names_of
 from gpuprof.model.session import Ceiling, KernelProfile, ModelFlop, Timeline
 from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import RankWaits, rank_waits
@@ -22,6 +22,8 @@ from gpuprof.timeline.trace import KERNEL, Activity, Trace
 
 TRACE = "trace"
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
+
+_NO_DETAILS = LaunchDetails()
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str, *, whole: bool = False) -> Analysis:
@@ -96,7 +98,8 @@ def _world(traces: Sequence[Trace]) -> int | None:
 
 def as_report(trace: Trace) -> Report:
     """Return the kernels of a trace as launches with their times, registers and shared memory."""
-    launches = tuple(_as_launch(activity) for activity in trace.activities if activity.kind == KERNEL)
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.kind == KERNEL)
     return Report(
         file=trace.file,
         sha256=trace.sha256,
@@ -114,7 +117,9 @@ def as_report(trace: Trace) -> Report:
     )
 
 
-def _as_launch(activity: Activity) -> Launch:
+def _as_launch(activity: Activity, known: dict[tuple[str, ...], tuple[str, ...]]) -> Launch:
+    """Return a kernel as a launch; equal ranges are shared, because a trace can have a million kernels."""
+    ranges = (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
     return Launch(
         name=activity.name,
         demangled=activity.name,
@@ -123,14 +128,11 @@ def _as_launch(activity: Activity) -> Launch:
         stream=activity.stream,
         grid=activity.grid,
         block=activity.block,
-        ranges=_ranges(activity),
+        ranges=known.setdefault(ranges, ranges),
         metrics=ActivityMetrics(activity),
+        details=_NO_DETAILS,
         mangled=activity.mangled,
     )
-
-
-def _ranges(activity: Activity) -> tuple[str, ...]:
-    return (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
 
 
 def _timed_only(kernel: KernelProfile, number: int) -> KernelProfile:
