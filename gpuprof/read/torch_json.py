@@ -148,16 +148,17 @@ class TraceJson:
     def _damaged(self, error: Exception) -> DamagedInput:
         """Say where the text is broken, and why as far as that shows."""
         number = self._values.count + 1
+        hint = f"{_AGAIN}; {_SALVAGE}" if self._values.count else _AGAIN
         if isinstance(error, _EndsEarly):
-            where = f"it ends in event {number:,}: it was cut off, or the program ended while it was written"
-            return DamagedInput(f"{self._name} is damaged: {where}", f"{_AGAIN}; {_SALVAGE}")
+            where = f"in event {number:,}" if number > 1 else "before its first event is complete"
+            what = f"it ends {where}: it was cut off, or the program ended while it was written"
+            return DamagedInput(f"{self._name} is damaged: {what}", hint)
         if isinstance(error, _Unescaped):
             return DamagedInput(
                 f"{self._name} is damaged: PyTorch wrote a name in event {number:,} without escaping it: {error}",
                 "--salvage reads the other events; record it again with with_stack=False or a newer PyTorch",
             )
         said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        hint = f"{_AGAIN}; {_SALVAGE}" if self._values.count else _AGAIN
         return DamagedInput(f"{self._name} is damaged: it is not valid JSON: {said:.100}", hint)
 
     def _left_out(self) -> Iterator[str]:
@@ -259,7 +260,7 @@ class _Values:
         while True:
             try:
                 event = self.value()
-            except json.JSONDecodeError:
+            except (json.JSONDecodeError, _EndsEarly):
                 if not self._passed_damaged_event():
                     return events
                 self.damaged += 1
@@ -318,7 +319,7 @@ class _Values:
                 if len(self._text) - self._at > _LARGEST_VALUE:
                     raise ValueError(f"a value is broken, or takes more than {_LARGEST_VALUE:,} characters") from None
                 if not self._more():
-                    raise
+                    raise _EndsEarly from error
 
     def next_sign(self) -> str:
         """Return the next character that is not white space without consuming it; empty at the end."""
