@@ -91,6 +91,20 @@ def test_a_function_in_many_layers_is_the_verdict_with_the_sum_of_its_launches(t
     assert (totals.kernels, totals.main_kernels, totals.launches, totals.timed_shapes) == (3, 3, 17, 10)
 
 
+def test_an_operator_with_more_time_than_any_function_leads_the_verdict_of_a_trace(tmp_path: Path) -> None:
+    path = trace(tmp_path / "trace.json")
+    events = path.read_text().replace('"gemm_256x128"', '"gemm_64x64"').replace('"aten::addmm"', '"aten::bmm"')
+    path.write_text(events.replace('"dur": 100.0', '"dur": 70.0'))
+    session = session_of(path)
+    verdict = session.verdict
+    assert verdict is not None and verdict.kernel is not None
+    # Products take 8 · 60 + 150 of 1190 µs with two functions, the softmax 8 · 70.
+    assert verdict.sentence.startswith(
+        "aten::bmm takes 53 % of GPU time with 2 kernels. Its longest kernel, gemm_128x64"
+    )
+    assert session.kernels[verdict.kernel].function_name == "gemm_128x64"
+
+
 def test_the_longest_launch_of_the_leading_function_represents_it() -> None:
     session = judged(*layers(0.1, 0.2, 0.15), *layers(0.3, name="gemm", first=3), *layers(0.25, name="add", first=4))
     assert session.verdict is not None and session.verdict.kernel == 1

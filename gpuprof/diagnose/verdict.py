@@ -26,6 +26,7 @@ from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import set_up_kernels
+from gpuprof.model.torch_ranges import operator_name
 
 _LEVELS_OF_RULES = {"dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1"}
 _PATHS_OF_RULES = {"dram-bandwidth": "dram", "fp32-compute-bound": "fp32", "tensor-compute-bound": "tensor"}
@@ -41,6 +42,7 @@ _TYPICAL = 0.9
 _NEARLY_ALL = 90.0
 """In percent of the time: the rest is the ramp at the start and the end of most kernels."""
 _NOTHING_BUSY = "latency-bound"
+_ROUNDING = 1.0 + 1e-9
 
 
 class _Reached(NamedTuple):
@@ -64,6 +66,9 @@ def run_verdict(session: Session) -> RunVerdict:
     """Return the verdict on the kernel that takes most time; on set-up kernels only if all are."""
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]
+    operator = leading_operator(session)
+    if operator is not None:
+        working = [kernel for kernel in working if operator_name(kernel.ranges) == operator]
     kernel = _longest(working or session.kernels)
     if kernel is None:
         return RunVerdict(kernel=None, state="open", ceiling=None, fraction=None)
@@ -85,6 +90,24 @@ def run_verdict(session: Session) -> RunVerdict:
         subject, fraction, bound = state.reached
         verdict = replace(verdict, subject=subject, fraction=fraction if bound != "at-most" else None, bound=bound)
     return verdict
+
+
+def leading_operator(session: Session) -> str | None:
+    """Return the operator that takes more time than any function; None without one, or if there are counters.
+
+    Libraries have many functions for one operator, each for other shapes. Counters are those of a function.
+    """
+    if not session.only_times:
+        return None
+    set_up = set_up_kernels(session.kernels)
+    working = [kernel for kernel in session.kernels if kernel.id not in set_up]
+    functions = summed((kernel.function_name, kernel.time_total_s or 0.0) for kernel in working)
+    operators = summed((operator_name(kernel.ranges), kernel.time_total_s or 0.0) for kernel in working)
+    operators.pop("", None)
+    longest = max(operators, key=lambda name: operators[name], default=None)
+    if longest is None or operators[longest] <= _ROUNDING * max(functions.values()):
+        return None
+    return longest
 
 
 def _longest(kernels: Sequence[KernelProfile]) -> KernelProfile | None:

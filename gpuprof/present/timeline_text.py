@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
+from gpuprof.model.headline import listed
 from gpuprof.model.run_totals import loading_s, running_s, start_up_s
 from gpuprof.model.session import (
     Communication,
@@ -59,7 +60,8 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
     for device in timeline.devices:
         yield device_fact(session, device)
         yield from _left_out_facts(device)
-        yield from (("profiler", text) for text in _profiler_texts(device))
+        if device.gaps is not None and device.gaps.profiler_s:
+            yield "profiler", f"{format_si(device.gaps.profiler_s, 's')} of pauses are its own work; not judged"
         if device.graphs is not None:
             yield "CUDA graphs", graphs_text(device.graphs)
         if device.gaps is not None:
@@ -73,6 +75,8 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
                 "untimed",
                 f"{count_text(device.untimed, 'launch', 'es')} and copies without a time; they count as instants",
             )
+    for slowed_by in dict.fromkeys(device.slowed_by for device in timeline.devices if device.slowed_by):
+        yield "profiler", f"it also recorded {listed(slowed_by)}: pauses are longer than without"
     for step in timeline.steps:
         yield "steps", f"{_of_source(session, step.source)}{_step_text(step, rates)}"
     for model_flop in timeline.model_flop:
@@ -169,14 +173,6 @@ def _left_out_text(part: LeftOut, where: str) -> str:
     kernels = f"{count_text(part.launches, 'kernel')}, " if part.launches is not None else ""
     busy = f"GPU busy {format_si(part.busy_s, 's')}"
     return f"{format_si(part.time_s, 's')} {where}, {kernels}{busy}; not judged"
-
-
-def _profiler_texts(device: DeviceTimeline) -> Iterator[str]:
-    """Yield what of the timeline is the profiler's doing."""
-    if device.gaps is not None and device.gaps.profiler_s:
-        yield f"{format_si(device.gaps.profiler_s, 's')} of pauses are its own work; not judged"
-    if device.slowed_by:
-        yield f"it also recorded {', '.join(device.slowed_by)}: pauses are longer than without"
 
 
 def _gaps_text(device: DeviceTimeline) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.launch import LAUNCH_S
 from gpuprof.diagnose.ranking import about
 from gpuprof.diagnose.thresholds import BUSY, MEDIUM
-from gpuprof.diagnose.verdict import is_limit, is_typical, likely_finding, run_findings
+from gpuprof.diagnose.verdict import is_limit, is_typical, leading_operator, likely_finding, run_findings
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -56,6 +56,7 @@ _MISSING = {
     "pipes": "which pipe is busy",
 }
 
+_KERNEL_TIME = "the time of kernels"
 _MOST_OF_REST = 0.5
 """A likely cause explains at least this part of the time in which the busiest unit is idle."""
 
@@ -100,16 +101,19 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
     state = _with_bytes(kernel, verdict, state)
     if verdict.state == "set-up":
         state = _set_up(session, kernel, state)
+    operator = leading_operator(session) if verdict.state != "set-up" else None
     subject = kernel.function_name if name is None else name
-    launches = _launches(session, kernel)
-    about = joined_by(", ", _kind(kernel), _share(launches, session))
+    about = joined_by(", ", _kind(kernel), _share(session, _launches(session, kernel), operator))
     if about:
         subject += f" ({about})"
-    if not is_typical(session, kernel):
-        subject = f"In #{kernel.id}, its largest part, {subject}"
+    sentence = f"{subject} {state}"
+    if operator is not None:
+        sentence = f"{_operator_share(session, operator)}. Its longest kernel, {subject}, {state}"
+    elif not is_typical(session, kernel):
+        sentence = f"In #{kernel.id}, its largest part, {sentence}"
     answers = (full_stop(answer.text) for answer in kernel.answers)
     leading = _leading_sentence(session, verdict), graphs_sentence(session)
-    return joined_by(" ", *leading, full_stop(f"{subject} {state}"), *answers)
+    return joined_by(" ", *leading, full_stop(sentence), *answers)
 
 
 class _Facts(NamedTuple):
@@ -171,27 +175,40 @@ def _kind(kernel: KernelProfile) -> str:
     return kind.title
 
 
-def _share(launches: Sequence[KernelProfile], session: Session) -> str:
+def _share(session: Session, launches: Sequence[KernelProfile], named: str | None) -> str:
     """Return the share of a function's launches in their report: "87 % of GPU time in 24 launches of aten::bmm".
 
-    If GPUs are busy longer with other things than with kernels, the share is of the kernels' time.
+    If GPUs are busy longer with other things than with kernels, the share is of the kernels' time. The operator is left
+    out if it is `named` already.
     Empty if it is all of the GPU time, or unknown.
     """
     shares = [kernel.time_share for kernel in launches if kernel.time_share is not None]
-    devices = session.timeline.devices if session.timeline is not None else ()
-    busy_s = sum(device.busy_s for device in devices)
-    of_less = 2 * sum(device.kernel_s for device in devices) < busy_s
+    whole = _whole(session)
     is_only = len({other.function_name for other in session.kernels}) == 1
-    if not shares or (is_only and not of_less):
+    if not shares or (is_only and whole != _KERNEL_TIME):
         return ""
-    whole = "the time of kernels" if of_less else "GPU time"
     share = f"{format_percent(min(1.0, sum(shares)))} of {whole}"
     number = sum(kernel.launches for kernel in launches)
     operators = {operator_name(kernel.ranges) for kernel in launches}
-    operator = f" of {operators.pop()}" if len(operators) == 1 and operators != {""} else ""
+    operator = f" of {operators.pop()}" if len(operators) == 1 and not operators & {"", named} else ""
     if len(launches) == 1 and not operator:
         return share
     return f"{share} in {counted(number, 'launch', 'es')}{operator}"
+
+
+def _operator_share(session: Session, operator: str) -> str:
+    """Return the share of an operator's kernels: "aten::addmm takes 64 % of GPU time with 3 kernels"."""
+    kernels = [kernel for kernel in session.kernels if operator_name(kernel.ranges) == operator]
+    share = min(1.0, sum(kernel.time_share or 0.0 for kernel in kernels))
+    functions = len({kernel.function_name for kernel in kernels})
+    return f"{operator} takes {format_percent(share)} of {_whole(session)} with {counted(functions, 'kernel')}"
+
+
+def _whole(session: Session) -> str:
+    """Return what shares of kernels refer to: GPUs can be busy longer with other things."""
+    devices = session.timeline.devices if session.timeline is not None else ()
+    is_less = 2 * sum(device.kernel_s for device in devices) < sum(device.busy_s for device in devices)
+    return _KERNEL_TIME if is_less else "GPU time"
 
 
 def _short(facts: _Facts) -> str:
