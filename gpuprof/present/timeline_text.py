@@ -58,23 +58,7 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
     if timeline is None:
         return
     for device in timeline.devices:
-        yield device_fact(session, device)
-        yield from _left_out_facts(device)
-        if device.gaps is not None and device.gaps.profiler_s:
-            yield "profiler", f"{format_si(device.gaps.profiler_s, 's')} of pauses are its own work; not judged"
-        if device.graphs is not None:
-            yield "CUDA graphs", graphs_text(device.graphs)
-        if device.gaps is not None:
-            yield "pauses", _gaps_text(device)
-        for copies in device.copies:
-            yield "copies", _copies_text(copies)
-        if device.communication is not None:
-            yield "exchange", _communication_text(device)
-        if device.untimed:
-            yield (
-                "untimed",
-                f"{count_text(device.untimed, 'launch', 'es')} and copies without a time; they count as instants",
-            )
+        yield from _device_facts(session, device)
     for slowed_by in dict.fromkeys(device.slowed_by for device in timeline.devices if device.slowed_by):
         yield "profiler", f"it also recorded {listed(slowed_by)}: pauses are longer than without"
     for step in timeline.steps:
@@ -88,6 +72,27 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
     yield from _ranks_facts(timeline)
     if timeline.peak_memory_bytes is not None:
         yield "peak memory", format_binary(timeline.peak_memory_bytes)
+
+
+def _device_facts(session: Session, device: DeviceTimeline) -> Iterator[tuple[str, str]]:
+    """Yield name and value of everything that one GPU did."""
+    yield device_fact(session, device)
+    yield from _left_out_facts(device)
+    if device.gaps is not None and device.gaps.profiler_s:
+        yield "profiler", f"{format_si(device.gaps.profiler_s, 's')} of pauses are its own work; not judged"
+    if device.graphs is not None:
+        yield "CUDA graphs", graphs_text(device.graphs)
+    if device.gaps is not None:
+        yield "pauses", _gaps_text(device)
+    for copies in device.copies:
+        yield "copies", _copies_text(copies)
+    if device.communication is not None:
+        yield "exchange", _communication_text(device)
+    if device.untimed:
+        yield (
+            "untimed",
+            f"{count_text(device.untimed, 'launch', 'es')} and copies without a time; they count as instants",
+        )
 
 
 def _ranks_facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
