@@ -142,9 +142,13 @@ def _legend(items: Sequence[Recommendation], session: Session) -> str:
     if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
+    return f"share of {_run_text(session) if whole_run else 'the kernel'} saved: {', '.join(signs)}"
+
+
+def _run_text(session: Session) -> str:
+    """Return what gains of the run are shares of."""
     devices = session.timeline.devices if session.timeline is not None else ()
-    run = "a step" if devices and all(device.steps for device in devices) else "the run"
-    return f"share of {run if whole_run else 'the kernel'} saved: {', '.join(signs)}"
+    return "a step" if devices and all(device.steps for device in devices) else "the run"
 
 
 def headline_text(session: Session) -> str:
@@ -190,7 +194,9 @@ def _text_of(
         gain = finding.gain_kernel
     members, everywhere = [kernels[number] for number in item.kernels], finding is not None and finding.everywhere
     name, spread = (_EVERYWHERE, "") if everywhere else _kernels_text(members, session)
-    of = "of the run" if item.gain_total is not None else "of the kernel" if gain is not None else "gain not known"
+    of = "of the kernel" if gain is not None else "gain not known"
+    if item.gain_total is not None:
+        of = f"of {_run_text(session)}"
     return RecommendationText(
         gain=short_gain(gain, item.gain_kind),
         bar=gain if gain is None or item.gain_kind == "bound" else OF_CONDITIONAL.high * gain,
