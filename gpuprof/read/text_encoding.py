@@ -9,6 +9,8 @@ import re
 
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """How UTF-16 starts if it says so."""
+_WIDE = re.compile(rb"(?:[^\0]\0){4}|(?:\0[^\0]){4}")
+"""Four characters of UTF-16 in a row."""
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Characters that no log has."""
 
@@ -17,7 +19,7 @@ def is_utf16(head: bytes) -> bool:
     """Return whether bytes are text with UTF-16 in it, and no binary data."""
     if head.startswith(UTF16_MARKS):
         return True
-    return b"\0" in head and b"\0\0" not in head and _CONTROL.search(decoded(head)) is None
+    return _WIDE.search(head) is not None and b"\0\0" not in head and _CONTROL.search(decoded(head)) is None
 
 
 def decoded(data: bytes) -> str:
