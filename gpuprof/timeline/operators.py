@@ -22,19 +22,15 @@ def with_operator_flop(
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
     """Yield kernels with the FLOP that the operators of their launches ask for, where those do their product alone."""
-    if not any(trace.products for trace in traces):
-        yield from kernels
-        return
-    of_kernel: dict[int, list[ProductFlop | None]] = {}
+    asked: defaultdict[int, set[ProductFlop | None]] = defaultdict(set)
     for trace in traces:
         flop = launched_products(trace)
         for place, activity in enumerate(trace.activities):
             if activity.kind == KERNEL:
-                of_kernel.setdefault(ids[id(activity)], []).append(flop.get(place))
+                asked[ids[id(activity)]].add(flop.get(place))
     for kernel in kernels:
         limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
-        asked = operator_flop(of_kernel.get(kernel.id, ()), kernel, limits, gpu)
-        yield replace(kernel, operator_flop=asked) if asked is not None else kernel
+        yield replace(kernel, operator_flop=operator_flop(asked[kernel.id], kernel, limits, gpu))
 
 
 def with_operator_bytes(
@@ -44,11 +40,11 @@ def with_operator_bytes(
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
     """Yield kernels with the bytes that the point-wise operators of their launches move."""
-    of_kernel: defaultdict[int, set[int | None]] = defaultdict(set)
+    touched: defaultdict[int, set[int | None]] = defaultdict(set)
     for trace in traces:
         for activity in trace.activities:
             if activity.kind == KERNEL:
-                of_kernel[ids[id(activity)]].add(activity.operand_bytes)
+                touched[ids[id(activity)]].add(activity.operand_bytes)
     for kernel in kernels:
-        moved = operator_bytes(of_kernel[kernel.id], kernel, gpus.get(kernel.device))
-        yield replace(kernel, operator_bytes=moved) if moved is not None else kernel
+        moved = operator_bytes(touched[kernel.id], kernel, gpus.get(kernel.device))
+        yield replace(kernel, operator_bytes=moved)
