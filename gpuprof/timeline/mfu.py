@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
-from gpuprof.model.groups import middle
+from gpuprof.model.groups import by_key, middle
 from gpuprof.model.labels import short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
@@ -150,10 +150,11 @@ def launched_products(trace: Trace) -> dict[int, ProductFlop]:
 
     That is the only kernel that the operator launches, or the only one that multiplies by its name.
     """
-    launched: defaultdict[int, list[int]] = defaultdict(list)
-    for place, activity in enumerate(trace.activities):
-        if activity.product is not None and activity.kind == KERNEL:
-            launched[activity.product].append(place)
+    launched = by_key(
+        (activity.product, place)
+        for place, activity in enumerate(trace.activities)
+        if activity.product is not None and activity.kind == KERNEL
+    )
     known: dict[int, ProductFlop] = {}
     for number, places in launched.items():
         multiplying = [place for place in places if _multiplies(trace.activities[place].name)]
@@ -179,9 +180,7 @@ def _path_by_name(kernel: str, path: str) -> str | None:
 
 def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:
     """Return the sums of the paths, the largest first."""
-    of_path: defaultdict[str, list[float]] = defaultdict(list)
-    for product in flop:
-        of_path[product.path].append(product.flop)
+    of_path = by_key((product.path, product.flop) for product in flop)
     sums = [PathFlop(path, sum(counts), len(counts)) for path, counts in of_path.items()]
     return tuple(sorted(sums, key=lambda row: -row.flop))
 
@@ -320,8 +319,6 @@ def _times_s(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> li
 
 def _together(ceilings: Sequence[Sequence[Ceiling]]) -> list[Ceiling]:
     """Return the ceilings that all of these GPUs have, added up."""
-    by_id: defaultdict[str, list[Ceiling]] = defaultdict(list)
-    for ceiling in chain.from_iterable(ceilings):
-        by_id[ceiling.id].append(ceiling)
+    by_id = by_key((ceiling.id, ceiling) for ceiling in chain.from_iterable(ceilings))
     shared = [own for own in by_id.values() if len(own) == len(ceilings)]
     return [replace(own[0], value=sum(one.value for one in own)) for own in shared]

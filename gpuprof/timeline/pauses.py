@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.field_types import PauseCause
-from gpuprof.model.groups import percentile
+from gpuprof.model.groups import by_key, percentile, summed
 from gpuprof.model.session import Gaps, LongPause, OperatorWait
 from gpuprof.timeline.intervals import TimeInterval, between, length
 from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
@@ -78,12 +77,7 @@ def pauses_of(
         if ended >= end:
             end, last = ended, activity
     loading = _loading_pauses(activities, pauses) if from_start else {}
-    found = [
-        pause._replace(start_up=launch == following[0] or pause.length_s >= loading[launch])
-        if launch in loading
-        else pause
-        for pause, launch in pauses
-    ]
+    found = [pause._replace(start_up=pause.length_s >= loading.get(launch, math.inf)) for pause, launch in pauses]
     if judged.end_s > end + _ROUNDING_S:
         begins = next(activity for activity in activities if judged.has(activity))
         computing = (activity for activity in activities if activity.kind == KERNEL and activity.computes)
@@ -121,19 +115,18 @@ def _loading_pauses(
 ) -> dict[int | None, float]:
     """Return, for the place of each kernel's first launch, from how long on a pause before it is for loading it.
 
-    Of one that is launched once nothing is known but when: before any kernel comes again, the program sets up.
+    Before the very first kernel every pause is. Of one that is launched once nothing is known but when: before any
+    kernel comes again, the program sets up.
     """
-    before: dict[int | None, float] = {}
-    for pause, launch in pauses:
-        before[launch] = before.get(launch, 0.0) + pause.length_s
-    launches: dict[str, list[int]] = {}
-    for place, activity in enumerate(activities):
-        if activity.kind == KERNEL:
-            launches.setdefault(activity.name, []).append(place)
-    again = min((places[1] for places in launches.values() if len(places) > 1), default=0)
+    before = summed((launch, pause.length_s) for pause, launch in pauses)
+    kernels = ((activity.name, place) for place, activity in enumerate(activities) if activity.kind == KERNEL)
+    launches = by_key(kernels).values()
+    again = min((places[1] for places in launches if len(places) > 1), default=0)
     shortest: dict[int | None, float] = {}
-    for first, *later in launches.values():
-        if later:
+    for first, *later in launches:
+        if not shortest:
+            shortest[first] = 0.0
+        elif later:
             longest_s = max(before.get(place, 0.0) for place in later)
             shortest[first] = max(SHORT_PAUSE_S, FIRST_TIME * longest_s)
         else:
@@ -176,29 +169,28 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
 
 def _operators_waited_in(pauses: Sequence[Pause]) -> tuple[OperatorWait, ...]:
     """Return the operators in which the program waited when pauses began, by the time of those pauses."""
-    lengths: defaultdict[str, list[float]] = defaultdict(list)
-    for pause in pauses:
-        if pause.waited and pause.waited.operator is not None:
-            lengths[pause.waited.operator].append(pause.length_s)
+    lengths = by_key(
+        (pause.waited.operator, pause.length_s)
+        for pause in pauses
+        if pause.waited and pause.waited.operator is not None
+    )
     waits = [OperatorWait(operator=name, pauses=len(own), time_s=sum(own)) for name, own in lengths.items()]
     return tuple(sorted(waits, key=lambda wait: -wait.time_s)[:_TOLD_OPERATORS])
 
 
 def long_pause(pause: Pause, first_s: float) -> LongPause:
     """Return a pause as it is told of, with when it began in the part that is judged."""
-    causes: tuple[tuple[bool, PauseCause], ...] = (
-        (pause.start_up, "start-up"),
-        (bool(pause.waited), "waited"),
-        (pause.in_graph, "in-graph"),
-    )
     return LongPause(
         start_s=max(0.0, pause.start_s - first_s),
         length_s=pause.length_s,
-        cause=next((cause for so, cause in causes if so), "unknown"),
-        before=what_ended(pause),
+        cause=_cause(pause),
+        before=movement(pause.end),
     )
 
 
-def what_ended(pause: Pause) -> str:
-    """Return what ended a pause: a kernel, or the direction of a copy."""
-    return KERNEL if pause.end.kind == KERNEL else movement(pause.end)
+def _cause(pause: Pause) -> PauseCause:
+    if pause.start_up:
+        return "start-up"
+    if pause.waited:
+        return "waited"
+    return "in-graph" if pause.in_graph else "unknown"
