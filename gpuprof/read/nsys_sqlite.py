@@ -41,10 +41,17 @@ from gpuprof.units import counted
 
 KIND = "nsys-sqlite"
 _DRIVER = re.compile(r"(\d{3})(\d{2,3})(\d{2})")
-_GPU_COLUMNS = (
-    *("id", "name", "smCount", "clockRate", "totalMemory", "l2CacheSize"),
-    *("computeMajor", "computeMinor"),
-)
+_GPU_COLUMNS = {
+    "id": "deviceId",
+    "name": "name",
+    "smCount": "numMultiprocessors",
+    "clockRate": "clockRate",
+    "totalMemory": "globalMemorySize",
+    "l2CacheSize": "l2CacheSize",
+    "computeMajor": "computeCapabilityMajor",
+    "computeMinor": "computeCapabilityMinor",
+}
+"""What is known of a GPU, and what exports before the middle of 2021 call it, as CUPTI does."""
 _OVERHEAD = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
 _OF_CUPTI = (3, 4, 5)
 """ENUM_CUPTI_OVERHEAD_TYPE: CUPTI flushes buffers, instruments and manages resources. The others are the driver's."""
@@ -128,12 +135,9 @@ def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> N
 
 def _waits(export: Export) -> Iterator[WaitSpan]:
     """Yield the calls in which a thread waited for a GPU."""
-    waiting: dict[object, bool] = {}
+    waiting = {number for number, name in export.strings.items() if waits_for_gpu(name)}
     for start, end, row in export.spans(CALLS, "nameId", "globalTid"):
-        name = row["nameId"]
-        if name not in waiting:
-            waiting[name] = waits_for_gpu(export.string(name) or "")
-        if waiting[name]:
+        if row["nameId"] in waiting:
             yield WaitSpan(start, end, process_id(row["globalTid"]))
 
 
@@ -146,23 +150,11 @@ def _overhead(export: Export, origin: int) -> Iterator[ProfilerOverhead]:
 
 
 def _devices(export: Export, used: Iterable[int]) -> tuple[RecordedDevice, ...]:
-    gpus = {row["id"]: row for row in chain(_old_gpus(export), export.rows(("TARGET_INFO_GPU",), *_GPU_COLUMNS))}
-    return tuple(_device(gpus[number]) if number in gpus else RecordedDevice() for number in used)
-
-
-def _old_gpus(export: Export) -> Iterator[sqlite3.Row]:
-    """Yield the GPUs of exports before the middle of 2021, whose columns have the names that CUPTI gives them."""
-    return export.rows(
-        ("TARGET_INFO_CUDA_GPU",),
-        "name",
-        "l2CacheSize",
-        "clockRate",
-        id="deviceId",
-        smCount="numMultiprocessors",
-        totalMemory="globalMemorySize",
-        computeMajor="computeCapabilityMajor",
-        computeMinor="computeCapabilityMinor",
+    rows = chain(
+        export.rows(("TARGET_INFO_CUDA_GPU",), **_GPU_COLUMNS), export.rows(("TARGET_INFO_GPU",), *_GPU_COLUMNS)
     )
+    gpus = {row["id"]: row for row in rows}
+    return tuple(_device(gpus[number]) if number in gpus else RecordedDevice() for number in used)
 
 
 def _device(row: sqlite3.Row) -> RecordedDevice:

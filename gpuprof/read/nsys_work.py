@@ -23,9 +23,10 @@ _TABLES = {
 """The tables of work. Waits, functions of the host and page faults are no work."""
 _STARTED = ("start", "end", "deviceId", "correlationId", "globalPid")
 _COLUMNS = (
-    *(*_STARTED, "streamId", "graphNodeId", "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphExecId"),
+    *_STARTED,
+    *("streamId", "graphNodeId", "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphExecId"),
     *("demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
-    *(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"),
+    *("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"),
 )
 """Of all tables together: what one of them lacks is None."""
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BETWEEN_PEERS, _ON_HOST = DIRECTIONS

@@ -35,7 +35,7 @@ from gpuprof.model.session import (
     Utilisation,
 )
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.timeline.intervals import TimeInterval, length, merged
+from gpuprof.timeline.intervals import length, merged
 from gpuprof.timeline.torch_flop import ProductFlop, product_flop
 from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace
 
@@ -248,19 +248,18 @@ def _with_flop(
     loop: Sequence[ProgramStep], trace: Trace, counted: CountedProducts
 ) -> list[tuple[ProgramStep, list[ProductFlop]]]:
     """Return those steps of a loop in which counted operators began, with what they ask for."""
-    ordered = sorted(loop, key=lambda step: step.start_s)
-    flop: list[list[ProductFlop]] = [[] for _ in ordered]
-    for product, known in zip(trace.products, counted, strict=True):
-        at = _step_at(ordered, product.start_s)
-        if at is not None and isinstance(known, ProductFlop):
-            flop[at].append(known)
-    return [(step, products) for step, products in zip(ordered, flop, strict=True) if products]
+    flop = by_key(
+        (_step_at(loop, product.start_s), known)
+        for product, known in zip(trace.products, counted, strict=True)
+        if isinstance(known, ProductFlop)
+    )
+    return [(step, flop[at]) for at, step in enumerate(loop) if at in flop]
 
 
-def _step_at(ordered: Sequence[ProgramStep], moment_s: float) -> int | None:
+def _step_at(steps: Sequence[ProgramStep], moment_s: float) -> int | None:
     """Return the place of the step that a moment is in; a step ends before the moment at which the next one begins."""
-    at = bisect_right(ordered, moment_s, key=lambda step: step.start_s) - 1
-    return at if at >= 0 and moment_s < ordered[at].interval[1] else None
+    at = bisect_right(steps, moment_s, key=lambda step: step.start_s) - 1
+    return at if at >= 0 and moment_s < steps[at].interval[1] else None
 
 
 def _gap(counted: CountedProducts, loop: Sequence[ProgramStep], steps: Sequence[object]) -> Missing | None:
@@ -306,14 +305,15 @@ def _times_s(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> li
 
     Launching can run ahead of the GPU: then the program's step is shorter than the GPU's.
     """
-    work: defaultdict[tuple[int, int], list[TimeInterval]] = defaultdict(list)
-    for activity in activities:
-        at = _step_at(steps, activity.launched_s) if activity.launched_s is not None else None
-        if at is not None:
-            work[at, activity.device].append(activity.interval)
+    work = by_key(
+        ((_step_at(steps, activity.launched_s), activity.device), activity.interval)
+        for activity in activities
+        if activity.launched_s is not None
+    )
     times = [step.duration_s for step in steps]
     for (at, _), intervals in work.items():
-        times[at] = max(times[at], length(merged(intervals)))
+        if at is not None:
+            times[at] = max(times[at], length(merged(intervals)))
     return times
 
 

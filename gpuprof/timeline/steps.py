@@ -29,7 +29,7 @@ def step_times(traces: Sequence[Trace], warm_up: Mapping[int, int]) -> Iterator[
         named = _named(trace.steps)
         loop = _loop(named)
         if loop is not None:
-            named[loop] = sorted(named[loop], key=lambda step: step.start_s)[warm_up.get(source, 0) :]
+            named[loop] = named[loop][warm_up.get(source, 0) :]
         for name, steps in named.items():
             times = spread([step.duration_s for step in steps])
             if times is not None:
@@ -45,7 +45,7 @@ def step_times(traces: Sequence[Trace], warm_up: Mapping[int, int]) -> Iterator[
 
 
 def loop_of(trace: Trace) -> Sequence[ProgramStep]:
-    """Return the steps that the work of a trace is counted by; none where it has no steps."""
+    """Return the steps that the work of a trace is counted by, by their start; none where it has no steps."""
     named = _named(trace.steps)
     loop = _loop(named)
     return named[loop] if loop is not None else ()

@@ -68,7 +68,7 @@ class Judged(NamedTuple):
 
 def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
     """Return the part of a GPU's activities, in the order of their start, that is judged."""
-    judged = _steps_judged(sorted(loop_of(trace), key=lambda step: step.start_s), activities)
+    judged = _steps_judged(loop_of(trace), activities)
     if judged is None and not trace.from_start:
         judged = _repeating(activities)
     return judged or _judged(activities, "all")
@@ -88,9 +88,9 @@ def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) 
     steady = steps[warm_up:]
     intervals = merged(work.on_gpu(*loop) for loop in _loops(steady, work))
     # Threads, such as those of several ranks, run their steps at the same time.
-    judged = Judged(intervals, "steps", steps=max(Counter(step.thread for step in steady).values()))
-    if warm_up:
-        judged = judged._replace(warm_up_steps=warm_up, warm_up_s=work.on_gpu(*steps[0].interval)[0])
+    count = max(Counter(step.thread for step in steady).values())
+    warm_up_s = work.on_gpu(*steps[0].interval)[0] if warm_up else inf
+    judged = Judged(intervals, "steps", count, warm_up, warm_up_s)
     return judged if work.is_enough(judged) else None
 
 
