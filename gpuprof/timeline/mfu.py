@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from statistics import mode
@@ -75,7 +75,8 @@ def model_flop(
     if not counted and not uncounted:
         return None
     known = [product for product in counted if isinstance(product, ProductFlop)]
-    share = _share(uncounted, trace)
+    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
+    share = sum(row.time_s for row in uncounted) / total_s if total_s else None
     steps = _with_flop(loop, trace, counted)
     gap = _gap(counted, loop, steps)
     step = None
@@ -97,7 +98,7 @@ def model_flop(
 
 
 def operator_flop(
-    products: Set[ProductFlop | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
+    products: Iterable[ProductFlop | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
 ) -> OperatorFlop | None:
     """Return what the operators of a kernel's launches ask for; None unless all of them ask for the same.
 
@@ -120,7 +121,7 @@ def operator_flop(
     )
 
 
-def operator_bytes(touched: Set[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
+def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
     """Return what the point-wise operators of a kernel's launches move; None unless all of them move the same."""
     moved = _only(touched)
     if not moved or not kernel.duration_s:
@@ -132,8 +133,9 @@ def operator_bytes(touched: Set[int | None], kernel: KernelProfile, gpu: GpuSpec
     )
 
 
-def _only(values: Set[Asked | None]) -> Asked | None:
-    return next(iter(values)) if len(values) == 1 else None
+def _only(values: Iterable[Asked | None]) -> Asked | None:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:
@@ -146,22 +148,21 @@ def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None
 
 
 def launched_products(trace: Trace) -> dict[int, ProductFlop]:
-    """Return the FLOP of the kernels of a trace, by their places: those that do the whole of an operator's product.
+    """Return the FLOP of the kernels of a trace, by their identity: those that do the whole of an operator's product.
 
     That is the only kernel that the operator launches, or the only one that multiplies by its name.
     """
     launched = by_key(
-        (activity.product, place)
-        for place, activity in enumerate(trace.activities)
+        (activity.product, activity)
+        for activity in trace.activities
         if activity.product is not None and activity.kind == KERNEL
     )
     known: dict[int, ProductFlop] = {}
-    for number, places in launched.items():
-        multiplying = [place for place in places if _multiplies(trace.activities[place].name)]
+    for number, kernels in launched.items():
         flop = product_flop(trace.products[number])
-        main = multiplying or places
+        main = [kernel for kernel in kernels if _multiplies(kernel.name)] or kernels
         if isinstance(flop, ProductFlop) and len(main) == 1:
-            known[main[0]] = flop
+            known[id(main[0])] = flop
     return known
 
 
@@ -222,7 +223,8 @@ def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
         if isinstance(gap, Missing):
             times[gap.what, gap.why] += activity.duration_s or 0.0
         elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
-            what = _launcher(activity), _OUTSIDE
+            operator, _, _ = (activity.operator or "").partition(" ")
+            what = operator or short_name(activity.name), _OUTSIDE
             names[what] += 1
             times[what] += activity.duration_s or 0.0
     uncounted = [Uncounted(name=name, count=names[name, why], time_s=times[name, why], why=why) for name, why in names]
@@ -232,16 +234,6 @@ def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
 @lru_cache(maxsize=4096)
 def _multiplies(kernel: str) -> bool:
     return _MULTIPLIES.search(kernel) is not None and _AROUND.search(kernel) is None
-
-
-def _launcher(kernel: Activity) -> str:
-    """Return the operator that launched a kernel, without shapes, or else the kernel's own name."""
-    return (kernel.operator or "").partition(" ")[0] or short_name(kernel.name)
-
-
-def _share(uncounted: Iterable[Uncounted], trace: Trace) -> float | None:
-    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
-    return sum(row.time_s for row in uncounted) / total_s if total_s else None
 
 
 def _with_flop(
