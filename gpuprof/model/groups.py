@@ -113,10 +113,15 @@ def _is_part_of(own: Resources, other: Resources) -> bool:
 
 def collected(items: Iterable[tuple[Hashable, Item]]) -> list[list[Item]]:
     """Return the items of each kind, kinds in the order of their first item."""
-    groups: dict[Hashable, list[Item]] = {}
-    for kind, item in items:
-        groups.setdefault(kind, []).append(item)
-    return list(groups.values())
+    return list(by_key(items).values())
+
+
+def by_key(items: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Return the items of each key, keys in the order of their first item."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in items:
+        groups.setdefault(key, []).append(item)
+    return groups
 
 
 def speaker(durations: Sequence[float | None]) -> int:

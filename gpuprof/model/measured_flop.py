@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from gpuprof.hardware.specs import PATHS
+from gpuprof.model.groups import by_key
 from gpuprof.model.session import KernelProfile, MeasuredFlop
 
 
@@ -17,11 +17,12 @@ def measured_flop(kernels: Sequence[KernelProfile]) -> tuple[MeasuredFlop, ...]:
     done more.
     """
     total_s = sum(kernel.time_total_s or 0.0 for kernel in kernels)
-    work_of: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    for kernel in kernels:
-        for work in kernel.work:
-            if work.flop is not None and "int" not in work.path:
-                work_of[work.path].append((work.flop * _times(kernel), kernel.time_total_s or 0.0))
+    work_of = by_key(
+        (work.path, (work.flop * _times(kernel), kernel.time_total_s or 0.0))
+        for kernel in kernels
+        for work in kernel.work
+        if work.flop is not None and "int" not in work.path
+    )
     return tuple(
         MeasuredFlop(path, sum(flop for flop, _ in sums), sum(time for _, time in sums) / total_s if total_s else None)
         for path in PATHS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from gpuprof.errors import DamagedInput, InputError
 
 EXPORT_AGAIN = "export the report again: nsys export --type sqlite REPORT.nsys-rep"
 CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
-_ABOUT_EXPORT = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+ABOUT_EXPORT = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 """Tables about the export itself, today and before 2022.4."""
 _VERSION = re.compile(r"(.+)_V(\d{1,9})")
 """A table whose columns changed can have the version of its layout at its end: CUPTI_ACTIVITY_KIND_KERNEL_V3."""
@@ -39,14 +39,15 @@ class Export:
         for row in connection.execute(_STORED_TABLES):
             match = _VERSION.fullmatch(row["name"])
             name, version = (match[1], int(match[2])) if match else (row["name"], 1)
-            versions.setdefault(name, []).append((version, row["name"]))
+            quoted = '"' + row["name"].replace('"', '""') + '"'
+            versions.setdefault(name, []).append((version, quoted))
         self._tables = {name: self._newest(tables) for name, tables in versions.items()}
 
     def _newest(self, versions: list[tuple[int, str]]) -> str:
         """Return the table of the highest version; of several one that has rows."""
         tables = [table for _, table in sorted(versions, reverse=True)]
         for table in tables if len(tables) > 1 else ():
-            if self._connection.execute(f'SELECT 1 FROM "{_quoted(table)}" LIMIT 1').fetchone():  # noqa: S608
+            if self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608
                 return table
         return tables[0]
 
@@ -54,31 +55,37 @@ class Export:
     def is_of_nsys(self) -> bool:
         """Return whether Nsight Systems wrote the database."""
         has_work = any(name.startswith(("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_SYSTEM_ENV")) for name in self._tables)
-        return self.has(*_ABOUT_EXPORT, "META_DATA_CAPTURE") or (self.has("StringIds") and has_work)
+        return self.has(*ABOUT_EXPORT, "META_DATA_CAPTURE") or (self.has("StringIds") and has_work)
 
     def has(self, *tables: str) -> bool:
         """Return whether the export has any of these tables."""
         return any(table in self._tables for table in tables)
 
-    def rows(self, table: str, *columns: str, **renamed: str) -> Iterator[sqlite3.Row]:
-        """Return the rows of a table with these columns, None if the table lacks one.
+    def rows(self, tables: Collection[str], *columns: str, **renamed: str) -> Iterator[sqlite3.Row]:
+        """Yield the rows of tables with these columns, None if a table lacks one.
 
-        `renamed` are columns that this table calls something else.
+        `renamed` are columns that the tables call something else.
         """
-        name = self._tables.get(table)
-        if name is None:
-            return iter(())
-        recorded = {row["name"] for row in self._connection.execute(f'PRAGMA table_info("{_quoted(name)}")')}
         own_names = dict(zip(columns, columns, strict=True)) | renamed
-        chosen = ", ".join(
-            f'"{own}" AS "{column}"' if own in recorded else f'NULL AS "{column}"' for column, own in own_names.items()
-        )
-        return self._connection.execute(f'SELECT {chosen} FROM "{_quoted(name)}"')  # noqa: S608  names of our own
+        for name in [self._tables[table] for table in tables if table in self._tables]:
+            recorded = {row["name"] for row in self._connection.execute(f"PRAGMA table_info({name})")}
+            chosen = ", ".join(
+                f'"{own}" AS "{column}"' if own in recorded else f'NULL AS "{column}"'
+                for column, own in own_names.items()
+            )
+            yield from self._connection.execute(f"SELECT {chosen} FROM {name}")  # noqa: S608  names of our own
+
+    def spans(self, tables: Collection[str], *columns: str) -> Iterator[tuple[int, int, sqlite3.Row]]:
+        """Yield when things began and ended, in nanoseconds, with their rows; not those that cannot be."""
+        for row in self.rows(tables, "start", "end", *columns):
+            start, end = as_time(row["start"]), as_time(row["end"])
+            if start is not None and end is not None and end >= start:
+                yield start, end, row
 
     @cached_property
     def strings(self) -> Mapping[int, str]:
         """Return the table of strings."""
-        rows = self.rows("StringIds", "id", "value")
+        rows = self.rows(("StringIds",), "id", "value")
         return {row["id"]: row["value"] for row in rows if isinstance(row["value"], str)}
 
     def string(self, number: object) -> str | None:
@@ -87,17 +94,10 @@ class Export:
             return number
         return self.strings.get(number) if isinstance(number, int) else None
 
-    def named(self, table: str, name: str) -> str | None:
-        """Return the value of that name in a table of names and values."""
-        values = (row["value"] for row in self.rows(table, "name", "value") if row["name"] == name)
-        value = next(values, None)
-        return str(value) if value not in (None, "") else None
-
-    @property
-    def version(self) -> str | None:
-        """Return the version of Nsight Systems that exported it."""
-        versions = (self.named(table, "EXPORT_PRODUCT_VERSION") for table in _ABOUT_EXPORT)
-        return next((version for version in versions if version is not None), None)
+    def named(self, tables: Collection[str], name: str) -> str | None:
+        """Return the value of that name in tables of names and values."""
+        values = (row["value"] for row in self.rows(tables, "name", "value") if row["name"] == name)
+        return next((str(value) for value in values if value not in (None, "")), None)
 
 
 def check_whole(path: Path) -> None:
@@ -124,10 +124,6 @@ def check_whole(path: Path) -> None:
 
 def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
-
-
-def _quoted(name: str) -> str:
-    return name.replace('"', '""')
 
 
 def as_time(value: object) -> int | None:

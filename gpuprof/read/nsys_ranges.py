@@ -16,12 +16,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 from gpuprof.model.torch_ranges import readable_range
-from gpuprof.read.nsys_export import Export, as_time
+from gpuprof.read.nsys_export import Export
 
 _PUSH_POP, _START_END = 59, 60
 """Types of NVTX events."""
@@ -56,10 +57,10 @@ def nvtx_ranges(export: Export) -> Iterator[NvtxRange]:
     """Yield the NVTX ranges that ended and have a name."""
     names: dict[str, str] = {}
     threads: dict[Hashable, Hashable] = {}
-    for row in export.rows("NVTX_EVENTS", "start", "end", "eventType", "text", "textId", "globalTid"):
-        kind, start, end = row["eventType"], as_time(row["start"]), as_time(row["end"])
+    for start, end, row in export.spans(("NVTX_EVENTS",), "eventType", "text", "textId", "globalTid"):
+        kind = row["eventType"]
         text = row["text"] if isinstance(row["text"], str) else export.string(row["textId"])
-        if kind not in (_PUSH_POP, _START_END, None) or not text or start is None or end is None or end < start:
+        if kind not in (_PUSH_POP, _START_END, None) or not text:
             continue
         name = readable_range(text)
         thread = threads.setdefault(row["globalTid"], row["globalTid"])
@@ -87,6 +88,7 @@ def split_ranges(ranges: Iterable[NvtxRange]) -> SplitRanges:
     return split
 
 
+@lru_cache(maxsize=4096)
 def step_name(name: str) -> str:
     """Return what the steps of a loop have in common: "step 12" → "step", "epoch_3/batch_7" → "epoch/batch"."""
     return _NUMBER.sub("", name).strip() or "range"
@@ -95,22 +97,22 @@ def step_name(name: str) -> str:
 def _split_thread(spans: list[NvtxRange], split: SplitRanges) -> None:
     """Add the ranges of one thread: steps are of kinds that are loops, and in no other range of such a kind."""
     spans.sort(key=lambda span: (span.start, -span.end))
-    kinds = {name: step_name(name) for name in {span.name for span in spans}}
     of_kind: dict[str, list[NvtxRange]] = {}
     inner: set[str] = set()
     end = spans[0].start
     for span in spans:
-        members = of_kind.setdefault(kinds[span.name], [])
+        kind = step_name(span.name)
+        members = of_kind.setdefault(kind, [])
         if not members or span.start >= members[-1].end:
             members.append(span)
         if span.start < end:
-            inner.add(kinds[span.name])
+            inner.add(kind)
         end = max(end, span.end)
     loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members, is_inner=kind in inner)}
     counting = {kind for kind, members in of_kind.items() if _counts(members)}
     step_end = other_end = spans[0].start
     for span in spans:
-        kind = kinds[span.name]
+        kind = step_name(span.name)
         if kind in loops and span.start >= step_end:
             split.steps.append(span)
             step_end = span.end
@@ -131,10 +133,8 @@ def _is_loop(kind: str, spans: Sequence[NvtxRange], *, is_inner: bool) -> bool:
         return False
     lengths = [span.end - span.start for span in spans]
     periods = [after.start - span.start for span, after in pairwise(spans)]
+    # Starts and ends are whole nanoseconds, and a range without length may be at the start of the next one.
     if _STEP_WORDS.fullmatch(kind):
-        return median(_share(*of_one) for of_one in zip(lengths, periods, strict=False)) >= _NAMED_FILL
-    return not is_inner and _share(sum(lengths[:-1]), sum(periods)) >= _FILL
-
-
-def _share(length: int, period: int) -> float:
-    return length / period if period else 0.0
+        shares = [length / max(1, period) for length, period in zip(lengths, periods, strict=False)]
+        return median(shares) >= _NAMED_FILL
+    return not is_inner and sum(lengths[:-1]) / max(1, sum(periods)) >= _FILL

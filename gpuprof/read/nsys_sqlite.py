@@ -12,6 +12,7 @@ from pathlib import Path
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.read.nsys_export import (
+    ABOUT_EXPORT,
     CALLS,
     EXPORT_AGAIN,
     Export,
@@ -40,10 +41,18 @@ from gpuprof.units import counted
 
 KIND = "nsys-sqlite"
 _DRIVER = re.compile(r"(\d{3})(\d{2,3})(\d{2})")
-_GPU_COLUMNS = (
-    *("id", "name", "smCount", "clockRate", "totalMemory", "l2CacheSize"),
-    *("computeMajor", "computeMinor"),
-)
+_GPU_COLUMNS = {
+    "id": "deviceId",
+    "name": "name",
+    "smCount": "numMultiprocessors",
+    "clockRate": "clockRate",
+    "totalMemory": "globalMemorySize",
+    "l2CacheSize": "l2CacheSize",
+    "computeMajor": "computeCapabilityMajor",
+    "computeMinor": "computeCapabilityMinor",
+}
+"""What is known of a GPU, and what exports before the middle of 2021 call it, as CUPTI does."""
+_OVERHEAD = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
 _OF_CUPTI = (3, 4, 5)
 """ENUM_CUPTI_OVERHEAD_TYPE: CUPTI flushes buffers, instruments and manages resources. The others are the driver's."""
 
@@ -81,23 +90,19 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
     waits = host_waits(_waits(export), origin) if export.has(*CALLS) else None
     around = open_at_places(ranges, places) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))
-    devices = {gpu: number for number, gpu in enumerate(gpus)}
-    activities = list(
-        work.activities(origin, devices, lambda place: tuple(span.name for span in around.get(place, ())))
-    )
-    activities.sort(key=lambda activity: activity.start_s)
+    activities = sorted(work.activities(origin, gpus, around), key=lambda activity: activity.start_s)
     return Trace(
         file=str(path),
         sha256=sha256,
         kind=KIND,
         tool="nsys",
-        tool_version=export.version,
+        tool_version=export.named(ABOUT_EXPORT, "EXPORT_PRODUCT_VERSION"),
         devices=_devices(export, gpus),
         activities=tuple(activities),
         steps=tuple(
             program_step(step_name(step.name), step.thread, step.start - origin, step.end - origin) for step in steps
         ),
-        driver=_driver(export.named("TARGET_INFO_SYSTEM_ENV", "NvDriverVersion")),
+        driver=_driver(export.named(("TARGET_INFO_SYSTEM_ENV",), "NvDriverVersion")),
         created_s=_created_s(export, origin),
         warnings=(*left_out(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
         host_waits=waits,
@@ -119,7 +124,7 @@ def _without_kernels(activities: Iterable[Activity]) -> Iterator[str]:
 def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> None:
     """Put in where and when each of the calls of CUDA began."""
     threads: dict[object, Hashable] = {}
-    for row in chain.from_iterable(export.rows(table, "start", "globalTid", "correlationId") for table in CALLS):
+    for row in export.rows(CALLS, "start", "globalTid", "correlationId"):
         thread, at = row["globalTid"], as_time(row["start"])
         # Old exports do not name the process of an activity.
         for number in (thread, None):
@@ -130,52 +135,26 @@ def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> N
 
 def _waits(export: Export) -> Iterator[WaitSpan]:
     """Yield the calls in which a thread waited for a GPU."""
-    waiting: dict[object, bool] = {}
-    processes: dict[int | None, int | None] = {}
-    for row in chain.from_iterable(export.rows(table, "start", "end", "nameId", "globalTid") for table in CALLS):
-        name = row["nameId"]
-        if name not in waiting:
-            waiting[name] = waits_for_gpu(export.string(name) or "")
-        if not waiting[name]:
-            continue
-        start, end = as_time(row["start"]), as_time(row["end"])
-        if start is not None and end is not None and end >= start:
-            process = process_id(row["globalTid"])
-            yield WaitSpan(start, end, processes.setdefault(process, process))
+    waiting = {number for number, name in export.strings.items() if waits_for_gpu(name)}
+    for start, end, row in export.spans(CALLS, "nameId", "globalTid"):
+        if row["nameId"] in waiting:
+            yield WaitSpan(start, end, process_id(row["globalTid"]))
 
 
 def _overhead(export: Export, origin: int) -> Iterator[ProfilerOverhead]:
     """Yield when the profiler itself worked; what CUPTI calls overhead of the driver is the program's."""
-    tables = chain(
-        export.rows("PROFILER_OVERHEAD", "start", "end", "nameId", "overheadType"),
-        export.rows("CUPTI_ACTIVITY_KIND_OVERHEAD", "start", "end", "nameId", "overheadType"),
-    )
-    for row in tables:
-        start, end = as_time(row["start"]), as_time(row["end"])
-        if start is None or end is None or end < start or row["overheadType"] not in (None, *_OF_CUPTI):
-            continue
-        name = export.string(row["nameId"]) or "profiler"
-        yield ProfilerOverhead(name, (start - origin) / 1e9, (end - origin) / 1e9)
+    for start, end, row in export.spans(_OVERHEAD, "nameId", "overheadType"):
+        if row["overheadType"] in (None, *_OF_CUPTI):
+            name = export.string(row["nameId"]) or "profiler"
+            yield ProfilerOverhead(name, (start - origin) / 1e9, (end - origin) / 1e9)
 
 
 def _devices(export: Export, used: Iterable[int]) -> tuple[RecordedDevice, ...]:
-    gpus = {row["id"]: row for row in chain(_old_gpus(export), export.rows("TARGET_INFO_GPU", *_GPU_COLUMNS))}
-    return tuple(_device(gpus[number]) if number in gpus else RecordedDevice() for number in used)
-
-
-def _old_gpus(export: Export) -> Iterator[sqlite3.Row]:
-    """Yield the GPUs of exports before the middle of 2021, whose columns have the names that CUPTI gives them."""
-    return export.rows(
-        "TARGET_INFO_CUDA_GPU",
-        "name",
-        "l2CacheSize",
-        "clockRate",
-        id="deviceId",
-        smCount="numMultiprocessors",
-        totalMemory="globalMemorySize",
-        computeMajor="computeCapabilityMajor",
-        computeMinor="computeCapabilityMinor",
+    rows = chain(
+        export.rows(("TARGET_INFO_CUDA_GPU",), **_GPU_COLUMNS), export.rows(("TARGET_INFO_GPU",), *_GPU_COLUMNS)
     )
+    gpus = {row["id"]: row for row in rows}
+    return tuple(_device(gpus[number]) if number in gpus else RecordedDevice() for number in used)
 
 
 def _device(row: sqlite3.Row) -> RecordedDevice:
@@ -198,5 +177,5 @@ def _driver(recorded: str | None) -> str | None:
 
 
 def _created_s(export: Export, origin: int) -> float | None:
-    began = next((row["utcEpochNs"] for row in export.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")), None)
+    began = next((row["utcEpochNs"] for row in export.rows(("TARGET_INFO_SESSION_START_TIME",), "utcEpochNs")), None)
     return since_epoch((as_count(began) or 0) + origin)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.read.nsys_export import Export, as_count, as_time, process_id
+from gpuprof.read.nsys_ranges import NvtxRange
 from gpuprof.read.timeline_parts import LaunchOrigin
 from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
 
@@ -22,9 +23,10 @@ _TABLES = {
 """The tables of work. Waits, functions of the host and page faults are no work."""
 _STARTED = ("start", "end", "deviceId", "correlationId", "globalPid")
 _COLUMNS = (
-    *(*_STARTED, "streamId", "graphNodeId", "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphExecId"),
+    *_STARTED,
+    *("streamId", "graphNodeId", "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphExecId"),
     *("demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
-    *(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"),
+    *("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"),
 )
 """Of all tables together: what one of them lacks is None."""
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BETWEEN_PEERS, _ON_HOST = DIRECTIONS
@@ -64,9 +66,8 @@ class GpuWork:
         self.gpus: set[int] = set()
         self.without_start = 0
         self.backwards: list[tuple[str, str]] = []
-        for table in _TABLES:
-            for row in export.rows(table, *_STARTED):
-                self._note(row)
+        for row in export.rows(_TABLES, *_STARTED):
+            self._note(row)
 
     def _note(self, row: Row) -> None:
         start = _start(row)
@@ -80,18 +81,15 @@ class GpuWork:
             self.calls[call] = None
 
     def activities(
-        self,
-        origin: int,
-        devices: Mapping[int, int],
-        names_around: Callable[[LaunchOrigin], tuple[str, ...]],
+        self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin, Sequence[NvtxRange]]
     ) -> Iterator[Activity]:
-        """Yield what the GPUs did since `origin`; `devices` are the places of GPUs among those of the trace.
+        """Yield what the GPUs did since `origin`; `devices` are the GPUs of the trace, `around` the open ranges.
 
         A graph whose nodes were recorded is left out as a whole.
         """
         by_nodes: set[CallKey | None] = set()
         for table, kind in _TABLES.items():
-            for row in self._export.rows(table, *_COLUMNS):
+            for row in self._export.rows((table,), *_COLUMNS):
                 start = _start(row)
                 if start is None:
                     continue
@@ -99,13 +97,14 @@ class GpuWork:
                 if kind == GRAPH and call is not None and call in by_nodes:
                     continue
                 place = self.calls[call] if call is not None else None
+                ranges = around.get(place, ()) if place is not None else ()
                 graph_launch = call if as_count(row["graphNodeId"]) else None
                 by_nodes.add(graph_launch)
                 name = _name(row, kind, self._export)
                 yield Activity(
                     kind=kind,
                     name=name,
-                    device=devices[self._gpus.number(row)],
+                    device=devices.index(self._gpus.number(row)),
                     start_s=(start - origin) / 1e9,
                     duration_s=self._duration_s(row, start, name),
                     stream=as_count(row["streamId"]),
@@ -114,7 +113,7 @@ class GpuWork:
                     registers_per_thread=as_count(row["registersPerThread"]) or None,
                     shared_bytes=_sum(row["staticSharedMemory"], row["dynamicSharedMemory"]),
                     bytes=as_count(row["bytes"]),
-                    ranges=self._one(names_around(place)) if place is not None else (),
+                    ranges=self._one(tuple(span.name for span in ranges)),
                     mangled=self._export.string(row["mangledName"]),
                     process=self._one(process_id(row["globalPid"])),
                     launched_s=(place.at - origin) / 1e9 if place is not None else None,
@@ -140,27 +139,20 @@ class _Gpus:
     """Which GPU of the machine each process calls by a CUDA number: processes may see different ones as number 0."""
 
     def __init__(self, export: Export) -> None:
-        self._of_process: dict[tuple[int | None, int], int] = {}
-        self._of_any: dict[int, int] = {}
-        self._numbers: dict[tuple[object, object], int] = {}
-        for row in export.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
-            gpu, cuda, process = as_count(row["gpuId"]), as_count(row["cudaId"]), as_count(row["pid"])
-            if gpu is None or cuda is None:
-                continue
-            self._of_any.setdefault(cuda, gpu)
-            if process is not None:
-                self._of_process.setdefault((process, cuda), gpu)
+        self._numbers: dict[tuple[int | None, int], int] = {}
+        for row in export.rows(("TARGET_INFO_CUDA_DEVICE",), "gpuId", "cudaId", "pid"):
+            gpu, cuda = as_count(row["gpuId"]), as_count(row["cudaId"])
+            if gpu is not None and cuda is not None:
+                self._numbers.setdefault((None, cuda), gpu)
+                self._numbers.setdefault((as_count(row["pid"]), cuda), gpu)
 
     def number(self, row: Row) -> int:
         """Return the GPU's number in the machine; of a process that is not listed, what any process calls so."""
-        key = row["globalPid"], row["deviceId"]
-        if key not in self._numbers:
-            process, cuda = process_id(row["globalPid"]), as_count(row["deviceId"]) or 0
-            if cuda == _ON_THE_HOST:
-                cuda = 0
-            of_any = self._of_any.get(cuda, cuda)
-            self._numbers[key] = self._of_process.get((process, cuda), of_any)
-        return self._numbers[key]
+        process, cuda = process_id(row["globalPid"]), as_count(row["deviceId"]) or 0
+        if cuda == _ON_THE_HOST:
+            cuda = 0
+        of_any = self._numbers.get((None, cuda), cuda)
+        return self._numbers.get((process, cuda), of_any)
 
 
 def call_key(number: object, correlation: object) -> CallKey | None:
@@ -185,24 +177,23 @@ def _name(row: Row, kind: str, export: Export) -> str:
         return _DIRECTIONS.get(row["copyKind"], COPY)
     if kind == SET:
         return SET
-    numbers = ("graphId", "graphExecId") if kind == GRAPH else ("demangledName", "shortName")
-    number = next((row[column] for column in numbers if row[column] is not None), "")
+    columns = ("graphId", "graphExecId") if kind == GRAPH else ("demangledName", "shortName")
+    numbers = [row[column] for column in columns if row[column] is not None] or [""]
     if kind == GRAPH:
-        return f"graph {number}".rstrip()
+        return f"graph {numbers[0]}".rstrip()
     # Without its text a kernel has a name that differs for each number of a text.
-    texts = (export.string(row[column]) for column in numbers)
-    return next((text for text in texts if text), f"unnamed {number}".rstrip())
+    return next(filter(None, map(export.string, numbers)), f"unnamed {numbers[0]}".rstrip())
 
 
 def _memory(row: Row) -> str | None:
     """Return the memory at the host's end of a copy, or that its pages are unified memory."""
     if row["copyKind"] in _PAGES:
         return UNIFIED
-    return next((_MEMORIES[row[end]] for end in ("srcKind", "dstKind") if row[end] in _MEMORIES), None)
+    return _MEMORIES.get(row["srcKind"]) or _MEMORIES.get(row["dstKind"])
 
 
 def _dims(row: Row, what: str) -> Dim3 | None:
-    x, y, z = as_count(row[what + "X"]), as_count(row[what + "Y"]), as_count(row[what + "Z"])
+    x, y, z = (as_count(row[what + axis]) for axis in "XYZ")
     return (x, y, z) if x and y and z else None
 
 

@@ -21,7 +21,7 @@ _NEAR = 32
 """Kernels between a softmax and its products at most: masks, scales and copies."""
 
 
-def attention_of(launches: Sequence[Launch]) -> Iterator[tuple[Launch, AttentionPart]]:
+def attention_of(launches: Sequence[Launch]) -> Iterator[tuple[Activity, AttentionPart]]:
     """Yield the launches of one stream that are parts of attention, forward and backward.
 
     Forward, a product before a softmax makes what the softmax reads, and one after it multiplies the result. Backward,
@@ -46,7 +46,7 @@ def _is_softmax(name: str) -> bool:
 
 def _around(
     softmax: Launch, before: Sequence[Launch], after: Sequence[Launch]
-) -> Iterator[tuple[Launch, AttentionPart]]:
+) -> Iterator[tuple[Activity, AttentionPart]]:
     """Yield the parts around one softmax; nothing if the products on its sides do not fit. Nearest launches first."""
     scores = _scores(softmax, before)
     if scores is None:
@@ -62,7 +62,7 @@ def _around(
     roles["elementwise"] = tuple(one for one in between if one.is_pointwise and one.elements == math.prod(scores))
     for role, launches in roles.items():
         for launch in launches:
-            yield launch, AttentionPart(role, scores, _is_in_sdpa(launch.activity))
+            yield launch.activity, AttentionPart(role, scores, _is_in_sdpa(launch.activity))
 
 
 def _scores(softmax: Launch, before: Sequence[Launch]) -> tuple[int, int, int] | None:

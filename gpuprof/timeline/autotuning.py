@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -44,15 +44,13 @@ def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
 
 
 def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
-    kernels = [place for place, activity in enumerate(trace.activities) if activity.kind == KERNEL]
-    tries = {place for place in kernels if _is_marked(trace.activities[place].ranges)}
-    tries.update(_of_first_calls(trace.activities, [place for place in kernels if place not in tries]))
+    kernels = [activity for activity in trace.activities if activity.kind == KERNEL]
+    tries = {id(kernel) for kernel in kernels if _is_marked(kernel.ranges)}
+    tries.update(map(id, _of_first_calls(kernel for kernel in kernels if id(kernel) not in tries)))
     if not tries or len(tries) == len(kernels):
         return trace, Tries(0, 0.0)
-    activities = tuple(
-        activity._replace(kind=TRY) if place in tries else activity for place, activity in enumerate(trace.activities)
-    )
-    time_s = sum(trace.activities[place].duration_s or 0.0 for place in tries)
+    activities = tuple(own._replace(kind=TRY) if id(own) in tries else own for own in trace.activities)
+    time_s = sum(kernel.duration_s or 0.0 for kernel in kernels if id(kernel) in tries)
     return replace(trace, activities=activities), Tries(len(tries), time_s)
 
 
@@ -65,28 +63,27 @@ def _is_marked(ranges: Iterable[str]) -> bool:
     return any(AUTOTUNING_RANGE in name for name in ranges)
 
 
-def _of_first_calls(activities: Sequence[Activity], kernels: Iterable[int]) -> Iterator[int]:
+def _of_first_calls(kernels: Iterable[Activity]) -> Iterator[Activity]:
     """Yield the kernels that the first call of a convolution in a module launched, and that no later call launches."""
-    for first, *later in _calls(activities, kernels).values():
+    for first, *later in _calls(kernels).values():
         if len(later) >= _LATER_CALLS:
-            chosen = {activities[place].name for call in later for place in call}
-            tries = [place for place in first if activities[place].name not in chosen]
-            if len({activities[place].name for place in tries}) >= _FEWEST:
+            chosen = {kernel.name for call in later for kernel in call}
+            tries = [kernel for kernel in first if kernel.name not in chosen]
+            if len({kernel.name for kernel in tries}) >= _FEWEST:
                 yield from tries
 
 
-def _calls(activities: Sequence[Activity], kernels: Iterable[int]) -> dict[Hashable, list[list[int]]]:
+def _calls(kernels: Iterable[Activity]) -> dict[Hashable, list[list[Activity]]]:
     """Return the kernels of each call of a convolution: those launched one after the other by the same one."""
-    calls: dict[Hashable, list[list[int]]] = {}
+    calls: dict[Hashable, list[list[Activity]]] = {}
     before: dict[Hashable, Hashable] = {}
-    for place in sorted(kernels, key=lambda place: activities[place].launch_s):
-        activity = activities[place]
-        where = (activity.process, activity.device)
-        what = (where, activity.operator, activity.ranges)
-        tries = activity.operator is not None and _TRIES.search(activity.operator) is not None
-        if tries and before.get(where) == what:
-            calls[what][-1].append(place)
-        elif tries:
-            calls.setdefault(what, []).append([place])
+    for kernel in sorted(kernels, key=lambda kernel: kernel.launch_s):
+        where = (kernel.process, kernel.device)
+        what = (where, kernel.operator, kernel.ranges)
+        if kernel.operator is not None and _TRIES.search(kernel.operator):
+            of_operator = calls.setdefault(what, [])
+            if before.get(where) != what:
+                of_operator.append([])
+            of_operator[-1].append(kernel)
         before[where] = what
     return calls

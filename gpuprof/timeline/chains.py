@@ -10,6 +10,7 @@ from itertools import groupby
 from gpuprof.model.patterns import ChainPart
 from gpuprof.model.torch_ranges import OPTIMIZER_CALL
 from gpuprof.timeline.sequences import Launch
+from gpuprof.timeline.trace import Activity
 
 SHORTEST_CHAIN = 3
 """Kernels of the shortest chain; two in a row are in every program."""
@@ -20,7 +21,7 @@ _OF_LISTS = "multi_tensor_apply_kernel"
 """The name of a kernel for the tensors of a whole list, such as parameters."""
 
 
-def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterator[tuple[Launch, ChainPart]]:
+def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterator[tuple[Activity, ChainPart]]:
     """Yield the launches of one stream that are members of chains, which end before activities of the ids `others`.
 
     Launches of one operator on a list of tensors count as one. Two copies in a row are two chains, because one hardly
@@ -60,13 +61,13 @@ def _is_copy(launch: Launch) -> bool:
     return launch.operator == _COPY or (not launch.operator and _COPY_KERNEL in launch.activity.name)
 
 
-def _parts(chain: Sequence[Sequence[Launch]]) -> Iterator[tuple[Launch, ChainPart]]:
+def _parts(chain: Sequence[Sequence[Launch]]) -> Iterator[tuple[Activity, ChainPart]]:
     if len(chain) < SHORTEST_CHAIN:
         return
     share = saved_share([_passes(member[0]) for member in chain])
     for launch in joined.from_iterable(chain):
         is_in_optimizer = any(map(OPTIMIZER_CALL.fullmatch, launch.activity.ranges))
-        yield launch, ChainPart(len(chain), share, by_shapes=bool(launch.shapes), in_optimizer=is_in_optimizer)
+        yield launch.activity, ChainPart(len(chain), share, by_shapes=bool(launch.shapes), in_optimizer=is_in_optimizer)
 
 
 def saved_share(passes: Sequence[int]) -> float:

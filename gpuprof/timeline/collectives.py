@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.field_types import LATE_CAUSES, LateCause
+from gpuprof.model.groups import by_key
 from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
 from gpuprof.timeline.trace import COPY, Activity, Collective
 from gpuprof.timeline.window import Judged
@@ -70,24 +71,22 @@ def rank_waits(
     waiting: dict[int, float] = {}
     awaited = dict.fromkeys(of_ranks, 0.0)
     for rank, collectives in paired.items():
-        by_last: dict[int, list[TimeInterval]] = {}
-        for entry in collectives:
-            start_s = entry.activity.start_s
-            by_last.setdefault(entry.last, []).append((start_s, start_s + entry.waited_s))
-        waiting[rank] = outside(merged(wait for waits in by_last.values() for wait in waits), work[rank].computing)
-        for last, waits in by_last.items():
-            awaited[last] += outside(merged(waits), work[rank].computing)
-    late = {rank: _late(rank, paired, work) for rank in paired}
-    return {
-        rank: RankWaits(
+        waits = [(entry.activity.start_s, entry.activity.start_s + entry.waited_s) for entry in collectives]
+        waiting[rank] = outside(merged(waits), work[rank].computing)
+        by_last = by_key(zip((entry.last for entry in collectives), waits, strict=True))
+        for last, for_last in by_last.items():
+            awaited[last] += outside(merged(for_last), work[rank].computing)
+    of_rank = {}
+    for rank, collectives in paired.items():
+        late_for, explained = _late(rank, paired, work)
+        of_rank[rank] = RankWaits(
             waiting_s=waiting[rank],
             awaited_s=awaited[rank],
             transfer_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in collectives),
-            late_for=late[rank][0],
-            late_s=late[rank][1] * awaited[rank],
+            late_for=late_for,
+            late_s=explained * awaited[rank],
         )
-        for rank, collectives in paired.items()
-    }
+    return of_rank
 
 
 class _Work:
@@ -168,10 +167,13 @@ def _together(members: Mapping[int, Sequence[Activity]]) -> Iterator[Mapping[int
 
 def bus_rate(done: Iterable[tuple[float | None, Collective | None]]) -> float | None:
     """Return the bytes that each link carried over the time of the collectives whose size is known."""
-    sized = [(seconds, _bus_bytes(collective)) for seconds, collective in done if collective is not None]
-    known = [(seconds, moved) for seconds, moved in sized if seconds and moved is not None]
-    total_s = sum(seconds for seconds, _ in known)
-    return sum(moved for _, moved in known) / total_s if total_s else None
+    total_s = moved = 0.0
+    for seconds, collective in done:
+        size = _bus_bytes(collective) if collective is not None else None
+        if seconds and size is not None:
+            total_s += seconds
+            moved += size
+    return moved / total_s if total_s else None
 
 
 def _bus_bytes(done: Collective) -> float | None:

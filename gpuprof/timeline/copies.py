@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from gpuprof.model.groups import by_key
 from gpuprof.model.session import Copies
 from gpuprof.timeline.intervals import TimeInterval, merged, outside
 from gpuprof.timeline.trace import COPY, MEMORY_SET, SET, TRY, Activity, movement
@@ -18,10 +19,9 @@ def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_sta
     `every` has all activities of the GPU; `from_start` says that they begin with the program. A moment is exposed for
     the first of the copies that runs then: to hide the others alone gains nothing.
     """
-    groups: dict[tuple[str, str | None], list[Activity]] = {}
-    for activity in judged:
-        if activity.kind in (COPY, SET):
-            groups.setdefault((movement(activity), activity.memory), []).append(activity)
+    groups = by_key(
+        ((movement(activity), activity.memory), activity) for activity in judged if activity.kind in (COPY, SET)
+    )
     summed = [(_summed(direction, moves), memory, moves) for (direction, memory), moves in groups.items()]
     taken = merged(_computing(every))
     # Of a program that was surveyed from its start, what comes before any kernel does not come again.
@@ -45,15 +45,14 @@ def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
 
 
 def _summed(direction: str, activities: Sequence[Activity]) -> Copies:
-    timed = [activity for activity in activities if activity.duration_s is not None and activity.bytes is not None]
-    sized = [activity.bytes for activity in activities if activity.bytes is not None]
-    times = [activity.duration_s for activity in activities if activity.duration_s is not None]
-    moving_s = sum(activity.duration_s or 0.0 for activity in timed)
-    rate = sum(activity.bytes or 0 for activity in timed) / moving_s if moving_s else None
+    timed = [(activity.bytes, activity.duration_s) for activity in activities if activity.duration_s is not None]
+    sizes = [activity.bytes for activity in activities if activity.bytes is not None]
+    moved = [(size, time_s) for size, time_s in timed if size is not None]
+    moving_s = sum(time_s for _, time_s in moved)
     return Copies(
         direction=direction,
         count=len(activities),
-        bytes=sum(sized) if sized else None,
-        time_s=sum(times) if times else None,
-        bytes_per_s=rate,
+        bytes=sum(sizes) if sizes else None,
+        time_s=sum(time_s for _, time_s in timed) if timed else None,
+        bytes_per_s=sum(size for size, _ in moved) / moving_s if moving_s else None,
     )

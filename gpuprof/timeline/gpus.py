@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec import Struct
@@ -14,9 +14,9 @@ from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
 from gpuprof.timeline.graphs import whole_graphs
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
-from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of, what_ended
+from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of
 from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace
+from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
 from gpuprof.timeline.window import Judged, judged_part
 
 _TOLD_PAUSES = 3
@@ -70,11 +70,11 @@ def device_timeline(
         ordinal=gpu.ordinal,
         device=number,
         span_s=length(judged.intervals),
-        busy_s=common(merged(activity.interval for activity in gpu.every), judged.intervals),
-        kernel_s=common(merged(kernel.interval for kernel in kernels), judged.intervals),
+        busy_s=_time_s(gpu.every, judged.intervals),
+        kernel_s=_time_s(kernels, judged.intervals),
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
-        graphs=whole_graphs(activities, common(merged(graph.interval for graph in graphs), judged.intervals)),
+        graphs=whole_graphs(activities, _time_s(graphs, judged.intervals)),
         communication=_communication(gpu.every, judged, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
         strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),
@@ -102,10 +102,15 @@ def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: i
         return None
     return LeftOut(
         time_s=time_s,
-        busy_s=common(merged(activity.interval for activity in every), times),
+        busy_s=_time_s(every, times),
         launches=sum(kernel.kind == KERNEL and is_within(kernel.start_s, times) for kernel in every),
         steps=steps,
     )
+
+
+def _time_s(activities: Iterable[Activity], times: Sequence[TimeInterval]) -> float:
+    """Return for how long in these times any of the activities ran."""
+    return common(times, merged(activity.interval for activity in activities))
 
 
 def _communication(every: Sequence[Activity], judged: Judged, waits: RankWaits | None) -> Communication | None:
@@ -131,7 +136,7 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
     for gpu in gpus:
         ended: dict[tuple[str, int | None], list[Pause]] = {}
         for pause in gpu.pauses:
-            before = what_ended(pause)
+            before = movement(pause.end)
             number = ids.get(id(pause.kernel)) if before == KERNEL else None
             if not pause.start_up:
                 ended.setdefault((before, number), []).append(pause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuprof.model.groups import spread
+from gpuprof.model.groups import by_key, spread
 from gpuprof.model.session import WholeGraph, WholeGraphs
 from gpuprof.timeline.trace import GRAPH, Activity
 
@@ -13,10 +13,7 @@ _LONGEST = 3
 
 def whole_graphs(activities: Sequence[Activity], time_s: float) -> WholeGraphs | None:
     """Return the graphs among a GPU's activities; `time_s` is the time with any of them. None without any."""
-    times: dict[str, list[float | None]] = {}
-    for activity in activities:
-        if activity.kind == GRAPH:
-            times.setdefault(activity.name, []).append(activity.duration_s)
+    times = by_key((activity.name, activity.duration_s) for activity in activities if activity.kind == GRAPH)
     if not times:
         return None
     graphs = [_whole_graph(name, times_s) for name, times_s in times.items()]

@@ -10,12 +10,15 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
+from statistics import mode
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
-from gpuprof.model.groups import middle
+from gpuprof.model.groups import by_key, middle
 from gpuprof.model.labels import short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
@@ -55,6 +58,7 @@ _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
 _MARK_STEPS = "call the profiler's step() once per iteration"
 
 CountedProducts = Sequence[ProductFlop | Missing]
+Asked = TypeVar("Asked", int, ProductFlop)
 
 
 def model_flop(
@@ -71,15 +75,18 @@ def model_flop(
     if not counted and not uncounted:
         return None
     known = [product for product in counted if isinstance(product, ProductFlop)]
-    share = _share(uncounted, trace)
+    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
+    share = sum(row.time_s for row in uncounted) / total_s if total_s else None
     steps = _with_flop(loop, trace, counted)
     gap = _gap(counted, loop, steps)
-    step = _step_flop(steps, trace, ceilings) if gap is None else None
-    if step is not None and share is not None and share >= MOST_UNCOUNTED:
-        step = replace(step, utilisation=())
-        gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
-    elif step is not None and not step.utilisation:
-        gap = Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
+    step = None
+    if gap is None:
+        step = _step_flop(steps, trace, ceilings)
+        if share is not None and share >= MOST_UNCOUNTED:
+            step = replace(step, utilisation=())
+            gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
+        elif not step.utilisation:
+            gap = Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
     return ModelFlop(
         source=source,
         total=by_path(known) if known else None,
@@ -97,13 +104,12 @@ def operator_flop(
 
     `ceilings` are those of its GPU, `gpu` its spec.
     """
-    asked = set(products)
-    product = asked.pop() if len(asked) == 1 else None
+    product = _only(products)
     if product is None or not kernel.duration_s:
         return None
     path = _path_by_name(kernel.demangled, product.path)
     flop = PathFlop(path or product.path, product.flop, 1)
-    fitting = [ceiling for ceiling in ceilings if path is None or ceiling.path == path]
+    fitting = [ceiling for ceiling in ceilings if path in (None, ceiling.path)]
     return OperatorFlop(
         path=flop.path,
         flop=product.flop,
@@ -117,8 +123,7 @@ def operator_flop(
 
 def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
     """Return what the point-wise operators of a kernel's launches move; None unless all of them move the same."""
-    every = set(touched)
-    moved = every.pop() if len(every) == 1 else None
+    moved = _only(touched)
     if not moved or not kernel.duration_s:
         return None
     return OperatorBytes(
@@ -128,35 +133,36 @@ def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: Gp
     )
 
 
-def _fits_in_l2(size: float, gpu: GpuSpec | None) -> bool:
-    """Tell whether a cache can hold all of that, so that what was computed just before need not come from DRAM."""
-    return gpu is not None and size <= (gpu.number("l2_size") or 0.0)
+def _only(values: Iterable[Asked | None]) -> Asked | None:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:
     """Return bytes ÷ time ÷ rated bandwidth; None of what is faster than DRAM, or what L2 can have held all along."""
     rated = rated_bandwidth("dram", gpu)
-    if operand_bytes is None or rated is None or _fits_in_l2(operand_bytes, gpu):
+    if operand_bytes is None or gpu is None or rated is None or operand_bytes <= (gpu.number("l2_size") or 0.0):
         return None
     fraction = operand_bytes / duration_s / rated.value
     return fraction if fraction <= 1.0 else None
 
 
 def launched_products(trace: Trace) -> dict[int, ProductFlop]:
-    """Return the FLOP of the kernels of a trace, by their places: those that do the whole of an operator's product.
+    """Return the FLOP of the kernels of a trace, by their identity: those that do the whole of an operator's product.
 
     That is the only kernel that the operator launches, or the only one that multiplies by its name.
     """
-    launched: defaultdict[int, list[int]] = defaultdict(list)
-    for place, activity in enumerate(trace.activities):
-        if activity.product is not None and activity.kind == KERNEL:
-            launched[activity.product].append(place)
+    launched = by_key(
+        (activity.product, activity)
+        for activity in trace.activities
+        if activity.product is not None and activity.kind == KERNEL
+    )
     known: dict[int, ProductFlop] = {}
-    for number, places in launched.items():
-        multiplying = [place for place in places if _multiplies(trace.activities[place].name)]
+    for number, kernels in launched.items():
         flop = product_flop(trace.products[number])
-        if isinstance(flop, ProductFlop) and len(main := multiplying or places) == 1:
-            known[main[0]] = flop
+        main = [kernel for kernel in kernels if _multiplies(kernel.name)] or kernels
+        if isinstance(flop, ProductFlop) and len(main) == 1:
+            known[id(main[0])] = flop
     return known
 
 
@@ -175,9 +181,7 @@ def _path_by_name(kernel: str, path: str) -> str | None:
 
 def by_path(flop: Iterable[ProductFlop]) -> tuple[PathFlop, ...]:
     """Return the sums of the paths, the largest first."""
-    of_path: defaultdict[str, list[float]] = defaultdict(list)
-    for product in flop:
-        of_path[product.path].append(product.flop)
+    of_path = by_key((product.path, product.flop) for product in flop)
     sums = [PathFlop(path, sum(counts), len(counts)) for path, counts in of_path.items()]
     return tuple(sorted(sums, key=lambda row: -row.flop))
 
@@ -213,18 +217,17 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
 def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
     """Return what is not counted, by name and reason, those that take most time first."""
     names = Counter((gap.what, gap.why) for gap in counted if isinstance(gap, Missing))
-    times: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    times: defaultdict[tuple[str, str], float] = defaultdict(float)
     for activity in trace.activities:
         gap = counted[activity.product] if activity.product is not None else None
         if isinstance(gap, Missing):
-            times[gap.what, gap.why].append(activity.duration_s or 0.0)
+            times[gap.what, gap.why] += activity.duration_s or 0.0
         elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
-            names[_launcher(activity), _OUTSIDE] += 1
-            times[_launcher(activity), _OUTSIDE].append(activity.duration_s or 0.0)
-    uncounted = [
-        Uncounted(name=name, count=number, time_s=sum(times[name, why]), why=why)
-        for (name, why), number in names.items()
-    ]
+            operator, _, _ = (activity.operator or "").partition(" ")
+            what = operator or short_name(activity.name), _OUTSIDE
+            names[what] += 1
+            times[what] += activity.duration_s or 0.0
+    uncounted = [Uncounted(name=name, count=names[name, why], time_s=times[name, why], why=why) for name, why in names]
     return tuple(sorted(uncounted, key=lambda row: -row.time_s))
 
 
@@ -233,58 +236,49 @@ def _multiplies(kernel: str) -> bool:
     return _MULTIPLIES.search(kernel) is not None and _AROUND.search(kernel) is None
 
 
-def _launcher(kernel: Activity) -> str:
-    """Return the operator that launched a kernel, without shapes, or else the kernel's own name."""
-    return (kernel.operator or "").partition(" ")[0] or short_name(kernel.name)
-
-
-def _share(uncounted: Iterable[Uncounted], trace: Trace) -> float | None:
-    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
-    return sum(row.time_s for row in uncounted) / total_s if total_s else None
-
-
 def _with_flop(
     loop: Sequence[ProgramStep], trace: Trace, counted: CountedProducts
 ) -> list[tuple[ProgramStep, list[ProductFlop]]]:
     """Return those steps of a loop in which counted operators began, with what they ask for."""
-    ordered = sorted(loop, key=lambda step: step.start_s)
-    flop: list[list[ProductFlop]] = [[] for _ in ordered]
-    for product, known in zip(trace.products, counted, strict=True):
-        at = _step_at(ordered, product.start_s)
-        if at is not None and isinstance(known, ProductFlop):
-            flop[at].append(known)
-    return [(step, products) for step, products in zip(ordered, flop, strict=True) if products]
+    flop = by_key(
+        (_step_at(loop, product.start_s), known)
+        for product, known in zip(trace.products, counted, strict=True)
+        if isinstance(known, ProductFlop)
+    )
+    return [(step, flop[at]) for at, step in enumerate(loop) if at in flop]
 
 
-def _step_at(ordered: Sequence[ProgramStep], moment_s: float) -> int | None:
+def _step_at(steps: Sequence[ProgramStep], moment_s: float) -> int | None:
     """Return the place of the step that a moment is in; a step ends before the moment at which the next one begins."""
-    at = bisect_right(ordered, moment_s, key=lambda step: step.start_s) - 1
-    return at if at >= 0 and moment_s < ordered[at].start_s + ordered[at].duration_s else None
+    at = bisect_right(steps, moment_s, key=lambda step: step.start_s) - 1
+    return at if at >= 0 and moment_s < steps[at].interval[1] else None
 
 
 def _gap(counted: CountedProducts, loop: Sequence[ProgramStep], steps: Sequence[object]) -> Missing | None:
     """Return why the FLOP of a step are not known, if they are not."""
-    reasons = Counter((gap.why, gap.how) for gap in counted if isinstance(gap, Missing))
-    if len(counted) == reasons.total():
-        ((why, how), _) = reasons.most_common(1)[0] if reasons else ((_OUTSIDE, _COUNT_ON_GPU), 0)
+    reasons = [(gap.why, gap.how) for gap in counted if isinstance(gap, Missing)]
+    if len(counted) == len(reasons):
+        why, how = mode(reasons or [(_OUTSIDE, _COUNT_ON_GPU)])
         return Missing("model FLOP", why, how)
     if not loop:
-        return Missing("model FLOP of a step", "the trace has no steps", _MARK_STEPS)
-    if len({step.thread for step in loop}) > 1:
-        return Missing("model FLOP of a step", "the steps of several threads overlap", _MARK_STEPS)
-    if not steps:
-        return Missing("model FLOP of a step", "no counted operator ran in a step", _MARK_STEPS)
-    return None
+        why = "the trace has no steps"
+    elif len({step.thread for step in loop}) > 1:
+        why = "the steps of several threads overlap"
+    elif not steps:
+        why = "no counted operator ran in a step"
+    else:
+        return None
+    return Missing("model FLOP of a step", why, _MARK_STEPS)
 
 
 def _step_flop(
     steps: Sequence[tuple[ProgramStep, list[ProductFlop]]], trace: Trace, ceilings: Sequence[Sequence[Ceiling]]
 ) -> StepFlop:
     """Let the step of median time speak for all."""
-    busy_s = _busy([step for step, _ in steps], trace.activities)
-    times = [max(step.duration_s, busy) for (step, _), busy in zip(steps, busy_s, strict=True)]
+    times = _times_s([step for step, _ in steps], trace.activities)
+    every = [sum(product.flop for product in products) for _, products in steps]
     at = middle(times)
-    flop, every = by_path(steps[at][1]), [sum(product.flop for product in products) for _, products in steps]
+    flop = by_path(steps[at][1])
     used = sorted({activity.device for activity in trace.activities if activity.kind == KERNEL})
     return StepFlop(
         count=len(steps),
@@ -298,21 +292,25 @@ def _step_flop(
     )
 
 
-def _busy(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> list[float]:
-    """Return how long the busiest GPU took for what each step launched.
+def _times_s(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> list[float]:
+    """Return how long each step takes, or the busiest GPU for what it launched, if that is longer.
 
     Launching can run ahead of the GPU: then the program's step is shorter than the GPU's.
     """
-    work: list[defaultdict[int, list[tuple[float, float]]]] = [defaultdict(list) for _ in steps]
-    for activity in activities:
-        at = _step_at(steps, activity.launched_s) if activity.launched_s is not None else None
+    work = by_key(
+        ((_step_at(steps, activity.launched_s), activity.device), activity.interval)
+        for activity in activities
+        if activity.launched_s is not None
+    )
+    times = [step.duration_s for step in steps]
+    for (at, _), intervals in work.items():
         if at is not None:
-            work[at][activity.device].append(activity.interval)
-    return [max((length(merged(spans)) for spans in gpus.values()), default=0.0) for gpus in work]
+            times[at] = max(times[at], length(merged(intervals)))
+    return times
 
 
 def _together(ceilings: Sequence[Sequence[Ceiling]]) -> list[Ceiling]:
     """Return the ceilings that all of these GPUs have, added up."""
-    by_gpu = [{ceiling.id: ceiling for ceiling in of_gpu} for of_gpu in ceilings]
-    shared = [ceiling for ceiling in (ceilings[0] if ceilings else ()) if all(ceiling.id in own for own in by_gpu)]
-    return [replace(ceiling, value=sum(own[ceiling.id].value for own in by_gpu)) for ceiling in shared]
+    by_id = by_key((ceiling.id, ceiling) for ceiling in chain.from_iterable(ceilings))
+    shared = [own for own in by_id.values() if len(own) == len(ceilings)]
+    return [replace(own[0], value=sum(one.value for one in own)) for own in shared]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import GpuSpec
+from gpuprof.model.groups import by_key
 from gpuprof.model.session import Ceiling, KernelProfile
 from gpuprof.timeline.mfu import launched_products, operator_bytes, operator_flop
 from gpuprof.timeline.torch_flop import ProductFlop
-from gpuprof.timeline.trace import KERNEL, Trace
+from gpuprof.timeline.trace import KERNEL, Activity, Trace
 
 
 def with_operator_flop(
@@ -22,19 +22,13 @@ def with_operator_flop(
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
     """Yield kernels with the FLOP that the operators of their launches ask for, where those do their product alone."""
-    if not any(trace.products for trace in traces):
-        yield from kernels
-        return
-    of_kernel: dict[int, list[ProductFlop | None]] = {}
+    flop: dict[int, ProductFlop] = {}
     for trace in traces:
-        flop = launched_products(trace)
-        for place, activity in enumerate(trace.activities):
-            if activity.kind == KERNEL:
-                of_kernel.setdefault(ids[id(activity)], []).append(flop.get(place))
+        flop.update(launched_products(trace))
+    asked = by_key((ids[id(launch)], flop.get(id(launch))) for launch in _launches(traces))
     for kernel in kernels:
         limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
-        asked = operator_flop(of_kernel.get(kernel.id, ()), kernel, limits, gpu)
-        yield replace(kernel, operator_flop=asked) if asked is not None else kernel
+        yield replace(kernel, operator_flop=operator_flop(asked[kernel.id], kernel, limits, gpu))
 
 
 def with_operator_bytes(
@@ -44,11 +38,11 @@ def with_operator_bytes(
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
     """Yield kernels with the bytes that the point-wise operators of their launches move."""
-    of_kernel: defaultdict[int, set[int | None]] = defaultdict(set)
-    for trace in traces:
-        for activity in trace.activities:
-            if activity.kind == KERNEL:
-                of_kernel[ids[id(activity)]].add(activity.operand_bytes)
+    touched = by_key((ids[id(launch)], launch.operand_bytes) for launch in _launches(traces))
     for kernel in kernels:
-        moved = operator_bytes(of_kernel[kernel.id], kernel, gpus.get(kernel.device))
-        yield replace(kernel, operator_bytes=moved) if moved is not None else kernel
+        moved = operator_bytes(touched[kernel.id], kernel, gpus.get(kernel.device))
+        yield replace(kernel, operator_bytes=moved)
+
+
+def _launches(traces: Iterable[Trace]) -> Iterator[Activity]:
+    return (activity for trace in traces for activity in trace.activities if activity.kind == KERNEL)

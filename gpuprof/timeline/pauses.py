@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.field_types import PauseCause
-from gpuprof.model.groups import percentile
+from gpuprof.model.groups import by_key, percentile, summed
 from gpuprof.model.session import Gaps, LongPause, OperatorWait
 from gpuprof.timeline.intervals import TimeInterval, between, length
 from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
@@ -53,37 +52,33 @@ def pauses_of(
     One before the end of the last step ends, as far as is known, with what begins a step. `from_start` says that the
     activities begin with the program: of any other recording nothing is taken for a start-up.
     """
-    following = _next_kernels(activities)
-    pauses: list[tuple[Pause, int | None]] = []
+    pauses: list[Pause] = []
     end, last = min(judged.start_s, activities[0].start_s), activities[0]
     untimed: set[int | None] = set()
-    for place, activity in enumerate(activities):
+    for activity, kernel in zip(activities, _next_kernels(activities), strict=True):
         if activity.start_s > end + _ROUNDING_S:
-            launch = following[place]
             in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
             pause = Pause(
                 start_s=end,
                 length_s=activity.start_s - end,
                 end=activity,
-                kernel=activities[launch] if launch is not None else None,
+                kernel=kernel,
                 unsure=bool(untimed),
                 waited=None if in_graph else _wait_at(waits, end, activity.start_s, activity.process),
                 in_graph=in_graph,
             )
-            pauses.append((pause, launch))
+            pauses.append(pause)
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
-        (untimed.add if activity.duration_s is None else untimed.discard)(activity.stream)
+        if activity.duration_s is None:
+            untimed.add(activity.stream)
+        else:
+            untimed.discard(activity.stream)
         ended = activity.interval[1]
         if ended >= end:
             end, last = ended, activity
     loading = _loading_pauses(activities, pauses) if from_start else {}
-    found = [
-        pause._replace(start_up=launch == following[0] or pause.length_s >= loading[launch])
-        if launch in loading
-        else pause
-        for pause, launch in pauses
-    ]
+    found = [pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf)) for pause in pauses]
     if judged.end_s > end + _ROUNDING_S:
         begins = next(activity for activity in activities if judged.has(activity))
         computing = (activity for activity in activities if activity.kind == KERNEL and activity.computes)
@@ -116,37 +111,35 @@ def judged_pauses(pauses: Iterable[Pause], judged: Judged, overhead: Sequence[Ti
                 yield pause._replace(start_s=begin_s, length_s=length_s, profiler_s=profiler_s)
 
 
-def _loading_pauses(
-    activities: Sequence[Activity], pauses: Sequence[tuple[Pause, int | None]]
-) -> dict[int | None, float]:
-    """Return, for the place of each kernel's first launch, from how long on a pause before it is for loading it.
+def _loading_pauses(activities: Sequence[Activity], pauses: Sequence[Pause]) -> dict[int, float]:
+    """Return, for the identity of each kernel's first launch, from how long on a pause before it is for loading it.
 
-    Of one that is launched once nothing is known but when: before any kernel comes again, the program sets up.
+    Before the very first kernel every pause is. Of one that is launched once nothing is known but when: before any
+    kernel comes again, the program sets up.
     """
-    before: dict[int | None, float] = {}
-    for pause, launch in pauses:
-        before[launch] = before.get(launch, 0.0) + pause.length_s
-    launches: dict[str, list[int]] = {}
-    for place, activity in enumerate(activities):
-        if activity.kind == KERNEL:
-            launches.setdefault(activity.name, []).append(place)
-    again = min((places[1] for places in launches.values() if len(places) > 1), default=0)
-    shortest: dict[int | None, float] = {}
-    for first, *later in launches.values():
-        if later:
-            longest_s = max(before.get(place, 0.0) for place in later)
-            shortest[first] = max(SHORT_PAUSE_S, FIRST_TIME * longest_s)
+    kernels = [activity for activity in activities if activity.kind == KERNEL]
+    launches = by_key((kernel.name, place) for place, kernel in enumerate(kernels)).values()
+    before = summed((id(pause.kernel), pause.length_s) for pause in pauses)
+    again = min((places[1] for places in launches if len(places) > 1), default=0)
+    shortest: dict[int, float] = {}
+    for first, *later in launches:
+        if first == 0:
+            shortest_s = 0.0
+        elif later:
+            longest_s = max(before.get(id(kernels[place]), 0.0) for place in later)
+            shortest_s = max(SHORT_PAUSE_S, FIRST_TIME * longest_s)
         else:
-            shortest[first] = LONG_PAUSE_S if first < again else math.inf
+            shortest_s = LONG_PAUSE_S if first < again else math.inf
+        shortest[id(kernels[first])] = shortest_s
     return shortest
 
 
-def _next_kernels(activities: Sequence[Activity]) -> list[int | None]:
-    """Return for each activity the place of the first kernel from it on."""
-    next_kernels: list[int | None] = []
+def _next_kernels(activities: Sequence[Activity]) -> list[Activity | None]:
+    """Return for each activity the first kernel from it on."""
+    next_kernels: list[Activity | None] = []
     following = None
-    for place in range(len(activities) - 1, -1, -1):
-        following = place if activities[place].kind == KERNEL else following
+    for activity in reversed(activities):
+        following = activity if activity.kind == KERNEL else following
         next_kernels.append(following)
     return next_kernels[::-1]
 
@@ -176,29 +169,28 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
 
 def _operators_waited_in(pauses: Sequence[Pause]) -> tuple[OperatorWait, ...]:
     """Return the operators in which the program waited when pauses began, by the time of those pauses."""
-    lengths: defaultdict[str, list[float]] = defaultdict(list)
-    for pause in pauses:
-        if pause.waited and pause.waited.operator is not None:
-            lengths[pause.waited.operator].append(pause.length_s)
+    lengths = by_key(
+        (pause.waited.operator, pause.length_s)
+        for pause in pauses
+        if pause.waited and pause.waited.operator is not None
+    )
     waits = [OperatorWait(operator=name, pauses=len(own), time_s=sum(own)) for name, own in lengths.items()]
     return tuple(sorted(waits, key=lambda wait: -wait.time_s)[:_TOLD_OPERATORS])
 
 
 def long_pause(pause: Pause, first_s: float) -> LongPause:
     """Return a pause as it is told of, with when it began in the part that is judged."""
-    causes: tuple[tuple[bool, PauseCause], ...] = (
-        (pause.start_up, "start-up"),
-        (bool(pause.waited), "waited"),
-        (pause.in_graph, "in-graph"),
-    )
     return LongPause(
         start_s=max(0.0, pause.start_s - first_s),
         length_s=pause.length_s,
-        cause=next((cause for so, cause in causes if so), "unknown"),
-        before=what_ended(pause),
+        cause=_cause(pause),
+        before=movement(pause.end),
     )
 
 
-def what_ended(pause: Pause) -> str:
-    """Return what ended a pause: a kernel, or the direction of a copy."""
-    return KERNEL if pause.end.kind == KERNEL else movement(pause.end)
+def _cause(pause: Pause) -> PauseCause:
+    if pause.start_up:
+        return "start-up"
+    if pause.waited:
+        return "waited"
+    return "in-graph" if pause.in_graph else "unknown"

@@ -48,7 +48,7 @@ def sequences_of(trace: Trace) -> Collection[list[Launch]]:
     """
     streams: defaultdict[Hashable, list[Launch]] = defaultdict(list)
     are_several = len({activity.process for activity in trace.activities} - {None}) > 1
-    starts_s = sorted(step.start_s for step in loop_of(trace))
+    starts_s = [step.start_s for step in loop_of(trace)]
     for activity in trace.activities:
         step = bisect_right(starts_s, activity.launch_s)
         stream = activity.device, activity.stream, are_several and activity.process, step

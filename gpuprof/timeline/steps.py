@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gpuprof.model.groups import spread
+from gpuprof.model.groups import by_key, spread
 from gpuprof.model.session import StepTimes
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep, Trace
@@ -29,16 +29,15 @@ def step_times(traces: Sequence[Trace], warm_up: Mapping[int, int]) -> Iterator[
         named = _named(trace.steps)
         loop = _loop(named)
         if loop is not None:
-            named[loop] = sorted(named[loop], key=lambda step: step.start_s)[warm_up.get(source, 0) :]
+            named[loop] = named[loop][warm_up.get(source, 0) :]
         for name, steps in named.items():
             times = spread([step.duration_s for step in steps])
             if times is not None:
-                threads = len({step.thread for step in steps})
                 yield StepTimes(
                     source=source,
                     name=name,
                     count=len(steps),
-                    threads=threads,
+                    threads=len({step.thread for step in steps}),
                     duration_percentiles_s=times,
                     per_s=_rate(steps),
                     loop=name == loop,
@@ -46,7 +45,7 @@ def step_times(traces: Sequence[Trace], warm_up: Mapping[int, int]) -> Iterator[
 
 
 def loop_of(trace: Trace) -> Sequence[ProgramStep]:
-    """Return the steps that the work of a trace is counted by; none where it has no steps."""
+    """Return the steps that the work of a trace is counted by, by their start; none where it has no steps."""
     named = _named(trace.steps)
     loop = _loop(named)
     return named[loop] if loop is not None else ()
@@ -76,7 +75,7 @@ def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
         if step.name.startswith(OPTIMIZER_STEP):
             yield step.start_s
             last[step.name, step.thread] = step
-    yield from (step.start_s + step.duration_s for step in last.values())
+    yield from (step.interval[1] for step in last.values())
 
 
 def _is_main(thread: Hashable) -> bool:
@@ -86,10 +85,7 @@ def _is_main(thread: Hashable) -> bool:
 
 
 def _named(steps: Iterable[ProgramStep]) -> dict[str, list[ProgramStep]]:
-    named: dict[str, list[ProgramStep]] = {}
-    for step in steps:
-        named.setdefault(step.name, []).append(step)
-    return named
+    return by_key((step.name, step) for step in steps)
 
 
 def _loop(named: Mapping[str, Sequence[ProgramStep]]) -> str | None:
@@ -101,8 +97,6 @@ def _loop(named: Mapping[str, Sequence[ProgramStep]]) -> str | None:
 
 def _rate(steps: Iterable[ProgramStep]) -> float | None:
     """Return the steps that a thread starts in a second: (n − 1) ÷ from its first start to its last, over threads."""
-    starts: dict[object, list[float]] = {}
-    for step in steps:
-        starts.setdefault(step.thread, []).append(step.start_s)
+    starts = by_key((step.thread, step.start_s) for step in steps)
     rates = [(len(at) - 1) / (max(at) - min(at)) for at in starts.values() if max(at) > min(at)]
     return sum(rates) / len(rates) if rates else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import LongPause, StripRow, TimeStrip
@@ -38,26 +39,22 @@ def strip_of(
     `span` is what it covers. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
     longest.
     """
-    timed = [(activity.interval, activity) for activity in activities if activity.duration_s]
-    if not timed:
-        return None
     start_s, end_s = span
     bin_s = (end_s - start_s) / BINS
-    if bin_s <= 0:
+    timed = [activity for activity in activities if activity.duration_s]
+    if not timed or bin_s <= 0:
         return None
-    groups: dict[tuple[StripKind, str | None], list[TimeInterval]] = {("kernels", name): [] for name in kernels}
-    for interval, activity in timed:
+    groups: dict[StripKind, dict[str | None, list[TimeInterval]]] = {kind: {} for kind in _ORDER}
+    groups["kernels"] = {name: [] for name in kernels}
+    for activity in timed:
         kind = _kind(activity)
         name = activity.name if kind == "kernels" and activity.name in kernels else None
-        groups.setdefault((kind, name), []).append(interval)
-    shares = {
-        kind: _shares({name: times for (of, name), times in groups.items() if of == kind}, start_s, bin_s)
-        for kind in dict.fromkeys(kind for kind, _ in groups)
-    }
+        groups[kind].setdefault(name, []).append(activity.interval)
     rows = (
-        StripRow(kind=kind, kernel=kernels[name] if name is not None else None, busy=shares[kind][name])
-        for kind, name in sorted(groups, key=lambda group: (_ORDER.index(group[0]), group[1] is None))
-        if groups[kind, name]
+        StripRow(kind=kind, kernel=kernels[name] if name is not None else None, busy=busy)
+        for kind, of_kind in groups.items()
+        for name, busy in _shares(of_kind, start_s, bin_s)
+        if of_kind[name]
     )
     return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(sorted(pauses, key=lambda pause: pause.start_s)))
 
@@ -75,15 +72,14 @@ def _kind(activity: Activity) -> StripKind:
 
 def _shares(
     groups: Mapping[str | None, Sequence[TimeInterval]], start_s: float, bin_s: float
-) -> dict[str | None, tuple[float, ...]]:
-    """Return of each bin the part that each group takes, in all that of their union."""
-    union = binned(merged(interval for times in groups.values() for interval in times), start_s, bin_s, BINS)
+) -> Iterator[tuple[str | None, tuple[float, ...]]]:
+    """Yield of each group the part that it takes of each bin, in all that of their union."""
+    union = binned(merged(chain.from_iterable(groups.values())), start_s, bin_s, BINS)
     taken = {name: binned(times, start_s, bin_s, BINS) for name, times in groups.items()}
     whole = [sum(parts) for parts in zip(*taken.values(), strict=True)]
-
-    def of_bins(times: Sequence[float]) -> Iterator[float]:
-        for mine, together, busy in zip(times, whole, union, strict=True):
-            share = mine / together * busy / bin_s if together > 0 else 0.0
-            yield round(min(1.0, max(0.0, share)), _DIGITS)
-
-    return {name: tuple(of_bins(times)) for name, times in taken.items()}
+    for name, times in taken.items():
+        shares = [
+            mine / together * busy / bin_s if together > 0 else 0.0
+            for mine, together, busy in zip(times, whole, union, strict=True)
+        ]
+        yield name, tuple(round(min(1.0, max(0.0, share)), _DIGITS) for share in shares)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -34,6 +35,9 @@ _BYTES = {"fp64": 8, "fp32": 4, "tensor.fp16": 2, "tensor.bf16": 2, "tensor.fp8"
 """Bytes of an element as torch stores it, two of FP4."""
 _INTEGERS = re.compile(r"-?\d{1,9}")
 _TRUTH = {"True": True, "False": False}
+_SCALED = "aten::_scaled_mm"
+_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
+_MATRICES = frozenset({"aten::mm", "aten::addmm", _SCALED, *_BATCHED})
 
 Shapes = Sequence[TensorShape | None]
 OperatorSettings = Sequence[str]
@@ -53,20 +57,11 @@ class ProductFlop(Struct, frozen=True):
 
 
 class _Formula(NamedTuple):
-    """How FLOP follow from shapes and settings, which input tells the data type, and what the formula also needs."""
+    """How FLOP follow from settings and shapes, those of the operands first; what it also needs; the first operand."""
 
     flop: Callable[[Shapes, OperatorSettings], int | None]
-    operand: int
     needs: str
-
-
-class _Settings(Struct, frozen=True):
-    """The places of a convolution's settings among its inputs; without a place for it, none is transposed."""
-
-    stride: int
-    padding: int
-    dilation: int
-    transposed: int | None
+    first: int = 0
 
 
 def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
@@ -78,43 +73,43 @@ def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
     count each; and attention called below `scaled_dot_product_attention` counts in its own order of dimensions.
     """
     formula = _FORMULAS[product.name]
-    shapes, settings = product.shapes, product.settings
-    if shapes is None:
+    if product.shapes is None:
         return Missing(product.name, "the trace has no shapes of its operators' inputs", RECORD_SHAPES)
-    flop = formula.flop(shapes, settings or ())
+    flop = formula.flop(product.shapes[formula.first :], product.settings)
     if flop is None or flop > _MOST_FLOP:
         return Missing(product.name, f"the trace lacks {formula.needs}", _NEWER)
-    dtype = product.dtypes[formula.operand] if formula.operand < len(product.dtypes) else ""
+    dtype = _setting(product.dtypes, formula.first)
     return ProductFlop(
         path=path_of(dtype),
         flop=flop * (2.0 if dtype == _FP4 else 1.0),
         exact=product.name in _MATRICES,
-        operand_bytes=_operand_bytes(product, formula.operand, dtype),
+        operand_bytes=_operand_bytes(product, product.shapes, formula.first, dtype),
     )
 
 
-def _operand_bytes(product: MatrixProduct, first: int, dtype: str) -> float | None:
+def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: str) -> float | None:
     """Return the bytes of two matrices and their product, which has the data type of the operands where it is known.
 
     An operand that is expanded over a dimension has a stride of 0 there, and is in memory once. Where strides are not
     known, those of batches may be.
     """
-    size, shapes = _BYTES.get(path_of(dtype)), product.shapes or ()
+    size = _BYTES.get(path_of(dtype))
     if product.name not in _MATRICES or size is None or (product.name in _BATCHED and not product.strides):
         return None
-    operands = [
-        elements_in_memory(shapes[place] or (), product.strides[place] if place < len(product.strides) else None)
-        for place in (first, first + 1)
-    ]
-    result = math.prod((shapes[first] or ())[:-1]) * (shapes[first + 1] or (1,))[-1]
-    return size * (sum(operands) + (result if product.name != _SCALED else 0))
+    elements = sum(elements_in_memory(place, shapes, product.strides) for place in (first, first + 1))
+    left, right = shapes[first], shapes[first + 1]
+    if left and right and product.name != _SCALED:
+        elements += math.prod(left[:-1]) * right[-1]
+    return size * elements
 
 
-def elements_in_memory(shape: TensorShape, strides: TensorShape | None) -> int:
-    """Return the elements of a tensor that lie in memory."""
-    if strides is None or len(strides) != len(shape):
+def elements_in_memory(place: int, shapes: Shapes, strides: Shapes) -> int:
+    """Return the elements of an input that lie in memory."""
+    shape = shapes[place] or ()
+    own = strides[place] if place < len(strides) else None
+    if own is None or len(own) != len(shape):
         return math.prod(shape)
-    return math.prod(length for length, stride in zip(shape, strides, strict=True) if stride)
+    return math.prod(length for length, stride in zip(shape, own, strict=True) if stride)
 
 
 def path_of(dtype: str) -> str:
@@ -122,39 +117,37 @@ def path_of(dtype: str) -> str:
     return "tensor.fp8" if "Float8" in dtype else _PATHS.get(dtype, OTHER)
 
 
-def _matrices(first: int, rank: int) -> Callable[[Shapes, OperatorSettings], int | None]:
-    """Return the formula of an operator that multiplies two inputs that follow each other: [batch,] M×K and K×N."""
-
-    def flop(shapes: Shapes, _: OperatorSettings) -> int | None:
-        left, right = _shape(shapes, first, rank), _shape(shapes, first + 1, rank)
-        if left is None or right is None or left[:-2] != right[:-2] or left[-1] != right[-2]:
-            return None
-        return 2 * math.prod(left) * right[-1]
-
-    return flop
+def _product(shapes: Shapes, _: OperatorSettings) -> int | None:
+    """Return the FLOP of the product of two inputs, [batch,] M×K and K×N."""
+    left, right = _tensors(shapes, 2)
+    if not 2 <= len(left) == len(right) or left[:-2] != right[:-2] or left[-1] != right[-2]:
+        return None
+    return 2 * math.prod(left) * right[-1]
 
 
-def _convolution(places: _Settings) -> Callable[[Shapes, OperatorSettings], int | None]:
-    """Return the formula of a convolution: each weight is used once at each place of the output, or of the input if it
-    is transposed."""
+def _convolution(
+    shapes: Shapes, settings: OperatorSettings, padding: int = 4, dilation: int = 5, transposed: int | None = 6
+) -> int | None:
+    """Return the FLOP of a convolution: each weight is used once at each place of the output, or of the input if it is
+    transposed.
 
-    def flop(shapes: Shapes, settings: OperatorSettings) -> int | None:
-        x, weights = _shape(shapes, 0), _shape(shapes, 1)
-        transposed = _truth(settings, places.transposed) if places.transposed is not None else False
-        if x is None or weights is None or len(x) != len(weights) or transposed is None:
-            return None
-        moved = x[2:] if transposed else _output(x[2:], weights[2:], settings, places)
-        return 2 * x[0] * math.prod(moved) * math.prod(weights) if moved is not None else None
-
-    return flop
+    `padding`, `dilation` and `transposed` are the places of these settings; without the last none is transposed.
+    """
+    x, weights = _tensors(shapes, 2)
+    is_transposed = _TRUTH.get(_setting(settings, transposed)) if transposed is not None else False
+    if not x or len(x) != len(weights) or is_transposed is None:
+        return None
+    moved = x[2:] if is_transposed else _output(x[2:], weights[2:], settings, padding, dilation)
+    return 2 * x[0] * math.prod(moved) * math.prod(weights) if moved is not None else None
 
 
 def _output(
-    size: TensorShape, window: TensorShape, settings: OperatorSettings, places: _Settings
+    size: TensorShape, window: TensorShape, settings: OperatorSettings, padding: int, dilation: int
 ) -> TensorShape | None:
     """Return the places that a convolution's window takes: ⌊(n + 2·padding − dilation·(k − 1) − 1) ÷ stride⌋ + 1."""
-    told = [_integers(settings, place, len(size)) for place in (places.stride, places.padding, places.dilation)]
-    strides, paddings, dilations = told
+    strides = _integers(settings, _STRIDE, len(size))
+    paddings = _integers(settings, padding, len(size))
+    dilations = _integers(settings, dilation, len(size))
     if strides is None or paddings is None or dilations is None or min(strides, default=1) < 1:
         return None
     axes = zip(size, window, strides, paddings, dilations, strict=True)
@@ -163,90 +156,81 @@ def _output(
 
 def _convolution_backward(shapes: Shapes, settings: OperatorSettings) -> int | None:
     """Return the FLOP of the gradients that are wanted: of the input as many as forward, and those of the weights."""
-    gradient, x, weights = (_shape(shapes, place) for place in range(3))
-    transposed, wanted = _truth(settings, 7), re.findall("True|False", settings[10] if len(settings) > 10 else "")
-    if gradient is None or x is None or weights is None or transposed is None or len(wanted) != 3:
+    gradient, x, weights = _tensors(shapes, 3)
+    transposed, wanted = _TRUTH.get(_setting(settings, 7)), re.findall("True|False", _setting(settings, 10))
+    if not 2 <= len(gradient) == len(x) == len(weights) or transposed is None or len(wanted) != 3:
         return None
-    if not 2 <= len(gradient) == len(x) == len(weights):
-        return None
-    batch, places = x[0], math.prod((x if transposed else gradient)[2:])
-    of_input = 2 * batch * places * math.prod(weights) if _TRUTH[wanted[0]] else 0
-    of_weights = 2 * batch * places * math.prod(weights[2:]) * x[1] * gradient[1] if _TRUTH[wanted[1]] else 0
+    places = 2 * x[0] * math.prod((x if transposed else gradient)[2:])
+    of_input = places * math.prod(weights) * _TRUTH[wanted[0]]
+    of_weights = places * math.prod(weights[2:]) * x[1] * gradient[1] * _TRUTH[wanted[1]]
     return of_input + of_weights
 
 
 def _attention(
-    first: int, *, backward: bool, offsets: int | None = None, heads: int = 1
-) -> Callable[[Shapes, OperatorSettings], int | None]:
-    """Return the formula of attention: queries × keys and scores × values, and five such products backward.
+    shapes: Shapes, _: OperatorSettings, *, backward: bool = False, offsets: int | None = None, heads: int = 1
+) -> int | None:
+    """Return the FLOP of attention: queries × keys and scores × values, and five such products backward.
 
-    `first` is the place of the queries, `heads` the dimension that counts heads. Where there are `offsets`, sequences
-    have lengths of their own, which are values of a tensor and in no trace.
+    `heads` is the dimension that counts heads. Where there are `offsets`, sequences have lengths of their own, which
+    are values of a tensor and in no trace.
     """
-
-    def flop(shapes: Shapes, _: OperatorSettings) -> int | None:
-        query, key, value = (_shape(shapes, first + place, 4) for place in range(3))
-        if query is None or key is None or value is None or (offsets is not None and _shape(shapes, offsets)):
-            return None
-        if key[:3] != value[:3] or query[0] != key[0] or query[3] != key[3]:
-            return None
-        scores = query[0] * query[1] * query[2] * key[3 - heads]
-        sums = 3 * query[3] + 2 * value[3] if backward else query[3] + value[3]
-        return 2 * scores * sums
-
-    return flop
+    query, key, value = _tensors(shapes, 3)
+    if not len(query) == len(key) == len(value) == 4 or (offsets is not None and any(shapes[offsets : offsets + 1])):
+        return None
+    if key[:3] != value[:3] or query[0] != key[0] or query[3] != key[3]:
+        return None
+    scores = query[0] * query[1] * query[2] * key[3 - heads]
+    sums = 3 * query[3] + 2 * value[3] if backward else query[3] + value[3]
+    return 2 * scores * sums
 
 
-def _shape(shapes: Shapes, place: int, rank: int | None = None) -> TensorShape | None:
-    """Return the shape of an input that is a tensor with dimensions, of that many if asked for."""
-    shape = shapes[place] if place < len(shapes) else None
-    return shape if shape and (rank is None or len(shape) == rank) else None
+def _tensors(shapes: Shapes, count: int) -> list[TensorShape]:
+    """Return the shapes of the first inputs; one that is no tensor, or has no dimensions, is empty."""
+    return [*(shape or () for shape in shapes[:count]), *[()] * (count - len(shapes))]
 
 
 def _integers(settings: OperatorSettings, place: int, count: int) -> tuple[int, ...] | None:
     """Return a setting such as "[2, 2]" as so many numbers; one number stands for all."""
-    numbers = tuple(map(int, _INTEGERS.findall(settings[place]))) if place < len(settings) else ()
+    numbers = tuple(map(int, _INTEGERS.findall(_setting(settings, place))))
     if len(numbers) == 1:
         return numbers * count
     return numbers if len(numbers) == count else None
 
 
-def _truth(settings: OperatorSettings, place: int) -> bool | None:
-    return _TRUTH.get(settings[place]) if place < len(settings) else None
+def _setting(settings: OperatorSettings, place: int) -> str:
+    return settings[place] if place < len(settings) else ""
 
 
+_STRIDE = 3
 _SHAPES = "shapes that fit together"
 _STRIDES = "stride, padding and dilation"
 _OFFSETS = "the sequence lengths"
-_CONVOLUTION = _Formula(_convolution(_Settings(stride=3, padding=4, dilation=5, transposed=6)), 0, _STRIDES)
-_FORWARD = _Formula(_attention(0, backward=False), 0, _SHAPES)
-_BACKWARD = _Formula(_attention(1, backward=True), 1, _SHAPES)
-_SCALED = "aten::_scaled_mm"
-_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
-_MATRICES = frozenset({"aten::mm", "aten::addmm", _SCALED, *_BATCHED})
+_PRODUCT, _ADDED_PRODUCT = _Formula(_product, _SHAPES), _Formula(_product, _SHAPES, 1)
+_CONVOLUTION = _Formula(_convolution, _STRIDES)
+_FORWARD = _Formula(_attention, _SHAPES)
+_BACKWARD = _Formula(partial(_attention, backward=True), _SHAPES, 1)
+_BACKWARD_BELOW = _Formula(partial(_attention, backward=True, offsets=5, heads=2), _OFFSETS, 1)
 _FORMULAS: Mapping[str, _Formula] = {
-    "aten::mm": _Formula(_matrices(0, 2), 0, _SHAPES),
-    "aten::addmm": _Formula(_matrices(1, 2), 1, _SHAPES),
-    "aten::bmm": _Formula(_matrices(0, 3), 0, _SHAPES),
-    "aten::baddbmm": _Formula(_matrices(1, 3), 1, _SHAPES),
-    "aten::_scaled_mm": _Formula(_matrices(0, 2), 0, _SHAPES),
+    "aten::mm": _PRODUCT,
+    "aten::addmm": _ADDED_PRODUCT,
+    "aten::bmm": _PRODUCT,
+    "aten::baddbmm": _ADDED_PRODUCT,
+    _SCALED: _PRODUCT,
     "aten::convolution": _CONVOLUTION,
     "aten::_convolution": _CONVOLUTION,
     "aten::convolution_overrideable": _CONVOLUTION,
-    "aten::cudnn_convolution": _Formula(
-        _convolution(_Settings(stride=3, padding=2, dilation=4, transposed=None)), 0, _STRIDES
-    ),
-    "aten::convolution_backward": _Formula(_convolution_backward, 0, "the choice of gradients"),
+    "aten::cudnn_convolution": _Formula(partial(_convolution, padding=2, dilation=4, transposed=None), _STRIDES),
+    "aten::convolution_backward": _Formula(_convolution_backward, "the choice of gradients"),
     "aten::_scaled_dot_product_efficient_attention": _FORWARD,
     "aten::_scaled_dot_product_flash_attention": _FORWARD,
     "aten::_scaled_dot_product_cudnn_attention": _FORWARD,
     "aten::_scaled_dot_product_efficient_attention_backward": _BACKWARD,
     "aten::_scaled_dot_product_flash_attention_backward": _BACKWARD,
     "aten::_scaled_dot_product_cudnn_attention_backward": _BACKWARD,
-    "aten::_flash_attention_forward": _Formula(_attention(0, backward=False, offsets=3, heads=2), 0, _OFFSETS),
-    "aten::_efficient_attention_forward": _Formula(_attention(0, backward=False, offsets=4, heads=2), 0, _OFFSETS),
-    "aten::_flash_attention_backward": _Formula(_attention(1, backward=True, offsets=6, heads=2), 1, _OFFSETS),
-    "aten::_efficient_attention_backward": _Formula(_attention(1, backward=True, offsets=6, heads=2), 1, _OFFSETS),
+    "aten::_flash_attention_forward": _Formula(partial(_attention, offsets=3, heads=2), _OFFSETS),
+    "aten::_efficient_attention_forward": _Formula(partial(_attention, offsets=4, heads=2), _OFFSETS),
+    "aten::_flash_attention_backward": _BACKWARD_BELOW,
+    "aten::_efficient_attention_backward": _BACKWARD_BELOW,
 }
 PRODUCTS = frozenset(_FORMULAS)
 """The operators that torch counts FLOP of. Where one calls another, the outer one counts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from gpuprof.timeline.torch_flop import elements_in_memory
 from gpuprof.timeline.trace import TensorShape
@@ -17,12 +18,11 @@ _BINARY = (
     "mish_backward threshold_backward hardswish_backward leaky_relu_backward"
 )
 _TERNARY = "addcmul addcdiv lerp clamp"
-_OPERANDS = {
-    f"aten::{name}{end}": number
-    for number, names in enumerate((_UNARY, _BINARY, _TERNARY), 1)
-    for name in names.split()
-    for end in ("", "_")
-}
+_COPY, _FILL = "aten::copy_", "aten::fill_"
+_OPERANDS = {_COPY: 2, _FILL: 1}
+for _number, _names in enumerate((_UNARY, _BINARY, _TERNARY), 1):
+    for _name in _names.split():
+        _OPERANDS[f"aten::{_name}"] = _OPERANDS[f"aten::{_name}_"] = _number
 """Operators that compute each element of one result from those of their first inputs: how many these can be."""
 _FLOATS = {"double": 8, "float": 4, "half": 2, "bfloat16": 2}
 _SIZES = {
@@ -36,8 +36,7 @@ _SIZES = {
     "bool": 1,
 }
 """Bytes of an element, by the names of types in traces, in small letters and without `c10::`."""
-_COPY, _FILL = "aten::copy_", "aten::fill_"
-POINTWISE = frozenset((*_OPERANDS, _COPY, _FILL))
+POINTWISE = frozenset(_OPERANDS)
 
 
 def pointwise_bytes(
@@ -51,37 +50,28 @@ def pointwise_bytes(
     `shapes`, `dtypes` and `strides` are those of its inputs. None where types, which may be promoted, or inputs that
     may be a place for the result leave open what is read or written.
     """
-    sizes = [_SIZES.get(dtype.removeprefix("c10::").lower()) for dtype in dtypes]
+    types = [dtype.removeprefix("c10::").lower() for dtype in dtypes]
     tensors = [place for place, shape in enumerate(shapes) if shape != ()]
-    operands = 2 if name == _COPY else 1 if name == _FILL else _OPERANDS[name]
-    if not tensors or tensors[-1] >= min(operands, len(sizes)) or any(shapes[place] is None for place in tensors):
+    if not tensors or tensors[-1] >= min(_OPERANDS[name], len(types)):
         return None
-    known = [shapes[place] or () for place in tensors]
-    read = [
-        elements_in_memory(shape, strides[place] if place < len(strides) else None) * (sizes[place] or 0)
-        for shape, place in zip(known, tensors, strict=True)
-    ]
-    if any(sizes[place] is None for place in tensors):
+    known = [shape for shape in shapes if shape]
+    own_types = {types[place] for place in tensors}
+    if len(known) < len(tensors) or not own_types <= _SIZES.keys():
         return None
-    if name == _FILL:
-        return read[0]
-    if name == _COPY:
-        return sum(read) if tensors == [0, 1] else None
+    read = sum(elements_in_memory(place, shapes, strides) * _SIZES[types[place]] for place in tensors)
+    if name in (_COPY, _FILL):
+        return read if len(tensors) == _OPERANDS[name] else None
     result = _broadcast(known)
-    same = {dtypes[place].removeprefix("c10::").lower() for place in tensors}
-    if len(same) > 1 or not same <= _FLOATS.keys() or result is None or (name[-1] == "_" and shapes[0] != result):
+    if len(own_types) > 1 or not own_types <= _FLOATS.keys() or result is None:
         return None
-    return sum(read) + math.prod(result) * (sizes[tensors[0]] or 0)
+    if name.endswith("_") and shapes[0] != result:
+        return None
+    return read + math.prod(result) * _SIZES[own_types.pop()]
 
 
 def _broadcast(shapes: Sequence[TensorShape]) -> TensorShape | None:
     """Return the shape of a result that inputs of these shapes give; None where they do not fit."""
-    rank = max(map(len, shapes))
-    lengths = [
-        {length for length in dims if length != 1} for dims in zip(*(_padded(s, rank) for s in shapes), strict=True)
-    ]
-    return tuple(next(iter(own), 1) for own in lengths) if all(len(own) <= 1 for own in lengths) else None
-
-
-def _padded(shape: TensorShape, rank: int) -> TensorShape:
-    return (1,) * (rank - len(shape)) + shape
+    lengths = [set(dims) - {1} for dims in zip_longest(*map(reversed, shapes), fillvalue=1)]
+    if any(len(own) > 1 for own in lengths):
+        return None
+    return tuple(next(iter(own), 1) for own in reversed(lengths))

@@ -68,7 +68,7 @@ class Judged(NamedTuple):
 
 def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
     """Return the part of a GPU's activities, in the order of their start, that is judged."""
-    judged = _steps_judged(sorted(loop_of(trace), key=lambda step: step.start_s), activities)
+    judged = _steps_judged(loop_of(trace), activities)
     if judged is None and not trace.from_start:
         judged = _repeating(activities)
     return judged or _judged(activities, "all")
@@ -88,9 +88,9 @@ def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) 
     steady = steps[warm_up:]
     intervals = merged(work.on_gpu(*loop) for loop in _loops(steady, work))
     # Threads, such as those of several ranks, run their steps at the same time.
-    judged = Judged(intervals, "steps", steps=max(Counter(step.thread for step in steady).values()))
-    if warm_up:
-        judged = judged._replace(warm_up_steps=warm_up, warm_up_s=work.on_gpu(*steps[0].interval)[0])
+    count = max(Counter(step.thread for step in steady).values())
+    warm_up_s = work.on_gpu(*steps[0].interval)[0] if warm_up else inf
+    judged = Judged(intervals, "steps", count, warm_up, warm_up_s)
     return judged if work.is_enough(judged) else None
 
 
@@ -101,7 +101,7 @@ class _Work:
         self._activities = activities
         self._launched = sorted(activities, key=lambda activity: activity.launch_s)
         self._launches_s = [activity.launch_s for activity in self._launched]
-        self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max))
+        self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max, initial=-inf))
         self._computing = _computing(activities)
 
     def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
@@ -116,8 +116,9 @@ class _Work:
         first_s = min(activity.start_s for activity in launched)
         before = bisect_left(self._activities, first_s, key=lambda activity: activity.start_s)
         # Until what was launched before has ended, the GPU does not wait for this.
-        free_s = self._busy_until_s[before - 1] if before else start_s
-        return min(first_s, max(start_s, free_s)), max(end_s, *(activity.interval[1] for activity in launched))
+        return min(first_s, max(start_s, self._busy_until_s[before])), max(
+            end_s, *(activity.interval[1] for activity in launched)
+        )
 
     def waiting_s(self, start_s: float, end_s: float) -> float:
         """Return for how long between two moments the GPU computes nothing."""
@@ -152,14 +153,14 @@ def _loops(steps: Sequence[ProgramStep], work: _Work) -> Iterator[TimeInterval]:
     In an unusual one a further step would have had room, or kernels are launched, and they are in few other holes.
     """
     union = merged(step.interval for step in steps)
-    times_s = [end - start for start, end in holes(union)]
-    launches = [any(activity.runs_kernels for activity in work.launched(*hole)) for hole in holes(union)]
+    pauses = holes(union)
+    launches = [any(activity.runs_kernels for activity in work.launched(*pause)) for pause in pauses]
     # Without holes there is nothing to compare.
-    longest_s = median_low(times_s or [0.0]) + median(step.duration_s for step in steps)
+    longest_s = median_low([end - start for start, end in pauses] or [0.0]) + median(step.duration_s for step in steps)
     may_launch = 2 * sum(launches) >= len(launches)
     begin_s = union[0][0]
-    for (start, end), time_s, has_kernels in zip(holes(union), times_s, launches, strict=True):
-        if time_s > longest_s or (has_kernels and not may_launch):
+    for (start, end), has_kernels in zip(pauses, launches, strict=True):
+        if end - start > longest_s or (has_kernels and not may_launch):
             yield begin_s, start
             begin_s = end
     yield begin_s, union[-1][1]
@@ -191,11 +192,15 @@ def _last_new(activities: Sequence[Activity]) -> int | None:
     """
     names = [activity.name if activity.runs_kernels else None for activity in activities]
     launches = Counter(names)
-    first = dict(zip(reversed(names), reversed(range(len(names))), strict=True))
+    first: dict[str | None, int] = {}
+    for place, name in enumerate(names):
+        first.setdefault(name, place)
     until_s = [*accumulate(_computing_s(activities), initial=0.0)]
     total_s = until_s[-1]
     last = None
-    for place in sorted(place for name, place in first.items() if name is not None and launches[name] > 1):
+    for name, place in first.items():
+        if name is None or launches[name] == 1:
+            continue
         if total_s - until_s[place + 1] < _LEAST_STEADY * total_s:
             break
         if (

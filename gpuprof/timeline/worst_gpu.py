@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.model.field_types import LateCause
+from gpuprof.model.groups import by_key
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
-from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelProfile, Session, Wait
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelProfile, Session, Timeline, Wait
 from gpuprof.timeline.trace import KERNEL
 
 _WAITS = "waits"
@@ -69,33 +70,33 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
     Launches of that kernel end most of the idle time, or come next after the copies that do.
     """
-    if session.timeline is None or not session.kernels:
+    timeline = session.timeline
+    if timeline is None or not session.kernels:
         return {}
-    devices = session.timeline.devices
-    idle_s = {device: device.gaps.total_s for device in devices if device.gaps is not None}
+    idle_s = {device: device.gaps.total_s for device in timeline.devices if device.gaps is not None}
     if not idle_s:
         return {}
-    device = max(idle_s, key=lambda each: idle_s[each])
-    waits = _by_function(session, device)
+    device = max(idle_s, key=idle_s.__getitem__)
+    waits = _by_function(session, timeline, device)
     if not waits:
         return {}
     longest = max(waits, key=lambda wait: wait.idle_s)
     kernel = longest.kernel
     if kernel is None:
         kernel = _longest_on(session, device, session.kernels).id
-    span_s = sum(map(running_s, devices))
+    span_s = sum(map(running_s, timeline.devices))
     idle_share = min(1.0, sum(idle_s.values()) / span_s) if span_s > 0 else 0.0
-    return {kernel: Pauses(_one_gpu(session, device), longest, idle_share, ends=len(waits))}
+    return {kernel: Pauses(_one_gpu(session, timeline, device), longest, idle_share, ends=len(waits))}
 
 
-def _by_function(session: Session, device: DeviceTimeline) -> list[Wait]:
+def _by_function(session: Session, timeline: Timeline, device: DeviceTimeline) -> list[Wait]:
     """Return the waits of a GPU, those for kernels of one function as one, with the kernel of the longest."""
     names = {kernel.id: kernel.function_name for kernel in session.kernels}
-    waits: dict[tuple[str, str | None], list[Wait]] = {}
-    for wait in session.timeline.waits if session.timeline is not None else ():
-        if (wait.source, wait.ordinal) == (device.source, device.ordinal):
-            function = names.get(wait.kernel) if wait.kernel is not None and wait.before == KERNEL else None
-            waits.setdefault((wait.before, function), []).append(wait)
+    waits = by_key(
+        ((wait.before, names.get(wait.kernel) if wait.kernel is not None and wait.before == KERNEL else None), wait)
+        for wait in timeline.waits
+        if (wait.source, wait.ordinal) == (device.source, device.ordinal)
+    )
     together = []
     for own in waits.values():
         longest = max(own, key=lambda wait: wait.idle_s)
@@ -115,22 +116,14 @@ def exposed_of(session: Session, least: float) -> dict[int, tuple[Exposed, ...]]
     Leave out those that take less than `least` of the GPU's time. Waits for other ranks are separate from the rest of
     communication, if they are known.
     """
-    if session.timeline is None or not session.kernels:
+    timeline = session.timeline
+    if timeline is None or not session.kernels:
         return {}
-    by_kind: dict[tuple[str, str | None], list[_OfGpu]] = {}
-    for device in session.timeline.devices:
-        for copies in device.copies:
-            by_kind.setdefault((copies.direction, copies.memory), []).append((device, copies, copies.exposed_s or 0.0))
-        talk = device.communication
-        if talk is not None:
-            waiting_s = talk.waiting_s or 0.0
-            by_kind.setdefault((COMMUNICATION, None), []).append((device, talk, talk.exposed_s - waiting_s))
-            by_kind.setdefault((COMMUNICATION, _WAITS), []).append((device, talk, waiting_s))
     by_kernel: dict[int, tuple[Exposed, ...]] = {}
-    for (kind, part), of_gpus in by_kind.items():
-        exposed = _most_exposed(session, of_gpus, least)
+    for (kind, part), of_gpus in by_key(_of_gpus(timeline)).items():
+        exposed = _most_exposed(session, timeline, of_gpus, least)
         if exposed is not None and part == _WAITS:
-            exposed = _with_awaited(session, exposed, of_gpus)
+            exposed = _with_awaited(timeline, exposed)
         if exposed is None:
             continue
         kernels = [kernel for kernel in session.kernels if kind != COMMUNICATION or kernel.kind == COMMUNICATION]
@@ -139,30 +132,42 @@ def exposed_of(session: Session, least: float) -> dict[int, tuple[Exposed, ...]]
     return by_kernel
 
 
-def _most_exposed(session: Session, of_gpus: Sequence[_OfGpu], least: float) -> Exposed | None:
+def _of_gpus(timeline: Timeline) -> Iterator[tuple[tuple[str, str | None], _OfGpu]]:
+    """Yield the copies and the communication of each GPU by kind, and by memory or as waits."""
+    for device in timeline.devices:
+        for copies in device.copies:
+            yield (copies.direction, copies.memory), (device, copies, copies.exposed_s or 0.0)
+        talk = device.communication
+        if talk is not None:
+            waiting_s = talk.waiting_s or 0.0
+            yield (COMMUNICATION, None), (device, talk, talk.exposed_s - waiting_s)
+            yield (COMMUNICATION, _WAITS), (device, talk, waiting_s)
+
+
+def _most_exposed(session: Session, timeline: Timeline, of_gpus: Sequence[_OfGpu], least: float) -> Exposed | None:
     """Return the longest exposed time of one kind on any GPU; None if it is too short to report."""
     device, done, time_s = max(of_gpus, key=lambda of_gpu: of_gpu[2])
     if not time_s >= least * running_s(device) > 0:
         return None
-    devices = session.timeline.devices if session.timeline is not None else ()
-    share = min(1.0, sum(part_s for _, _, part_s in of_gpus) / sum(map(running_s, devices)))
-    return Exposed(_one_gpu(session, device), done, time_s, share)
+    share = min(1.0, sum(part_s for _, _, part_s in of_gpus) / sum(map(running_s, timeline.devices)))
+    return Exposed(_one_gpu(session, timeline, device), done, time_s, share)
 
 
-def _with_awaited(session: Session, exposed: Exposed, of_gpus: Sequence[_OfGpu]) -> Exposed | None:
+def _with_awaited(timeline: Timeline, exposed: Exposed) -> Exposed | None:
     """Add the rank that others waited for longest; None if that is not known."""
     ranks: dict[int, Communication] = {}
-    for device, _, _ in of_gpus:
-        rank = _rank_of(session, device)
+    for device in timeline.devices:
+        rank = _rank_of(timeline, device)
         if device.communication is not None and rank is not None:
             ranks[rank] = device.communication
-    total_s = sum(talk.awaited_s or 0.0 for talk in ranks.values())
+    awaited_s = {rank: talk.awaited_s or 0.0 for rank, talk in ranks.items()}
+    total_s = sum(awaited_s.values())
     if total_s <= 0:
         return None
-    rank = max(ranks, key=lambda each: ranks[each].awaited_s or 0.0)
+    rank = max(awaited_s, key=awaited_s.__getitem__)
     talk = ranks[rank]
-    share, explained = ((seconds or 0.0) / total_s for seconds in (talk.awaited_s, talk.late_s))
-    return replace(exposed, awaited=Awaited(rank, share, talk.late_for, explained))
+    awaited = Awaited(rank, awaited_s[rank] / total_s, talk.late_for, (talk.late_s or 0.0) / total_s)
+    return replace(exposed, awaited=awaited)
 
 
 def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[KernelProfile]) -> KernelProfile:
@@ -171,13 +176,11 @@ def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[Kern
     return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0)
 
 
-def _one_gpu(session: Session, device: DeviceTimeline) -> OneGpu:
+def _one_gpu(session: Session, timeline: Timeline, device: DeviceTimeline) -> OneGpu:
     """Return a GPU of a timeline, among all of the run."""
-    gpus = len(session.timeline.devices) if session.timeline is not None else 0
-    return OneGpu(device, gpus, len(session.sources), _rank_of(session, device))
+    return OneGpu(device, len(timeline.devices), len(session.sources), _rank_of(timeline, device))
 
 
-def _rank_of(session: Session, device: DeviceTimeline) -> int | None:
+def _rank_of(timeline: Timeline, device: DeviceTimeline) -> int | None:
     """Return the rank of the source file of a GPU; None if it is not known."""
-    ranks = session.timeline.source_ranks if session.timeline is not None else ()
-    return ranks[device.source] if device.source < len(ranks) else None
+    return timeline.source_ranks[device.source] if device.source < len(timeline.source_ranks) else None
