@@ -109,7 +109,9 @@ def _split_thread(spans: list[NvtxRange], split: SplitRanges) -> None:
             inner.add(kind)
         end = max(end, span.end)
     loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members, is_inner=kind in inner)}
-    counting = {kind for kind, members in of_kind.items() if _counts(members)}
+    # The numbers in the names of ranges only count if none comes again.
+    names = {kind: {span.name for span in members} for kind, members in of_kind.items()}
+    counting = {kind for kind, own in names.items() if _STEPS_AT_LEAST <= len(own) == len(of_kind[kind])}
     step_end = other_end = spans[0].start
     for span in spans:
         kind = step_name(span.name)
@@ -120,11 +122,6 @@ def _split_thread(spans: list[NvtxRange], split: SplitRanges) -> None:
         is_outermost = span.start >= other_end
         split.others.append(span._replace(name=kind) if is_outermost and kind in counting else span)
         other_end = max(other_end, span.end)
-
-
-def _counts(spans: Sequence[NvtxRange]) -> bool:
-    """Return whether the numbers in the names of ranges of one kind only count: none comes again."""
-    return len(spans) >= _STEPS_AT_LEAST and len({span.name for span in spans}) == len(spans)
 
 
 def _is_loop(kind: str, spans: Sequence[NvtxRange], *, is_inner: bool) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from gpuprof.model.field_types import LATE_CAUSES, LateCause
@@ -156,13 +157,14 @@ def _named(activity: Activity) -> Collective | None:
 
 def _together(members: Mapping[int, Sequence[Activity]]) -> Iterator[Mapping[int, Activity]]:
     """Yield the collectives of a group by rank; none where it is not sure which belong together."""
-    every = [[activity.collective for activity in activities] for activities in members.values()]
-    first = every[0]
-    known = all(activity.duration_s is not None for activities in members.values() for activity in activities)
-    whole = all(done is not None and done.ranks == len(members) > 1 for done in first)
-    if known and whole and all(other == first for other in every):
-        for activities in zip(*members.values(), strict=True):
-            yield dict(zip(members, activities, strict=True))
+    if len({tuple(own.collective for own in activities) for activities in members.values()}) > 1:
+        return
+    every = list(zip(*members.values(), strict=True))
+    for own in chain.from_iterable(every):
+        if own.duration_s is None or own.collective is None or not own.collective.ranks == len(members) > 1:
+            return
+    for activities in every:
+        yield dict(zip(members, activities, strict=True))
 
 
 def bus_rate(done: Iterable[tuple[float | None, Collective | None]]) -> float | None:

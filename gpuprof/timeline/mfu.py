@@ -89,7 +89,7 @@ def model_flop(
             gap = Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
     return ModelFlop(
         source=source,
-        total=by_path(known) if known else None,
+        total=by_path(known) or None,
         step=step,
         uncounted=uncounted,
         uncounted_share=share,

@@ -58,16 +58,9 @@ def pauses_of(
     for activity, kernel in zip(activities, _next_kernels(activities), strict=True):
         if activity.start_s > end + _ROUNDING_S:
             in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
-            pause = Pause(
-                start_s=end,
-                length_s=activity.start_s - end,
-                end=activity,
-                kernel=kernel,
-                unsure=bool(untimed),
-                waited=None if in_graph else _wait_at(waits, end, activity.start_s, activity.process),
-                in_graph=in_graph,
-            )
-            pauses.append(pause)
+            waited = None if in_graph else _wait_at(waits, end, activity.start_s, activity.process)
+            length_s = activity.start_s - end
+            pauses.append(Pause(end, length_s, activity, kernel, bool(untimed), waited=waited, in_graph=in_graph))
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         if activity.duration_s is None:
@@ -80,11 +73,10 @@ def pauses_of(
     loading = _loading_pauses(activities, pauses) if from_start else {}
     found = [pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf)) for pause in pauses]
     if judged.end_s > end + _ROUNDING_S:
-        begins = next(activity for activity in activities if judged.has(activity))
-        computing = (activity for activity in activities if activity.kind == KERNEL and activity.computes)
-        kernel = next((activity for activity in computing if judged.has(activity)), None)
-        waited = _wait_at(waits, end, judged.end_s, begins.process)
-        found.append(Pause(end, judged.end_s - end, begins, kernel, unsure=bool(untimed), waited=waited))
+        inside = [activity for activity in activities if judged.has(activity)]
+        kernel = next((own for own in inside if own.kind == KERNEL and own.computes), None)
+        waited = _wait_at(waits, end, judged.end_s, inside[0].process)
+        found.append(Pause(end, judged.end_s - end, inside[0], kernel, bool(untimed), waited=waited))
     return found
 
 
