@@ -14,7 +14,7 @@ from gpuprof.model.field_types import LATE_CAUSES, LateCause
 from gpuprof.model.groups import by_key
 from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
 from gpuprof.timeline.trace import COPY, Activity, Collective
-from gpuprof.timeline.window import Judged
+from gpuprof.timeline.window import Judged, computing
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
@@ -94,9 +94,9 @@ class _Work:
     """When a rank computed, when it computed or copied, and when it did anything."""
 
     def __init__(self, activities: Sequence[Activity]) -> None:
-        self.computing = merged(activity.interval for activity in activities if activity.computes)
-        copies = (activity.interval for activity in activities if activity.kind == COPY)
-        self._unions = (self.computing, merged((*self.computing, *copies)), merged(one.interval for one in activities))
+        self.computing = computing(activities)
+        working = merged(own.interval for own in activities if own.computes or own.kind == COPY)
+        self._unions = (self.computing, working, merged(own.interval for own in activities))
 
     def parts_s(self, since_s: float, until_s: float) -> tuple[float, ...]:
         """Return for how long between two moments it computed, copied beside that, and did nothing."""

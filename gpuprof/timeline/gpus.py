@@ -17,7 +17,7 @@ from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, l
 from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of
 from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
-from gpuprof.timeline.window import Judged, judged_part
+from gpuprof.timeline.window import Judged, computing, judged_part
 
 _TOLD_PAUSES = 3
 
@@ -118,11 +118,10 @@ def _communication(every: Sequence[Activity], judged: Judged, waits: RankWaits |
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)
-    computing = merged(activity.interval for activity in every if activity.computes)
     done = Communication(
         launches=len(talking),
         time_s=length(union),
-        exposed_s=outside(union, computing),
+        exposed_s=outside(union, computing(every)),
         bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
     )
     return replace(done, **waits._asdict()) if waits is not None else done
@@ -136,16 +135,15 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
     for gpu in gpus:
         ended: dict[tuple[str, int | None], list[Pause]] = {}
         for pause in gpu.pauses:
-            before = movement(pause.end)
-            number = ids.get(id(pause.kernel)) if before == KERNEL else None
+            number = ids.get(id(pause.kernel)) if pause.end.kind == KERNEL else None
             if not pause.start_up:
-                ended.setdefault((before, number), []).append(pause)
-        for (before, number), pauses in ended.items():
+                ended.setdefault((movement(pause.end), number), []).append(pause)
+        for (before, _), pauses in ended.items():
             yield Wait(
                 source=gpu.source,
                 ordinal=gpu.ordinal,
                 before=before,
-                kernel=number if before == KERNEL else _next_kernel(pauses, ids),
+                kernel=_next_kernel(pauses, ids),
                 idle_s=sum(pause.length_s for pause in pauses),
                 pauses=len(pauses),
             )
@@ -153,6 +151,5 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
 
 def _next_kernel(pauses: Sequence[Pause], ids: Mapping[int, int]) -> int | None:
     """Return the kernel that came next after most of the time of pauses."""
-    times = summed((ids.get(id(pause.kernel)), pause.length_s) for pause in pauses)
-    times.pop(None, None)
+    times = summed((ids[id(pause.kernel)], pause.length_s) for pause in pauses if id(pause.kernel) in ids)
     return max(times, key=times.__getitem__, default=None)

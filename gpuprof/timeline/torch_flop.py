@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -105,11 +106,9 @@ def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: st
 
 def elements_in_memory(place: int, shapes: Shapes, strides: Shapes) -> int:
     """Return the elements of an input that lie in memory."""
-    shape = shapes[place] or ()
     own = strides[place] if place < len(strides) else None
-    if own is None or len(own) != len(shape):
-        return math.prod(shape)
-    return math.prod(length for length, stride in zip(shape, own, strict=True) if stride)
+    dimensions = zip_longest(shapes[place] or (), own or (), fillvalue=1)
+    return math.prod(length for length, stride in dimensions if stride)
 
 
 def path_of(dtype: str) -> str:

@@ -102,7 +102,7 @@ class _Work:
         self._launched = sorted(activities, key=lambda activity: activity.launch_s)
         self._launches_s = [activity.launch_s for activity in self._launched]
         self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max, initial=-inf))
-        self.computing = _computing(activities)
+        self.computing = computing(activities)
 
     def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
         """Return what was launched from one moment on and before another one."""
@@ -171,9 +171,9 @@ def _repeating(activities: Sequence[Activity]) -> Judged | None:
     if last is None:
         return None
     first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
-    before = merged([(first_s, first_s), *_computing(activities[: last + 1])])
+    before = merged([(first_s, first_s), *computing(activities[: last + 1])])
     longest_s = _longest_s(before, first_s, last_s)
-    is_usual = longest_s < max(LONG_PAUSE_S, FIRST_TIME * _longest_s(_computing(activities), last_s, inf))
+    is_usual = longest_s < max(LONG_PAUSE_S, FIRST_TIME * _longest_s(computing(activities), last_s, inf))
     if is_usual or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
         return None
     return _judged(activities[last + 1 :], "repetition")
@@ -217,7 +217,7 @@ def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> f
     return max((end - start for start, end in holes(union) if start_s <= start and end <= end_s), default=0.0)
 
 
-def _computing(activities: Iterable[Activity]) -> list[TimeInterval]:
+def computing(activities: Iterable[Activity]) -> list[TimeInterval]:
     """Return when kernels compute; while one exchanges data with other GPUs, it may wait for them to start."""
     return merged(activity.interval for activity in activities if activity.computes)
 
