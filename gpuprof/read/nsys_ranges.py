@@ -14,13 +14,13 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from gpuprof.model.groups import by_key
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.nsys_export import Export
 
@@ -79,11 +79,9 @@ class SplitRanges(NamedTuple):
 
 def split_ranges(ranges: Iterable[NvtxRange]) -> SplitRanges:
     """Return steps and other ranges apart."""
-    split = SplitRanges([], [])
-    of_thread: defaultdict[Hashable, list[NvtxRange]] = defaultdict(list)
-    for span in ranges:
-        (of_thread[span.thread] if span.nested else split.others).append(span)
-    for spans in of_thread.values():
+    every = list(ranges)
+    split = SplitRanges([], [span for span in every if not span.nested])
+    for spans in by_key((span.thread, span) for span in every if span.nested).values():
         _split_thread(spans, split)
     return split
 

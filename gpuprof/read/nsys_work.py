@@ -31,11 +31,19 @@ _COLUMNS = (
 """Of all tables together: what one of them lacks is None."""
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BETWEEN_PEERS, _ON_HOST = DIRECTIONS
 _DIRECTIONS = {
-    **dict.fromkeys((1, 3, 11), _TO_DEVICE),
-    **dict.fromkeys((2, 4, 12), _TO_HOST),
-    **dict.fromkeys((5, 6, 7, 8, 13), _ON_DEVICE),
+    1: _TO_DEVICE,
+    2: _TO_HOST,
+    3: _TO_DEVICE,
+    4: _TO_HOST,
+    5: _ON_DEVICE,
+    6: _ON_DEVICE,
+    7: _ON_DEVICE,
+    8: _ON_DEVICE,
     9: _ON_HOST,
     10: _BETWEEN_PEERS,
+    11: _TO_DEVICE,
+    12: _TO_HOST,
+    13: _ON_DEVICE,
 }
 """CUDA_MEMCPY_KIND of the export: 3 to 7 are arrays, 11 to 13 pages that unified memory moved."""
 _PAGES = range(11, 14)

@@ -139,12 +139,11 @@ def _paired(
         since_s = {rank: part.start_s for rank, part in judged.items()}
         for together in _together(members):
             times = {rank: activity.duration_s or 0.0 for rank, activity in together.items()}
-            last = min(times, key=lambda rank: times[rank])
+            last = min(times, key=times.__getitem__)
             of_last = (since_s[last], together[last].start_s)
             for rank, activity in together.items():
                 if judged[rank].has(activity):
                     paired.setdefault(rank, []).append(_Paired(activity, times[last], last, since_s[rank], of_last))
-            for rank, activity in together.items():
                 since_s[rank] = max(since_s[rank], activity.interval[1])
     return paired
 

@@ -75,7 +75,7 @@ def device_timeline(
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
         graphs=whole_graphs(activities, _time_s(graphs, judged.intervals)),
-        communication=_communication(gpu.every, judged, waits),
+        communication=_communication(activities, gpu.every, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
         strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),
         judged=judged.part,
@@ -113,8 +113,10 @@ def _time_s(activities: Iterable[Activity], times: Sequence[TimeInterval]) -> fl
     return common(times, merged(activity.interval for activity in activities))
 
 
-def _communication(every: Sequence[Activity], judged: Judged, waits: RankWaits | None) -> Communication | None:
-    talking = [kernel for kernel in every if kernel.kind == KERNEL and judged.has(kernel) and not kernel.computes]
+def _communication(
+    activities: Sequence[Activity], every: Sequence[Activity], waits: RankWaits | None
+) -> Communication | None:
+    talking = [kernel for kernel in activities if kernel.kind == KERNEL and not kernel.computes]
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)

@@ -25,10 +25,14 @@ _MOST_FLOP = 1e24
 """No call of an operator comes near it: it takes the fastest GPU years."""
 _FP4 = "c10::Float4_e2m1fn_x2"
 _PATHS = {
-    **dict.fromkeys(("double", "Double"), "fp64"),
-    **dict.fromkeys(("float", "Float"), "fp32"),
-    **dict.fromkeys(("c10::Half", "Half"), "tensor.fp16"),
-    **dict.fromkeys(("c10::BFloat16", "BFloat16"), "tensor.bf16"),
+    "double": "fp64",
+    "Double": "fp64",
+    "float": "fp32",
+    "Float": "fp32",
+    "c10::Half": "tensor.fp16",
+    "Half": "tensor.fp16",
+    "c10::BFloat16": "tensor.bf16",
+    "BFloat16": "tensor.bf16",
     **dict.fromkeys(("signed char", "unsigned char", "Char", "Byte"), "tensor.int8"),
     _FP4: "tensor.fp4",
 }
