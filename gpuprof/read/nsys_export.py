@@ -106,7 +106,8 @@ def check_whole(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
         size = path.stat().st_size
-        writing = [end for end in ("-journal", "-wal") if _has_content(path.with_name(path.name + end))]
+        beside = [path.with_name(path.name + end) for end in ("-journal", "-wal")]
+        writing = [other.name for other in beside if other.exists() and other.stat().st_size]
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     page = int.from_bytes(header[16:18], "big")
@@ -117,13 +118,9 @@ def check_whole(path: Path) -> None:
         raise DamagedInput(f"{path} is damaged: it has {size} of {max(expected, _HEADER_BYTES)} bytes", EXPORT_AGAIN)
     if writing:
         raise InputError(
-            f"{path} is still being written: {path.name}{writing[0]} is beside it",
+            f"{path} is still being written: {writing[0]} is beside it",
             "wait until nsys export has ended, or export again",
         )
-
-
-def _has_content(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
 
 
 def as_time(value: object) -> int | None:

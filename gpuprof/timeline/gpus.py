@@ -59,8 +59,6 @@ def device_timeline(
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     activities, judged = gpu.activities, gpu.judged
-    kernels = [activity for activity in gpu.every if activity.kind == KERNEL]
-    graphs = [activity for activity in gpu.every if activity.kind == GRAPH]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
     drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
@@ -71,10 +69,10 @@ def device_timeline(
         device=number,
         span_s=length(judged.intervals),
         busy_s=_time_s(gpu.every, judged.intervals),
-        kernel_s=_time_s(kernels, judged.intervals),
+        kernel_s=_time_s((own for own in gpu.every if own.kind == KERNEL), judged.intervals),
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
-        graphs=whole_graphs(activities, _time_s(graphs, judged.intervals)),
+        graphs=whole_graphs(activities, _time_s((own for own in gpu.every if own.kind == GRAPH), judged.intervals)),
         communication=_communication(activities, gpu.every, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
         strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),

@@ -73,12 +73,10 @@ def step_number(trace: Trace, step: ProgramStep) -> StepNumber | None:
 
 def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
     """Yield when the calls of optimizers ended: where their steps begin, and where the last step of each kind ends."""
-    last: dict[Hashable, ProgramStep] = {}
-    for step in steps:
-        if step.name.startswith(OPTIMIZER_STEP):
-            yield step.start_s
-            last[step.name, step.thread] = step
-    yield from (step.interval[1] for step in last.values())
+    kinds = by_key(((step.name, step.thread), step) for step in steps if step.name.startswith(OPTIMIZER_STEP))
+    for of_kind in kinds.values():
+        yield from (step.start_s for step in of_kind)
+        yield of_kind[-1].interval[1]
 
 
 def _is_main(thread: Hashable) -> bool:
