@@ -54,8 +54,7 @@ class Export:
     @property
     def is_of_nsys(self) -> bool:
         """Return whether Nsight Systems wrote the database."""
-        has_work = any(name.startswith(("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_SYSTEM_ENV")) for name in self._tables)
-        return self.has(*ABOUT_EXPORT, "META_DATA_CAPTURE") or (self.has("StringIds") and has_work)
+        return self.has(*ABOUT_EXPORT, "META_DATA_CAPTURE", "StringIds")
 
     def has(self, *tables: str) -> bool:
         """Return whether the export has any of these tables."""

@@ -85,7 +85,7 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
     steps.sort(key=lambda step: step.start)
     _find_places(export, work.calls)
     launches = (place.at for place in work.calls.values() if place is not None)
-    origin = min(work.first, *launches, *(span.start for span in chain(steps, ranges)))
+    origin = min([work.first, *launches, *(span.start for span in chain(steps, ranges))])
     waits = host_waits(_waits(export), origin) if export.has(*CALLS) else None
     around = open_at_places(ranges, work.calls.values()) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))

@@ -75,18 +75,15 @@ class GpuWork:
         self.without_start = 0
         self.backwards: list[tuple[str, str]] = []
         for row in export.rows(_TABLES, *_STARTED):
-            self._note(row)
-
-    def _note(self, row: Row) -> None:
-        start = _start(row)
-        if start is None:
-            self.without_start += 1
-            return
-        self.first = start if self.first is None else min(self.first, start)
-        self.gpus.add(self._gpus.number(row))
-        call = call_key(row["globalPid"], row["correlationId"])
-        if call is not None:
-            self.calls[call] = None
+            start = _start(row)
+            if start is None:
+                self.without_start += 1
+                continue
+            self.first = start if self.first is None else min(self.first, start)
+            self.gpus.add(self._gpus.number(row))
+            call = call_key(row["globalPid"], row["correlationId"])
+            if call is not None:
+                self.calls[call] = None
 
     def activities(
         self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin, Sequence[NvtxRange]]

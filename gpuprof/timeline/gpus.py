@@ -8,18 +8,17 @@ from heapq import nlargest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.model.groups import summed
-from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait
+from gpuprof.model.groups import by_key, spread, summed
+from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
-from gpuprof.timeline.graphs import whole_graphs
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
 from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of
 from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
 from gpuprof.timeline.window import Judged, computing, judged_part
 
-_TOLD_PAUSES = 3
+_TOLD_PAUSES, _TOLD_GRAPHS = 3, 3
 
 
 class TracedGpu(Struct, frozen=True):
@@ -72,7 +71,7 @@ def device_timeline(
         kernel_s=_time_s((own for own in gpu.every if own.kind == KERNEL), judged.intervals),
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
-        graphs=whole_graphs(activities, _time_s((own for own in gpu.every if own.kind == GRAPH), judged.intervals)),
+        graphs=_whole_graphs(activities, _time_s((own for own in gpu.every if own.kind == GRAPH), judged.intervals)),
         communication=_communication(activities, gpu.every, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
         strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),
@@ -84,6 +83,22 @@ def device_timeline(
         after_s=max(0.0, last_s - judged.end_s),
         slowed_by=_slowed_by(gpu.trace),
     )
+
+
+def _whole_graphs(activities: Sequence[Activity], any_s: float) -> WholeGraphs | None:
+    """Return the graphs among a GPU's activities; `any_s` is the time with any of them. None without any."""
+    times = by_key((activity.name, activity.duration_s) for activity in activities if activity.kind == GRAPH)
+    if not times:
+        return None
+    graphs = []
+    for name, times_s in times.items():
+        known = spread(times_s)
+        median_s = known.p50 if known is not None else None
+        time_s = sum(time_s or 0.0 for time_s in times_s)
+        graphs.append(WholeGraph(name=name, replays=len(times_s), time_s=time_s, median_s=median_s))
+    graphs.sort(key=lambda graph: -graph.time_s)
+    replays = sum(graph.replays for graph in graphs)
+    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=any_s, longest=tuple(graphs[:_TOLD_GRAPHS]))
 
 
 def _slowed_by(trace: Trace) -> tuple[str, ...]:
