@@ -1,6 +1,6 @@
 """Model FLOP of a trace, in all and in a step, and model FLOP utilisation (MFU): what of the GPUs' ceilings that is.
 
-Also the FLOP that counters saw, to stand beside them. Pure.
+Also the FLOP and bytes that the operators of each kernel ask for. Pure.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from statistics import mode
@@ -97,7 +97,34 @@ def model_flop(
     )
 
 
-def operator_flop(
+def with_operators(
+    traces: Sequence[Trace],
+    ids: Mapping[int, int],
+    kernels: Iterable[KernelProfile],
+    ceilings: Mapping[int, Sequence[Ceiling]],
+    gpus: Mapping[int, GpuSpec | None],
+) -> Iterator[KernelProfile]:
+    """Yield kernels with the FLOP that the operators of their launches ask for, where those do their product alone, and
+    the bytes that their point-wise operators move.
+
+    `ids` are the kernels' by the identity of launches, `ceilings` and `gpus` those of devices.
+    """
+    flop: dict[int, ProductFlop] = {}
+    for trace in traces:
+        flop.update(_launched_products(trace))
+    launches = by_key((ids[id(own)], own) for trace in traces for own in trace.activities if id(own) in ids)
+    for kernel in kernels:
+        limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
+        products = [flop.get(id(launch)) for launch in launches[kernel.id]]
+        touched = [launch.operand_bytes for launch in launches[kernel.id]]
+        yield replace(
+            kernel,
+            operator_flop=_operator_flop(products, kernel, limits, gpu),
+            operator_bytes=_operator_bytes(touched, kernel, gpu),
+        )
+
+
+def _operator_flop(
     products: Iterable[ProductFlop | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
 ) -> OperatorFlop | None:
     """Return what the operators of a kernel's launches ask for; None unless all of them ask for the same.
@@ -121,7 +148,7 @@ def operator_flop(
     )
 
 
-def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
+def _operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
     """Return what the point-wise operators of a kernel's launches move; None unless all of them move the same."""
     moved = _only(touched)
     if not moved or not kernel.duration_s:
@@ -147,7 +174,7 @@ def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None
     return fraction if fraction <= 1.0 else None
 
 
-def launched_products(trace: Trace) -> dict[int, ProductFlop]:
+def _launched_products(trace: Trace) -> dict[int, ProductFlop]:
     """Return the FLOP of the kernels of a trace, by their identity: those that do the whole of an operator's product.
 
     That is the only kernel that the operator launches, or the only one that multiplies by its name.
