@@ -45,11 +45,11 @@ class Export:
 
     def _newest(self, versions: list[tuple[int, str]]) -> str:
         """Return the table of the highest version; of several one that has rows."""
-        tables = [table for _, table in sorted(versions, reverse=True)]
-        for table in tables if len(tables) > 1 else ():
+        *newer, oldest = (table for _, table in sorted(versions, reverse=True))
+        for table in newer:
             if self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608
                 return table
-        return tables[0]
+        return oldest
 
     @property
     def is_of_nsys(self) -> bool:

@@ -59,7 +59,7 @@ def nvtx_ranges(export: Export) -> Iterator[NvtxRange]:
     threads: dict[Hashable, Hashable] = {}
     for start, end, row in export.spans(("NVTX_EVENTS",), "eventType", "text", "textId", "globalTid"):
         kind = row["eventType"]
-        text = row["text"] if isinstance(row["text"], str) else export.string(row["textId"])
+        text = export.string(row["text"]) or export.string(row["textId"])
         if kind not in (_PUSH_POP, _START_END, None) or not text:
             continue
         name = readable_range(text)
@@ -108,8 +108,11 @@ def _split_thread(spans: list[NvtxRange], split: SplitRanges) -> None:
         end = max(end, span.end)
     loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members, is_inner=kind in inner)}
     # The numbers in the names of ranges only count if none comes again.
-    names = {kind: {span.name for span in members} for kind, members in of_kind.items()}
-    counting = {kind for kind, own in names.items() if _STEPS_AT_LEAST <= len(own) == len(of_kind[kind])}
+    counting = {
+        kind
+        for kind, members in of_kind.items()
+        if _STEPS_AT_LEAST <= len({span.name for span in members}) == len(members)
+    }
     step_end = other_end = spans[0].start
     for span in spans:
         kind = step_name(span.name)

@@ -142,14 +142,14 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
         return None
     counted = [pause for pause in pauses if not pause.start_up and pause.length_s > _ROUNDING_S]
     lengths = sorted(pause.length_s for pause in counted)
-    between = [pause.length_s for pause in counted if not pause.in_graph]
+    outside = [pause.length_s for pause in counted if not pause.in_graph]
     return Gaps(
         count=len(lengths),
         total_s=sum(lengths),
         median_s=percentile(lengths, 50) if lengths else 0.0,
         longest_s=max(lengths, default=0.0),
-        short_s=sum(length_s for length_s in between if length_s < SHORT_PAUSE_S),
-        long_s=sum(length_s for length_s in between if length_s >= LONG_PAUSE_S),
+        short_s=sum(length_s for length_s in outside if length_s < SHORT_PAUSE_S),
+        long_s=sum(length_s for length_s in outside if length_s >= LONG_PAUSE_S),
         unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
         profiler_s=sum(pause.profiler_s for pause in pauses),
