@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from statistics import mode
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -58,7 +57,6 @@ _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
 _MARK_STEPS = "call the profiler's step() once per iteration"
 
 CountedProducts = Sequence[ProductFlop | Missing]
-Asked = TypeVar("Asked", int, ProductFlop)
 
 
 def model_flop(
@@ -131,7 +129,8 @@ def _operator_flop(
 
     `ceilings` are those of its GPU, `gpu` its spec.
     """
-    product = _only(products)
+    asked = set(products)
+    product = asked.pop() if len(asked) == 1 else None
     if product is None or not kernel.duration_s:
         return None
     path = _path_by_name(kernel.demangled, product.path)
@@ -150,7 +149,8 @@ def _operator_flop(
 
 def _operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
     """Return what the point-wise operators of a kernel's launches move; None unless all of them move the same."""
-    moved = _only(touched)
+    sizes = set(touched)
+    moved = sizes.pop() if len(sizes) == 1 else None
     if not moved or not kernel.duration_s:
         return None
     return OperatorBytes(
@@ -158,11 +158,6 @@ def _operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: G
         bytes_per_s=moved / kernel.duration_s,
         dram_fraction=_of_dram(moved, kernel.duration_s, gpu),
     )
-
-
-def _only(values: Iterable[Asked | None]) -> Asked | None:
-    distinct = set(values)
-    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:

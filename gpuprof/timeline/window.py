@@ -116,9 +116,8 @@ class _Work:
         first_s = min(activity.start_s for activity in launched)
         before = bisect_left(self._activities, first_s, key=lambda activity: activity.start_s)
         # Until what was launched before has ended, the GPU does not wait for this.
-        return min(first_s, max(start_s, self._busy_until_s[before])), max(
-            end_s, *(activity.interval[1] for activity in launched)
-        )
+        begin_s = min(first_s, max(start_s, self._busy_until_s[before]))
+        return begin_s, max(end_s, *(activity.interval[1] for activity in launched))
 
     def is_enough(self, judged: Judged) -> bool:
         """Tell whether a part has enough of the GPU's computing to be what the program is run for."""

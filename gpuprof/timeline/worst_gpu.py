@@ -182,4 +182,4 @@ def _one_gpu(session: Session, timeline: Timeline, device: DeviceTimeline) -> On
 
 def _rank_of(timeline: Timeline, device: DeviceTimeline) -> int | None:
     """Return the rank of the source file of a GPU; None if it is not known."""
-    return timeline.source_ranks[device.source] if device.source < len(timeline.source_ranks) else None
+    return dict(enumerate(timeline.source_ranks)).get(device.source)
