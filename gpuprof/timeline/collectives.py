@@ -18,7 +18,7 @@ from gpuprof.timeline.window import Judged, computing
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
-_BY_NAME = re.compile(r"nccl\w*?(all|reduce)_?(reduce|gather|scatter)", re.IGNORECASE)
+_BY_NAME = re.compile(r"\bnccl\w*?(all|reduce)_?(reduce|gather|scatter)", re.IGNORECASE)
 """NCCL's kernels of those, in old and new releases: ncclKernel_AllReduce_RING_LL_Sum_float, ncclDevKernel_AllGather."""
 _PAIR = 2
 
