@@ -45,17 +45,16 @@ class Export:
 
     def _newest(self, versions: list[tuple[int, str]]) -> str:
         """Return the table of the highest version; of several one that has rows."""
-        tables = [table for _, table in sorted(versions, reverse=True)]
-        for table in tables if len(tables) > 1 else ():
+        *newer, oldest = (table for _, table in sorted(versions, reverse=True))
+        for table in newer:
             if self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608
                 return table
-        return tables[0]
+        return oldest
 
     @property
     def is_of_nsys(self) -> bool:
         """Return whether Nsight Systems wrote the database."""
-        has_work = any(name.startswith(("CUPTI_ACTIVITY_KIND_", "TARGET_INFO_SYSTEM_ENV")) for name in self._tables)
-        return self.has(*ABOUT_EXPORT, "META_DATA_CAPTURE") or (self.has("StringIds") and has_work)
+        return self.has(*ABOUT_EXPORT, "META_DATA_CAPTURE", "StringIds")
 
     def has(self, *tables: str) -> bool:
         """Return whether the export has any of these tables."""
@@ -106,7 +105,8 @@ def check_whole(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
         size = path.stat().st_size
-        writing = [end for end in ("-journal", "-wal") if _has_content(path.with_name(path.name + end))]
+        beside = [path.with_name(path.name + end) for end in ("-journal", "-wal")]
+        writing = [other.name for other in beside if other.exists() and other.stat().st_size]
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     page = int.from_bytes(header[16:18], "big")
@@ -117,13 +117,9 @@ def check_whole(path: Path) -> None:
         raise DamagedInput(f"{path} is damaged: it has {size} of {max(expected, _HEADER_BYTES)} bytes", EXPORT_AGAIN)
     if writing:
         raise InputError(
-            f"{path} is still being written: {path.name}{writing[0]} is beside it",
+            f"{path} is still being written: {writing[0]} is beside it",
             "wait until nsys export has ended, or export again",
         )
-
-
-def _has_content(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
 
 
 def as_time(value: object) -> int | None:

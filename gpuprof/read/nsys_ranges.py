@@ -14,13 +14,13 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from gpuprof.model.groups import by_key
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.nsys_export import Export
 
@@ -59,7 +59,7 @@ def nvtx_ranges(export: Export) -> Iterator[NvtxRange]:
     threads: dict[Hashable, Hashable] = {}
     for start, end, row in export.spans(("NVTX_EVENTS",), "eventType", "text", "textId", "globalTid"):
         kind = row["eventType"]
-        text = row["text"] if isinstance(row["text"], str) else export.string(row["textId"])
+        text = export.string(row["text"]) or export.string(row["textId"])
         if kind not in (_PUSH_POP, _START_END, None) or not text:
             continue
         name = readable_range(text)
@@ -79,11 +79,9 @@ class SplitRanges(NamedTuple):
 
 def split_ranges(ranges: Iterable[NvtxRange]) -> SplitRanges:
     """Return steps and other ranges apart."""
-    split = SplitRanges([], [])
-    of_thread: defaultdict[Hashable, list[NvtxRange]] = defaultdict(list)
-    for span in ranges:
-        (of_thread[span.thread] if span.nested else split.others).append(span)
-    for spans in of_thread.values():
+    every = list(ranges)
+    split = SplitRanges([], [span for span in every if not span.nested])
+    for spans in by_key((span.thread, span) for span in every if span.nested).values():
         _split_thread(spans, split)
     return split
 
@@ -109,7 +107,12 @@ def _split_thread(spans: list[NvtxRange], split: SplitRanges) -> None:
             inner.add(kind)
         end = max(end, span.end)
     loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members, is_inner=kind in inner)}
-    counting = {kind for kind, members in of_kind.items() if _counts(members)}
+    # The numbers in the names of ranges only count if none comes again.
+    counting = {
+        kind
+        for kind, members in of_kind.items()
+        if _STEPS_AT_LEAST <= len({span.name for span in members}) == len(members)
+    }
     step_end = other_end = spans[0].start
     for span in spans:
         kind = step_name(span.name)
@@ -120,11 +123,6 @@ def _split_thread(spans: list[NvtxRange], split: SplitRanges) -> None:
         is_outermost = span.start >= other_end
         split.others.append(span._replace(name=kind) if is_outermost and kind in counting else span)
         other_end = max(other_end, span.end)
-
-
-def _counts(spans: Sequence[NvtxRange]) -> bool:
-    """Return whether the numbers in the names of ranges of one kind only count: none comes again."""
-    return len(spans) >= _STEPS_AT_LEAST and len({span.name for span in spans}) == len(spans)
 
 
 def _is_loop(kind: str, spans: Sequence[NvtxRange], *, is_inner: bool) -> bool:

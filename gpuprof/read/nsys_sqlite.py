@@ -84,11 +84,10 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
     steps, ranges = split_ranges(nvtx_ranges(export))
     steps.sort(key=lambda step: step.start)
     _find_places(export, work.calls)
-    places = [place for place in work.calls.values() if place is not None]
-    starts = (span.start for span in chain(steps, ranges))
-    origin = min(chain((work.first,), (place.at for place in places), starts))
+    launches = (place.at for place in work.calls.values() if place is not None)
+    origin = min([work.first, *launches, *(span.start for span in chain(steps, ranges))])
     waits = host_waits(_waits(export), origin) if export.has(*CALLS) else None
-    around = open_at_places(ranges, places) if ranges else {}
+    around = open_at_places(ranges, work.calls.values()) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))
     activities = sorted(work.activities(origin, gpus, around), key=lambda activity: activity.start_s)
     return Trace(

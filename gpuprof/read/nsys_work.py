@@ -31,11 +31,19 @@ _COLUMNS = (
 """Of all tables together: what one of them lacks is None."""
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BETWEEN_PEERS, _ON_HOST = DIRECTIONS
 _DIRECTIONS = {
-    **dict.fromkeys((1, 3, 11), _TO_DEVICE),
-    **dict.fromkeys((2, 4, 12), _TO_HOST),
-    **dict.fromkeys((5, 6, 7, 8, 13), _ON_DEVICE),
+    1: _TO_DEVICE,
+    2: _TO_HOST,
+    3: _TO_DEVICE,
+    4: _TO_HOST,
+    5: _ON_DEVICE,
+    6: _ON_DEVICE,
+    7: _ON_DEVICE,
+    8: _ON_DEVICE,
     9: _ON_HOST,
     10: _BETWEEN_PEERS,
+    11: _TO_DEVICE,
+    12: _TO_HOST,
+    13: _ON_DEVICE,
 }
 """CUDA_MEMCPY_KIND of the export: 3 to 7 are arrays, 11 to 13 pages that unified memory moved."""
 _PAGES = range(11, 14)
@@ -67,18 +75,15 @@ class GpuWork:
         self.without_start = 0
         self.backwards: list[tuple[str, str]] = []
         for row in export.rows(_TABLES, *_STARTED):
-            self._note(row)
-
-    def _note(self, row: Row) -> None:
-        start = _start(row)
-        if start is None:
-            self.without_start += 1
-            return
-        self.first = start if self.first is None else min(self.first, start)
-        self.gpus.add(self._gpus.number(row))
-        call = call_key(row["globalPid"], row["correlationId"])
-        if call is not None:
-            self.calls[call] = None
+            start = _start(row)
+            if start is None:
+                self.without_start += 1
+                continue
+            self.first = start if self.first is None else min(self.first, start)
+            self.gpus.add(self._gpus.number(row))
+            call = call_key(row["globalPid"], row["correlationId"])
+            if call is not None:
+                self.calls[call] = None
 
     def activities(
         self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin, Sequence[NvtxRange]]

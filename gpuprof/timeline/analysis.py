@@ -13,8 +13,7 @@ from gpuprof.model.session import Ceiling, KernelProfile, ModelFlop, Timeline
 from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
-from gpuprof.timeline.mfu import model_flop, rated_ceilings
-from gpuprof.timeline.operators import with_operator_bytes, with_operator_flop
+from gpuprof.timeline.mfu import model_flop, rated_ceilings, with_operators
 from gpuprof.timeline.patterns import patterns_of
 from gpuprof.timeline.steps import loop_of, step_times
 from gpuprof.timeline.strip import drawn_kernels
@@ -44,8 +43,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     specs = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in specs.items()}
     ids = _ids(shown, kernels, analysis.members)
-    kernels = tuple(with_operator_flop(shown, ids, kernels, ceilings, specs))
-    kernels = tuple(with_operator_bytes(shown, ids, kernels, specs))
+    kernels = tuple(with_operators(shown, ids, kernels, ceilings, specs))
     timeline = _timeline(traces, gpus, numbers, ids, ceilings)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded, patterns=patterns_of(shown, ids, kernels))

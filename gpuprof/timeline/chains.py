@@ -48,9 +48,9 @@ def _size(launch: Launch) -> Hashable:
     return (launch.activity.grid, launch.activity.block) if launch.activity.grid is not None else None
 
 
-def _members(run: Iterable[Launch]) -> Iterator[list[Launch]]:
-    for _, same in groupby(run, key=lambda launch: launch.function if _is_of_list(launch) else id(launch.activity)):
-        yield list(same)
+def _members(run: Iterable[Launch]) -> list[list[Launch]]:
+    groups = groupby(run, key=lambda launch: launch.function if _is_of_list(launch) else id(launch.activity))
+    return [list(same) for _, same in groups]
 
 
 def _is_of_list(launch: Launch) -> bool:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from gpuprof.model.field_types import LATE_CAUSES, LateCause
 from gpuprof.model.groups import by_key
 from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
 from gpuprof.timeline.trace import COPY, Activity, Collective
-from gpuprof.timeline.window import Judged
+from gpuprof.timeline.window import Judged, computing
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
-_BY_NAME = re.compile(r"nccl\w*?(all|reduce)_?(reduce|gather|scatter)", re.IGNORECASE)
+_BY_NAME = re.compile(r"\bnccl\w*?(all|reduce)_?(reduce|gather|scatter)", re.IGNORECASE)
 """NCCL's kernels of those, in old and new releases: ncclKernel_AllReduce_RING_LL_Sum_float, ncclDevKernel_AllGather."""
 _PAIR = 2
 
@@ -93,9 +94,9 @@ class _Work:
     """When a rank computed, when it computed or copied, and when it did anything."""
 
     def __init__(self, activities: Sequence[Activity]) -> None:
-        self.computing = merged(activity.interval for activity in activities if activity.computes)
-        copies = (activity.interval for activity in activities if activity.kind == COPY)
-        self._unions = (self.computing, merged((*self.computing, *copies)), merged(one.interval for one in activities))
+        self.computing = computing(activities)
+        working = merged(own.interval for own in activities if own.computes or own.kind == COPY)
+        self._unions = (self.computing, working, merged(own.interval for own in activities))
 
     def parts_s(self, since_s: float, until_s: float) -> tuple[float, ...]:
         """Return for how long between two moments it computed, copied beside that, and did nothing."""
@@ -138,12 +139,11 @@ def _paired(
         since_s = {rank: part.start_s for rank, part in judged.items()}
         for together in _together(members):
             times = {rank: activity.duration_s or 0.0 for rank, activity in together.items()}
-            last = min(times, key=lambda rank: times[rank])
+            last = min(times, key=times.__getitem__)
             of_last = (since_s[last], together[last].start_s)
             for rank, activity in together.items():
                 if judged[rank].has(activity):
                     paired.setdefault(rank, []).append(_Paired(activity, times[last], last, since_s[rank], of_last))
-            for rank, activity in together.items():
                 since_s[rank] = max(since_s[rank], activity.interval[1])
     return paired
 
@@ -156,13 +156,14 @@ def _named(activity: Activity) -> Collective | None:
 
 def _together(members: Mapping[int, Sequence[Activity]]) -> Iterator[Mapping[int, Activity]]:
     """Yield the collectives of a group by rank; none where it is not sure which belong together."""
-    every = [[activity.collective for activity in activities] for activities in members.values()]
-    first = every[0]
-    known = all(activity.duration_s is not None for activities in members.values() for activity in activities)
-    whole = all(done is not None and done.ranks == len(members) > 1 for done in first)
-    if known and whole and all(other == first for other in every):
-        for activities in zip(*members.values(), strict=True):
-            yield dict(zip(members, activities, strict=True))
+    if len({tuple(own.collective for own in activities) for activities in members.values()}) > 1:
+        return
+    every = list(zip(*members.values(), strict=True))
+    for own in chain.from_iterable(every):
+        if own.duration_s is None or own.collective is None or not own.collective.ranks == len(members) > 1:
+            return
+    for activities in every:
+        yield dict(zip(members, activities, strict=True))
 
 
 def bus_rate(done: Iterable[tuple[float | None, Collective | None]]) -> float | None:

@@ -22,16 +22,16 @@ def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_sta
     groups = by_key(
         ((movement(activity), activity.memory), activity) for activity in judged if activity.kind in (COPY, SET)
     )
-    summed = [(_summed(direction, moves), memory, moves) for (direction, memory), moves in groups.items()]
+    summed = [(_summed(*group, moves), moves) for group, moves in groups.items()]
     taken = merged(_computing(every))
     # Of a program that was surveyed from its start, what comes before any kernel does not come again.
     begin = taken[0][0] if taken and from_start else -math.inf
-    for copies, memory, moves in sorted(summed, key=lambda entry: -(entry[0].time_s or 0.0)):
+    for copies, moves in sorted(summed, key=lambda entry: -(entry[0].time_s or 0.0)):
         exposed_s = None
         if copies.direction != MEMORY_SET:
             own = merged(move.interval for move in moves if move.start_s >= begin)
             exposed_s, taken = outside(own, taken), merged((*taken, *own))
-        yield replace(copies, memory=memory, exposed_s=exposed_s)
+        yield replace(copies, exposed_s=exposed_s)
 
 
 def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
@@ -44,13 +44,14 @@ def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
         next_start_s[activity.stream] = start_s
 
 
-def _summed(direction: str, activities: Sequence[Activity]) -> Copies:
+def _summed(direction: str, memory: str | None, activities: Sequence[Activity]) -> Copies:
     timed = [(activity.bytes, activity.duration_s) for activity in activities if activity.duration_s is not None]
     sizes = [activity.bytes for activity in activities if activity.bytes is not None]
     moved = [(size, time_s) for size, time_s in timed if size is not None]
     moving_s = sum(time_s for _, time_s in moved)
     return Copies(
         direction=direction,
+        memory=memory,
         count=len(activities),
         bytes=sum(sizes) if sizes else None,
         time_s=sum(time_s for _, time_s in timed) if timed else None,

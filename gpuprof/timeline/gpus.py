@@ -8,18 +8,17 @@ from heapq import nlargest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.model.groups import summed
-from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait
+from gpuprof.model.groups import by_key, spread, summed
+from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
-from gpuprof.timeline.graphs import whole_graphs
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
 from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of
 from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
-from gpuprof.timeline.window import Judged, judged_part
+from gpuprof.timeline.window import Judged, computing, judged_part
 
-_TOLD_PAUSES = 3
+_TOLD_PAUSES, _TOLD_GRAPHS = 3, 3
 
 
 class TracedGpu(Struct, frozen=True):
@@ -59,8 +58,6 @@ def device_timeline(
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     activities, judged = gpu.activities, gpu.judged
-    kernels = [activity for activity in gpu.every if activity.kind == KERNEL]
-    graphs = [activity for activity in gpu.every if activity.kind == GRAPH]
     longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
     drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
@@ -71,11 +68,11 @@ def device_timeline(
         device=number,
         span_s=length(judged.intervals),
         busy_s=_time_s(gpu.every, judged.intervals),
-        kernel_s=_time_s(kernels, judged.intervals),
+        kernel_s=_time_s((own for own in gpu.every if own.kind == KERNEL), judged.intervals),
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
-        graphs=whole_graphs(activities, _time_s(graphs, judged.intervals)),
-        communication=_communication(gpu.every, judged, waits),
+        graphs=_whole_graphs(activities, _time_s((own for own in gpu.every if own.kind == GRAPH), judged.intervals)),
+        communication=_communication(activities, gpu.every, waits),
         untimed=sum(activity.duration_s is None for activity in activities),
         strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),
         judged=judged.part,
@@ -86,6 +83,22 @@ def device_timeline(
         after_s=max(0.0, last_s - judged.end_s),
         slowed_by=_slowed_by(gpu.trace),
     )
+
+
+def _whole_graphs(activities: Sequence[Activity], any_s: float) -> WholeGraphs | None:
+    """Return the graphs among a GPU's activities; `any_s` is the time with any of them. None without any."""
+    times = by_key((activity.name, activity.duration_s) for activity in activities if activity.kind == GRAPH)
+    if not times:
+        return None
+    graphs = []
+    for name, times_s in times.items():
+        known = spread(times_s)
+        median_s = known.p50 if known is not None else None
+        time_s = sum(time_s or 0.0 for time_s in times_s)
+        graphs.append(WholeGraph(name=name, replays=len(times_s), time_s=time_s, median_s=median_s))
+    graphs.sort(key=lambda graph: -graph.time_s)
+    replays = sum(graph.replays for graph in graphs)
+    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=any_s, longest=tuple(graphs[:_TOLD_GRAPHS]))
 
 
 def _slowed_by(trace: Trace) -> tuple[str, ...]:
@@ -113,16 +126,17 @@ def _time_s(activities: Iterable[Activity], times: Sequence[TimeInterval]) -> fl
     return common(times, merged(activity.interval for activity in activities))
 
 
-def _communication(every: Sequence[Activity], judged: Judged, waits: RankWaits | None) -> Communication | None:
-    talking = [kernel for kernel in every if kernel.kind == KERNEL and judged.has(kernel) and not kernel.computes]
+def _communication(
+    activities: Sequence[Activity], every: Sequence[Activity], waits: RankWaits | None
+) -> Communication | None:
+    talking = [kernel for kernel in activities if kernel.kind == KERNEL and not kernel.computes]
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)
-    computing = merged(activity.interval for activity in every if activity.computes)
     done = Communication(
         launches=len(talking),
         time_s=length(union),
-        exposed_s=outside(union, computing),
+        exposed_s=outside(union, computing(every)),
         bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
     )
     return replace(done, **waits._asdict()) if waits is not None else done
@@ -136,16 +150,15 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
     for gpu in gpus:
         ended: dict[tuple[str, int | None], list[Pause]] = {}
         for pause in gpu.pauses:
-            before = movement(pause.end)
-            number = ids.get(id(pause.kernel)) if before == KERNEL else None
+            number = ids.get(id(pause.kernel)) if pause.end.kind == KERNEL else None
             if not pause.start_up:
-                ended.setdefault((before, number), []).append(pause)
-        for (before, number), pauses in ended.items():
+                ended.setdefault((movement(pause.end), number), []).append(pause)
+        for (before, _), pauses in ended.items():
             yield Wait(
                 source=gpu.source,
                 ordinal=gpu.ordinal,
                 before=before,
-                kernel=number if before == KERNEL else _next_kernel(pauses, ids),
+                kernel=_next_kernel(pauses, ids),
                 idle_s=sum(pause.length_s for pause in pauses),
                 pauses=len(pauses),
             )
@@ -153,6 +166,5 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
 
 def _next_kernel(pauses: Sequence[Pause], ids: Mapping[int, int]) -> int | None:
     """Return the kernel that came next after most of the time of pauses."""
-    times = summed((ids.get(id(pause.kernel)), pause.length_s) for pause in pauses)
-    times.pop(None, None)
+    times = summed((ids[id(pause.kernel)], pause.length_s) for pause in pauses if id(pause.kernel) in ids)
     return max(times, key=times.__getitem__, default=None)

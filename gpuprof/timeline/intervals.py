@@ -55,13 +55,10 @@ def binned(intervals: Iterable[TimeInterval], start_s: float, bin_s: float, bins
     for start, end in intervals:
         first = min(bins - 1, max(0, int((start - start_s) / bin_s)))
         last = min(bins - 1, max(first, int((end - start_s) / bin_s)))
-        if first == last:
-            taken[first] += end - start
-            continue
-        taken[first] += start_s + (first + 1) * bin_s - start
-        for place in range(first + 1, last):
-            taken[place] += bin_s
-        taken[last] += end - (start_s + last * bin_s)
+        for place in range(first, last + 1):
+            begin = start if place == first else start_s + place * bin_s
+            until = end if place == last else start_s + (place + 1) * bin_s
+            taken[place] += until - begin
     return taken
 
 

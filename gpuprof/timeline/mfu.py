@@ -1,6 +1,6 @@
 """Model FLOP of a trace, in all and in a step, and model FLOP utilisation (MFU): what of the GPUs' ceilings that is.
 
-Also the FLOP that counters saw, to stand beside them. Pure.
+Also the FLOP and bytes that the operators of each kernel ask for. Pure.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from statistics import mode
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -58,7 +57,6 @@ _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
 _MARK_STEPS = "call the profiler's step() once per iteration"
 
 CountedProducts = Sequence[ProductFlop | Missing]
-Asked = TypeVar("Asked", int, ProductFlop)
 
 
 def model_flop(
@@ -89,7 +87,7 @@ def model_flop(
             gap = Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
     return ModelFlop(
         source=source,
-        total=by_path(known) if known else None,
+        total=by_path(known) or None,
         step=step,
         uncounted=uncounted,
         uncounted_share=share,
@@ -97,14 +95,42 @@ def model_flop(
     )
 
 
-def operator_flop(
+def with_operators(
+    traces: Sequence[Trace],
+    ids: Mapping[int, int],
+    kernels: Iterable[KernelProfile],
+    ceilings: Mapping[int, Sequence[Ceiling]],
+    gpus: Mapping[int, GpuSpec | None],
+) -> Iterator[KernelProfile]:
+    """Yield kernels with the FLOP that the operators of their launches ask for, where those do their product alone, and
+    the bytes that their point-wise operators move.
+
+    `ids` are the kernels' by the identity of launches, `ceilings` and `gpus` those of devices.
+    """
+    flop: dict[int, ProductFlop] = {}
+    for trace in traces:
+        flop.update(_launched_products(trace))
+    launches = by_key((ids[id(own)], own) for trace in traces for own in trace.activities if id(own) in ids)
+    for kernel in kernels:
+        limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
+        products = [flop.get(id(launch)) for launch in launches[kernel.id]]
+        touched = [launch.operand_bytes for launch in launches[kernel.id]]
+        yield replace(
+            kernel,
+            operator_flop=_operator_flop(products, kernel, limits, gpu),
+            operator_bytes=_operator_bytes(touched, kernel, gpu),
+        )
+
+
+def _operator_flop(
     products: Iterable[ProductFlop | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
 ) -> OperatorFlop | None:
     """Return what the operators of a kernel's launches ask for; None unless all of them ask for the same.
 
     `ceilings` are those of its GPU, `gpu` its spec.
     """
-    product = _only(products)
+    asked = set(products)
+    product = asked.pop() if len(asked) == 1 else None
     if product is None or not kernel.duration_s:
         return None
     path = _path_by_name(kernel.demangled, product.path)
@@ -121,9 +147,10 @@ def operator_flop(
     )
 
 
-def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
+def _operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
     """Return what the point-wise operators of a kernel's launches move; None unless all of them move the same."""
-    moved = _only(touched)
+    sizes = set(touched)
+    moved = sizes.pop() if len(sizes) == 1 else None
     if not moved or not kernel.duration_s:
         return None
     return OperatorBytes(
@@ -131,11 +158,6 @@ def operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: Gp
         bytes_per_s=moved / kernel.duration_s,
         dram_fraction=_of_dram(moved, kernel.duration_s, gpu),
     )
-
-
-def _only(values: Iterable[Asked | None]) -> Asked | None:
-    distinct = set(values)
-    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:
@@ -147,7 +169,7 @@ def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None
     return fraction if fraction <= 1.0 else None
 
 
-def launched_products(trace: Trace) -> dict[int, ProductFlop]:
+def _launched_products(trace: Trace) -> dict[int, ProductFlop]:
     """Return the FLOP of the kernels of a trace, by their identity: those that do the whole of an operator's product.
 
     That is the only kernel that the operator launches, or the only one that multiplies by its name.

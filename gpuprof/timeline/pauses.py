@@ -58,16 +58,9 @@ def pauses_of(
     for activity, kernel in zip(activities, _next_kernels(activities), strict=True):
         if activity.start_s > end + _ROUNDING_S:
             in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
-            pause = Pause(
-                start_s=end,
-                length_s=activity.start_s - end,
-                end=activity,
-                kernel=kernel,
-                unsure=bool(untimed),
-                waited=None if in_graph else _wait_at(waits, end, activity.start_s, activity.process),
-                in_graph=in_graph,
-            )
-            pauses.append(pause)
+            waited = None if in_graph else _wait_at(waits, end, activity.start_s, activity.process)
+            length_s = activity.start_s - end
+            pauses.append(Pause(end, length_s, activity, kernel, bool(untimed), waited=waited, in_graph=in_graph))
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         if activity.duration_s is None:
@@ -80,11 +73,10 @@ def pauses_of(
     loading = _loading_pauses(activities, pauses) if from_start else {}
     found = [pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf)) for pause in pauses]
     if judged.end_s > end + _ROUNDING_S:
-        begins = next(activity for activity in activities if judged.has(activity))
-        computing = (activity for activity in activities if activity.kind == KERNEL and activity.computes)
-        kernel = next((activity for activity in computing if judged.has(activity)), None)
-        waited = _wait_at(waits, end, judged.end_s, begins.process)
-        found.append(Pause(end, judged.end_s - end, begins, kernel, unsure=bool(untimed), waited=waited))
+        inside = [activity for activity in activities if judged.has(activity)]
+        kernel = next((own for own in inside if own.kind == KERNEL and own.computes), None)
+        waited = _wait_at(waits, end, judged.end_s, inside[0].process)
+        found.append(Pause(end, judged.end_s - end, inside[0], kernel, bool(untimed), waited=waited))
     return found
 
 
@@ -150,14 +142,14 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
         return None
     counted = [pause for pause in pauses if not pause.start_up and pause.length_s > _ROUNDING_S]
     lengths = sorted(pause.length_s for pause in counted)
-    between = [pause.length_s for pause in counted if not pause.in_graph]
+    outside = [pause.length_s for pause in counted if not pause.in_graph]
     return Gaps(
         count=len(lengths),
         total_s=sum(lengths),
         median_s=percentile(lengths, 50) if lengths else 0.0,
         longest_s=max(lengths, default=0.0),
-        short_s=sum(length_s for length_s in between if length_s < SHORT_PAUSE_S),
-        long_s=sum(length_s for length_s in between if length_s >= LONG_PAUSE_S),
+        short_s=sum(length_s for length_s in outside if length_s < SHORT_PAUSE_S),
+        long_s=sum(length_s for length_s in outside if length_s >= LONG_PAUSE_S),
         unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
         profiler_s=sum(pause.profiler_s for pause in pauses),

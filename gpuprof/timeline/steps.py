@@ -26,29 +26,32 @@ class StepNumber(NamedTuple):
 def step_times(traces: Sequence[Trace], warm_up: Mapping[int, int]) -> Iterator[StepTimes]:
     """Yield the times of each kind of step of each trace, without so many first ones of its loop, by trace."""
     for source, trace in enumerate(traces):
-        named = _named(trace.steps)
-        loop = _loop(named)
-        if loop is not None:
-            named[loop] = named[loop][warm_up.get(source, 0) :]
-        for name, steps in named.items():
-            times = spread([step.duration_s for step in steps])
+        loop = loop_of(trace)
+        for name, steps in by_key((step.name, step) for step in trace.steps).items():
+            is_loop = steps == loop
+            counted = steps[warm_up.get(source, 0) :] if is_loop else steps
+            times = spread([step.duration_s for step in counted])
             if times is not None:
                 yield StepTimes(
                     source=source,
                     name=name,
-                    count=len(steps),
-                    threads=len({step.thread for step in steps}),
+                    count=len(counted),
+                    threads=len({step.thread for step in counted}),
                     duration_percentiles_s=times,
-                    per_s=_rate(steps),
-                    loop=name == loop,
+                    per_s=_rate(counted),
+                    loop=is_loop,
                 )
 
 
 def loop_of(trace: Trace) -> Sequence[ProgramStep]:
-    """Return the steps that the work of a trace is counted by, by their start; none where it has no steps."""
-    named = _named(trace.steps)
-    loop = _loop(named)
-    return named[loop] if loop is not None else ()
+    """Return the steps that the work of a trace is counted by, by their start; none where it has no steps.
+
+    They are the profiler's own, else those with the longest time in all.
+    """
+    named = by_key((step.name, step) for step in trace.steps)
+    if PROFILER_STEP in named:
+        return named[PROFILER_STEP]
+    return max(named.values(), key=lambda steps: sum(step.duration_s for step in steps), default=[])
 
 
 def step_number(trace: Trace, step: ProgramStep) -> StepNumber | None:
@@ -70,29 +73,16 @@ def step_number(trace: Trace, step: ProgramStep) -> StepNumber | None:
 
 def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
     """Yield when the calls of optimizers ended: where their steps begin, and where the last step of each kind ends."""
-    last: dict[Hashable, ProgramStep] = {}
-    for step in steps:
-        if step.name.startswith(OPTIMIZER_STEP):
-            yield step.start_s
-            last[step.name, step.thread] = step
-    yield from (step.interval[1] for step in last.values())
+    kinds = by_key(((step.name, step.thread), step) for step in steps if step.name.startswith(OPTIMIZER_STEP))
+    for of_kind in kinds.values():
+        yield from (step.start_s for step in of_kind)
+        yield of_kind[-1].interval[1]
 
 
 def _is_main(thread: Hashable) -> bool:
     """Tell whether a thread, as `process/thread`, is the one that its process began with: on Linux they are equal."""
     process, _, own = str(thread).partition("/")
     return process == own
-
-
-def _named(steps: Iterable[ProgramStep]) -> dict[str, list[ProgramStep]]:
-    return by_key((step.name, step) for step in steps)
-
-
-def _loop(named: Mapping[str, Sequence[ProgramStep]]) -> str | None:
-    """Return the step that work is counted by: the profiler's own, else the one with the longest time in all."""
-    if PROFILER_STEP in named:
-        return PROFILER_STEP
-    return max(named, key=lambda name: sum(step.duration_s for step in named[name]), default=None)
 
 
 def _rate(steps: Iterable[ProgramStep]) -> float | None:

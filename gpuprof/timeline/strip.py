@@ -14,11 +14,8 @@ from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, Activity
 BINS = 270
 _NAMES, _DIGITS = 5, 4
 
-NumberOf = Callable[[Activity], int | None]
-"""Tells of a launch the number of its kernel in the session."""
 
-
-def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[str, int | None]:
+def drawn_kernels(activities: Iterable[Activity], number_of: Callable[[Activity], int | None]) -> dict[str, int | None]:
     """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name."""
     times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
     for activity in activities:

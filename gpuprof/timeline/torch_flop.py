@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -24,10 +25,14 @@ _MOST_FLOP = 1e24
 """No call of an operator comes near it: it takes the fastest GPU years."""
 _FP4 = "c10::Float4_e2m1fn_x2"
 _PATHS = {
-    **dict.fromkeys(("double", "Double"), "fp64"),
-    **dict.fromkeys(("float", "Float"), "fp32"),
-    **dict.fromkeys(("c10::Half", "Half"), "tensor.fp16"),
-    **dict.fromkeys(("c10::BFloat16", "BFloat16"), "tensor.bf16"),
+    "double": "fp64",
+    "Double": "fp64",
+    "float": "fp32",
+    "Float": "fp32",
+    "c10::Half": "tensor.fp16",
+    "Half": "tensor.fp16",
+    "c10::BFloat16": "tensor.bf16",
+    "BFloat16": "tensor.bf16",
     **dict.fromkeys(("signed char", "unsigned char", "Char", "Byte"), "tensor.int8"),
     _FP4: "tensor.fp4",
 }
@@ -105,11 +110,9 @@ def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: st
 
 def elements_in_memory(place: int, shapes: Shapes, strides: Shapes) -> int:
     """Return the elements of an input that lie in memory."""
-    shape = shapes[place] or ()
     own = strides[place] if place < len(strides) else None
-    if own is None or len(own) != len(shape):
-        return math.prod(shape)
-    return math.prod(length for length, stride in zip(shape, own, strict=True) if stride)
+    dimensions = zip_longest(shapes[place] or (), own or (), fillvalue=1)
+    return math.prod(length for length, stride in dimensions if stride)
 
 
 def path_of(dtype: str) -> str:

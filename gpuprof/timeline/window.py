@@ -102,7 +102,7 @@ class _Work:
         self._launched = sorted(activities, key=lambda activity: activity.launch_s)
         self._launches_s = [activity.launch_s for activity in self._launched]
         self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max, initial=-inf))
-        self._computing = _computing(activities)
+        self.computing = computing(activities)
 
     def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
         """Return what was launched from one moment on and before another one."""
@@ -116,13 +116,8 @@ class _Work:
         first_s = min(activity.start_s for activity in launched)
         before = bisect_left(self._activities, first_s, key=lambda activity: activity.start_s)
         # Until what was launched before has ended, the GPU does not wait for this.
-        return min(first_s, max(start_s, self._busy_until_s[before])), max(
-            end_s, *(activity.interval[1] for activity in launched)
-        )
-
-    def waiting_s(self, start_s: float, end_s: float) -> float:
-        """Return for how long between two moments the GPU computes nothing."""
-        return end_s - start_s - length(between(self._computing, start_s, end_s))
+        begin_s = min(first_s, max(start_s, self._busy_until_s[before]))
+        return begin_s, max(end_s, *(activity.interval[1] for activity in launched))
 
     def is_enough(self, judged: Judged) -> bool:
         """Tell whether a part has enough of the GPU's computing to be what the program is run for."""
@@ -139,10 +134,9 @@ def _warm_up_steps(steps: Sequence[ProgramStep], work: _Work) -> int:
     longest_s = [*accumulate((step.duration_s for step in reversed(steps)), max)][::-1]
     shortest_s, count = inf, 0
     for number, step in enumerate(steps[:-1], 1):
-        shortest_s = min(shortest_s, work.waiting_s(*step.interval))
-        if shortest_s < max(LONG_PAUSE_S, FIRST_TIME * longest_s[-1]):
-            break
-        if shortest_s >= FIRST_TIME * longest_s[number]:
+        waiting_s = step.duration_s - length(between(work.computing, *step.interval))
+        shortest_s = min(shortest_s, waiting_s)
+        if shortest_s >= max(LONG_PAUSE_S, FIRST_TIME * longest_s[number]):
             count = number
     return count
 
@@ -176,11 +170,10 @@ def _repeating(activities: Sequence[Activity]) -> Judged | None:
     if last is None:
         return None
     first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
-    before = merged([(first_s, first_s), *_computing(activities[: last + 1])])
+    before = merged([(first_s, first_s), *computing(activities[: last + 1])])
     longest_s = _longest_s(before, first_s, last_s)
-    if longest_s < LONG_PAUSE_S or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
-        return None
-    if longest_s < FIRST_TIME * _longest_s(_computing(activities), last_s, inf):
+    is_usual = longest_s < max(LONG_PAUSE_S, FIRST_TIME * _longest_s(computing(activities), last_s, inf))
+    if is_usual or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
         return None
     return _judged(activities[last + 1 :], "repetition")
 
@@ -223,7 +216,7 @@ def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> f
     return max((end - start for start, end in holes(union) if start_s <= start and end <= end_s), default=0.0)
 
 
-def _computing(activities: Iterable[Activity]) -> list[TimeInterval]:
+def computing(activities: Iterable[Activity]) -> list[TimeInterval]:
     """Return when kernels compute; while one exchanges data with other GPUs, it may wait for them to start."""
     return merged(activity.interval for activity in activities if activity.computes)
 

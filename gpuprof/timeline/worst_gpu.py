@@ -12,7 +12,6 @@ from gpuprof.model.groups import by_key
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelProfile, Session, Timeline, Wait
-from gpuprof.timeline.trace import KERNEL
 
 _WAITS = "waits"
 
@@ -91,9 +90,9 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
 
 def _by_function(session: Session, timeline: Timeline, device: DeviceTimeline) -> list[Wait]:
     """Return the waits of a GPU, those for kernels of one function as one, with the kernel of the longest."""
-    names = {kernel.id: kernel.function_name for kernel in session.kernels}
+    names: dict[int | None, str] = {kernel.id: kernel.function_name for kernel in session.kernels}
     waits = by_key(
-        ((wait.before, names.get(wait.kernel) if wait.kernel is not None and wait.before == KERNEL else None), wait)
+        ((wait.before, names.get(wait.kernel)), wait)
         for wait in timeline.waits
         if (wait.source, wait.ordinal) == (device.source, device.ordinal)
     )
@@ -183,4 +182,4 @@ def _one_gpu(session: Session, timeline: Timeline, device: DeviceTimeline) -> On
 
 def _rank_of(timeline: Timeline, device: DeviceTimeline) -> int | None:
     """Return the rank of the source file of a GPU; None if it is not known."""
-    return timeline.source_ranks[device.source] if device.source < len(timeline.source_ranks) else None
+    return dict(enumerate(timeline.source_ranks)).get(device.source)
