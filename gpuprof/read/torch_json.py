@@ -50,7 +50,8 @@ _LAST = re.compile(rf'{_NEXT.pattern}|\}}(?=\s*\]\s*(?:,\s*"|\}}))')
 """The same, or the end of the last event."""
 _SEARCHED = 8192
 """Characters at the end of a piece in which the end of an event is looked for."""
-_NAME = re.compile(r'("name"\s*:\s*)"(.*?)"(\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)', re.DOTALL)
+_NAME = re.compile(r'"name"\s*:\s*"')
+_NAME_END = re.compile(r'"(?=\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)')
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 """An escape of JSON, or a backslash alone."""
 _LONGEST_TOKEN = 16
@@ -255,14 +256,14 @@ class _Values:
 
     def _explain(self, event: str) -> None:
         """Raise the reason why an event cannot be decoded: with its name escaped it can be, or not even then."""
-        name = _NAME.search(event)
-        escaped = _NAME.sub(lambda match: match[1] + json.dumps(match[2]) + match[3], event, count=1)
+        before, *after = _NAME.split(event, 1)
+        name, *rest = _NAME_END.split("".join(after), 1)
+        escaped = f'{before}"name": {json.dumps(name)}{"".join(rest)}'
         try:
             self._decode(_ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", escaped))
         except json.JSONDecodeError:
             self._decode(event)
-        said = name[2] if name is not None else event
-        raise _Unescaped(f"{' '.join(said.split()):.60}")
+        raise _Unescaped(f"{' '.join(name.split()):.60}")
 
     def value(self) -> object:
         """Read one value."""
@@ -373,9 +374,9 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 def nanoseconds(value: object) -> int | None:
     """Return a time of a trace, in microseconds, as whole nanoseconds; None for what is no time."""
-    if isinstance(value, bool) or not isinstance(value, (Decimal, int)) or abs(value) >= _LATEST_US:
+    if isinstance(value, bool) or not isinstance(value, (Decimal, int)):
         return None
-    return int(value * 1000)
+    return int(value * 1000) if -_LATEST_US < value < _LATEST_US else None
 
 
 def count(value: object) -> int | None:
