@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -38,15 +38,10 @@ _OWN_OVERHEAD = ("Buffer Flush", "Instrumentation", "Resource", "Activity Buffer
 _CUDA_DEVICE_TYPE = 1
 """c10::DeviceType::CUDA, in the events of the memory profiler."""
 _NO_NUMBER = -1
+Origin = tuple[str, int | None]
+"""The thread of an event, and its process where that is a number."""
 _UNNAMED = "unnamed"
 _STEP = re.compile(rf"{PROFILER_STEP}#\d+")
-
-
-class Origin(NamedTuple):
-    """The thread of an event, and its process where that is a number."""
-
-    thread: str
-    process: int | None
 
 
 class Named(Struct):
@@ -132,7 +127,7 @@ class Spans:
         """Add a span; `number` is what other events call it."""
         self._rows.extend((what, origin, start, end, _NO_NUMBER if number is None else number))
 
-    def every(self, wanted: Callable[[str], bool] = bool) -> list[Span]:
+    def every(self, wanted: Callable[[str], object] = bool) -> list[Span]:
         """Return all spans with wanted names, in the order of the file."""
         wanted_whats = [wanted(what.name) for what in self._whats]
         return [self._span(row) for row in self if wanted_whats[row[0]]]
@@ -143,7 +138,7 @@ class Spans:
         for place in places:
             if place is not None:
                 moments[place.thread].add(place.at)
-        ordered = [sorted(moments.get(origin.thread, ())) for origin in self._origins]
+        ordered = [sorted(moments.get(thread, ())) for thread, _ in self._origins]
         spans = []
         for row in self:
             _, origin, start, end, _ = row
@@ -153,12 +148,14 @@ class Spans:
                 spans.append(self._span(row))
         return spans
 
-    def places(self, wanted: Container[int | None]) -> Iterator[tuple[int, LaunchOrigin]]:
-        """Yield where and when those began that have a wanted number."""
+    def places(self, wanted: Container[int | None]) -> dict[int | None, LaunchOrigin]:
+        """Return where and when the first ones with wanted numbers began."""
+        places: dict[int | None, LaunchOrigin] = {}
         for _, origin, start, _, number in self:
-            if number in wanted:
+            if number in wanted and number not in places:
                 thread, process = self._origins[origin]
-                yield number, LaunchOrigin(thread, start, process)
+                places[number] = LaunchOrigin(thread, start, process)
+        return places
 
     def keep(self, within: Callable[[int, int], bool]) -> None:
         """Drop the spans that begin or end outside the trace."""
@@ -170,7 +167,8 @@ class Spans:
 
     def _span(self, row: Sequence[int]) -> Span:
         what, origin, start, end, _ = row
-        return Span(self._whats[what], start, end, self._origins[origin].thread)
+        thread, _ = self._origins[origin]
+        return Span(self._whats[what], start, end, thread)
 
 
 class TraceEvents:
@@ -281,7 +279,8 @@ class TraceEvents:
             if launches_graph(name):
                 self.graph_launches.add(correlation)
         if waits_for_gpu(name):
-            self.waits.append(WaitSpan(start, end, self._origins[origin].process, self._origins[origin].thread))
+            thread, process = self._origins[origin]
+            self.waits.append(WaitSpan(start, end, process, thread))
 
     def _add_operator(self, event: TraceEvent, start: int, end: int) -> None:
         name = _name(event.name)
@@ -294,12 +293,12 @@ class TraceEvents:
         if "Input Dims" in written:
             self.recorded.add(SHAPES)
         key = (name, *written.items(), bytes(event.args) if bytes(args.collective) else None)
-        what = self._what_numbers.get(key)
-        if what is None:
+        what = self._what_numbers.setdefault(key, len(self._whats))
+        if what == len(self._whats):
             values = {argument: decoded(Raw(value)) for argument, value in written.items()}
             if bytes(args.collective):
                 values |= mapping(decoded(event.args))
-            what = self._define(key, Named(name, values, operator_with_shapes(name, values)))
+            self._whats.append(Named(name, values, operator_with_shapes(name, values)))
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_annotation(self, event: TraceEvent, start: int, end: int) -> None:
@@ -318,9 +317,9 @@ class TraceEvents:
 
     def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int, number: int | None = None) -> None:
         name = _name(event.name)
-        what = self._what_numbers.get(name)
-        if what is None:
-            what = self._define(name, Named(name))
+        what = self._what_numbers.setdefault(name, len(self._whats))
+        if what == len(self._whats):
+            self._whats.append(Named(name))
         spans.add(what, self._origin(event), start, end, number)
 
     def _add_memory(self, args: Mapping[str, Any]) -> None:
@@ -331,13 +330,8 @@ class TraceEvents:
             if total is not None:
                 self.peak_memory_bytes = max(total, self.peak_memory_bytes or 0)
 
-    def _define(self, key: Hashable, what: Named) -> int:
-        self._what_numbers[key] = len(self._whats)
-        self._whats.append(what)
-        return len(self._whats) - 1
-
     def _origin(self, event: TraceEvent) -> int:
-        origin = Origin(f"{event.pid}/{event.tid}", count(event.pid))
+        origin = (f"{event.pid}/{event.tid}", count(event.pid))
         number = self._origin_numbers.setdefault(origin, len(self._origins))
         if number == len(self._origins):
             self._origins.append(origin)

@@ -48,7 +48,7 @@ _NEXT = re.compile(rf"\}}(?=\s*,\s*\{{\s*{_KEY})")
 """The end of an event before another one. No string has it: there the quote of the key would be escaped."""
 _LAST = re.compile(rf'{_NEXT.pattern}|\}}(?=\s*\]\s*(?:,\s*"|\}}))')
 """The same, or the end of the last event."""
-_SEARCHED = 8192
+_SEARCHED = 2**15
 """Characters at the end of a piece in which the end of an event is looked for."""
 _NAME = re.compile(r'"name"\s*:\s*"')
 _NAME_END = re.compile(r'"(?=\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)')
@@ -216,7 +216,9 @@ class _Values:
     def _in_memory(self) -> list[TraceEvent]:
         """Return the events that are complete in memory, at least the next one unless it is damaged."""
         if self._at >= self._one_by_one_to:
-            end = self._last_end(len(self._text) - _SEARCHED) or self._last_end(0) or self._at
+            end = self._at
+            for match in _NEXT.finditer(self._text, max(end, len(self._text) - _SEARCHED)):
+                end = match.end()
             try:
                 events = _EVENT_LIST.decode(f"[{self._text[self._at : end]}]")
             except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
@@ -227,13 +229,6 @@ class _Values:
                 return events
             self._one_by_one_to = end if end > self._at else len(self._text)
         return self._next()
-
-    def _last_end(self, start: int) -> int | None:
-        """Return the end of the last event before another one that ends behind a place in the text."""
-        end = None
-        for match in _NEXT.finditer(self._text, max(self._at, start)):
-            end = match.end()
-        return end
 
     def _next(self) -> list[TraceEvent]:
         """Return the next event, read tolerantly; none if it is damaged, or no event."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
 from gpuprof.read.timeline_parts import program_step
@@ -31,13 +33,13 @@ def steps(
 
 def _optimizer_steps(optimizers: Iterable[Span], origin: int) -> list[ProgramStep]:
     """Return the steps from the end of one call of an optimizer to the end of the next, for each kind of optimizer."""
-    calls = outermost(optimizers)
-    kinds = {call.name for call in calls}
     ends: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for call in calls:
-        kind = OPTIMIZER_CALL.sub(r"\1", call.name)
-        ends[OPTIMIZER_STEP if len(kinds) == 1 else f"{OPTIMIZER_STEP} ({kind})", call.thread].append(call.end)
-    return list(_between(ends, origin))
+    for call in outermost(optimizers):
+        ends[OPTIMIZER_CALL.sub(rf"{OPTIMIZER_STEP} (\1)", call.name), call.thread].append(call.end)
+    steps = _between(ends, origin)
+    if len({name for name, _ in ends}) == 1:
+        return [replace(step, name=OPTIMIZER_STEP) for step in steps]
+    return steps
 
 
 def _module_steps(modules: Iterable[Span], origin: int) -> list[ProgramStep]:
@@ -45,14 +47,16 @@ def _module_steps(modules: Iterable[Span], origin: int) -> list[ProgramStep]:
     starts: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
     for call in outermost(modules):
         starts[f"{MODULE_CALL}{call.name.removeprefix(MODULE)}", call.thread].append(call.start)
-    return list(_between(starts, origin))
+    return _between(starts, origin)
 
 
-def _between(moments: Mapping[tuple[str, Hashable], list[int]], origin: int) -> Iterator[ProgramStep]:
-    for (name, thread), times in moments.items():
-        for start, end in pairwise(sorted(times)):
-            if end > start:
-                yield program_step(name, thread, start - origin, end - origin)
+def _between(moments: Mapping[tuple[str, Hashable], list[int]], origin: int) -> list[ProgramStep]:
+    return [
+        program_step(name, thread, start - origin, end - origin)
+        for (name, thread), times in moments.items()
+        for start, end in pairwise(sorted(times))
+        if end > start
+    ]
 
 
 def outermost(calls: Iterable[Span]) -> list[Span]:

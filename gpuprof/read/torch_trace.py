@@ -24,7 +24,7 @@ from gpuprof.read.timeline_parts import (
     open_at_places,
     since_epoch,
 )
-from gpuprof.read.torch_events import GpuEvent, Span, Spans, TraceEvents
+from gpuprof.read.torch_events import GpuEvent, Span, TraceEvents
 from gpuprof.read.torch_foreign import refuse_other_accelerators
 from gpuprof.read.torch_json import TraceJson, count, mapping, text_of
 from gpuprof.read.torch_program import products, steps
@@ -39,7 +39,6 @@ from gpuprof.read.torch_words import (
 )
 from gpuprof.store.read import no_search_for_garbage
 from gpuprof.timeline.attention import SDPA_MATH
-from gpuprof.timeline.torch_pointwise import POINTWISE
 from gpuprof.timeline.trace import (
     COPY,
     KERNEL,
@@ -101,14 +100,16 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     used = device_numbers((event.device for event in events.gpu), name)
     distributed, surveyed = mapping(fields.get("distributedInfo")), mapping(fields.get("gpuprof"))
     ranges = surveyed.get("ranges")
-    program_steps = steps(
-        events.steps.every(), events.annotations.every(_is_optimizer), _modules(events, surveyed), origin
-    )
+    optimizers = events.annotations.every(OPTIMIZER_CALL.fullmatch)
+    program_steps = steps(events.steps.every(), optimizers, _modules(events, surveyed), origin)
     events.calls.clear()
     warnings = [*stream.warnings, *without_times(events), *impossible(events.impossible)]
     if counters := _counters(events):
         warnings.append(f"{counters} are not read")
-    overhead = tuple(_overhead(events.overhead, origin))
+    overhead = [
+        ProfilerOverhead(span.name, (span.start - origin) / 1e9, (span.end - origin) / 1e9)
+        for span in sorted(events.overhead.every(), key=attrgetter("start"))
+    ]
     activities, calls, waits = _activities(events, used, origin)
     return Trace(
         file=name,
@@ -130,29 +131,20 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         profiler_calls=any(map(controls_profiler, events.call_names)),
         hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
         recorded=frozenset(events.recorded.union(what for option, what in _OPTIONS.items() if fields.get(option))),
-        overhead=overhead,
+        overhead=tuple(overhead),
     )
 
 
 def _find_launches(events: TraceEvents) -> None:
     """Set where each GPU activity was launched: by the call of its correlation, else by the operator's number."""
-    wanted: set[int | None] = {event.correlation for event in events.gpu}
-    calls: dict[int | None, LaunchOrigin] = {}
-    for number, place in events.calls.places(wanted):
-        calls.setdefault(number, place)
+    calls = events.calls.places({event.correlation for event in events.gpu})
     for event in events.gpu:
         event.place = calls.get(event.correlation)
     without = [event for event in events.gpu if event.place is None]
-    wanted = {event.launcher for event in without}
-    operators: dict[int | None, LaunchOrigin] = {}
-    for number, place in chain(events.operators.places(wanted), events.annotations.places(wanted)):
-        operators.setdefault(number, place)
+    launchers = {event.launcher for event in without}
+    operators = events.annotations.places(launchers) | events.operators.places(launchers)
     for event in without:
         event.place = operators.get(event.launcher)
-
-
-def _is_optimizer(name: str) -> bool:
-    return OPTIMIZER_CALL.fullmatch(name) is not None
 
 
 def _modules(events: TraceEvents, surveyed: Mapping[str, Any]) -> list[Span]:
@@ -163,15 +155,10 @@ def _modules(events: TraceEvents, surveyed: Mapping[str, Any]) -> list[Span]:
     return events.annotations.every(names.__contains__)
 
 
-def _overhead(spans: Spans, origin: int) -> Iterator[ProfilerOverhead]:
-    for span in sorted(spans.every(), key=attrgetter("start")):
-        yield ProfilerOverhead(span.name, (span.start - origin) / 1e9, (span.end - origin) / 1e9)
-
-
 def _properties(recorded: object) -> dict[int, Mapping[str, Any]]:
     by_number: dict[int, Mapping[str, Any]] = {}
     for entry in recorded if isinstance(recorded, list) else []:
-        number = count(entry.get("id")) if isinstance(entry, dict) else None
+        number = count(mapping(entry).get("id"))
         if number is not None:
             by_number.setdefault(number, entry)
     return by_number
@@ -218,24 +205,20 @@ def _activities(
 
     Each activity has what was open at its launch. The events are used up: both would take much memory.
     """
-    places = [event.place for event in events.gpu]
-    moments = [*places, *(wait.place for wait in events.waits)]
+    moments = [*(event.place for event in events.gpu), *(wait.place for wait in events.waits)]
     operators = events.operators.around(moments)
     ranges = chain(events.annotations.around(moments), events.modules.around(moments))
     open_spans = open_at_places(chain(operators, ranges), moments)
-    launchers = {id(span) for place in places for span in open_spans.get(place, ())}
+    launchers = {id(span) for event in events.gpu for span in open_spans.get(event.place, ())}
     # Other calls ran on the CPU, or only recorded a graph.
     calls = [call for call in products(operators) if id(call) in launchers]
-    del operators, launchers
+    del operators, launchers, moments
     for spans in events.cpu:
         spans.clear()
-    launches = _Launches(open_spans, places, calls, events.graph_launches, origin)
     index = {number: position for position, number in enumerate(used)}
-    events.gpu.reverse()
-    recorded = [launches.activity(events.gpu.pop(), index) for _ in places]
+    recorded = _demangled(list(_recorded(events, open_spans, calls, index, origin)))
     waited_in = [_outermost_operator(open_spans[wait.place]) for wait in events.waits]
-    activities = tuple(sorted(_demangled(recorded), key=attrgetter("start_s")))
-    return activities, calls, host_waits(events.waits, origin, waited_in)
+    return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(events.waits, origin, waited_in)
 
 
 def _outermost_operator(spans: Iterable[Span]) -> str | None:
@@ -247,37 +230,31 @@ def _operators(spans: Iterable[Span]) -> list[Span]:
     return [span for span in spans if span.what.operator is not None]
 
 
-class _Launches:
-    """Makes an activity of a GPU event, with what was open where it was launched."""
-
-    def __init__(
-        self,
-        open_spans: Mapping[LaunchOrigin | None, Sequence[Span]],
-        places: Iterable[LaunchOrigin | None],
-        calls: Iterable[Span],
-        graphs: set[int],
-        origin: int,
-    ) -> None:
-        self._open_spans, self._graphs, self._origin = open_spans, graphs, origin
-        self._numbers = {id(call): number for number, call in enumerate(calls)}
-        self._ranges: dict[tuple[str, ...], tuple[str, ...]] = {}
-        innermost = (_operators(open_spans.get(place, ()))[-1:] for place in places)
-        self._launched = Counter(id(span) for spans in innermost for span in spans)
-
-    def activity(self, event: GpuEvent, index: Mapping[int, int]) -> Activity:
-        """Return the activity of an event. `index` are the places of the GPUs by number."""
-        place = event.place
-        spans = self._open_spans.get(place, ())
+def _recorded(
+    events: TraceEvents,
+    open_spans: Mapping[LaunchOrigin | None, Sequence[Span]],
+    calls: Iterable[Span],
+    index: Mapping[int, int],
+    origin: int,
+) -> Iterator[Activity]:
+    """Yield what the GPUs did, with what was open at its launch. `index` are the places of the GPUs by number."""
+    numbers = {id(call): number for number, call in enumerate(calls)}
+    launched = Counter(id(span) for event in events.gpu for span in _operators(open_spans.get(event.place, ()))[-1:])
+    known_ranges: dict[tuple[str, ...], tuple[str, ...]] = {}
+    events.gpu.reverse()
+    while events.gpu:
+        event = events.gpu.pop()
+        place, spans = event.place, open_spans.get(event.place, ())
         launchers = _operators(spans)
         launcher = launchers[-1] if launchers else None
+        is_alone = event.role == KERNEL and launched[id(launcher)] == 1
         ranges = tuple(span.name for span in spans if span.what.operator is None)
         grid, block, registers, shared_bytes = event.shape
-        in_graph = event.correlation in self._graphs or event.in_graph
-        return Activity(
+        yield Activity(
             kind=event.role,
             name=_name(event),
             device=index[event.device],
-            start_s=(event.start - self._origin) / 1e9,
+            start_s=(event.start - origin) / 1e9,
             duration_s=event.duration / 1e9 if event.duration is not None else None,
             stream=event.stream,
             grid=grid,
@@ -285,24 +262,18 @@ class _Launches:
             registers_per_thread=registers,
             shared_bytes=shared_bytes,
             bytes=event.bytes,
-            ranges=self._ranges.setdefault(ranges, ranges),
+            ranges=known_ranges.setdefault(ranges, ranges),
             operator=launcher.what.operator if launcher is not None else None,
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
-            launched_s=(place.at - self._origin) / 1e9 if place is not None else None,
+            launched_s=(place.at - origin) / 1e9 if place is not None else None,
             call=event.correlation,
-            product=next((self._numbers[id(span)] for span in launchers if id(span) in self._numbers), None),
-            graph_launch=event.correlation if in_graph else None,
-            operand_bytes=self._operand_bytes(launcher) if event.role == KERNEL else None,
+            product=next((numbers[id(span)] for span in launchers if id(span) in numbers), None),
+            graph_launch=event.correlation if event.in_graph or event.correlation in events.graph_launches else None,
+            operand_bytes=operand_bytes(launcher.name, launcher.args) if launcher is not None and is_alone else None,
             memory=memory(event.name) if event.role == COPY else None,
             in_sdpa=any(span.name == SDPA_MATH for span in launchers),
         )
-
-    def _operand_bytes(self, launcher: Span | None) -> int | None:
-        """Return the bytes of a point-wise operator that launched one thing on a GPU."""
-        if launcher is None or launcher.name not in POINTWISE or self._launched[id(launcher)] != 1:
-            return None
-        return operand_bytes(launcher.name, launcher.args)
 
 
 def _demangled(activities: list[Activity]) -> list[Activity]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuprof.model.torch_ranges import operator_text
 from gpuprof.read.torch_json import count, shape
-from gpuprof.timeline.torch_pointwise import pointwise_bytes
+from gpuprof.timeline.torch_pointwise import POINTWISE, pointwise_bytes
 from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct, TensorShape
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
@@ -48,7 +48,9 @@ def product(name: str, start_s: float, args: Mapping[str, Any]) -> MatrixProduct
 def operand_bytes(name: str, args: Mapping[str, Any]) -> int | None:
     """Return the bytes that a call of a point-wise operator reads and writes; None where the trace does not tell."""
     shapes, strides = _tensors(args.get("Input Dims")), _tensors(args.get("Input Strides"))
-    return pointwise_bytes(name, shapes, _texts(args.get("Input type")), strides or ()) if shapes is not None else None
+    if name not in POINTWISE or shapes is None:
+        return None
+    return pointwise_bytes(name, shapes, _texts(args.get("Input type")), strides or ())
 
 
 def _tensors(recorded: object) -> tuple[TensorShape | None, ...] | None:
