@@ -6,7 +6,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -148,10 +148,10 @@ class Spans:
                 spans.append(self._span(row))
         return spans
 
-    def places(self, wanted: Container[int | None]) -> dict[int | None, LaunchOrigin]:
+    def places(self, wanted: Set[int | None]) -> dict[int | None, LaunchOrigin]:
         """Return where and when the first ones with wanted numbers began."""
         places: dict[int | None, LaunchOrigin] = {}
-        for _, origin, start, _, number in self:
+        for _, origin, start, _, number in self if wanted else ():
             if number in wanted and number not in places:
                 thread, process = self._origins[origin]
                 places[number] = LaunchOrigin(thread, start, process)
@@ -181,39 +181,23 @@ class TraceEvents:
 
     def __init__(self) -> None:
         self._whats, self._origins = list[Named](), list[Origin]()
-        self.gpu: list[GpuEvent] = []
-        self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(6))
-        self.operators, self.annotations, self.steps, self.modules, self.overhead, self.calls = self.cpu
-        self.call_names: set[str] = set()
-        self.graph_launches: set[int] = set()
-        self.waits: list[WaitSpan] = []
-        self.untimed: Counter[str] = Counter()
-        self.misplaced: Counter[str] = Counter()
-        self.impossible: list[tuple[str, str]] = []
+        self._what_numbers, self._origin_numbers = dict[Hashable, int](), dict[Origin, int]()
+        self._shapes = dict[Hashable, Any]()
+        self.gpu = list[GpuEvent]()
+        self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(5))
+        self.operators, self.ranges, self.steps, self.overhead, self.calls = self.cpu
+        self.call_names, self.graph_launches, self.recorded = set[str](), set[int](), set[str]()
+        self.waits = list[WaitSpan]()
+        self.untimed, self.misplaced, self.others = Counter[str](), Counter[str](), Counter[str]()
+        self.impossible = list[tuple[str, str]]()
         self.peak_memory_bytes: int | None = None
-        self.recorded: set[str] = set()
-        self.others: Counter[str] = Counter()
-        self.hours: Counter[int] = Counter()
-        self.firsts: dict[int, int] = {}
-        self.last = 0
-        self._what_numbers: dict[Hashable, int] = {}
-        self._origin_numbers: dict[Origin, int] = {}
-        self._shapes: dict[Hashable, Any] = {}
-        self._handlers: dict[str, Callable[[TraceEvent, int, int], None]] = {
-            **dict.fromkeys(_GPU_ROLES, self._add_gpu),
-            **dict.fromkeys(_CALLS, self._add_call),
-            **dict.fromkeys(_OPERATORS, self._add_operator),
-            _ANNOTATION: self._add_annotation,
-            _PYTHON: self._add_python,
-            _OVERHEAD: self._add_overhead,
-        }
+        self.hours, self.firsts, self.last = Counter[int](), dict[int, int](), 0
 
     def add(self, event: TraceEvent) -> None:
         """Keep what matters of an event."""
         if event.ph == "X":
             self._add_span(event)
         elif event.ph == "i" and event.name == "[memory]":
-            self.recorded.add(MEMORY)
             self._add_memory(mapping(decoded(event.args)))
 
     def _add_span(self, event: TraceEvent) -> None:
@@ -231,14 +215,25 @@ class TraceEvents:
         self.last = max(self.last, end)
         if role is None:
             self.firsts[hour] = min(self.firsts.get(hour, start), start)
-        handler = self._handlers.get(category)
-        if handler is not None:
-            handler(event, start, end)
-        else:
+        if category == _PYTHON:
+            self.recorded.add(STACKS)
+            if str(event.name).startswith(MODULE):
+                self._add_range(self.ranges, event, start, end)
+        elif category in _OPERATORS:
+            self._add_operator(event, start, end)
+        elif category in _CALLS:
+            self._add_call(event, start, end)
+        elif role is not None:
+            self._add_gpu(event, role, start, end)
+        elif category == _ANNOTATION:
+            self._add_annotation(event, start, end)
+        elif category != _OVERHEAD:
             self.others[category] += 1
+        elif event.name in _OWN_OVERHEAD:
+            self._add_range(self.overhead, event, start, end)
 
-    def _add_gpu(self, event: TraceEvent, start: int, end: int) -> None:
-        role, name, args = _GPU_ROLES[event.cat], _name(event.name), mapping(decoded(event.args))
+    def _add_gpu(self, event: TraceEvent, role: str, start: int, end: int) -> None:
+        name, args = _name(event.name), mapping(decoded(event.args))
         duration = nanoseconds(event.dur)
         if event.dur is not None and (duration is None or duration < 0):
             self.impossible.append((name, f"{event.dur} µs"))
@@ -302,33 +297,22 @@ class TraceEvents:
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_annotation(self, event: TraceEvent, start: int, end: int) -> None:
-        spans = self.steps if _STEP.fullmatch(_name(event.name)) else self.annotations
-        args = decoded(event.args, _CPU_ARGS) or _CpuArgs()
-        self._add_range(spans, event, start, end, count(args.number))
+        is_step = _STEP.fullmatch(_name(event.name)) is not None
+        self._add_range(self.steps if is_step else self.ranges, event, start, end)
 
-    def _add_python(self, event: TraceEvent, start: int, end: int) -> None:
-        self.recorded.add(STACKS)
-        if str(event.name).startswith(MODULE):
-            self._add_range(self.modules, event, start, end)
-
-    def _add_overhead(self, event: TraceEvent, start: int, end: int) -> None:
-        if event.name in _OWN_OVERHEAD:
-            self._add_range(self.overhead, event, start, end)
-
-    def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int, number: int | None = None) -> None:
-        name = _name(event.name)
+    def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int) -> None:
+        name, args = _name(event.name), decoded(event.args, _CPU_ARGS) or _CpuArgs()
         what = self._what_numbers.setdefault(name, len(self._whats))
         if what == len(self._whats):
             self._whats.append(Named(name))
-        spans.add(what, self._origin(event), start, end, number)
+        spans.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_memory(self, args: Mapping[str, Any]) -> None:
         """Keep the most that tensors took on a GPU, or that PyTorch reserved for them if that alone was recorded."""
-        if args.get("Device Type") == _CUDA_DEVICE_TYPE:
-            total = count(args.get("Total Allocated"))
-            total = total if total is not None else count(args.get("Total Reserved"))
-            if total is not None:
-                self.peak_memory_bytes = max(total, self.peak_memory_bytes or 0)
+        self.recorded.add(MEMORY)
+        total = count(args.get("Total Allocated", args.get("Total Reserved")))
+        if args.get("Device Type") == _CUDA_DEVICE_TYPE and total is not None:
+            self.peak_memory_bytes = max(total, self.peak_memory_bytes or 0)
 
     def _origin(self, event: TraceEvent) -> int:
         origin = (f"{event.pid}/{event.tid}", count(event.pid))

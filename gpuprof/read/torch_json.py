@@ -304,20 +304,19 @@ class _Values:
 
     def _more(self) -> bool:
         """Read more text, at least as much as is left, so that a long value is not decoded once per piece."""
-        rest = self._text[self._at :]
-        pieces, added = [rest], 0
-        while added <= len(rest) and (piece := next(self._texts, "")):
-            pieces.append(piece)
-            added += len(piece)
-        self._text, self._at, self._one_by_one_to = "".join(pieces), 0, 0
-        return added > 0
+        rest, added = self._text[self._at :], ""
+        while len(added) <= len(rest) and (piece := next(self._texts, "")):
+            added += piece
+        self._text, self._at, self._one_by_one_to = rest + added, 0, 0
+        return added != ""
 
 
 def _as_event(fields: dict[str, Any]) -> TraceEvent:
     """Return an event that the fast decoder refuses, with arguments that it accepts."""
-    known = {key: fields[key] for key in TraceEvent.__struct_fields__ if key in fields}
-    args = json.dumps(fields.get("args"), default=float, ensure_ascii=False).encode("utf-8", "replace")
-    return TraceEvent(**{**known, "args": Raw(args)})
+    args = json.dumps(fields.pop("args", None), default=float, ensure_ascii=False).encode("utf-8", "replace")
+    event = msgspec.convert(fields, TraceEvent)
+    event.args = Raw(args)
+    return event
 
 
 def _unzipped(file: BinaryIO, name: str, size: int, *, salvage: bool) -> Unzipped:

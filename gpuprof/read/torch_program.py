@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from itertools import pairwise
-
-from msgspec.structs import replace
 
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
 from gpuprof.read.timeline_parts import program_step
@@ -33,27 +31,25 @@ def steps(
 
 def _optimizer_steps(optimizers: Iterable[Span], origin: int) -> list[ProgramStep]:
     """Return the steps from the end of one call of an optimizer to the end of the next, for each kind of optimizer."""
-    ends: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for call in outermost(optimizers):
-        ends[OPTIMIZER_CALL.sub(rf"{OPTIMIZER_STEP} (\1)", call.name), call.thread].append(call.end)
-    steps = _between(ends, origin)
-    if len({name for name, _ in ends}) == 1:
-        return [replace(step, name=OPTIMIZER_STEP) for step in steps]
-    return steps
+    calls = outermost(optimizers)
+    name = OPTIMIZER_STEP if len({call.name for call in calls}) == 1 else rf"{OPTIMIZER_STEP} (\1)"
+    return _between([(OPTIMIZER_CALL.sub(name, call.name), call.thread, call.end) for call in calls], origin)
 
 
 def _module_steps(modules: Iterable[Span], origin: int) -> list[ProgramStep]:
     """Return the steps from the beginning of one call of an outermost module to that of the next."""
-    starts: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for call in outermost(modules):
-        starts[f"{MODULE_CALL}{call.name.removeprefix(MODULE)}", call.thread].append(call.start)
-    return _between(starts, origin)
+    calls = outermost(modules)
+    return _between([(MODULE_CALL + call.name.removeprefix(MODULE), call.thread, call.start) for call in calls], origin)
 
 
-def _between(moments: Mapping[tuple[str, Hashable], list[int]], origin: int) -> list[ProgramStep]:
+def _between(moments: Iterable[tuple[str, Hashable, int]], origin: int) -> list[ProgramStep]:
+    """Return the steps from each moment to the next with the same name and thread."""
+    times_of: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
+    for name, thread, at in moments:
+        times_of[name, thread].append(at)
     return [
         program_step(name, thread, start - origin, end - origin)
-        for (name, thread), times in moments.items()
+        for (name, thread), times in times_of.items()
         for start, end in pairwise(sorted(times))
         if end > start
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +12,7 @@ from gpuprof.code.tools.demangle import demangled
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.model.torch_ranges import OPTIMIZER_CALL
+from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     controls_profiler,
@@ -100,7 +99,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     used = device_numbers((event.device for event in events.gpu), name)
     distributed, surveyed = mapping(fields.get("distributedInfo")), mapping(fields.get("gpuprof"))
     ranges = surveyed.get("ranges")
-    optimizers = events.annotations.every(OPTIMIZER_CALL.fullmatch)
+    optimizers = events.ranges.every(OPTIMIZER_CALL.fullmatch)
     program_steps = steps(events.steps.every(), optimizers, _modules(events, surveyed), origin)
     events.calls.clear()
     warnings = [*stream.warnings, *without_times(events), *impossible(events.impossible)]
@@ -138,21 +137,17 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
 def _find_launches(events: TraceEvents) -> None:
     """Set where each GPU activity was launched: by the call of its correlation, else by the operator's number."""
     calls = events.calls.places({event.correlation for event in events.gpu})
+    launchers = {event.launcher for event in events.gpu if event.correlation not in calls}
+    operators = events.ranges.places(launchers) | events.operators.places(launchers)
     for event in events.gpu:
-        event.place = calls.get(event.correlation)
-    without = [event for event in events.gpu if event.place is None]
-    launchers = {event.launcher for event in without}
-    operators = events.annotations.places(launchers) | events.operators.places(launchers)
-    for event in without:
-        event.place = operators.get(event.launcher)
+        event.place = calls.get(event.correlation) or operators.get(event.launcher)
 
 
 def _modules(events: TraceEvents, surveyed: Mapping[str, Any]) -> list[Span]:
     """Return calls of modules; of a survey those of the outermost modules, whose names it has."""
     names = surveyed.get("modules")
-    if len(events.modules) or not isinstance(names, list):
-        return events.modules.every()
-    return events.annotations.every(names.__contains__)
+    modules = events.ranges.every(lambda name: name.startswith(MODULE))
+    return modules or events.ranges.every((names if isinstance(names, list) else []).__contains__)
 
 
 def _properties(recorded: object) -> dict[int, Mapping[str, Any]]:
@@ -182,7 +177,7 @@ def _without_gpu(events: TraceEvents, name: str, first: int | None, *, of_torch:
     if events.call_names and first is not None:
         what = f"nothing was launched on a GPU in the {format_si((events.last - first) / 1e9, 's')} that it recorded"
         return InputError(f"{name} is a trace without GPU activity: {what}", _TRACE_WORK)
-    if any(map(len, (events.operators, events.annotations, events.steps, events.modules))):
+    if any(map(len, (events.operators, events.ranges, events.steps))):
         return InputError(f"{name} is a trace without GPU activity: only the CPU was traced", _TRACE_GPU)
     what = f"{name} is a trace without GPU activity: it has no kernels and no copies"
     return InputError(what, _TRACE_GPU if of_torch else _READABLE)
@@ -207,8 +202,7 @@ def _activities(
     """
     moments = [*(event.place for event in events.gpu), *(wait.place for wait in events.waits)]
     operators = events.operators.around(moments)
-    ranges = chain(events.annotations.around(moments), events.modules.around(moments))
-    open_spans = open_at_places(chain(operators, ranges), moments)
+    open_spans = open_at_places([*operators, *events.ranges.around(moments)], moments)
     launchers = {id(span) for event in events.gpu for span in open_spans.get(event.place, ())}
     # Other calls ran on the CPU, or only recorded a graph.
     calls = [call for call in products(operators) if id(call) in launchers]
@@ -216,7 +210,7 @@ def _activities(
     for spans in events.cpu:
         spans.clear()
     index = {number: position for position, number in enumerate(used)}
-    recorded = _demangled(list(_recorded(events, open_spans, calls, index, origin)))
+    recorded = _recorded(events, open_spans, calls, index, origin)
     waited_in = [_outermost_operator(open_spans[wait.place]) for wait in events.waits]
     return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(events.waits, origin, waited_in)
 
@@ -240,6 +234,7 @@ def _recorded(
     """Yield what the GPUs did, with what was open at its launch. `index` are the places of the GPUs by number."""
     numbers = {id(call): number for number, call in enumerate(calls)}
     launched = Counter(id(span) for event in events.gpu for span in _operators(open_spans.get(event.place, ()))[-1:])
+    kernel_names = _kernel_names(events.gpu)
     known_ranges: dict[tuple[str, ...], tuple[str, ...]] = {}
     events.gpu.reverse()
     while events.gpu:
@@ -252,7 +247,8 @@ def _recorded(
         grid, block, registers, shared_bytes = event.shape
         yield Activity(
             kind=event.role,
-            name=_name(event),
+            name=_name(event, kernel_names),
+            mangled=event.name if event.name in kernel_names else None,
             device=index[event.device],
             start_s=(event.start - origin) / 1e9,
             duration_s=event.duration / 1e9 if event.duration is not None else None,
@@ -276,21 +272,15 @@ def _recorded(
         )
 
 
-def _demangled(activities: list[Activity]) -> list[Activity]:
-    """Return activities whose kernels have names as in C++: a survey by CUPTI has mangled ones alone."""
-    symbols = dict.fromkeys(one.name for one in activities if one.kind == KERNEL and one.name.startswith("_Z"))
-    if not symbols:
-        return activities
-    names = demangled([*symbols])
-    return [
-        one._replace(name=names.get(one.name, one.name), mangled=one.name) if one.name in symbols else one
-        for one in activities
-    ]
+def _kernel_names(events: Iterable[GpuEvent]) -> Mapping[str, str]:
+    """Return the names in C++ of kernels whose recorded ones are mangled: a survey by CUPTI has no others."""
+    symbols = dict.fromkeys(event.name for event in events if event.role == KERNEL and event.name.startswith("_Z"))
+    return demangled([*symbols])
 
 
-def _name(event: GpuEvent) -> str:
+def _name(event: GpuEvent, kernel_names: Mapping[str, str]) -> str:
     if event.role == KERNEL:
-        return event.name
+        return kernel_names.get(event.name, event.name)
     return direction(event.name) if event.role == COPY else SET
 
 

@@ -47,10 +47,10 @@ def product(name: str, start_s: float, args: Mapping[str, Any]) -> MatrixProduct
 
 def operand_bytes(name: str, args: Mapping[str, Any]) -> int | None:
     """Return the bytes that a call of a point-wise operator reads and writes; None where the trace does not tell."""
-    shapes, strides = _tensors(args.get("Input Dims")), _tensors(args.get("Input Strides"))
-    if name not in POINTWISE or shapes is None:
+    call = product(name, 0.0, args)
+    if name not in POINTWISE or call.shapes is None:
         return None
-    return pointwise_bytes(name, shapes, _texts(args.get("Input type")), strides or ())
+    return pointwise_bytes(name, call.shapes, call.dtypes, call.strides)
 
 
 def _tensors(recorded: object) -> tuple[TensorShape | None, ...] | None:
