@@ -176,7 +176,7 @@ class TraceEvents:
 
     `untimed` GPU activities have no time, by what they are, and `misplaced` ones a wrong one; `impossible` ones have a
     duration that cannot be. `others` counts events by categories that are of no use here. `hours` counts events by the
-    hour in which they began, `firsts` are the first of the CPU in each hour, and `last` is when all had ended.
+    hour in which they began, `firsts` are the first of the CPU in each hour, and `last` is when all of these had ended.
     """
 
     def __init__(self) -> None:
@@ -212,9 +212,11 @@ class TraceEvents:
         end = start + max(0, duration or 0)
         hour = start // HOUR_NS
         self.hours[hour] += start != 0
+        if role is not None:
+            self._add_gpu(event, role, start, end)
+            return
+        self.firsts[hour] = min(self.firsts.get(hour, start), start)
         self.last = max(self.last, end)
-        if role is None:
-            self.firsts[hour] = min(self.firsts.get(hour, start), start)
         if category == _PYTHON:
             self.recorded.add(STACKS)
             if str(event.name).startswith(MODULE):
@@ -223,10 +225,8 @@ class TraceEvents:
             self._add_operator(event, start, end)
         elif category in _CALLS:
             self._add_call(event, start, end)
-        elif role is not None:
-            self._add_gpu(event, role, start, end)
         elif category == _ANNOTATION:
-            self._add_annotation(event, start, end)
+            self._add_range(self.ranges, event, start, end)
         elif category != _OVERHEAD:
             self.others[category] += 1
         elif event.name in _OWN_OVERHEAD:
@@ -245,7 +245,7 @@ class TraceEvents:
         )
         device, correlation = count(args.get("device")), count(args.get("correlation"))
         launcher = count(args.get("External id", args.get("external id")))
-        of_nccl = role == KERNEL and COLLECTIVE_NAME in args and "nccl" in name.lower()
+        of_nccl = role == KERNEL and "nccl" in name.lower()
         self.gpu.append(
             GpuEvent(
                 role=role,
@@ -281,7 +281,7 @@ class TraceEvents:
         name = _name(event.name)
         if "#" in name:
             # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
-            self._add_annotation(event, start, end)
+            self._add_range(self.ranges, event, start, end)
             return
         args = decoded(event.args, _CPU_ARGS) or _CpuArgs()
         written = _needed(name, args)
@@ -296,15 +296,13 @@ class TraceEvents:
             self._whats.append(Named(name, values, operator_with_shapes(name, values)))
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
-    def _add_annotation(self, event: TraceEvent, start: int, end: int) -> None:
-        is_step = _STEP.fullmatch(_name(event.name)) is not None
-        self._add_range(self.steps if is_step else self.ranges, event, start, end)
-
     def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int) -> None:
         name, args = _name(event.name), decoded(event.args, _CPU_ARGS) or _CpuArgs()
         what = self._what_numbers.setdefault(name, len(self._whats))
         if what == len(self._whats):
             self._whats.append(Named(name))
+        if _STEP.fullmatch(name):
+            spans = self.steps
         spans.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_memory(self, args: Mapping[str, Any]) -> None:

@@ -10,6 +10,8 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
+from itertools import chain
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -333,14 +335,9 @@ def _unzipped(file: BinaryIO, name: str, size: int, *, salvage: bool) -> Unzippe
 
 def _texts(read: Callable[[int], bytes]) -> Iterator[str]:
     """Yield a text piece by piece."""
-    piece = read(_PIECE)
-    decoder = codecs.getincrementaldecoder("utf-16" if piece.startswith(UTF16_MARKS) else "utf-8-sig")("replace")
-    while piece:
-        if text := decoder.decode(piece):
-            yield text
-        piece = read(_PIECE)
-    if text := decoder.decode(b"", final=True):
-        yield text
+    first = read(_PIECE)
+    encoding = "utf-16" if first.startswith(UTF16_MARKS) else "utf-8-sig"
+    yield from codecs.iterdecode(chain([first], iter(partial(read, _PIECE), b"")), encoding, "replace")
 
 
 def _by_hand(name: str) -> str:

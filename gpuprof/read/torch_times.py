@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 
 from gpuprof.read.torch_events import HOUR_NS, GpuEvent, TraceEvents
 from gpuprof.timeline.trace import KERNEL
@@ -25,7 +24,7 @@ def settle_times(events: TraceEvents) -> int | None:
     while last + 1 in events.hours:
         last += 1
     begin, end = first * HOUR_NS, (last + 2) * HOUR_NS
-    if min(events.hours, default=first) < first or events.last > end:
+    if len(events.hours) > last - first + 1 or events.last > end:
 
         def within(start: int, until: int) -> bool:
             return begin <= start and until <= end
@@ -57,8 +56,7 @@ def correct_times(events: TraceEvents) -> None:
     if 0 < sum(map(is_early, events.gpu)) < launched:
         _keep(events, lambda event: not is_early(event))
     starts = [event.start for event in events.gpu]
-    launches = (event.place.at for event in events.gpu if event.place is not None)
-    last = max(chain(starts, launches, (wait.end for wait in events.waits)), default=0)
+    last = max([*starts, events.last])
     latest = last + max(_OUTLASTS_NS, last - min(starts, default=last))
     for event in events.gpu:
         if event.duration is not None and event.start + event.duration > latest:

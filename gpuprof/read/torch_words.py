@@ -64,12 +64,8 @@ def _texts(recorded: object) -> tuple[str, ...]:
 def _shapes(inputs: object) -> Iterator[str]:
     """Yield the shapes of tensors; an input can be a list of tensors."""
     for entry in inputs if isinstance(inputs, list) else ():
-        tensors = [entry] if _is_shape(entry) else entry if isinstance(entry, list) else []
-        yield from (f"[{', '.join(map(str, shape))}]" for shape in tensors if _is_shape(shape))
-
-
-def _is_shape(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(size, int) for size in value)
+        tensors = [entry] if shape(entry) else entry if isinstance(entry, list) else []
+        yield from (f"[{', '.join(map(str, tensor))}]" for tensor in tensors if shape(tensor))
 
 
 def direction(name: str) -> str:
