@@ -35,6 +35,8 @@ _ANNOTATION, _PYTHON, _OVERHEAD = "user_annotation", "python_function", "overhea
 """The categories of events: today's names and those of 2021."""
 _OWN_OVERHEAD = ("Buffer Flush", "Instrumentation", "Resource", "Activity Buffer Request", "UVM Activity Init")
 """CUPTI's own work among its overhead. The rest is CUDA's, such as "Lazy Function Loading", which comes without it."""
+_NEEDED = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+"""Arguments of operators that matter: of most only the first, and the last only of products."""
 _CUDA_DEVICE_TYPE = 1
 """c10::DeviceType::CUDA, in the events of the memory profiler."""
 _NO_NUMBER = -1
@@ -243,7 +245,7 @@ class TraceEvents:
             count(args.get("registers per thread")) or None,
             count(args.get("shared memory")),
         )
-        device, correlation = count(args.get("device")), count(args.get("correlation"))
+        correlation = count(args.get("correlation"))
         launcher = count(args.get("External id", args.get("external id")))
         of_nccl = role == KERNEL and "nccl" in name.lower()
         self.gpu.append(
@@ -252,7 +254,7 @@ class TraceEvents:
                 name=name,
                 start=start,
                 duration=end - start or None,
-                device=device if device is not None else count(event.pid) or 0,
+                device=count(args.get("device", event.pid)) or 0,
                 stream=count(args.get("stream")),
                 correlation=correlation,
                 # Some traces write the correlation there; it is no operator's number.
@@ -284,13 +286,17 @@ class TraceEvents:
             self._add_range(self.ranges, event, start, end)
             return
         args = decoded(event.args, _CPU_ARGS) or _CpuArgs()
-        written = _needed(name, args)
-        if "Input Dims" in written:
+        written = [bytes(args.dims) or bytes(args.old_dims)]
+        if written[0]:
             self.recorded.add(SHAPES)
-        key = (name, *written.items(), bytes(event.args) if bytes(args.collective) else None)
+        if name in PRODUCTS or name in POINTWISE:
+            written += [bytes(args.types), bytes(args.strides)]
+        if name in PRODUCTS:
+            written.append(bytes(args.settings))
+        key = (name, *written, bytes(event.args) if bytes(args.collective) else None)
         what = self._what_numbers.setdefault(key, len(self._whats))
         if what == len(self._whats):
-            values = {argument: decoded(Raw(value)) for argument, value in written.items()}
+            values = {argument: decoded(Raw(value)) for argument, value in zip(_NEEDED, written, strict=False)}
             if bytes(args.collective):
                 values |= mapping(decoded(event.args))
             self._whats.append(Named(name, values, operator_with_shapes(name, values)))
@@ -328,13 +334,3 @@ def _name(written: object) -> str:
 def _known_name(written: str) -> str:
     """Return a name, of equal ones the same object."""
     return text_of(written) or _UNNAMED
-
-
-def _needed(name: str, args: _CpuArgs) -> dict[str, bytes]:
-    """Return the arguments of an operator that matter, as written."""
-    written = {"Input Dims": bytes(args.dims) or bytes(args.old_dims)}
-    if name in PRODUCTS or name in POINTWISE:
-        written["Input type"], written["Input Strides"] = bytes(args.types), bytes(args.strides)
-    if name in PRODUCTS:
-        written["Concrete Inputs"] = bytes(args.settings)
-    return {argument: value for argument, value in written.items() if value}

@@ -89,8 +89,7 @@ def collective(args: Mapping[str, Any]) -> Collective | None:
     name, ranks = _collective_name(recorded), count(args.get("Group size"))
     put_in, got = count(args.get("In msg nelems")), count(args.get("Out msg nelems"))
     elements = put_in or (_put_in(name, got, ranks) if got else put_in)
-    dtype = args.get("dtype")
-    size = _ELEMENT_BYTES.get(dtype) if isinstance(dtype, str) else None
+    size = _ELEMENT_BYTES.get(str(args.get("dtype")))
     moved = elements * size if elements is not None and size is not None else None
     return Collective(name, moved, ranks, group=_group(args), number=count(args.get("Seq")))
 
