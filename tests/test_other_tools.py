@@ -55,13 +55,15 @@ def xspace(*planes: str, vendor: bytes = b"") -> bytes:
     return b"".join(field(1, plane) for plane in named) + bytes(9)
 
 
-def chrome(process: str, **more: object) -> bytes:
+def chrome(process: str, *, sort_keys: bool = False, **more: object) -> bytes:
     """Return a trace of Chrome's format with a process of that name, as TensorFlow and XLA write it."""
     events = [
         {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": process}},
-        {"ph": "X", "pid": 1, "tid": 2, "ts": 1.0, "dur": 3.0, "name": "fusion.1", **more},
+        {"ph": "X", "pid": 1, "tid": 2, "ts": 1.0, "dur": 3.0, "name": "fusion.1"} | more,
     ]
-    text = json.dumps({"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}, "traceEvents": events})
+    text = json.dumps(
+        {"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}, "traceEvents": events}, sort_keys=sort_keys
+    )
     return text.encode()
 
 
@@ -139,6 +141,17 @@ def test_text_of_another_tool_is_named_with_what_to_do(
     ("perfetto_trace.json.gz", gzip.compress(chrome("/device:TPU:0 (pid 3)")), "of a TPU", "NVIDIA GPU"),
     ("host.trace.json.gz", gzip.compress(chrome("/device:GPU:0")), "JAX or TensorFlow", "gpuprof run"),
     ("timeline.json", chrome("/job:localhost/replica:0/task:0/device:GPU:0 Compute"), "TensorFlow", "gpuprof run"),
+    ("sorted.json", chrome("/device:TPU:0", sort_keys=True), "of a TPU", "NVIDIA GPU"),
+    ("results.json", chrome("0 CPU HIP API"), "rocprof; gpuprof supports NVIDIA", "rocprof-compute"),
+    ("results.json", chrome("CPU HSA API", sort_keys=True), "rocprof", "rocprof-compute"),
+    ("trace_view.json", chrome("Ascend Hardware"), "Ascend NPU", "NVIDIA GPU"),
+    ("trace_view.json", chrome("CANN", cat="async_npu"), "Ascend NPU", "NVIDIA GPU"),
+    ("old.json", chrome("python", pid="CUDA functions"), "without Kineto", "torch.profiler"),
+    ("old.json", chrome("python", pid="CPU functions"), "without Kineto", "torch.profiler"),
+    ("paddle.json", b'{"schemaVersion": "1.0.1", "traceEvents": []}', "PaddlePaddle", "nsys export"),
+    ("proton.chrome_trace", chrome("GPU", args={"call_stack": ["ROOT", "k"]}), "Proton", "nsys export"),
+    ("result.json", chrome("MainProcess", cat="FEE"), "VizTracer", "nsys export"),
+    ("result.json", b'{"traceEvents": [], "viztracer_metadata": {"version": "1.0"}}', "VizTracer", "nsys export"),
     ("trace.pftrace", b"\n\x0f" + bytes(20), "Perfetto", "gpuprof reads"),
     ("report1.qdstrm", bytes(20), "nsys", "QdstrmImporter -i report1.qdstrm"),
     ("report1.h5", b"\x89HDF\r\n\x1a\n" + bytes(20), "HDF5", "--type sqlite"),

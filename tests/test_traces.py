@@ -963,17 +963,11 @@ def test_batches_and_single_events_give_the_same_trace() -> None:
     ([gpu("kernel", "k", 3, 2, 5)], {"deviceProperties": [{"id": 0, "name": "Intel(R) Arc(TM)"}]}, "an Intel GPU"),
     ([event("hpu_op", "x", 1, 2)], {}, "Gaudi"),
     ([event("privateuse1_runtime", "x", 1, 2)], {}, "PrivateUse1"),
-    ([event("", "add", 1, 2, pid="CUDA functions")], {}, "without Kineto"),
-    ([event("", "add", 1, 2, pid="CPU functions")], {}, "without Kineto"),
-    ([{"ph": "M", "name": "process_name", "args": {"name": "/device:GPU:0"}}], {}, "JAX"),
-    ([{"ph": "M", "name": "process_name", "args": {"name": "/device:TPU:0"}}], {}, "TPU"),
-    ([{"ph": "M", "name": "process_name", "args": {"name": "Ascend Hardware"}}], {}, "Ascend"),
-    ([gpu("Kernel", "k[0.003 ms]", 3, 2, 5)], {"schemaVersion": "1.0.1"}, "PaddlePaddle"),
-    ([event("kernel", "k", 3, 2, call_stack=["ROOT", "k"])], {}, "Proton"),
-    ([event("FEE", "f", 3, 2)], {"viztracer_metadata": {}}, "VizTracer"),
     ([launch(5, 1), event("cuda_profiler_range", "k", 3, 2, **{"dram__bytes_read.sum": 5})], {}, "1 range"),
 ])  # fmt: skip
-def test_traces_of_others_are_named(events: list[Event], header: dict[str, object], says: str) -> None:
+def test_traces_of_other_accelerators_and_of_counters_are_named(
+    events: list[Event], header: dict[str, object], says: str
+) -> None:
     with pytest.raises(InputError) as raised:
         read(*events, **header)
     assert says in raised.value.message and raised.value.hint

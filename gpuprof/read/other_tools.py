@@ -62,6 +62,7 @@ _NOT_NVIDIA = "; gpuprof supports NVIDIA GPUs only"
 _ONLY_TIMES = "; it has times per kernel or call, and no counters"
 _EXPORT = "export the report that it was made from: nsys export --type sqlite FILE.nsys-rep"
 _PROFILE = "profile the program on an NVIDIA GPU: gpuprof run -- PROGRAM"
+_TIMELINE = f"a timeline: nsys profile --trace cuda,nvtx, then nsys export --type sqlite; counters: {_PROFILE}"
 _PROFILE_AGAIN = "profile the program again, with nsys or ncu: gpuprof run -- PROGRAM does"
 _PROFILE_SAME = "profile the program that it measures: gpuprof run -- PROGRAM"
 _OF_AMD = f"use AMD's rocprof-compute, or {_PROFILE}"
@@ -70,8 +71,14 @@ _XPLANE = re.compile(rb"\n.{1,20}?\x12.(?:/(?:host|device):|Task Environment)", 
 """How a file of XSpace starts: its first plane has a number, if it is not 0, and a name."""
 _MOST_OF_XPLANE = 2**26
 """The planes of devices can be behind megabytes of others."""
-_PROCESS = rb'"process_name"[^{}]{0,200}\{\s*"name"\s*:\s*"[^"]{0,80}'
-"""The name of a process in a trace of Chrome's format, up to what follows."""
+
+
+def _of_process(part: bytes) -> Has:
+    """Return a test for traces of Chrome's format with a process that has a part of its name."""
+    name = rb'\{\s*"name"\s*:\s*"[^"]{0,80}' + part
+    return Has(
+        rb'"process_name"[^{}]{0,200}' + name + rb"|" + name + rb'[^{}]{0,200}\}[^{}]{0,200}"process_name"', is_json
+    )
 
 
 _TENSORS = Has(rb"\A(?:\x93NUMPY|PK\x03\x04.{26}[^\0]{1,200}?(?:data\.pkl|\.npy))")
@@ -120,10 +127,23 @@ BINARIES = (
     ),
 )  # fmt: skip
 TRACES = (
-    _of_tool("a JAX or TensorFlow trace of a TPU", Has(_PROCESS + rb"/device:TPU", is_json), _NOT_NVIDIA, _OF_TPU),
-    _of_tool("a trace of JAX or TensorFlow", Has(_PROCESS + rb"/(?:device|host|job):", is_json), _NOT_READ, _PROFILE),
+    _of_tool("a JAX or TensorFlow trace of a TPU", _of_process(rb"/device:TPU"), _NOT_NVIDIA, _OF_TPU),
+    _of_tool("a trace of JAX or TensorFlow", _of_process(rb"/(?:device|host|job):"), _NOT_READ, _PROFILE),
+    _of_tool("a trace of AMD's rocprof", _of_process(rb"CPU H(?:IP|SA) API"), _NOT_NVIDIA, _OF_AMD),
     _of_tool(
-        "a trace of AMD's rocprof", Has(rb'\{"name":"(?:\d{1,3} )?CPU HIP API"\}', is_json), _NOT_NVIDIA, _OF_AMD
+        "a trace of an Ascend NPU", Has(rb':\s*"(?:Ascend Hardware|async_npu)"', is_json), _NOT_NVIDIA, _PROFILE
+    ),
+    _of_tool(
+        'a trace of torch.autograd.profiler without Kineto ("CPU functions")',
+        Has(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"', is_json), ", which has no kernels",
+        "record it with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) of PyTorch "
+        "1.8.1 or newer",
+    ),
+    _of_tool("a trace of PaddlePaddle's profiler", Has(rb'"schemaVersion"\s*:\s*"', is_json), _NOT_READ, _TIMELINE),
+    _of_tool("a trace of Triton's Proton", Has(rb'"call_stack"\s*:\s*\[', is_json), _NOT_READ, _TIMELINE),
+    _of_tool(
+        "a trace of VizTracer", Has(rb'"(?:viztracer_metadata"\s*:|cat"\s*:\s*"FEE")', is_json),
+        ", which records Python and no GPU", _TIMELINE,
     ),
 )  # fmt: skip
 """Traces of Chrome's format that are not of PyTorch."""

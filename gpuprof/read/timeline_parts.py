@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple, Protocol, TypeVar
@@ -118,7 +118,7 @@ AnySpan = TypeVar("AnySpan", bound=ThreadSpan)
 
 def open_at_places(
     spans: Iterable[AnySpan], places: Iterable[LaunchOrigin | None]
-) -> dict[LaunchOrigin, tuple[AnySpan, ...]]:
+) -> dict[LaunchOrigin | None, tuple[AnySpan, ...]]:
     """Return for each place the spans of its thread that were open then, outermost first."""
     spans_of: defaultdict[Hashable, list[AnySpan]] = defaultdict(list)
     for span in spans:
@@ -127,20 +127,21 @@ def open_at_places(
     for place in places:
         if place is not None:
             places_of[place.thread].add(place)
-    open_spans: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
+    open_spans: dict[LaunchOrigin | None, tuple[AnySpan, ...]] = {}
     for thread, own in places_of.items():
         open_spans.update(_open_at(spans_of.get(thread, ()), sorted(own, key=lambda place: place.at)))
     return open_spans
 
 
-def _open_at(spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]) -> dict[LaunchOrigin, tuple[AnySpan, ...]]:
+def _open_at(
+    spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]
+) -> Iterator[tuple[LaunchOrigin, tuple[AnySpan, ...]]]:
     """Sweep over the spans of a thread and its places, which come in the order of their time.
 
     A span is open from its first to its last nanosecond. Of spans that begin and end together the earlier one is outer.
     """
     ordered = sorted(spans, key=lambda span: (span.start, -span.end))
     stack: list[AnySpan] = []
-    open_spans: dict[LaunchOrigin, tuple[AnySpan, ...]] = {}
     following = 0
     for place in places:
         while following < len(ordered) and ordered[following].start <= place.at:
@@ -148,8 +149,7 @@ def _open_at(spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]) -> dict[L
             stack.append(ordered[following])
             following += 1
         _close(stack, place.at)
-        open_spans[place] = tuple(span for span in stack[-_DEEPEST:] if span.end >= place.at)
-    return open_spans
+        yield place, tuple(span for span in stack[-_DEEPEST:] if span.end >= place.at)
 
 
 def _close(stack: list[AnySpan], moment: int) -> None:

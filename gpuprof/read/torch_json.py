@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
+from itertools import chain
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -31,16 +33,16 @@ _EVENTS_ALWAYS, _BYTES_PER_EVENT = 60_000, 8
 _LARGEST_VALUE = 4 * 2**20
 """Characters of an event or of a field outside the events. The largest in 24 real traces has 7,000."""
 _PIECE = 2**18
-_LATEST_NS = 2**62
-"""Times and durations are shorter: until the year 2116. The sum of two fits into 64 bits."""
+_LATEST_US = 2**52
+"""Times and durations are shorter: until the year 2112. The sum of two, in nanoseconds, fits into 64 bits."""
 _LARGEST_COUNT = 2**63
 _LARGEST_DIM = 2**31
 _MOST_DIMS = 64
 """PyTorch's own limit to the dimensions of a tensor."""
 _EVENTS = "traceEvents"
 _FIELDS = (
-    *("schemaVersion", "displayTimeUnit", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof"),
-    *("with_stack", "record_shapes", "profile_memory", "viztracer_metadata", "metadata"),
+    *("deviceProperties", "distributedInfo", "baseTimeNanoseconds", "gpuprof"),
+    *("with_stack", "record_shapes", "profile_memory"),
 )
 _SIGN = re.compile(r"[^ \t\n\r]")
 _KEY = r'"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s|cname)"\s*:'
@@ -48,9 +50,10 @@ _NEXT = re.compile(rf"\}}(?=\s*,\s*\{{\s*{_KEY})")
 """The end of an event before another one. No string has it: there the quote of the key would be escaped."""
 _LAST = re.compile(rf'{_NEXT.pattern}|\}}(?=\s*\]\s*(?:,\s*"|\}}))')
 """The same, or the end of the last event."""
-_SEARCHED = 8192
+_SEARCHED = 2**15
 """Characters at the end of a piece in which the end of an event is looked for."""
-_NAME = re.compile(r'("name"\s*:\s*)"(.*?)"(\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)', re.DOTALL)
+_NAME = re.compile(r'"name"\s*:\s*"')
+_NAME_END = re.compile(r'"(?=\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)')
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 """An escape of JSON, or a backslash alone."""
 _LONGEST_TOKEN = 16
@@ -63,20 +66,20 @@ Decoded = TypeVar("Decoded")
 
 
 class TraceEvent(Struct, gc=False):
-    """An event as written. Its times and arguments are JSON: see `nanoseconds` and `decoded`."""
+    """An event as written. Its numbers with a point are exact, and its arguments are JSON: see `decoded`."""
 
     ph: Any = None
     cat: Any = None
     name: Any = None
     pid: Any = None
     tid: Any = None
-    ts: Raw = Raw()
-    dur: Raw = Raw()
-    id: Any = None
+    ts: Any = None
+    dur: Any = None
     args: Raw = Raw()
 
 
-_EVENT_LIST = msgspec.json.Decoder(list[TraceEvent])
+_EVENT_LIST = msgspec.json.Decoder(list[TraceEvent], float_hook=Decimal)
+_ANY = msgspec.json.Decoder()
 
 
 class TraceJson:
@@ -92,58 +95,53 @@ class TraceJson:
         packed = file.read(len(GZIP)) == GZIP
         file.seek(0)
         self._unzipped = _unzipped(file, name, self._size, salvage=salvage) if packed else None
-        if self._unzipped is None:
+        self._most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT if packed else sys.maxsize
+        if not packed:
             check_size(self._size, name)
-        read = self._unzipped.read1 if self._unzipped is not None else file.read
-        self._values = _Values(_texts(read), salvage=salvage)
+        self._values = _Values(_texts(self._unzipped.read1 if self._unzipped is not None else file.read), salvage)
         self.fields: dict[str, Any] = {}
         self.warnings: list[str] = []
 
     def events(self) -> Iterator[TraceEvent]:
         """Yield the events. Raises DamagedInput for broken data and InputError if a limit is exceeded."""
-        for batch in self.batches():
-            yield from batch
-
-    def batches(self) -> Iterator[list[TraceEvent]]:
-        """Yield the events, many at a time. Raises as `events` does."""
-        most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT if self._unzipped is not None else None
         try:
-            for batch in self._read():
-                if most is not None and self._values.count > most:
-                    raise InputError(
-                        f"{self._name} has more than {most:,} events in {self._size:,} packed bytes",
-                        _by_hand(self._name),
-                    )
-                yield batch
+            for batch in self._batches():
+                if self._values.count > self._most:
+                    what = f"has more than {self._most:,} events in {self._size:,} packed bytes"
+                    raise InputError(f"{self._name} {what}", _by_hand(self._name))
+                yield from batch
         except (ValueError, RecursionError, ArithmeticError) as error:
             if not self._salvage or not self._values.count:
                 raise self._damaged(error) from error
-            self._values.ended = error
+            where = "ends in" if isinstance(error, _EndsEarly) else "is broken at"
+            number, read = self._values.count, self._values.count - self._values.damaged
+            self._values.end = (
+                f"the file {where} event {number + 1:,}: {read:,} events are read, how many are missing is not known, "
+                "and shares and idle times are of those read"
+            )
         except MemoryError as error:
             raise InputError(f"{self._name} is a trace too large for the memory of this machine", _FEWER) from error
         self.warnings += self._left_out()
 
-    def _read(self) -> Iterator[list[TraceEvent]]:
-        """Read an object that holds the list of events, or the list alone."""
-        if self._values.next_sign() == "[":
-            yield from self._values.events(may_end=True)
+    def _batches(self) -> Iterator[list[TraceEvent]]:
+        """Yield the events, many at a time, of an object that holds the list of them, or of the list alone."""
+        values = self._values
+        if values.next_sign() == "[":
+            yield from values.events(may_end=True)
         else:
-            yield from self._from_object()
-        if self._values.next_sign():
+            lists = 0
+            for field in values.names():
+                if field == _EVENTS and values.next_sign() == "[":
+                    yield from values.events()
+                    lists += 1
+                    continue
+                value = values.value()
+                if field in _FIELDS:
+                    self.fields[field] = value
+            if lists != 1:
+                raise DamagedInput(f"{self._name} is damaged: it has {lists or 'no'} lists of {_EVENTS}", _AGAIN)
+        if values.next_sign():
             raise ValueError("something follows its end")
-
-    def _from_object(self) -> Iterator[list[TraceEvent]]:
-        lists = 0
-        for field in self._values.names():
-            if field == _EVENTS and self._values.next_sign() == "[":
-                yield from self._values.events()
-                lists += 1
-                continue
-            value = self._values.value()
-            if field in _FIELDS:
-                self.fields[field] = value
-        if lists != 1:
-            raise DamagedInput(f"{self._name} is damaged: it has {lists or 'no'} lists of {_EVENTS}", _AGAIN)
 
     def _damaged(self, error: Exception) -> DamagedInput:
         """Say where the text is broken, and why as far as that shows."""
@@ -152,29 +150,22 @@ class TraceJson:
         if isinstance(error, _EndsEarly):
             where = f"in event {number:,}" if number > 1 else "before its first event is complete"
             what = f"it ends {where}: it was cut off, or the program ended while it was written"
-            return DamagedInput(f"{self._name} is damaged: {what}", hint)
-        if isinstance(error, _Unescaped):
-            return DamagedInput(
-                f"{self._name} is damaged: PyTorch wrote a name in event {number:,} without escaping it: {error}",
-                "--salvage reads the other events; record it again with with_stack=False or a newer PyTorch",
-            )
-        said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        return DamagedInput(f"{self._name} is damaged: it is not valid JSON: {said:.100}", hint)
+        elif isinstance(error, _Unescaped):
+            what = f"PyTorch wrote a name in event {number:,} without escaping it: {error}"
+            hint = "--salvage reads the other events; record it again with with_stack=False or a newer PyTorch"
+        else:
+            said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            what = f"it is not valid JSON: {said:.100}"
+        return DamagedInput(f"{self._name} is damaged: {what}", hint)
 
     def _left_out(self) -> Iterator[str]:
-        damaged, number = self._values.damaged, self._values.count
+        damaged = self._values.damaged
         if damaged:
-            yield f"{damaged:,} of {number:,} events {'is' if damaged == 1 else 'are'} damaged and left out"
+            yield f"{damaged:,} of {self._values.count:,} events {'is' if damaged == 1 else 'are'} damaged and left out"
         if self._unzipped is not None and self._unzipped.damage is not None:
             yield self._unzipped.damage
-        if self._values.ended is not None:
-            where = "ends in" if isinstance(self._values.ended, _EndsEarly) else "is broken at"
-            yield (
-                f"the file {where} event {number + 1:,}: {number - damaged:,} events are read, how many are missing "
-                "is not known, and shares and idle times are of those read"
-            )
-        elif self._values.open:
-            yield f"the list of events has no end: there may have been more than {number:,}"
+        if self._values.end is not None:
+            yield self._values.end
 
 
 class _EndsEarly(ValueError):
@@ -188,26 +179,21 @@ class _Unescaped(ValueError):
 class _Values:
     """A reader of JSON text that arrives in pieces; it holds only what is being read.
 
-    `count` events were read, `damaged` ones of them left out. `ended` is why there were no more; `open`: the list has
-    no bracket at its end.
+    `count` events were read, `damaged` ones of them left out. `end` says how the list ends unless it is complete.
     """
 
-    def __init__(self, texts: Iterator[str], *, salvage: bool) -> None:
+    def __init__(self, texts: Iterator[str], salvage: bool) -> None:
         self._texts, self._salvage = texts, salvage
         self._decode = json.JSONDecoder(parse_float=Decimal, parse_constant=str, strict=False).raw_decode
         self._text = ""
         self._at = 0
-        self.count = 0
-        self.damaged = 0
-        self.ended: Exception | None = None
-        self.open = False
+        self._one_by_one_to = 0
+        self.count = self.damaged = 0
+        self.end: str | None = None
 
     def names(self) -> Iterator[str]:
         """Yield the names of an object's fields. The caller reads each value before the next name."""
         self._skip("{")
-        if self.next_sign() == "}":
-            self._skip("}")
-            return
         while True:
             name = self.value()
             if not isinstance(name, str):
@@ -221,87 +207,60 @@ class _Values:
         """Yield the events of a list, as many at a time as are in memory. One that `may_end` needs no bracket."""
         self._skip("[")
         while (sign := self.next_sign()) != "]":
-            if not sign:
-                if not may_end:
-                    raise _EndsEarly
-                self.open = True
+            if not sign and may_end:
+                self.end = f"the list of events has no end: there may have been more than {self.count:,}"
                 return
             yield self._in_memory()
-            if (sign := self.next_sign()) == ",":
+            if self.next_sign() not in ("]", ""):
                 self._skip(",")
-            elif sign not in ("]", ""):
-                raise ValueError(f"{sign} where , or ] should come")
         self._skip("]")
 
     def _in_memory(self) -> list[TraceEvent]:
-        """Return the events that are complete in memory, at least the next one."""
-        end = self._last_end(len(self._text) - _SEARCHED) or self._last_end(0)
-        if end is None:
-            return self._one_by_one(len(self._text))
-        try:
-            events = _EVENT_LIST.decode(f"[{self._text[self._at : end]}]")
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return self._one_by_one(end)
-        self._at = end
-        self.count += len(events)
-        return events
-
-    def _last_end(self, start: int) -> int | None:
-        """Return the end of the last event before another one that ends behind a place in the text."""
-        end = None
-        for match in _NEXT.finditer(self._text, max(self._at, start)):
-            end = match.end()
-        return end
-
-    def _one_by_one(self, end: int) -> list[TraceEvent]:
-        """Read events tolerantly up to a place in the text, at least one."""
-        events: list[TraceEvent] = []
-        text = self._text
-        while True:
+        """Return the events that are complete in memory, at least the next one unless it is damaged."""
+        if self._at >= self._one_by_one_to:
+            end = self._at
+            for match in _NEXT.finditer(self._text, max(end, len(self._text) - _SEARCHED)):
+                end = match.end()
             try:
-                event = self.value()
-            except (json.JSONDecodeError, _EndsEarly):
-                if not self._passed_damaged_event():
-                    return events
-                self.damaged += 1
-            else:
-                if isinstance(event, dict):
-                    events.append(_as_event(event))
-            self.count += 1
-            if self._text is not text or self._at >= end or self.next_sign() != ",":
+                events = _EVENT_LIST.decode(f"[{self._text[self._at : end]}]")
+            except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
+                events = []
+            if events:
+                self._at = end
+                self.count += len(events)
                 return events
-            self._skip(",")
-            if self.next_sign() in ("", "]"):
-                return events
+            self._one_by_one_to = end if end > self._at else len(self._text)
+        return self._next()
 
-    def _passed_damaged_event(self) -> bool:
-        """Go to the end of an event that cannot be decoded, and tell whether it has one.
+    def _next(self) -> list[TraceEvent]:
+        """Return the next event, read tolerantly; none if it is damaged, or no event."""
+        try:
+            event = self.value()
+        except (json.JSONDecodeError, _EndsEarly):
+            self._pass_damaged_event()
+            self.damaged += 1
+            event = None
+        self.count += 1
+        return [_as_event(event)] if isinstance(event, dict) else []
 
-        Raises ValueError with the reason unless it may be.
-        """
+    def _pass_damaged_event(self) -> None:
+        """Go to the end of an event that cannot be decoded. Raises ValueError with the reason unless it may be so."""
         while (end := _LAST.search(self._text, self._at)) is None:
-            if len(self._text) - self._at > _LARGEST_VALUE:
-                raise ValueError(f"a value is broken, or takes more than {_LARGEST_VALUE:,} characters")
-            if not self._more():
-                if not self._salvage:
-                    raise _EndsEarly
-                self._at = len(self._text)
-                return False
+            self._need_more()
         if not self._salvage:
             self._explain(self._text[self._at : end.end()])
         self._at = end.end()
-        return True
 
     def _explain(self, event: str) -> None:
         """Raise the reason why an event cannot be decoded: with its name escaped it can be, or not even then."""
-        name = _NAME.search(event)
-        escaped = _NAME.sub(lambda match: match[1] + json.dumps(match[2]) + match[3], event, count=1)
+        before, *after = _NAME.split(event, 1)
+        name, *rest = _NAME_END.split("".join(after), 1)
+        escaped = f'{before}"name": {json.dumps(name)}{"".join(rest)}'
         try:
             self._decode(_ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", escaped))
         except json.JSONDecodeError:
             self._decode(event)
-        said = name[2] if name is not None else event
-        raise _Unescaped(f"{' '.join(said.split()):.60}")
+        raise _Unescaped(f"{' '.join(name.split()):.60}")
 
     def value(self) -> object:
         """Read one value."""
@@ -309,17 +268,15 @@ class _Values:
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
-                if end < len(self._text) or not self._more():
-                    self._at = end
-                    return value
             except json.JSONDecodeError as error:
                 in_string = error.msg.startswith("Unterminated")
                 if not in_string and error.pos < len(self._text) - _LONGEST_TOKEN:
                     raise
-                if len(self._text) - self._at > _LARGEST_VALUE:
-                    raise ValueError(f"a value is broken, or takes more than {_LARGEST_VALUE:,} characters") from None
-                if not self._more():
-                    raise _EndsEarly from error
+                self._need_more()
+            else:
+                if end < len(self._text) or not self._more():
+                    self._at = end
+                    return value
 
     def next_sign(self) -> str:
         """Return the next character that is not white space without consuming it; empty at the end."""
@@ -340,29 +297,28 @@ class _Values:
         self._at += 1
         return sign
 
+    def _need_more(self) -> None:
+        """Read more of a value. Raises ValueError if there is no more, or too much."""
+        if len(self._text) - self._at > _LARGEST_VALUE:
+            raise ValueError(f"a value is broken, or takes more than {_LARGEST_VALUE:,} characters")
+        if not self._more():
+            raise _EndsEarly
+
     def _more(self) -> bool:
         """Read more text, at least as much as is left, so that a long value is not decoded once per piece."""
-        rest = self._text[self._at :]
-        pieces, added = [rest], 0
-        while added <= len(rest) and (piece := next(self._texts, "")):
-            pieces.append(piece)
-            added += len(piece)
-        self._text, self._at = "".join(pieces), 0
-        return added > 0
+        rest, added = self._text[self._at :], ""
+        while len(added) <= len(rest) and (piece := next(self._texts, "")):
+            added += piece
+        self._text, self._at, self._one_by_one_to = rest + added, 0, 0
+        return added != ""
 
 
 def _as_event(fields: dict[str, Any]) -> TraceEvent:
-    """Return an event that the fast decoder refuses."""
-    values: dict[str, Any] = {key: fields.get(key) for key in ("ph", "cat", "name", "pid", "tid", "id")}
-    written = {key: _written(fields[key]) for key in ("ts", "dur", "args") if fields.get(key) is not None}
-    return TraceEvent(**values, **written)
-
-
-def _written(value: object) -> Raw:
-    """Return a value as JSON that any decoder accepts."""
-    if isinstance(value, Decimal):
-        return Raw(str(value))
-    return Raw(json.dumps(value, default=float, ensure_ascii=False).encode("utf-8", "replace"))
+    """Return an event that the fast decoder refuses, with arguments that it accepts."""
+    args = json.dumps(fields.pop("args", None), default=float, ensure_ascii=False).encode("utf-8", "replace")
+    event = msgspec.convert(fields, TraceEvent)
+    event.args = Raw(args)
+    return event
 
 
 def _unzipped(file: BinaryIO, name: str, size: int, *, salvage: bool) -> Unzipped:
@@ -379,14 +335,9 @@ def _unzipped(file: BinaryIO, name: str, size: int, *, salvage: bool) -> Unzippe
 
 def _texts(read: Callable[[int], bytes]) -> Iterator[str]:
     """Yield a text piece by piece."""
-    piece = read(_PIECE)
-    decoder = codecs.getincrementaldecoder("utf-16" if piece.startswith(UTF16_MARKS) else "utf-8-sig")("replace")
-    while piece:
-        if text := decoder.decode(piece):
-            yield text
-        piece = read(_PIECE)
-    if text := decoder.decode(b"", final=True):
-        yield text
+    first = read(_PIECE)
+    encoding = "utf-16" if first.startswith(UTF16_MARKS) else "utf-8-sig"
+    yield from codecs.iterdecode(chain([first], iter(partial(read, _PIECE), b"")), encoding, "replace")
 
 
 def _by_hand(name: str) -> str:
@@ -399,33 +350,24 @@ def check_size(size: int, name: str) -> None:
         raise InputError(f"{name} is a trace of more than {LARGEST / 2**20:,.0f} MiB unpacked", _FEWER)
 
 
-def decoded(decoder: msgspec.json.Decoder[Decoded], written: Raw) -> Decoded | None:
-    """Return the arguments of an event; None if they are of another type."""
-    with contextlib.suppress(msgspec.DecodeError):
+def decoded(written: Raw, decoder: msgspec.json.Decoder[Decoded] = _ANY) -> Decoded | None:
+    """Return JSON as a decoder has it; None if that is of another type."""
+    try:
         return decoder.decode(written)
-    with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
-        return decoder.decode(_written(json.loads(bytes(written), strict=False)))
-    return None
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
-def nanoseconds(written: Raw) -> int | None:
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return the fields of an object; none for what is no object."""
+    return value if isinstance(value, dict) else {}
+
+
+def nanoseconds(value: object) -> int | None:
     """Return a time of a trace, in microseconds, as whole nanoseconds; None for what is no time."""
-    text = bytes(written)
-    whole, _, fraction = text.partition(b".")
-    try:
-        exact = int(whole + fraction) if len(fraction) == 3 else int(text) * 1000
-    except ValueError:
-        exact = _from_decimal(text)
-    return exact if -_LATEST_NS < exact < _LATEST_NS else None
-
-
-def _from_decimal(text: bytes) -> int:
-    """Return a time of another form, such as 1e3; one that is out of range for what is no time."""
-    try:
-        microseconds = Decimal(text.decode())
-        return int(microseconds * 1000) if abs(microseconds) < _LATEST_NS else _LATEST_NS
-    except ArithmeticError:
-        return _LATEST_NS
+    if isinstance(value, bool) or not isinstance(value, (Decimal, int)):
+        return None
+    return int(value * 1000) if -_LATEST_US < value < _LATEST_US else None
 
 
 def count(value: object) -> int | None:
@@ -437,10 +379,11 @@ def count(value: object) -> int | None:
 
 def dims(value: object) -> tuple[int, int, int] | None:
     """Return the three sizes of a grid or block; None for what is none."""
-    if not isinstance(value, list) or len(value) != 3:
+    sizes = shape(value) or ()
+    if len(sizes) != 3 or min(sizes) < 1 or max(sizes) >= _LARGEST_DIM:
         return None
-    x, y, z = (size if isinstance(size, int) and 1 <= size < _LARGEST_DIM else None for size in value)
-    return None if x is None or y is None or z is None else (x, y, z)
+    x, y, z = sizes
+    return x, y, z
 
 
 def shape(value: object) -> tuple[int, ...] | None:

@@ -3,86 +3,64 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
 
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
-from gpuprof.read.timeline_parts import ThreadSpan, program_step
+from gpuprof.read.timeline_parts import program_step
+from gpuprof.read.torch_events import Span
 from gpuprof.timeline.torch_flop import PRODUCTS
 from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
 
 
-class Call(ThreadSpan, Protocol):
-    """A span of a trace that has a name and arguments; `duration` in nanoseconds, None where it was not recorded."""
-
-    @property
-    def name(self) -> str:
-        """What was called."""
-        ...
-
-    @property
-    def duration(self) -> int | None:
-        """How long it took."""
-        ...
-
-    @property
-    def args(self) -> Mapping[str, Any]:
-        """What the trace says of it."""
-        ...
-
-
-AnyCall = TypeVar("AnyCall", bound=Call)
-
-
 def steps(
-    profiler: Iterable[Call], annotations: Iterable[Call], modules: Iterable[Call], origin: int
+    profiler: Iterable[Span], optimizers: Iterable[Span], modules: Iterable[Span], origin: int
 ) -> list[ProgramStep]:
     """Return the profiler's steps; without them those between calls of an optimizer, else of the outermost modules.
 
     The first call only ends what was not recorded from its beginning: n calls make n − 1 steps.
     """
     own = [
-        program_step(PROFILER_STEP, call.thread, call.start - origin, call.start + call.duration - origin)
+        program_step(PROFILER_STEP, call.thread, call.start - origin, call.end - origin)
         for call in profiler
-        if call.duration is not None
+        if call.end > call.start
     ]
-    program_steps = own or _optimizer_steps(annotations, origin) or _module_steps(modules, origin)
+    program_steps = own or _optimizer_steps(optimizers, origin) or _module_steps(modules, origin)
     return sorted(program_steps, key=lambda step: step.start_s)
 
 
-def _optimizer_steps(annotations: Iterable[Call], origin: int) -> list[ProgramStep]:
+def _optimizer_steps(optimizers: Iterable[Span], origin: int) -> list[ProgramStep]:
     """Return the steps from the end of one call of an optimizer to the end of the next, for each kind of optimizer."""
-    calls = outermost(call for call in annotations if OPTIMIZER_CALL.fullmatch(call.name))
-    kinds = {call.name for call in calls}
-    ends: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for call in calls:
-        kind = OPTIMIZER_CALL.sub(r"\1", call.name)
-        ends[OPTIMIZER_STEP if len(kinds) == 1 else f"{OPTIMIZER_STEP} ({kind})", call.thread].append(call.end)
-    return list(_between(ends, origin))
+    calls = outermost(optimizers)
+    name = OPTIMIZER_STEP if len({call.name for call in calls}) == 1 else rf"{OPTIMIZER_STEP} (\1)"
+    return _between([(OPTIMIZER_CALL.sub(name, call.name), call.thread, call.end) for call in calls], origin)
 
 
-def _module_steps(modules: Iterable[Call], origin: int) -> list[ProgramStep]:
+def _module_steps(modules: Iterable[Span], origin: int) -> list[ProgramStep]:
     """Return the steps from the beginning of one call of an outermost module to that of the next."""
-    starts: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for call in outermost(modules):
-        starts[f"{MODULE_CALL}{call.name.removeprefix(MODULE)}", call.thread].append(call.start)
-    return list(_between(starts, origin))
+    calls = outermost(modules)
+    return _between([(MODULE_CALL + call.name.removeprefix(MODULE), call.thread, call.start) for call in calls], origin)
 
 
-def _between(moments: Mapping[tuple[str, Hashable], list[int]], origin: int) -> Iterator[ProgramStep]:
-    for (name, thread), times in moments.items():
-        for start, end in pairwise(sorted(times)):
-            if end > start:
-                yield program_step(name, thread, start - origin, end - origin)
+def _between(moments: Iterable[tuple[str, Hashable, int]], origin: int) -> list[ProgramStep]:
+    """Return the steps from each moment to the next with the same name and thread."""
+    times_of: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
+    for name, thread, at in moments:
+        times_of[name, thread].append(at)
+    return [
+        program_step(name, thread, start - origin, end - origin)
+        for (name, thread), times in times_of.items()
+        for start, end in pairwise(sorted(times))
+        if end > start
+    ]
 
 
-def outermost(calls: Iterable[AnyCall]) -> list[AnyCall]:
+def outermost(calls: Iterable[Span]) -> list[Span]:
     """Return the calls that are in no other one of their thread, in the order of their start.
 
     Of calls that begin and end together the earlier one is outer.
     """
-    outer: list[AnyCall] = []
+    outer: list[Span] = []
     until: dict[Hashable, int] = {}
     for call in sorted(calls, key=lambda call: (call.start, -call.end)):
         if call.thread not in until or call.start >= until[call.thread]:
@@ -91,13 +69,6 @@ def outermost(calls: Iterable[AnyCall]) -> list[AnyCall]:
     return outer
 
 
-def products(operators: Iterable[AnyCall]) -> list[AnyCall]:
+def products(operators: Iterable[Span]) -> list[Span]:
     """Return the calls of operators that multiply matrices; where one calls another, the outer one."""
     return outermost(call for call in operators if call.name in PRODUCTS)
-
-
-def that_launched(calls: Iterable[AnyCall], launchers: Iterable[Sequence[AnyCall]]) -> list[AnyCall]:
-    """Return those of the calls that are among the launchers of something: others ran on the CPU, or only recorded a
-    graph."""
-    used = {id(call) for stack in launchers for call in stack}
-    return [call for call in calls if id(call) in used]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator
 
-from gpuprof.read.timeline_parts import LaunchOrigin
-from gpuprof.read.torch_events import TraceEvents
+from gpuprof.read.torch_events import HOUR_NS, GpuEvent, TraceEvents
 from gpuprof.timeline.trace import KERNEL
 
 _EARLY_NS = 10**9
@@ -15,28 +13,50 @@ _OUTLASTS_NS = 10 * 10**9
 """So much longer than all else an activity may last, or as long as all else."""
 
 
-def correct_times(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> Sequence[LaunchOrigin | None]:
-    """Drop activities that begin long before their launch, and durations far beyond the end of all else.
+def settle_times(events: TraceEvents) -> int | None:
+    """Drop what is outside the hour that has most events and those next to it, as nothing happens for hours in a trace.
 
-    Returns the places of those that are left.
+    Return when the CPU began, if it did anything.
     """
-    early = [
-        place is not None and event.start < place.at - _EARLY_NS
-        for event, place in zip(events.gpu, places, strict=True)
-    ]
-    launched = sum(place is not None for place in places)
-    if any(early) and sum(early) < launched:
-        events.misplaced.update(event.role for event, is_early in zip(events.gpu, early, strict=True) if is_early)
-        places = [place for place, is_early in zip(places, early, strict=True) if not is_early]
-        events.gpu = [event for event, is_early in zip(events.gpu, early, strict=True) if not is_early]
-    _drop_endless_durations(events, places)
-    return places
+    first = last = max(events.hours, key=events.hours.__getitem__, default=0)
+    while first - 1 in events.hours:
+        first -= 1
+    while last + 1 in events.hours:
+        last += 1
+    begin, end = first * HOUR_NS, (last + 2) * HOUR_NS
+    if len(events.hours) > last - first + 1 or events.last > end:
+
+        def within(start: int, until: int) -> bool:
+            return begin <= start and until <= end
+
+        for spans in events.cpu:
+            spans.keep(within)
+        events.waits = [wait for wait in events.waits if within(wait.start, wait.end)]
+        _keep(events, lambda event: within(event.start, event.start))
+    events.last = min(end, events.last)
+    return min((at for hour, at in events.firsts.items() if hour >= first), default=None)
 
 
-def _drop_endless_durations(events: TraceEvents, places: Sequence[LaunchOrigin | None]) -> None:
+def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
+    """Keep some of the GPU activities, and count the others."""
+    for event in events.gpu:
+        if not is_kept(event):
+            (events.misplaced if event.start else events.untimed)[event.role] += 1
+    events.gpu = [event for event in events.gpu if is_kept(event)]
+
+
+def correct_times(events: TraceEvents) -> None:
+    """Drop activities that begin long before their launch, and durations far beyond the end of all else."""
+
+    def is_early(event: GpuEvent) -> bool:
+        return event.place is not None and event.start < event.place.at - _EARLY_NS
+
+    launched = sum(event.place is not None for event in events.gpu)
+    # If all are early, the clocks differ, and no event is wrong.
+    if 0 < sum(map(is_early, events.gpu)) < launched:
+        _keep(events, lambda event: not is_early(event))
     starts = [event.start for event in events.gpu]
-    known = chain(starts, (place.at for place in places if place is not None), (wait.end for wait in events.waits))
-    last = max(known, default=0)
+    last = max([*starts, events.last])
     latest = last + max(_OUTLASTS_NS, last - min(starts, default=last))
     for event in events.gpu:
         if event.duration is not None and event.start + event.duration > latest:

@@ -8,18 +8,11 @@ from typing import Any
 
 from gpuprof.model.torch_ranges import operator_text
 from gpuprof.read.torch_json import count, shape
-from gpuprof.timeline.torch_pointwise import pointwise_bytes
-from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct
+from gpuprof.timeline.torch_pointwise import POINTWISE, pointwise_bytes
+from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct, TensorShape
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
-_HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE, _PEER_TO_PEER, _HOST_TO_HOST = DIRECTIONS
-_DIRECTIONS = {
-    "HD": _HOST_TO_DEVICE,
-    "DH": _DEVICE_TO_HOST,
-    "DD": _DEVICE_TO_DEVICE,
-    "PP": _PEER_TO_PEER,
-    "HH": _HOST_TO_HOST,
-}
+_DIRECTIONS = dict(zip(("HD", "DH", "DD", "PP", "HH"), DIRECTIONS, strict=True))
 _MEMORY = re.compile(r"\b(Pageable|Pinned|Managed)\b")
 _MEMORIES = {"Pageable": PAGEABLE, "Pinned": PINNED, "Managed": UNIFIED}
 _ELEMENT_BYTES = {
@@ -37,49 +30,42 @@ COLLECTIVE_NAME = "Collective name"
 
 def operator_with_shapes(name: str, args: Mapping[str, Any]) -> str:
     """Return "aten::addmm [512, 1024]×[1024, 1024]": an operator with the shapes of its tensors, where recorded."""
-    return operator_text(name, list(_shapes(_inputs(args) or [])))
+    return operator_text(name, list(_shapes(args.get("Input Dims"))))
 
 
 def product(name: str, start_s: float, args: Mapping[str, Any]) -> MatrixProduct:
     """Return a call of an operator that multiplies matrices, with what the trace says of its inputs."""
-    dims, strides = _inputs(args), args.get("Input Strides")
     return MatrixProduct(
         name=name,
         start_s=start_s,
-        shapes=tuple(map(shape, dims)) if dims is not None else None,
+        shapes=_tensors(args.get("Input Dims")),
         dtypes=_texts(args.get("Input type")),
         settings=_texts(args.get("Concrete Inputs")),
-        strides=tuple(map(shape, strides)) if isinstance(strides, list) else (),
+        strides=_tensors(args.get("Input Strides")) or (),
     )
 
 
 def operand_bytes(name: str, args: Mapping[str, Any]) -> int | None:
     """Return the bytes that a call of a point-wise operator reads and writes; None where the trace does not tell."""
-    dims, strides = _inputs(args), args.get("Input Strides")
-    if dims is None:
+    call = product(name, 0.0, args)
+    if name not in POINTWISE or call.shapes is None:
         return None
-    in_memory = tuple(map(shape, strides)) if isinstance(strides, list) else ()
-    return pointwise_bytes(name, tuple(map(shape, dims)), _texts(args.get("Input type")), in_memory)
+    return pointwise_bytes(name, call.shapes, call.dtypes, call.strides)
 
 
-def _inputs(args: Mapping[str, Any]) -> list[Any] | None:
-    recorded = args.get("Input Dims", args.get("Input dims"))
-    return recorded if isinstance(recorded, list) else None
+def _tensors(recorded: object) -> tuple[TensorShape | None, ...] | None:
+    return tuple(map(shape, recorded)) if isinstance(recorded, list) else None
 
 
 def _texts(recorded: object) -> tuple[str, ...]:
     return tuple(text if isinstance(text, str) else "" for text in recorded) if isinstance(recorded, list) else ()
 
 
-def _shapes(inputs: list[Any]) -> Iterator[str]:
+def _shapes(inputs: object) -> Iterator[str]:
     """Yield the shapes of tensors; an input can be a list of tensors."""
-    for entry in inputs:
-        tensors = [entry] if _is_shape(entry) else entry if isinstance(entry, list) else []
-        yield from (f"[{', '.join(map(str, shape))}]" for shape in tensors if _is_shape(shape))
-
-
-def _is_shape(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(size, int) for size in value)
+    for entry in inputs if isinstance(inputs, list) else ():
+        tensors = [entry] if shape(entry) else entry if isinstance(entry, list) else []
+        yield from (f"[{', '.join(map(str, tensor))}]" for tensor in tensors if shape(tensor))
 
 
 def direction(name: str) -> str:
@@ -103,8 +89,7 @@ def collective(args: Mapping[str, Any]) -> Collective | None:
     name, ranks = _collective_name(recorded), count(args.get("Group size"))
     put_in, got = count(args.get("In msg nelems")), count(args.get("Out msg nelems"))
     elements = put_in or (_put_in(name, got, ranks) if got else put_in)
-    dtype = args.get("dtype")
-    size = _ELEMENT_BYTES.get(dtype) if isinstance(dtype, str) else None
+    size = _ELEMENT_BYTES.get(str(args.get("dtype")))
     moved = elements * size if elements is not None and size is not None else None
     return Collective(name, moved, ranks, group=_group(args), number=count(args.get("Seq")))
 
