@@ -86,7 +86,7 @@ class GpuWork:
                 self.calls[call] = None
 
     def activities(
-        self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin, Sequence[NvtxRange]]
+        self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin | None, Sequence[NvtxRange]]
     ) -> Iterator[Activity]:
         """Yield what the GPUs did since `origin`; `devices` are the GPUs of the trace, `around` the open ranges.
 

@@ -23,7 +23,7 @@ from gpuprof.timeline.torch_flop import PRODUCTS
 from gpuprof.timeline.torch_pointwise import POINTWISE
 from gpuprof.timeline.trace import COPY, KERNEL, MEMORY, PROFILER_STEP, SET, SHAPES, STACKS, Collective
 
-HOUR_NS = 3600 * 10**9
+DAY_NS = 24 * 3600 * 10**9
 _GPU_ROLES = {
     **dict.fromkeys(("kernel", "Kernel"), KERNEL),
     **dict.fromkeys(("gpu_memcpy", "Memcpy"), COPY),
@@ -177,8 +177,8 @@ class TraceEvents:
     """The events of a trace, by what they are. `call_names` are those of calls of CUDA.
 
     `untimed` GPU activities have no time, by what they are, and `misplaced` ones a wrong one; `impossible` ones have a
-    duration that cannot be. `others` counts events by categories that are of no use here. `hours` counts events by the
-    hour in which they began, `firsts` are the first of the CPU in each hour, and `last` is when all of these had ended.
+    duration that cannot be. `others` counts events by categories that are of no use here. `days` counts events by the
+    day in which they began, `firsts` are the first of the CPU in each day, and `last` is when all of these had ended.
     """
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ class TraceEvents:
         self.untimed, self.misplaced, self.others = Counter[str](), Counter[str](), Counter[str]()
         self.impossible = list[tuple[str, str]]()
         self.peak_memory_bytes: int | None = None
-        self.hours, self.firsts, self.last = Counter[int](), dict[int, int](), 0
+        self.days, self.firsts, self.last = Counter[int](), dict[int, int](), 0
 
     def add(self, event: TraceEvent) -> None:
         """Keep what matters of an event."""
@@ -212,12 +212,12 @@ class TraceEvents:
                 self.untimed[role] += 1
             return
         end = start + max(0, duration or 0)
-        hour = start // HOUR_NS
-        self.hours[hour] += start != 0
+        day = start // DAY_NS
+        self.days[day] += start != 0
         if role is not None:
             self._add_gpu(event, role, start, end)
             return
-        self.firsts[hour] = min(self.firsts.get(hour, start), start)
+        self.firsts[day] = min(self.firsts.get(day, start), start)
         self.last = max(self.last, end)
         if category == _PYTHON:
             self.recorded.add(STACKS)

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpuprof.read.torch_events import HOUR_NS, GpuEvent, TraceEvents
+from gpuprof.read.torch_events import DAY_NS, GpuEvent, TraceEvents
 from gpuprof.timeline.trace import KERNEL
 
 _EARLY_NS = 10**9
 """The clocks of GPU and CPU differ by less. CUPTI mixes up its clocks in some records (pytorch/pytorch#192021)."""
-_OUTLASTS_NS = 10 * 10**9
-"""So much longer than all else an activity may last, or as long as all else."""
+
+_OUTLASTS_NS = 600 * 10**9
+"""No activity goes on so long after all else has begun or ended."""
 
 
 def settle_times(events: TraceEvents) -> int | None:
-    """Drop what is outside the hour that has most events and those next to it, as nothing happens for hours in a trace.
+    """Drop what is outside the day that has most events and those next to it, as nothing happens for days in a trace.
 
     Return when the CPU began, if it did anything.
     """
-    first = last = max(events.hours, key=events.hours.__getitem__, default=0)
-    while first - 1 in events.hours:
+    first = last = max(events.days, key=events.days.__getitem__, default=0)
+    while first - 1 in events.days:
         first -= 1
-    while last + 1 in events.hours:
+    while last + 1 in events.days:
         last += 1
-    begin, end = first * HOUR_NS, (last + 2) * HOUR_NS
-    if len(events.hours) > last - first + 1 or events.last > end:
+    begin, end = first * DAY_NS, (last + 2) * DAY_NS
+    if len(events.days) > last - first + 1 or events.last > end:
 
         def within(start: int, until: int) -> bool:
             return begin <= start and until <= end
@@ -34,7 +35,7 @@ def settle_times(events: TraceEvents) -> int | None:
         events.waits = [wait for wait in events.waits if within(wait.start, wait.end)]
         _keep(events, lambda event: within(event.start, event.start))
     events.last = min(end, events.last)
-    return min((at for hour, at in events.firsts.items() if hour >= first), default=None)
+    return min((at for day, at in events.firsts.items() if day >= first), default=None)
 
 
 def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
@@ -46,7 +47,7 @@ def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
 
 
 def correct_times(events: TraceEvents) -> None:
-    """Drop activities that begin long before their launch, and durations far beyond the end of all else."""
+    """Drop activities that begin long before their launch, and durations that end long after all else."""
 
     def is_early(event: GpuEvent) -> bool:
         return event.place is not None and event.start < event.place.at - _EARLY_NS
@@ -55,9 +56,7 @@ def correct_times(events: TraceEvents) -> None:
     # If all are early, the clocks differ, and no event is wrong.
     if 0 < sum(map(is_early, events.gpu)) < launched:
         _keep(events, lambda event: not is_early(event))
-    starts = [event.start for event in events.gpu]
-    last = max([*starts, events.last])
-    latest = last + max(_OUTLASTS_NS, last - min(starts, default=last))
+    latest = max([events.last, *(event.start for event in events.gpu)]) + _OUTLASTS_NS
     for event in events.gpu:
         if event.duration is not None and event.start + event.duration > latest:
             events.impossible.append((event.name, f"{event.duration / 1000:g} µs"))
