@@ -280,8 +280,9 @@ def _step_flop(
     assert loop.step_s is not None
     count = len(loop.steps)
     every = [sum(product.flop for product in products) for products in by_step]
+    every += [0.0] * (count - len(every))
     sums = by_path(chain.from_iterable(by_step))
-    flop = tuple(PathFlop(row.path, row.flop / count, round(row.calls / count)) for row in sums)
+    flop = tuple(PathFlop(row.path, row.flop / count, max(1, round(row.calls / count))) for row in sums)
     return StepFlop(
         count=count,
         time_s=loop.step_s,
