@@ -137,6 +137,27 @@ def test_steps_have_percentiles_and_the_rate_at_which_they_start() -> None:
     assert step.threads == 2 and step.per_s == pytest.approx(15.0)
 
 
+def test_the_rate_of_a_judged_loop_is_that_of_the_gpu() -> None:
+    def rates(*steps: ProgramStep, late_us: float = 0.0) -> dict[str, float | None]:
+        """The rates where each ProfilerStep launches a kernel of 1 ms, which begins so much later."""
+        starts_us = [step.start_s * 1e6 for step in steps if step.name == "ProfilerStep"]
+        kernels = [
+            kernel("a", start_us + number * late_us, 1000, launched_s=start_us * 1e-6)
+            for number, start_us in enumerate(starts_us)
+        ]
+        return {step.name: step.per_s for step in steps_of(session(trace(*kernels, steps=steps)))}
+
+    # Launched every 0.1 ms, and with two optimizer steps in each.
+    ahead = [ProgramStep("ProfilerStep", n * 1e-4, 1e-4) for n in range(10)]
+    halves = [ProgramStep("optimizer", n * 5e-5, 5e-5) for n in range(20)]
+    assert rates(*ahead, *halves, late_us=900) == {
+        "ProfilerStep": pytest.approx(1000), "optimizer": pytest.approx(2000)
+    }  # fmt: skip
+    # An evaluation of 0.5 s between the fifth step and the sixth is not judged.
+    apart = [ProgramStep("ProfilerStep", n * 1e-3 + 0.5 * (n >= 5), 0.999e-3) for n in range(10)]
+    assert rates(*apart) == {"ProfilerStep": pytest.approx(1000, rel=1e-3)}
+
+
 def test_the_loop_is_the_profilers_step_or_the_longest_in_all() -> None:
     parts = (("forward", 0.0, 0.009), ("backward", 0.010, 0.012), ("optimizer", 0.023, 0.005))
     steps = tuple(ProgramStep(name, 0.03 * lap + start, length) for lap in range(5) for name, start, length in parts)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gpuprof.comparison.contract import Per
 from gpuprof.comparison.per_step import steps_of
 from gpuprof.model.counts import spanning
+from gpuprof.model.groups import summed
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import KernelProfile, LaunchCount, Session
@@ -262,6 +263,8 @@ def _side_kernel(key: KernelKey, members: Sequence[Member], per: Per) -> SideKer
     speaker = _representative(members)
     kernels = [member.profile for member in members]
     runs = frozenset(member.run for member in members)
+    # Added up before they are divided, so that equal numbers of launches stay equal.
+    launches = summed((member.steps, member.profile.launches) for member in members)
     return SideKernel(
         key=key,
         run=speaker.run,
@@ -270,7 +273,7 @@ def _side_kernel(key: KernelKey, members: Sequence[Member], per: Per) -> SideKer
         times=tuple(_run_times(lane, by_lane[lane]) for lane in sorted(by_lane)),
         counts={count.name: count for count in spanning(_finite(speaker.profile), map(_finite, kernels))},
         runs=runs,
-        launches=sum(member.profile.launches / member.steps for member in members) / len(runs),
+        launches=sum(count / steps for steps, count in launches.items()) / len(runs),
         total_s=_total_s(members),
         per=per,
     )
