@@ -78,10 +78,12 @@ def _change(quantity: _Quantity, base: Side, new: Side, *, comparable: bool, shi
 
 
 def _values(quantity: _Quantity, side: Side) -> list[float]:
-    values = [quantity.of(run.session) for run in side.runs]
-    steps = side.steps if quantity.by_step else [1.0] * len(values)
-    known = [(value, each) for value, each in zip(values, steps, strict=True) if value is not None]
-    return [value / each for value, each in known if isfinite(value) and value >= 0]
+    values = []
+    for run, steps in zip(side.runs, side.steps, strict=True):
+        value = quantity.of(run.session)
+        if value is not None and isfinite(value) and value >= 0:
+            values.append(value / steps if quantity.by_step else value)
+    return values
 
 
 def _verdict(base: Sequence[float], new: Sequence[float], shift: float) -> TimeWord:
