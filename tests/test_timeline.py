@@ -16,6 +16,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
+from gpuprof.present.timeline_text import Rates, timeline_facts
 from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
@@ -156,6 +157,19 @@ def test_the_rate_of_a_judged_loop_is_that_of_the_gpu() -> None:
     # An evaluation of 0.5 s between the fifth step and the sixth is not judged.
     apart = [ProgramStep("ProfilerStep", n * 1e-3 + 0.5 * (n >= 5), 0.999e-3) for n in range(10)]
     assert rates(*apart) == {"ProfilerStep": pytest.approx(1000, rel=1e-3)}
+
+
+def test_the_time_of_the_program_is_named_only_if_it_is_another() -> None:
+    def told(late_us: float) -> str:
+        made = [ProgramStep("ProfilerStep", n * 1e-4, 1e-4) for n in range(10)]
+        busy_us = 100 + late_us
+        kernels = [kernel("a", n * busy_us, busy_us, launched_s=n * 1e-4) for n in range(10)]
+        return dict(timeline_facts(session(trace(*kernels, steps=tuple(made))), Rates(items_per_step=731)))["steps"]
+
+    assert "launched in" not in told(0)
+    # Launched every 0.1 ms, done every 1 ms: 731 000 items a second.
+    for number in ("10 of 1.00 ms", "1\u202f000 a second", "731\u202f000 items", "launched in 100 µs"):
+        assert number in told(900)
 
 
 def test_the_loop_is_the_profilers_step_or_the_longest_in_all() -> None:
