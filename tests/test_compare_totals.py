@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import QuantityChange
-from gpuprof.comparison.sides import Side, side_of
+from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.sides import Run, Side, side_of, sides_of
 from gpuprof.comparison.timing.totals import totals_of
+from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.groups import spread
-from gpuprof.model.session import DeviceTimeline, Exclusion, Gaps, RunTotals, StepTimes, Timeline
-from tests.compare_builders import kernel, run, side
+from gpuprof.model.session import DeviceTimeline, Exclusion, Gaps, KernelProfile, RunTotals, StepTimes, Timeline
+from gpuprof.words.comparison import whole_sentence
+from tests.compare_builders import kernel, run, side, source
 
 
 def totals(base: Side, new: Side) -> dict[str, QuantityChange]:
     return {change.name: change for change in totals_of(base, new)}
 
 
-def timeline(span_s: float, idle_s: float | None, *steps_s: float, judged: JudgedPart = "all") -> Timeline:
+def timeline(
+    span_s: float, idle_s: float | None, *steps_s: float, judged: JudgedPart = "all", steps: int = 0
+) -> Timeline:
     gaps = Gaps(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
     ) if idle_s is not None else None  # fmt: skip
     device = DeviceTimeline(
         source=0, ordinal=0, device=0, span_s=span_s, busy_s=span_s - (idle_s or 0.0), kernel_s=0.0, gaps=gaps,
         copies=(), communication=None, untimed=0,
-        judged=judged,
+        judged=judged, steps=steps,
     )  # fmt: skip
     times = spread(steps_s)
     loop = () if times is None else (
@@ -78,10 +84,70 @@ def test_times_of_different_parts_of_traces_are_not_compared() -> None:
         assert [name for name in names if name in ("span", "busy", "idle", "copies")] == (
             [] if told else ["span", "busy", "idle", "copies"]
         )
-        assert {"gpu-time", "launches", "step"} <= {*names}
+        # A step of a judged part takes what the GPU takes for it; another one was timed in the program.
+        assert {"gpu-time", "launches"} <= {*names} and ("step" in names) == (not told)
         conditions = [each for each in comparison.conditions if each.name == "judged-part"]
         assert [value for each in conditions for value in (each.base, each.new)] == told
         assert comparison.alike
+
+
+def a_loop(steps: int, launch_s: float, *more: KernelProfile, launches: int = 6, idle_s: float = 72e-6) -> Run:
+    """A run whose steps launch a kernel so often, in a trace that is judged by them; the program launches far ahead."""
+    span_s = steps * (launches * launch_s + idle_s)
+    of_steps = timeline(span_s, steps * idle_s, *[1e-6] * steps, judged="steps", steps=steps)
+    return run(kernel("a", [launch_s] * (steps * launches)), *more, timeline=of_steps)
+
+
+def test_runs_of_other_numbers_of_steps_are_compared_by_step() -> None:
+    base, new = a_loop(10, 60e-6), a_loop(20, 65e-6, idle_s=42e-6)
+    comparison = compare([base], [new], "0").comparison
+    found = {change.name: (change.base, change.new) for change in comparison.total}
+    # Six launches of 60 µs and 72 µs of pauses, then of 65 µs and 42 µs.
+    assert found == {
+        "gpu-time-per-step": (pytest.approx(360e-6), pytest.approx(390e-6)),
+        "launches-per-step": (6, 6),
+        "step": (pytest.approx(432e-6), pytest.approx(432e-6)),
+        "busy-per-step": (pytest.approx(360e-6), pytest.approx(390e-6)),
+        "idle-per-step": (pytest.approx(72e-6), pytest.approx(42e-6)),
+        "copies-per-step": (0, 0),
+    }
+    (one,) = comparison.kernels
+    assert (one.per, one.base[0].launches, one.new[0].launches) == ("step", 6, 6)
+    assert (one.effect_s, one.effect) == (pytest.approx(30e-6), pytest.approx(30 / 360))
+    assert "launches-per-step" in [count.name for count in one.work.counts]
+    assert "GPU time per step 360 → 390 µs (+8.3 %)" in whole_sentence(comparison)
+    # What the files have is that of the runs.
+    assert (comparison.base.launches, comparison.new.launches) == (60, 120)
+    assert (comparison.base.time_s, comparison.new.time_s) == (pytest.approx(3.6e-3), pytest.approx(7.8e-3))
+
+
+def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:
+    # Of ten and thirty steps; "b" runs in every other one, and "c" is new.
+    base = a_loop(10, 60e-6, kernel("b", [20e-6] * 5))
+    new = a_loop(30, 50e-6, kernel("b", [20e-6] * 15), kernel("c", [1e-6] * 30))
+    comparison = compare([base], [new], "0").comparison
+    time = comparison.total[0]
+    assert time.base is not None and time.new is not None
+    assert sum(each.effect_s or 0.0 for each in comparison.kernels) == pytest.approx(time.new - time.base)
+    (half,) = [each for each in comparison.kernels if each.label == "b"]
+    assert [side.launches for side in (*half.base, *half.new)] == [0.5, 0.5] and half.effect_s == pytest.approx(0)
+
+
+def test_the_parts_of_a_split_kernel_are_compared_by_step() -> None:
+    base, new, _ = sides_of([a_loop(10, 60e-6)], [a_loop(20, 30e-6, kernel("b", [30e-6] * 120))])
+    change = time_change(Pair("split", base.kernels, new.kernels))
+    # 360 µs a step before, and 180 + 180 µs now.
+    assert change.base_s == pytest.approx(360e-6) and change.ratio == pytest.approx(1.0)
+
+
+def test_runs_are_compared_as_a_whole_unless_all_of_them_have_steps() -> None:
+    without = run(kernel("a", [60e-6] * 60))
+    survey = a_loop(10, 60e-6)
+    surveyed = replace(survey.session, sources=(source(kind="torch-trace survey"),))
+    for other in (without, replace(survey, session=surveyed)):
+        comparison = compare([a_loop(10, 60e-6)], [other], "0").comparison
+        assert [change.name for change in comparison.total][:2] == ["gpu-time", "launches"]
+        assert [each.per for each in comparison.kernels] == ["run"]
 
 
 def test_kernels_are_ranked_by_their_effect_on_the_run() -> None:

@@ -31,7 +31,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.mfu import MOST_UNCOUNTED, utilisation
-from gpuprof.timeline.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
+from gpuprof.timeline.trace import COPY, KERNEL, Activity, MatrixProduct, ProgramStep, Trace
 from tests import hand_made
 from tests.table import each_row
 from tests.worded import diagnose
@@ -114,12 +114,15 @@ def test_mfu_is_flop_over_time_over_the_rated_ceiling() -> None:
     told = dict(timeline_facts(session(a_loop())))["model FLOP"]
     for number in ("1.00 ms", "137 GFLOP", "137 TFLOP/s", "14 %", "989 TFLOP/s", "412 GFLOP"):
         assert number in told
-    # Operators before and after the steps count in the trace only, steps without any are not among those that count.
+    # Operators before and after the steps count in the trace only.
     outside = replace(a_loop(), products=(*a_loop().products, mm(3.0), mm(99.0)))
     model = model_of(outside)
     assert model.total is not None and model.total[0].calls == 5
     assert model.step is not None and (model.step.count, model.step.max_flop) == (3, 2.0 * 4096**3)
-    assert step_of(replace(a_loop(), steps=steps(5, 1.0))).count == 3
+    # Two more steps without an operator: the GPU could have computed in their time, too.
+    step = step_of(replace(a_loop(), steps=steps(5, 1.0)))
+    assert (step.count, step.min_flop) == (5, 0)
+    assert step.utilisation[0].fraction == pytest.approx(0.13891 * 3 / 5, rel=1e-4)
 
 
 def test_fp32_is_held_against_the_paths_that_it_can_have_run_on() -> None:
@@ -130,14 +133,33 @@ def test_fp32_is_held_against_the_paths_that_it_can_have_run_on() -> None:
     assert found == {"tensor.tf32": pytest.approx(0.27782, rel=1e-4)}
 
 
-def test_the_step_of_median_time_speaks_for_all() -> None:
+def test_the_mean_of_the_steps_speaks_for_all() -> None:
     # 1, 4 and 2 ms, with one, two and three products.
     at = (0.0, 1.0, 5.0, 7.0)
     made = [ProgramStep("ProfilerStep", start * 1e-3, (end - start) * 1e-3, 1) for start, end in pairwise(at)]
     products = [mm(start + 0.1 * n) for start, count in zip(at, (1, 2, 3), strict=False) for n in range(count)]
     step = step_of(trace(products, [kernel(one.start_s * 1e3, 0.01, n) for n, one in enumerate(products)], *made))
-    assert step.time_s == pytest.approx(2e-3)
-    assert (step.flop[0].calls, step.max_flop / step.min_flop) == (3, 3)
+    # 7 ms and six products in three steps.
+    assert step.time_s == pytest.approx(7e-3 / 3)
+    assert step.flop == (PathFlop("tensor.bf16", 2 * 2.0 * 4096**3, 2),)
+    assert step.max_flop / step.min_flop == 3
+
+
+def test_a_step_that_overlaps_the_one_before_is_no_longer_than_their_mean() -> None:
+    # The copy of a step runs beside the product of the one before: what it launched takes 2 and 2.5 ms, a step 1.5 ms.
+    copies = [Activity(COPY, "host to device", 0, n * 1e-3, 1e-3, launched_s=n * 1e-3) for n in range(1, 3)]
+    kernels = [kernel(1.5 * n, 1.5, n, launched_s=n * 1e-3) for n in range(3)]
+    step = step_of(trace([mm(float(n)) for n in range(3)], [*kernels, *copies], *steps(3, 1.0)))
+    assert step.time_s == pytest.approx(1.5e-3)
+    # 137.4 GFLOP in 1.5 ms of 989.4 TFLOP/s.
+    assert step.utilisation[0].fraction == pytest.approx(0.13891 / 1.5, rel=1e-4)
+
+
+def test_nothing_is_used_by_more_than_all_of_it() -> None:
+    # 137.4 GFLOP in 0.136 ms would be 1010 of 989.4 TFLOP/s.
+    model = model_of(a_loop(ms=0.136, busy_ms=0.136))
+    assert model.step is not None and model.step.utilisation == ()
+    assert [gap.what for gap in model.missing] == ["MFU"]
 
 
 def test_a_step_takes_no_less_than_the_gpu_takes_for_it() -> None:

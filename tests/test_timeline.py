@@ -16,6 +16,7 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
+from gpuprof.present.timeline_text import Rates, timeline_facts
 from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
@@ -125,16 +126,50 @@ def test_steps_have_percentiles_and_the_rate_at_which_they_start() -> None:
     found = session(trace(kernel("a", 0, 1), steps=steps))
     (step,) = steps_of(found)
     assert (step.count, step.threads, step.duration_percentiles_s.p50) == (3, 1, 0.1)
-    # Two starts in the 0.25 s after the first.
-    assert step.per_s == pytest.approx(8.0)
+    # Three steps in the 0.45 s that are judged: launching may run ahead, so that their starts alone say less.
+    assert step.per_s == pytest.approx(3 / 0.45)
     (alone,) = steps_of(session(trace(kernel("a", 0, 1), steps=steps[:1])))
     assert alone.per_s is None
-    # 10 a second on one thread and 20 on the other.
+    # Without a kernel in them only their starts are known: 10 a second on one thread and 20 on the other.
     both = tuple(
         ProgramStep("step", period * n, 0.01, thread) for thread, period in ((1, 0.1), (2, 0.05)) for n in range(4)
     )
-    (step,) = steps_of(session(trace(kernel("a", 0, 1), steps=both)))
+    (step,) = steps_of(session(trace(kernel("a", 5e6, 1), steps=both)))
     assert step.threads == 2 and step.per_s == pytest.approx(15.0)
+
+
+def test_the_rate_of_a_judged_loop_is_that_of_the_gpu() -> None:
+    def rates(*steps: ProgramStep, late_us: float = 0.0) -> dict[str, float | None]:
+        """The rates where each ProfilerStep launches a kernel of 1 ms, which begins so much later."""
+        starts_us = [step.start_s * 1e6 for step in steps if step.name == "ProfilerStep"]
+        kernels = [
+            kernel("a", start_us + number * late_us, 1000, launched_s=start_us * 1e-6)
+            for number, start_us in enumerate(starts_us)
+        ]
+        return {step.name: step.per_s for step in steps_of(session(trace(*kernels, steps=steps)))}
+
+    # Launched every 0.1 ms, and with two optimizer steps in each.
+    ahead = [ProgramStep("ProfilerStep", n * 1e-4, 1e-4) for n in range(10)]
+    halves = [ProgramStep("optimizer", n * 5e-5, 5e-5) for n in range(20)]
+    assert rates(*ahead, *halves, late_us=900) == {
+        "ProfilerStep": pytest.approx(1000), "optimizer": pytest.approx(2000)
+    }  # fmt: skip
+    # An evaluation of 0.5 s between the fifth step and the sixth is not judged.
+    apart = [ProgramStep("ProfilerStep", n * 1e-3 + 0.5 * (n >= 5), 0.999e-3) for n in range(10)]
+    assert rates(*apart) == {"ProfilerStep": pytest.approx(1000, rel=1e-3)}
+
+
+def test_the_time_of_the_program_is_named_only_if_it_is_another() -> None:
+    def told(late_us: float) -> str:
+        made = [ProgramStep("ProfilerStep", n * 1e-4, 1e-4) for n in range(10)]
+        busy_us = 100 + late_us
+        kernels = [kernel("a", n * busy_us, busy_us, launched_s=n * 1e-4) for n in range(10)]
+        return dict(timeline_facts(session(trace(*kernels, steps=tuple(made))), Rates(items_per_step=731)))["steps"]
+
+    assert "launched in" not in told(0)
+    # Launched every 0.1 ms, done every 1 ms: 731 000 items a second.
+    for number in ("10 of 1.00 ms", "1\u202f000 a second", "731\u202f000 items", "launched in 100 µs"):
+        assert number in told(900)
 
 
 def test_the_loop_is_the_profilers_step_or_the_longest_in_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from gpuprof.comparison.labels import unique_labels
 from gpuprof.comparison.lines import line_changes
 from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
+from gpuprof.comparison.per_step import named_per_step
 from gpuprof.comparison.sides import (
     Run,
     Side,
@@ -35,6 +37,7 @@ from gpuprof.comparison.sides import (
     are_identical,
     has_replays_alone,
     is_replay,
+    run_time_s,
     sides_of,
     sums_alike,
     without_copies,
@@ -169,10 +172,12 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
         effect_s = totals.new - totals.base
         if context.base_s and context.alike:
             effect = effect_s / context.base_s
-    return KernelChange(
+    per = (*pair.base, *pair.new)[0].per
+    change = KernelChange(
         id=0,
         label="",
         match=pair.match,
+        per=per,
         base=tuple(map(_kernel, pair.base)),
         new=tuple(map(_kernel, pair.new)),
         time=time,
@@ -183,6 +188,7 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
         effect_s=effect_s,
         effect=effect,
     )
+    return named_per_step(change) if per == "step" else change
 
 
 def _time(pair: Pair, work: WorkChange, context: _Context) -> TimeChange:
@@ -232,19 +238,22 @@ def _kernel(kernel: SideKernel) -> ComparedKernel:
         ranges=kernel.key.ranges,
         grid=representative.grid,
         block=representative.block,
-        launches=round(kernel.launches),
+        launches=kernel.launches if kernel.per == "step" else round(kernel.launches),
         time_total_s=kernel.total_s,
     )
 
 
 def _compared_side(side: Side) -> ComparedSide:
-    names = [device.name or device.spec for run in side.runs for device in run.session.devices]
+    sessions = [run.session for run in side.runs]
+    times = [time for time in map(run_time_s, sessions) if time is not None]
+    launches = [sum(kernel.launches for kernel in session.kernels) for session in sessions]
+    names = [device.name or device.spec for session in sessions for device in session.devices]
     return ComparedSide(
         files=tuple(run.file for run in side.runs),
         gpus=tuple(dict.fromkeys(name for name in names if name)),
         kernels=len({kernel.key.name for kernel in side.kernels}),
-        launches=round(sum(kernel.launches for kernel in side.kernels)),
-        time_s=side.total_s if not has_replays_alone(side) else None,
+        launches=round(fmean(launches)) if launches else 0,
+        time_s=fmean(times) if times and not has_replays_alone(side) else None,
     )
 
 

@@ -37,6 +37,7 @@ MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused
 """`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block
 or template arguments; `named`: by --match."""
 Affects = Literal["time", "work", "both"]
+Per = Literal["run", "step"]
 FindingWord = Literal["went", "came", "stayed"]
 Direction = Literal["slower", "faster", "neutral"]
 Certainty = Literal["counted", "inferred", "guess"]
@@ -252,8 +253,12 @@ class ComparedKernel(Struct, frozen=True, kw_only=True):
     ]
     grid: Annotated[Dim3 | None, about("blocks of the grid: x, y, z")]
     block: Annotated[Dim3 | None, about("threads per block: x, y, z")]
-    launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]
-    time_total_s: Annotated[Seconds | None, about("of all its launches of a run, on average over the runs")]
+    launches: Annotated[
+        Number, about("launches of a run, on average over the runs rounded; or of a step, as `per` of the change says")
+    ]
+    time_total_s: Annotated[
+        Seconds | None, about("of all its launches of a run, on average over the runs; or of a step")
+    ]
 
 
 class KernelChange(Struct, frozen=True, kw_only=True):
@@ -275,7 +280,11 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     causes: Annotated[tuple[ChangeCause, ...], about("why its time changed, the most important first")]
     lines: Annotated[tuple[LineChange, ...], about("source lines whose work changed, by what they add or save")]
     findings: Annotated[tuple[FindingChange, ...], about("its findings that went, came and stayed")]
-    effect_s: Annotated[float | None, about("what it adds to the GPU time of a run; negative: it saves")]
+    per: Annotated[
+        Per,
+        about("what launches, total time and effect are of: a run, or a step if all GPUs of both sides have steps"),
+    ] = "run"
+    effect_s: Annotated[float | None, about("what it adds to the GPU time of a run or step; negative: it saves")]
     effect: Annotated[
         float | None,
         about("the same as a fraction of the base's GPU time; null: times are not comparable"),
@@ -293,15 +302,15 @@ class KernelChange(Struct, frozen=True, kw_only=True):
         return self.time.is_change or self.is_one_sided or self.work.verdict in ("more", "less", "changed")
 
 
-GPU_TIME, REPLAYS = "gpu-time", "graph-replays"
-TIMES = (GPU_TIME, REPLAYS)
+GPU_TIME, REPLAYS, PER_STEP = "gpu-time", "graph-replays", "-per-step"
+TIMES = (GPU_TIME, REPLAYS, f"{GPU_TIME}{PER_STEP}")
 """Names of the time of all kernels among the figures of a run, and of that of whole CUDA graphs under ncu."""
 
 
 class QuantityChange(Struct, frozen=True, kw_only=True):
     """A figure of the whole run on both sides: time of all kernels, idle time, a step."""
 
-    name: Annotated[Word, about("what it is")]
+    name: Annotated[Word, about("what it is; with -per-step if all GPUs of both sides have steps")]
     unit: Annotated[str, about("its unit")]
     base: Annotated[Number | None, about("on the base side")]
     new: Annotated[Number | None, about("on the new side")]

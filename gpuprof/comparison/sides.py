@@ -12,7 +12,10 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.comparison.contract import Per
+from gpuprof.comparison.per_step import steps_of
 from gpuprof.model.counts import spanning
+from gpuprof.model.groups import summed
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import KernelProfile, LaunchCount, Session
@@ -53,7 +56,7 @@ class RunTimes(Struct, frozen=True):
 
     `cycles` are SM cycles of the launches with a duration; empty if not all are known. Each rank
     and each GPU of a session counts as a run. `launches` counts those without a duration, too;
-    `total_s` is the time of the others.
+    `total_s` is the time of the others. `steps` are those of the run if the sides are compared by step.
     """
 
     run: int
@@ -61,14 +64,16 @@ class RunTimes(Struct, frozen=True):
     cycles: tuple[float, ...]
     launches: int
     total_s: float | None
+    steps: float = 1.0
 
 
 class Member(NamedTuple):
-    """A profile of a kernel, its run, and the number of its rank and GPU among those of all runs."""
+    """A profile of a kernel, its run, the number of its rank and GPU among those of all runs, and the run's steps."""
 
     run: int
     lane: int
     profile: KernelProfile
+    steps: float = 1.0
 
 
 class SideKernel(Struct, frozen=True):
@@ -76,8 +81,8 @@ class SideKernel(Struct, frozen=True):
 
     `representative` is the one of its `members` with median duration, in the run `run`. `counts`
     have the value of the representative, and the least and most of all launches in all runs.
-    `launches` and `total_s` are those of a run, all its ranks and GPUs together, on average over
-    the `runs` that have the kernel.
+    `launches` and `total_s` are those of a run or step, all its ranks and GPUs together, on average
+    over the `runs` that have the kernel.
     """
 
     key: KernelKey
@@ -89,6 +94,7 @@ class SideKernel(Struct, frozen=True):
     runs: frozenset[int]
     launches: float
     total_s: float | None
+    per: Per = "run"
 
     @property
     def profiles(self) -> tuple[KernelProfile, ...]:
@@ -104,16 +110,21 @@ class SideKernel(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """All runs of a side and its kernels, the one that takes most time first."""
+    """All runs of a side and its kernels, the one that takes most time first.
+
+    `steps` are those that the figures of each run are divided by: 1 unless the sides are compared by step.
+    """
 
     runs: tuple[Run, ...]
     kernels: tuple[SideKernel, ...]
+    steps: tuple[float, ...] = ()
+    per: Per = "run"
 
     @property
     def total_s(self) -> float | None:
-        """Return the GPU time of a run, on average; excluded and unprofiled kernels count."""
-        times = [run_time_s(run.session) for run in self.runs]
-        known = [time for time in times if time is not None]
+        """Return the GPU time of a run or step, on average; excluded and unprofiled kernels count."""
+        times = [(run_time_s(run.session), steps) for run, steps in zip(self.runs, self.steps, strict=True)]
+        known = [time / steps for time, steps in times if time is not None]
         return fmean(known) if known else None
 
 
@@ -167,26 +178,31 @@ def _hashes(run: Run) -> list[str]:
 
 
 def sides_of(base: Sequence[Run], new: Sequence[Run]) -> tuple[Side, Side, bool]:
-    """Return both sides, and whether launch configurations distinguish kernels: both or neither recorded them."""
+    """Return both sides, and whether launch configurations distinguish kernels: both or neither recorded them.
+
+    They are compared by step if all runs have steps.
+    """
     had, have = (
         [(kernel.grid or kernel.block) is not None for run in runs for kernel in run.session.kernels]
         for runs in (base, new)
     )
     configured = not had or not have or any(had) == any(have)
-    return side_of(base, configured=configured), side_of(new, configured=configured), configured
+    per: Per = "run" if any(steps_of(run.session) is None for run in (*base, *new)) else "step"
+    return side_of(base, configured=configured, per=per), side_of(new, configured=configured, per=per), configured
 
 
-def side_of(runs: Sequence[Run], *, configured: bool = True) -> Side:
+def side_of(runs: Sequence[Run], *, configured: bool = True, per: Per = "run") -> Side:
     """Return a side from its runs; equal launches of a run are one kernel, of any configuration if not `configured`."""
     groups: defaultdict[KernelKey, list[Member]] = defaultdict(list)
     lanes = _lanes(runs)
+    steps = [(steps_of(run.session) if per == "step" else None) or 1.0 for run in runs]
     for number, run in enumerate(runs):
         for kernel in run.session.kernels:
             lane = lanes[number, kernel.rank, kernel.device]
-            groups[_key(kernel, configured=configured)].append(Member(number, lane, kernel))
-    kernels = [_side_kernel(key, members) for key, members in groups.items()]
+            groups[_key(kernel, configured=configured)].append(Member(number, lane, kernel, steps[number]))
+    kernels = [_side_kernel(key, members, per) for key, members in groups.items()]
     kernels.sort(key=lambda kernel: -(kernel.total_s or 0.0))
-    return Side(tuple(runs), tuple(kernels))
+    return Side(tuple(runs), tuple(kernels), tuple(steps), per)
 
 
 def grouped_by_launch(kernels: Iterable[SideKernel]) -> dict[KernelKey, list[SideKernel]]:
@@ -200,7 +216,8 @@ def grouped_by_launch(kernels: Iterable[SideKernel]) -> dict[KernelKey, list[Sid
 def together(kernels: Sequence[SideKernel]) -> SideKernel:
     """Return kernels of one function and launch configuration as one without ranges."""
     ordered = sorted(kernels, key=lambda kernel: kernel.key.order)
-    return _side_kernel(ordered[0].key.launch, [member for kernel in ordered for member in kernel.members])
+    members = [member for kernel in ordered for member in kernel.members]
+    return _side_kernel(ordered[0].key.launch, members, ordered[0].per)
 
 
 def run_time_s(session: Session) -> float | None:
@@ -239,32 +256,35 @@ def _lanes(runs: Sequence[Run]) -> dict[_Lane, int]:
     return {lane: number for number, lane in enumerate(ordered)}
 
 
-def _side_kernel(key: KernelKey, members: Sequence[Member]) -> SideKernel:
-    by_lane: defaultdict[int, list[KernelProfile]] = defaultdict(list)
+def _side_kernel(key: KernelKey, members: Sequence[Member], per: Per) -> SideKernel:
+    by_lane: defaultdict[int, list[Member]] = defaultdict(list)
     for member in members:
-        by_lane[member.lane].append(member.profile)
-    run, _, representative = _representative(members)
+        by_lane[member.lane].append(member)
+    speaker = _representative(members)
     kernels = [member.profile for member in members]
     runs = frozenset(member.run for member in members)
+    # Added up before they are divided, so that equal numbers of launches stay equal.
+    launches = summed((member.steps, member.profile.launches) for member in members)
     return SideKernel(
         key=key,
-        run=run,
-        representative=representative,
+        run=speaker.run,
+        representative=speaker.profile,
         members=tuple(members),
         times=tuple(_run_times(lane, by_lane[lane]) for lane in sorted(by_lane)),
-        counts={count.name: count for count in spanning(_finite(representative), map(_finite, kernels))},
+        counts={count.name: count for count in spanning(_finite(speaker.profile), map(_finite, kernels))},
         runs=runs,
-        launches=sum(kernel.launches for kernel in kernels) / len(runs),
+        launches=sum(count / steps for steps, count in launches.items()) / len(runs),
         total_s=_total_s(members),
+        per=per,
     )
 
 
 def _total_s(members: Sequence[Member]) -> float | None:
-    """Return the time of a run, on average over the runs that have it."""
+    """Return the time of a run or step, on average over the runs that have it."""
     totals: defaultdict[int, float] = defaultdict(float)
     for member in members:
         for time_s in _times_s([member.profile]):
-            totals[member.run] += time_s
+            totals[member.run] += time_s / member.steps
     return fmean(totals.values()) if totals else None
 
 
@@ -290,7 +310,8 @@ def _known_of(kernel: KernelProfile) -> tuple[object, ...]:
     return -len(kernel.counts), -len(known), known, sorted(count.value for count in kernel.counts)
 
 
-def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
+def _run_times(run: int, members: Sequence[Member]) -> RunTimes:
+    kernels = [member.profile for member in members]
     durations: list[float] = []
     cycles: list[float] = []
     for kernel in kernels:
@@ -305,6 +326,7 @@ def _run_times(run: int, kernels: Sequence[KernelProfile]) -> RunTimes:
         cycles=tuple(cycles) if len(cycles) == len(durations) else (),
         launches=sum(kernel.launches for kernel in kernels),
         total_s=sum(totals) if totals else None,
+        steps=members[0].steps,
     )
 
 

@@ -15,12 +15,22 @@ _MOST_LOG = 3.0
 _MOST = 1e32
 """No quantity comes near it; a larger value, or NaN, counts as missing."""
 
+SAME_VALUE = 1e-6
+"""Relative difference that sums of the same numbers in another order can have, and more."""
+
 
 class Values(NamedTuple):
     """A quantity that is known on both sides."""
 
     base: float
     new: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Return new ÷ base, 1 for the same sums in another order; None of nothing."""
+        if self.base <= 0:
+            return None
+        return 1.0 if math.isclose(*self, rel_tol=SAME_VALUE) else self.new / self.base
 
     @property
     def log_ratio(self) -> float:

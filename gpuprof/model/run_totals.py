@@ -51,6 +51,11 @@ def running_s(device: DeviceTimeline) -> float:
     return device.span_s - loading_s(device) - (device.gaps.profiler_s if device.gaps is not None else 0.0)
 
 
+def step_s(devices: Iterable[DeviceTimeline]) -> float | None:
+    """Return how long a step takes on the slowest of these GPUs; None if none of them is judged by steps."""
+    return max((running_s(device) / device.steps for device in devices if device.steps), default=None)
+
+
 def loading_s(device: DeviceTimeline) -> float:
     """Return the time of start-up pauses inside the judged part."""
     return (device.gaps.start_up_s or 0.0) if device.gaps is not None else 0.0

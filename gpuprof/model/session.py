@@ -798,15 +798,19 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
 
 
 class StepTimes(Struct, frozen=True, kw_only=True):
-    """A repeated step of the program, and its durations."""
+    """A repeated step of the program, and its durations in the program, which may launch ahead of the GPU."""
 
     source: Annotated[Whole, about("index of its file among the sources")]
     name: Annotated[str, about("name of the step")]
     count: Annotated[Whole, about("number of occurrences")]
     threads: Annotated[Whole, about("threads that ran it")]
-    duration_percentiles_s: Annotated[DurationSpread, about("its durations")]
+    duration_percentiles_s: Annotated[DurationSpread, about("its durations in the program")]
     per_s: Annotated[
-        Number | None, about("steps started per second and thread, averaged over threads; null if no thread has two")
+        Number | None,
+        about(
+            "steps per second and thread, averaged over threads: by the time of the judged part of a GPU if that is "
+            "of steps, else by their starts; null if no thread has two"
+        ),
     ]
     loop: Annotated[bool, about("whether it is the step by which the program's work is counted: one per source")]
 
@@ -842,11 +846,11 @@ class Uncounted(Struct, frozen=True, kw_only=True):
 
 
 class StepFlop(Struct, frozen=True, kw_only=True):
-    """The step of median duration in a loop: its time, its FLOP, and their fractions of the ceilings."""
+    """The mean step of a loop: its time, its FLOP, and their fractions of the ceilings."""
 
-    count: Annotated[Whole, about("number of steps in the loop")]
-    time_s: Annotated[Seconds, about("time of the step, or of the GPU work that it launched if that is longer")]
-    flop: Annotated[tuple[PathFlop, ...], about("operations of the step", most=100)]
+    count: Annotated[Whole, about("number of steps in the judged part of the loop")]
+    time_s: Annotated[Seconds, about("length of the judged part of the GPU ÷ its steps; of the slowest of several")]
+    flop: Annotated[tuple[PathFlop, ...], about("operations and calls of a step, on average", most=100)]
     flop_per_s: Annotated[FlopPerSecond, about("operations over the time")]
     min_flop: Annotated[Flop, about("minimum of all steps")]
     max_flop: Annotated[Flop, about("maximum of all steps")]

@@ -22,12 +22,13 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, format_percent, signed_percent, spaced
 from gpuprof.words.comparison_causes import names_its_file
-from gpuprof.words.comparison_values import both_text, change_text, count_name, interval_text, side_texts
+from gpuprof.words.comparison_values import both_text, change_text, count_name, interval_text, side_texts, value_text
 from gpuprof.words.comparison_verdicts import (
     gain_text,
     kernel_verdict,
     line_text,
     match_text,
+    per_step_text,
     runs_needed_text,
     samples_text,
 )
@@ -80,7 +81,7 @@ def _identity(change: KernelChange, comparison: Comparison, sheet: Sheet) -> Ite
     if told:
         yield sheet.field("matched", told)
     sides = [
-        [_launch(kernel, files, change.label) for kernel in kernels]
+        [_launch(kernel, files, change) for kernel in kernels]
         for kernels, files in ((change.base, comparison.base.files), (change.new, comparison.new.files))
     ]
     if sides[0] == sides[1] and len(sides[0]) == 1:
@@ -91,14 +92,14 @@ def _identity(change: KernelChange, comparison: Comparison, sheet: Sheet) -> Ite
             yield sheet.field(name, text)
 
 
-def _launch(kernel: ComparedKernel, files: Sequence[str], known: str) -> str:
+def _launch(kernel: ComparedKernel, files: Sequence[str], change: KernelChange) -> str:
     """Write how a kernel was launched; its name if that is not the change's, its file if the side has several."""
-    parts = [kernel.label] if kernel.label != known else []
+    parts = [kernel.label] if kernel.label != change.label else []
     if kernel.grid is not None and kernel.block is not None:
         parts.append(f"grid {dims_text(kernel.grid)}, block {dims_text(kernel.block)}")
     if kernel.ranges:
         parts.append(f"in {' / '.join(kernel.ranges)}")
-    parts.append(count_text(kernel.launches, "launch", "es"))
+    parts.append(f"{value_text(kernel.launches)} launch{'es' * (kernel.launches != 1)}{per_step_text(change)}")
     if len(files) > 1 and kernel.run < len(files):
         parts.append(f"as in {file_name(files[kernel.run])}")
     return ", ".join(parts)

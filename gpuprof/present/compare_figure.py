@@ -211,9 +211,9 @@ def _notes(compared: Compared, places: Sequence[_Place], *, apart: bool, arrows:
         whose = "of another GPU" if gpus[0] != gpus[1] else "at another SM clock"
         notes.append(f"The ceilings differ, they are {whose}: dashed is base ({gpus[0]}), solid is new ({gpus[1]}).")
     if compared.base.total_s:
-        notes.append(f"Areas: time of a run, as a share of the base's {format_si(compared.base.total_s, 's')}.")
-    total = len(compared.pairs)
-    if len(places) < total:
+        total = format_si(compared.base.total_s, "s")
+        notes.append(f"Areas: time of a {compared.base.per}, as a share of the base's {total}.")
+    if len(places) < len(compared.pairs):
         notes.append(_without_point(compared, {place.change.id for place in places}))
     if len(places) > _MOST_KERNELS:
         notes.append(f"Drawn: the {_MOST_KERNELS} kernels with most effect on the run.")

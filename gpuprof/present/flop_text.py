@@ -95,7 +95,7 @@ def _step_text(step: StepFlop, loop: StepTimes | None, least: str) -> str:
     behind = loop is not None and step.time_s > loop.duration_percentiles_s.p50 * _BEHIND
     flop = sum(work.flop for work in step.flop)
     text = (
-        f"{name} of {format_si(step.time_s, 's')}{' on the GPU' if behind else ''} (median of {step.count}): "
+        f"{name} of {format_si(step.time_s, 's')}{' on the GPU' if behind else ''} (mean of {step.count}): "
         f"{least}{format_si(flop, 'FLOP')} from operator shapes ({_types(step.flop)}), "
         f"{format_si(step.flop_per_s, 'FLOP/s')}"
     )

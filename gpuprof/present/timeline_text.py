@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.headline import listed
-from gpuprof.model.run_totals import loading_s, running_s, start_up_s
+from gpuprof.model.run_totals import loading_s, running_s, start_up_s, step_s
 from gpuprof.model.session import (
     Communication,
     Copies,
@@ -22,7 +22,7 @@ from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
 from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY_SET, TRY
-from gpuprof.units import format_binary, format_percent, format_si, significant
+from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
 from gpuprof.words.whole_graphs import graphs_text
 
 NOT_JUDGED = ("start-up", "warm-up", "between", "the end", "profiler")
@@ -31,6 +31,8 @@ _MILLION = 1e6
 _HOUR_S = 3600.0
 _WORTH_SAYING = 0.01
 """Of the time that is judged: what is shorter changes no share that is shown."""
+_SAME_STEP = 0.05
+"""A step takes as long in the program as on the GPU if it differs by no more."""
 _UNTIL: dict[JudgedPart | None, str] = {
     "steps": "before the first step",
     "repetition": "before the kernels repeat",
@@ -62,7 +64,8 @@ def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[
     for slowed_by in dict.fromkeys(device.slowed_by for device in timeline.devices if device.slowed_by):
         yield "profiler", f"it also recorded {listed(slowed_by)}: pauses are longer than without"
     for step in timeline.steps:
-        yield "steps", f"{_of_source(session, step.source)}{_step_text(step, rates)}"
+        own = [device for device in timeline.devices if step.loop and device.source == step.source]
+        yield "steps", f"{_of_source(session, step.source)}{_step_text(step, step_s(own), rates)}"
     for model_flop in timeline.model_flop:
         loop = next((step for step in timeline.steps if step.loop and step.source == model_flop.source), None)
         of = _of_source(session, model_flop.source)
@@ -166,7 +169,7 @@ def _left_out_facts(device: DeviceTimeline) -> Iterator[tuple[str, str]]:
         yield "start-up", f"{loading} in pauses before first launches, to load and compile; not judged"
     if device.warm_up is not None:
         first = "step" if device.warm_up.steps == 1 else f"{device.warm_up.steps} steps"
-        where = f"in the first {first}, far more of it waiting than any later step takes"
+        where = f"in the first {first}, the GPU waits there far longer than any later step takes"
         yield "warm-up", _left_out_text(device.warm_up, where)
     if device.between is not None:
         yield "between", _left_out_text(device.between, "between steps, unlike other pauses between them")
@@ -230,28 +233,38 @@ def _bus_text(talk: Communication) -> str:
     return f"{text}, {format_si(talk.transfer_bytes_per_s, 'B/s')} without"
 
 
-def _step_text(step: StepTimes, rates: Rates) -> str:
+def _step_text(step: StepTimes, mean_s: float | None, rates: Rates) -> str:
+    """Write how long a step takes on the GPU, if known, and in the program, if that differs."""
     times = step.duration_percentiles_s
-    text = (
-        f"{step.name}: {step.count}, median {format_si(times.p50, 's')}, p95 {format_si(times.p95, 's')}, p99 "
-        f"{format_si(times.p99, 's')}; {_rate_text(step)}"
-    )
-    return f"{text}{_items_text(step, rates)}" if step.loop and step.per_s is not None else text
+    spread = f"p95 {format_si(times.p95, 's')}, p99 {format_si(times.p99, 's')}"
+    rate = f"{_rate_text(step)}{_items_text(step, rates)}"
+    if mean_s is None:
+        return f"{step.name}: {step.count}, median {format_si(times.p50, 's')}, {spread}; {rate}"
+    text = f"{step.name}: {step.count} of {format_si(mean_s, 's')}; {rate}"
+    if max(abs(mean_s - times.p50), abs(mean_s - times.p99)) <= _SAME_STEP * mean_s:
+        return text
+    return f"{text}; launched in {format_si(times.p50, 's')} (median), {spread}"
 
 
 def _rate_text(step: StepTimes) -> str:
     if step.per_s is None:
-        return "no rate, which takes two that start one after the other"
+        return "rate unknown: it takes two steps in a row"
     each = f" on each of {step.threads} threads" if step.threads > 1 else ""
-    return f"{significant(step.per_s)} a second{each}"
+    return f"{_grouped(step.per_s)} a second{each}"
 
 
 def _items_text(step: StepTimes, rates: Rates) -> str:
     """Return what the rate of the loop is in items, and what they cost."""
-    if rates.items_per_step is None or step.per_s is None:
+    if rates.items_per_step is None or step.per_s is None or not step.loop:
         return ""
     items = rates.items_per_step * step.per_s
-    text = f", taken as the step: {significant(items)} items a second"
+    text = f", taken as the step: {_grouped(items)} items a second"
     if rates.cost_per_hour is not None and items > 0:
         text += f", {significant(rates.cost_per_hour / (items * _HOUR_S) * _MILLION)} for a million items"
     return text
+
+
+def _grouped(value: float) -> str:
+    """Write three digits of a number, those of thousands apart."""
+    text = significant(value)
+    return spaced(float(text)) if value >= 1000 else text

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.recorded import Launch, LaunchDetails, Missing, Report, names_of
-from gpuprof.model.session import Ceiling, KernelProfile, ModelFlop, Timeline
+from gpuprof.model.session import Ceiling, DeviceTimeline, KernelProfile, ModelFlop, Timeline
 from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
 from gpuprof.timeline.mfu import model_flop, rated_ceilings, with_operators
 from gpuprof.timeline.patterns import patterns_of
-from gpuprof.timeline.steps import loop_of, step_times
+from gpuprof.timeline.steps import judged_loop, step_times
 from gpuprof.timeline.strip import drawn_kernels
 from gpuprof.timeline.trace import KERNEL, Activity, Trace
 
@@ -64,11 +64,12 @@ def _timeline(
 ) -> Timeline:
     waits = _rank_waits(traces, gpus)
     drawn = drawn_kernels(chain.from_iterable(gpu.activities for gpu in gpus), lambda activity: ids.get(id(activity)))
+    devices = tuple(
+        device_timeline(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source), drawn) for gpu in gpus
+    )
     return Timeline(
-        devices=tuple(
-            device_timeline(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source), drawn) for gpu in gpus
-        ),
-        steps=tuple(step_times(traces, {gpu.source: gpu.judged.warm_up_steps for gpu in gpus})),
+        devices=devices,
+        steps=tuple(step_times(traces, devices)),
         waits=tuple(sorted(waits_of(gpus, ids), key=lambda wait: -wait.idle_s)),
         rank=next((trace.rank for trace in traces if len(traces) == 1), None),
         ranks=_world(traces),
@@ -76,7 +77,7 @@ def _timeline(
             (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
         ),
         source_ranks=tuple(trace.rank for trace in traces),
-        model_flop=tuple(_model_flop(traces, numbers, ceilings)),
+        model_flop=tuple(_model_flop(traces, gpus, devices, ceilings)),
     )
 
 
@@ -140,11 +141,16 @@ def _timed_only(kernel: KernelProfile, number: int) -> KernelProfile:
 
 
 def _model_flop(
-    traces: Sequence[Trace], numbers: Mapping[tuple[int, int], int], ceilings: Mapping[int, Sequence[Ceiling]]
+    traces: Sequence[Trace],
+    gpus: Sequence[TracedGpu],
+    devices: Sequence[DeviceTimeline],
+    ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Iterator[ModelFlop]:
     for source, trace in enumerate(traces):
-        of_gpus = [ceilings.get(numbers[source, index], ()) for index in range(len(trace.devices))]
-        flop = model_flop(source, trace, loop_of(trace), of_gpus)
+        own = [device for device in devices if device.source == source]
+        of_gpus = {device.ordinal: ceilings.get(device.device, ()) for device in own}
+        judged = _judged_only(trace, gpus).activities
+        flop = model_flop(source, trace, judged, judged_loop(trace, own), of_gpus)
         if flop is not None:
             yield flop
 

@@ -17,11 +17,10 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
-from gpuprof.model.groups import by_key, middle
+from gpuprof.model.groups import by_key
 from gpuprof.model.labels import short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
-from gpuprof.model.roofline import is_possible
 from gpuprof.model.session import (
     Ceiling,
     KernelProfile,
@@ -34,9 +33,9 @@ from gpuprof.model.session import (
     Utilisation,
 )
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.timeline.intervals import length, merged
+from gpuprof.timeline.steps import JudgedLoop
 from gpuprof.timeline.torch_flop import ProductFlop, product_flop
-from gpuprof.timeline.trace import KERNEL, Activity, ProgramStep, Trace
+from gpuprof.timeline.trace import KERNEL, Activity, Trace
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
@@ -60,11 +59,15 @@ CountedProducts = Sequence[ProductFlop | Missing]
 
 
 def model_flop(
-    source: int, trace: Trace, loop: Sequence[ProgramStep], ceilings: Sequence[Sequence[Ceiling]]
+    source: int,
+    trace: Trace,
+    judged: Sequence[Activity],
+    loop: JudgedLoop,
+    ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> ModelFlop | None:
     """Return the model FLOP of a PyTorch trace and of a step of its loop; None where nothing multiplies matrices.
 
-    `ceilings` are those of the trace's devices, in their order.
+    `judged` are its activities in the part that is judged, `ceilings` those of its GPUs.
     """
     if trace.kind != TORCH_TRACE:
         return None
@@ -75,11 +78,12 @@ def model_flop(
     known = [product for product in counted if isinstance(product, ProductFlop)]
     total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
     share = sum(row.time_s for row in uncounted) / total_s if total_s else None
-    steps = _with_flop(loop, trace, counted)
-    gap = _gap(counted, loop, steps)
+    by_step = _by_step(loop, trace, judged, counted)
+    gap = _gap(counted, loop, by_step)
     step = None
-    if gap is None:
-        step = _step_flop(steps, trace, ceilings)
+    if gap is None and loop.step_s:
+        used = {activity.device for activity in judged if activity.kind == KERNEL}
+        step = _step_flop(by_step, loop, _together([ceilings[device] for device in used]), len(used))
         if share is not None and share >= MOST_UNCOUNTED:
             step = replace(step, utilisation=())
             gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
@@ -232,7 +236,7 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
         for row in flop
         for target in CEILINGS.get(row.path, (row.path,))
         for ceiling in ceilings
-        if ceiling.path == target and is_possible(row.flop / time_s / ceiling.value)
+        if ceiling.path == target and row.flop / time_s <= ceiling.value
     )
 
 
@@ -258,35 +262,33 @@ def _multiplies(kernel: str) -> bool:
     return _MULTIPLIES.search(kernel) is not None and _AROUND.search(kernel) is None
 
 
-def _with_flop(
-    loop: Sequence[ProgramStep], trace: Trace, counted: CountedProducts
-) -> list[tuple[ProgramStep, list[ProductFlop]]]:
-    """Return those steps of a loop in which counted operators began, with what they ask for."""
+def _by_step(
+    loop: JudgedLoop, trace: Trace, judged: Iterable[Activity], counted: CountedProducts
+) -> Sequence[Sequence[ProductFlop]]:
+    """Return what the counted operators ask for whose kernels are judged, by the last step that began before them."""
+    launched = {activity.product for activity in judged}
+    starts_s = [step.start_s for step in loop.steps]
     flop = by_key(
-        (_step_at(loop, product.start_s), known)
-        for product, known in zip(trace.products, counted, strict=True)
-        if isinstance(known, ProductFlop)
+        (max(1, bisect_right(starts_s, product.start_s)), known)
+        for number, (product, known) in enumerate(zip(trace.products, counted, strict=True))
+        if number in launched and isinstance(known, ProductFlop)
     )
-    return [(step, flop[at]) for at, step in enumerate(loop) if at in flop]
+    return list(flop.values())
 
 
-def _step_at(steps: Sequence[ProgramStep], moment_s: float) -> int | None:
-    """Return the place of the step that a moment is in; a step ends before the moment at which the next one begins."""
-    at = bisect_right(steps, moment_s, key=lambda step: step.start_s) - 1
-    return at if at >= 0 and moment_s < steps[at].interval[1] else None
-
-
-def _gap(counted: CountedProducts, loop: Sequence[ProgramStep], steps: Sequence[object]) -> Missing | None:
+def _gap(counted: CountedProducts, loop: JudgedLoop, by_step: Sequence[object]) -> Missing | None:
     """Return why the FLOP of a step are not known, if they are not."""
     reasons = [(gap.why, gap.how) for gap in counted if isinstance(gap, Missing)]
     if len(counted) == len(reasons):
         why, how = mode(reasons or [(_OUTSIDE, _COUNT_ON_GPU)])
         return Missing("model FLOP", why, how)
-    if not loop:
+    if not loop.steps:
         why = "the trace has no steps"
-    elif len({step.thread for step in loop}) > 1:
+    elif len({step.thread for step in loop.steps}) > 1:
         why = "the steps of several threads overlap"
-    elif not steps:
+    elif not loop.step_s:
+        why = "the GPU computes mostly outside of the steps"
+    elif not by_step:
         why = "no counted operator ran in a step"
     else:
         return None
@@ -294,41 +296,25 @@ def _gap(counted: CountedProducts, loop: Sequence[ProgramStep], steps: Sequence[
 
 
 def _step_flop(
-    steps: Sequence[tuple[ProgramStep, list[ProductFlop]]], trace: Trace, ceilings: Sequence[Sequence[Ceiling]]
+    by_step: Sequence[Sequence[ProductFlop]], loop: JudgedLoop, ceilings: Sequence[Ceiling], gpus: int
 ) -> StepFlop:
-    """Let the step of median time speak for all."""
-    times = _times_s([step for step, _ in steps], trace.activities)
-    every = [sum(product.flop for product in products) for _, products in steps]
-    at = middle(times)
-    flop = by_path(steps[at][1])
-    used = sorted({activity.device for activity in trace.activities if activity.kind == KERNEL})
+    """Return the mean over the steps of a loop, which has a time."""
+    assert loop.step_s is not None
+    count = len(loop.steps)
+    every = [sum(product.flop for product in products) for products in by_step]
+    every += [0.0] * (count - len(every))
+    sums = by_path(chain.from_iterable(by_step))
+    flop = tuple(PathFlop(row.path, row.flop / count, max(1, round(row.calls / count))) for row in sums)
     return StepFlop(
-        count=len(steps),
-        time_s=times[at],
+        count=count,
+        time_s=loop.step_s,
         flop=flop,
-        flop_per_s=every[at] / times[at],
+        flop_per_s=sum(every) / count / loop.step_s,
         min_flop=min(every),
         max_flop=max(every),
-        gpus=len(used),
-        utilisation=utilisation(flop, times[at], _together([ceilings[device] for device in used])),
+        gpus=gpus,
+        utilisation=utilisation(flop, loop.step_s, ceilings),
     )
-
-
-def _times_s(steps: Sequence[ProgramStep], activities: Iterable[Activity]) -> list[float]:
-    """Return how long each step takes, or the busiest GPU for what it launched, if that is longer.
-
-    Launching can run ahead of the GPU: then the program's step is shorter than the GPU's.
-    """
-    work = by_key(
-        ((_step_at(steps, activity.launched_s), activity.device), activity.interval)
-        for activity in activities
-        if activity.launched_s is not None
-    )
-    times = [step.duration_s for step in steps]
-    for (at, _), intervals in work.items():
-        if at is not None:
-            times[at] = max(times[at], length(merged(intervals)))
-    return times
 
 
 def _together(ceilings: Sequence[Sequence[Ceiling]]) -> list[Ceiling]:

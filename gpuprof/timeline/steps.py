@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from gpuprof.model.groups import by_key, spread
-from gpuprof.model.session import StepTimes
+from gpuprof.model.run_totals import step_s
+from gpuprof.model.session import DeviceTimeline, StepTimes
 from gpuprof.model.sources import TORCH_TRACE
+from gpuprof.timeline.intervals import is_within, merged
 from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep, Trace
 
 
@@ -23,22 +25,39 @@ class StepNumber(NamedTuple):
     module: str = ""
 
 
-def step_times(traces: Sequence[Trace], warm_up: Mapping[int, int]) -> Iterator[StepTimes]:
-    """Yield the times of each kind of step of each trace, without so many first ones of its loop, by trace."""
+class JudgedLoop(NamedTuple):
+    """The steps that the work of a trace is counted by, without those that warm up, and how long one takes on the GPU.
+
+    `step_s` is None if no GPU is judged by steps.
+    """
+
+    steps: Sequence[ProgramStep]
+    step_s: float | None
+
+
+def judged_loop(trace: Trace, devices: Sequence[DeviceTimeline]) -> JudgedLoop:
+    """Return the loop of a trace, whose GPUs these are."""
+    warm_up = max((device.warm_up.steps for device in devices if device.warm_up is not None), default=0)
+    return JudgedLoop(loop_of(trace)[warm_up:], step_s(devices))
+
+
+def step_times(traces: Sequence[Trace], devices: Sequence[DeviceTimeline]) -> Iterator[StepTimes]:
+    """Yield the times of each kind of step of each trace, without those of its loop that warm up, by trace."""
     for source, trace in enumerate(traces):
+        judged = judged_loop(trace, [device for device in devices if device.source == source])
         loop = loop_of(trace)
         for name, steps in by_key((step.name, step) for step in trace.steps).items():
             is_loop = steps == loop
-            counted = steps[warm_up.get(source, 0) :] if is_loop else steps
+            counted = judged.steps if is_loop else steps
             times = spread([step.duration_s for step in counted])
             if times is not None:
                 yield StepTimes(
                     source=source,
                     name=name,
                     count=len(counted),
-                    threads=len({step.thread for step in counted}),
+                    threads=_threads(counted),
                     duration_percentiles_s=times,
-                    per_s=_rate(counted),
+                    per_s=_rate(counted, judged),
                     loop=is_loop,
                 )
 
@@ -85,8 +104,20 @@ def _is_main(thread: Hashable) -> bool:
     return process == own
 
 
-def _rate(steps: Iterable[ProgramStep]) -> float | None:
-    """Return the steps that a thread starts in a second: (n − 1) ÷ from its first start to its last, over threads."""
+def _rate(steps: Sequence[ProgramStep], loop: JudgedLoop) -> float | None:
+    """Return how many steps a thread makes in a second.
+
+    In a loop that is judged: how many start in a step of the loop ÷ how long that takes on the GPU. Launching can run
+    ahead of the GPU. Else (n − 1) ÷ the time from its first start to its last.
+    """
+    within = merged(step.interval for step in loop.steps)
+    inside = [step for step in steps if is_within(step.start_s, within)]
+    if loop.step_s and len(inside) > _threads(inside):
+        return len(inside) / _threads(inside) / len(loop.steps) * _threads(loop.steps) / loop.step_s
     starts = by_key((step.thread, step.start_s) for step in steps)
     rates = [(len(at) - 1) / (max(at) - min(at)) for at in starts.values() if max(at) > min(at)]
     return sum(rates) / len(rates) if rates else None
+
+
+def _threads(steps: Iterable[ProgramStep]) -> int:
+    return len({step.thread for step in steps})

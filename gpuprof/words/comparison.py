@@ -27,6 +27,7 @@ from gpuprof.words.comparison_verdicts import (
     kernel_sentence,
     launch_count,
     noise_text,
+    per_step_text,
     total_s,
     work_reason,
 )
@@ -241,7 +242,8 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
     verdict = kernel.time.verdict
     ratio = kernel.time.ratio
     if verdict not in _MOVED:
-        return f"{label} runs {both_text(launch_count(kernel.base), launch_count(kernel.new))} times"
+        launches = both_text(launch_count(kernel.base), launch_count(kernel.new))
+        return f"{label} runs {launches} times{per_step_text(kernel)}"
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"
     text = f"{label} is {speed_text(ratio)}"

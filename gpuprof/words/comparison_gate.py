@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gpuprof.comparison.contract import (
+    PER_STEP,
     TIMES,
     CountChange,
     Gate,
@@ -113,7 +114,8 @@ def _total_time(
     if check.because == "unknown":
         return "GPU time of the run is not known on a side"
     name = next((quantity.name for quantity in total if quantity.name in TIMES), TIMES[0])
-    text = f"{count_name(name)} of the run {_moved(check.change)}"
+    of = "" if name.endswith(PER_STEP) else " of the run"
+    text = f"{count_name(name)}{of} {_moved(check.change)}"
     if check.because == "conditions":
         return f"{text}, and the runs are not alike"
     text += f", {_limit(check)}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from gpuprof.comparison.contract import CountChange, Interval, ValueChange
-from gpuprof.comparison.values import Values
+from gpuprof.comparison.values import SAME_VALUE, Values
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.units import (
     ARROW,
@@ -41,8 +41,6 @@ _NAMES = {
 _UPPER = {"l1": "L1", "l2": "L2", "dram": "DRAM", "gpu": "GPU", "sm": "SM"}
 _SHOWN = 3
 """Names that a sentence lists."""
-_SAME_VALUE = 1e-6
-"""Relative difference that sums of the same numbers in another order can have, and more."""
 _KEEPS_UNIT = frozenset(("%", "known", *DECIMAL_PREFIXES))
 """Endings that both values have: "196 → 265 k" would read as 196."""
 
@@ -100,7 +98,7 @@ def side_texts(
     name: str = "",
 ) -> tuple[str, str]:
     """Write a value of each side, with enough digits for unequal values to read differently."""
-    if base is not None and new is not None and math.isclose(base, new, rel_tol=_SAME_VALUE):
+    if base is not None and new is not None and math.isclose(base, new, rel_tol=SAME_VALUE):
         new = base
     for digits in range(_DIGITS, _MOST_DIGITS + 1):
         before = value_text(base, unit, name, digits)
@@ -150,8 +148,7 @@ def in_brackets(ratio: float | None) -> str:
 
 def times_text(times: Values) -> str:
     """Write two times with their change: "15.5 → 12.7 ms (−18 %)"."""
-    ratio = times.new / times.base if times.base > 0 else None
-    return f"{both_text(*times, 's')}{in_brackets(ratio)}"
+    return f"{both_text(*times, 's')}{in_brackets(times.ratio)}"
 
 
 def change_text(ratio: float | None, missing: str = NOT_KNOWN) -> str:

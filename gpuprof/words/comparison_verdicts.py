@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuprof.comparison.contract import (
+    PER_STEP,
     ComparedKernel,
     CountChange,
     DoubtKind,
@@ -307,17 +308,17 @@ def _basis(note: WorkNote, change: KernelChange) -> str:
     """Write which launches the values of the work cover."""
     before = after = NOT_KNOWN
     for count in change.work.counts:
-        if count.name == "launches":
+        if count.name.removesuffix(PER_STEP) == "launches":
             before = value_text(count.base)
             after = value_text(count.new)
     launches = f"{before} on the base side, {after} on the new side"
     if note.kind == "values-of-launch":
-        return f"Values are of one launch; launches of a run: {launches}"
+        return f"Values are of one launch; launches of a {change.per}: {launches}"
     if len(change.base) == len(change.new) == 1:
-        return f"Values are of all launches of a run: {launches}"
+        return f"Values are of all launches of a {change.per}: {launches}"
     base = counted(len(change.base), "kernel")
     new = counted(len(change.new), "kernel")
-    return f"Values are of all launches of a run, of {base} against {new}: {launches}"
+    return f"Values are of all launches of a {change.per}, of {base} against {new}: {launches}"
 
 
 def quantity_text(quantity: QuantityChange) -> str:
@@ -389,16 +390,22 @@ def launches_text(change: KernelChange) -> str:
     after_s = total_s(change.new)
     if before == after or before_s is None or after_s is None:
         return ""
-    return f"{both_text(before, after)} launches, together {times_text(Values(before_s, after_s))}"
+    together = f"together {times_text(Values(before_s, after_s))}"
+    return f"{both_text(before, after)} launches{per_step_text(change)}, {together}"
 
 
-def launch_count(side: Sequence[ComparedKernel]) -> int:
-    """Return the launches of a run on a side."""
+def per_step_text(change: KernelChange) -> str:
+    """Write what launches are of, unless of a run."""
+    return " per step" if change.per == "step" else ""
+
+
+def launch_count(side: Sequence[ComparedKernel]) -> float:
+    """Return the launches of a run or step on a side."""
     return sum(kernel.launches for kernel in side)
 
 
 def total_s(side: Sequence[ComparedKernel]) -> float | None:
-    """Return the time of all launches of a run; None if that of one of the kernels is not known."""
+    """Return the time of all launches of a run or step; None if that of one of the kernels is not known."""
     times = all_known(kernel.time_total_s for kernel in side)
     return sum(times) if times is not None else None
 

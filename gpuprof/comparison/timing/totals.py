@@ -8,22 +8,26 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import GPU_TIME, REPLAYS, QuantityChange, TimeWord
+from gpuprof.comparison.contract import GPU_TIME, PER_STEP, REPLAYS, QuantityChange, TimeWord
 from gpuprof.comparison.sides import Side, has_replays_alone, run_time_s, sums_alike
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
-from gpuprof.comparison.values import all_known
+from gpuprof.comparison.values import Values, all_known
 from gpuprof.model.field_types import JudgedPart
-from gpuprof.model.run_totals import running_s
+from gpuprof.model.run_totals import running_s, step_s
 from gpuprof.model.session import DeviceTimeline, Session
 
 
 class _Quantity(Struct, frozen=True):
-    """A figure of a run that `of` takes from a session. `of_judged`: of a trace's judged part."""
+    """A figure of a run that `of` takes from a session.
+
+    `of_judged`: of a trace's judged part. `by_step`: its part of a step can be given.
+    """
 
     name: str
     unit: str
     of: Callable[[Session], float | None]
     of_judged: bool = False
+    by_step: bool = True
 
 
 def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
@@ -31,6 +35,8 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
 
     Figures of the judged part of traces are left out if that differs between the sides; times and
     launches of kernels are, if the other side has those of whole graphs.
+
+    By step, the span is left out: it is the step.
 
     `shift`: how far other clocks alone can set seconds of the sides apart, as a logarithm.
     """
@@ -41,6 +47,8 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
         replays = has_replays_alone(base) or has_replays_alone(new)
         time = _Quantity(REPLAYS if replays else GPU_TIME, "s", run_time_s)
         quantities = [time, _Quantity("launches", "launches", _launches), *quantities]
+    if base.per == "step":
+        quantities = [quantity for quantity in quantities if quantity.name != _SPAN]
     changes = [_change(quantity, base, new, comparable=comparable, shift=shift) for quantity in quantities]
     return tuple(change for change in changes if change.base is not None or change.new is not None)
 
@@ -60,18 +68,22 @@ def _change(quantity: _Quantity, base: Side, new: Side, *, comparable: bool, shi
     if comparable and quantity.unit == "s":
         verdict = _verdict(base_values, new_values, shift)
     return QuantityChange(
-        name=quantity.name,
+        name=f"{quantity.name}{PER_STEP}" if quantity.by_step and base.per == "step" else quantity.name,
         unit=quantity.unit,
         base=before,
         new=after,
-        ratio=after / before if before and after is not None else None,
+        ratio=Values(before, after).ratio if before is not None and after is not None else None,
         verdict=verdict,
     )
 
 
 def _values(quantity: _Quantity, side: Side) -> list[float]:
-    values = [quantity.of(run.session) for run in side.runs]
-    return [value for value in values if value is not None and isfinite(value) and value >= 0]
+    values = []
+    for run, steps in zip(side.runs, side.steps, strict=True):
+        value = quantity.of(run.session)
+        if value is not None and isfinite(value) and value >= 0:
+            values.append(value / steps if quantity.by_step else value)
+    return values
 
 
 def _verdict(base: Sequence[float], new: Sequence[float], shift: float) -> TimeWord:
@@ -112,9 +124,13 @@ def _idle_s(device: DeviceTimeline) -> float | None:
 
 
 def _step_s(session: Session) -> float | None:
-    """Return the median step of the loop that counts the work: the median of its sources."""
-    steps = session.timeline.steps if session.timeline is not None else ()
-    medians = [step.duration_percentiles_s.p50 for step in steps if step.loop]
+    """Return how long a step takes on the GPU; the median of its loops in the program if no GPU is judged by steps."""
+    if session.timeline is None:
+        return None
+    on_gpu_s = step_s(session.timeline.devices)
+    if on_gpu_s is not None:
+        return on_gpu_s
+    medians = [step.duration_percentiles_s.p50 for step in session.timeline.steps if step.loop]
     return median(medians) if medians else None
 
 
@@ -122,11 +138,12 @@ def _peak_memory(session: Session) -> float | None:
     return session.timeline.peak_memory_bytes if session.timeline is not None else None
 
 
+_SPAN = "span"
 _QUANTITIES = (
-    _Quantity("step", "s", _step_s),
-    _Quantity("span", "s", _of_gpus(running_s), of_judged=True),
+    _Quantity("step", "s", _step_s, of_judged=True, by_step=False),
+    _Quantity(_SPAN, "s", _of_gpus(running_s), of_judged=True),
     _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s), of_judged=True),
     _Quantity("idle", "s", _of_gpus(_idle_s), of_judged=True),
     _Quantity("copies", "s", _of_gpus(_copies_s), of_judged=True),
-    _Quantity("peak-memory", "B", _peak_memory),
+    _Quantity("peak-memory", "B", _peak_memory, by_step=False),
 )

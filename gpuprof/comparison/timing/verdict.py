@@ -163,6 +163,7 @@ def _of_launches(times: RunTimes) -> _RunSample | None:
 
 
 def _of_totals(parts: Sequence[RunTimes]) -> _RunSample | None:
+    steps = parts[0].steps
     totals = [times.total_s for times in parts if times.total_s is not None and _is_usable(times.total_s)]
     if len(totals) < len(parts):
         return None
@@ -179,12 +180,12 @@ def _of_totals(parts: Sequence[RunTimes]) -> _RunSample | None:
     has_cycles = all(len(times.cycles) == times.launches for times in parts) and all(map(_is_usable, cycles))
     return _RunSample(
         run=parts[0].run,
-        seconds=sum(totals),
-        cycles=sum(cycles) if has_cycles and cycles else None,
+        seconds=sum(totals) / steps,
+        cycles=sum(cycles) / steps if has_cycles and cycles else None,
         launches=len(durations),
         error=math.sqrt(variance) / sum(totals),
         whole=_is_whole(durations),
-        rounded=math.sqrt(launches),
+        rounded=math.sqrt(launches) / steps,
     )
 
 

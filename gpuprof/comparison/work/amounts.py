@@ -166,14 +166,14 @@ def _launches(kernels: Sequence[SideKernel]) -> WorkAmount:
     """Return how often the kernels are launched in a run, all together."""
     amounts = []
     for kernel in kernels:
-        counts = [float(times.launches) for times in kernel.times]
+        counts = [times.launches / times.steps for times in kernel.times]
         amounts.append(
             WorkAmount(
                 kernel.launches,
                 min(counts),
                 max(counts),
                 "launch",
-                "launches of a run",
+                f"launches of a {kernel.per}",
                 len(counts),
             )
         )

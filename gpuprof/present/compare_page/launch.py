@@ -13,10 +13,10 @@ from gpuprof.comparison.sides import SideKernel
 from gpuprof.model.headline import limited_by
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.compare_page.parts import TwoSided, representative_of
-from gpuprof.present.session_text import NOT_COLLECTED, count_text, dims_text
+from gpuprof.present.session_text import NOT_COLLECTED, dims_text
 from gpuprof.present.text import cut_middle, printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves
-from gpuprof.words.comparison_values import side_texts
+from gpuprof.words.comparison_values import side_texts, value_text
 
 _LABEL_LENGTH = 120
 Number = TypeVar("Number", int, float)
@@ -30,8 +30,8 @@ def launch_facts(change: KernelChange, pair: Pair) -> Iterator[TwoSided]:
     if len(pair.base) > 1 or len(pair.new) > 1:
         yield TwoSided("Kernels", base=_listed(pair.base), new=_listed(pair.new), changed=True)
     yield from _times(change)
-    launches = [sum(round(kernel.launches) for kernel in kernels) for kernels in (pair.base, pair.new)]
-    yield _row("Launches of a run", *(count_text(number, "", "").strip() if number else _ABSENT for number in launches))
+    launches = (value_text(number) if number else _ABSENT for number in pair.launches)
+    yield _row(f"Launches of a {change.per}", *launches)
     for name, text in _FACTS:
         row = _both(name, base, new, text)
         if any(value not in (NOT_COLLECTED, _ABSENT) for value in (row.base, row.new)):
