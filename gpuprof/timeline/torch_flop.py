@@ -31,8 +31,11 @@ _PATHS = {
     **dict.fromkeys(("signed char", "unsigned char", "Char", "Byte"), "tensor.int8"),
     _FP4: "tensor.fp4",
 }
-_BYTES = {"fp64": 8, "fp32": 4, "tensor.fp16": 2, "tensor.bf16": 2, "tensor.fp8": 1, "tensor.int8": 1, "tensor.fp4": 1}
-"""Bytes of an element as torch stores it, two of FP4."""
+ELEMENT_BYTES = {
+    **{"fp64": 8, "fp32": 4, "tensor.tf32": 4, "tensor.fp16": 2, "tensor.bf16": 2},
+    **dict.fromkeys(("tensor.fp8", "tensor.int8", "tensor.fp4"), 1),
+}
+"""Bytes of an element as torch stores it, two of FP4, by path."""
 _INTEGERS = re.compile(r"-?\d{1,9}")
 _TRUTH = {"True": True, "False": False}
 _SCALED = "aten::_scaled_mm"
@@ -93,7 +96,7 @@ def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: st
     An operand that is expanded over a dimension has a stride of 0 there, and is in memory once. Where strides are not
     known, those of batches may be.
     """
-    size = _BYTES.get(path_of(dtype))
+    size = ELEMENT_BYTES.get(path_of(dtype))
     if product.name not in _MATRICES or size is None or (product.name in _BATCHED and not product.strides):
         return None
     elements = sum(elements_in_memory(place, shapes, product.strides) for place in (first, first + 1))
