@@ -134,7 +134,7 @@ def by_time(kernels: Iterable[KernelProfile]) -> list[KernelProfile]:
 
 
 class AskedOfPeak(NamedTuple):
-    """What part of a rated peak an operator asks for: one number, or two where it may run on two paths."""
+    """What part of a rated peak an operator asks for: one number, or two if it may run on two paths ("tf32/fp32")."""
 
     of: str
     least: float
@@ -145,9 +145,11 @@ def asked_of_peak(asked: OperatorFlop | None, moved: OperatorBytes | None = None
     """Return what an operator asks for of arithmetic or of DRAM, whichever is nearer; None where no peak is known."""
     if asked is None and moved is not None and moved.dram_fraction is not None:
         return AskedOfPeak("dram", moved.dram_fraction, moved.dram_fraction)
-    fractions = sorted(part.fraction for part in asked.utilisation) if asked is not None else []
-    if asked is None or not fractions:
+    parts = sorted(asked.utilisation, key=lambda part: part.fraction) if asked is not None else []
+    if asked is None or not parts:
         return None
-    if asked.dram_fraction is not None and asked.dram_fraction > fractions[-1]:
+    least, most = parts[0].fraction, parts[-1].fraction
+    if asked.dram_fraction is not None and asked.dram_fraction > most:
         return AskedOfPeak("dram", asked.dram_fraction, asked.dram_fraction)
-    return AskedOfPeak(asked.path.removeprefix("tensor."), fractions[0], fractions[-1])
+    paths = dict.fromkeys(part.ceiling_path.removeprefix("tensor.") for part in parts)
+    return AskedOfPeak("/".join(paths), least, most)

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.groups import by_key
 from gpuprof.model.session import Ceiling, KernelProfile
-from gpuprof.timeline.mfu import launched_products, operator_bytes, operator_flop
-from gpuprof.timeline.torch_flop import ProductFlop
+from gpuprof.timeline.mfu import LaunchedProduct, launched_products, operator_bytes, operator_flop
 from gpuprof.timeline.trace import KERNEL, Activity, Trace
 
 
@@ -21,8 +20,8 @@ def with_operator_flop(
     ceilings: Mapping[int, Sequence[Ceiling]],
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
-    """Yield kernels with the FLOP that the operators of their launches ask for, where those do their product alone."""
-    flop: dict[int, ProductFlop] = {}
+    """Yield kernels with the FLOP that the operators of their launches ask for, or with their part of that."""
+    flop: dict[int, LaunchedProduct] = {}
     for trace in traces:
         flop.update(launched_products(trace))
     asked = by_key((ids[id(launch)], flop.get(id(launch))) for launch in _launches(traces))
