@@ -475,7 +475,8 @@ class OperatorFlop(Struct, frozen=True, kw_only=True):
         bool, about("whether the kernel must do all of them; not so for masked attention and for convolutions")
     ]
     utilisation: Annotated[
-        tuple[Utilisation, ...], about("fractions of the rated ceilings; empty without a spec", most=100)
+        tuple[Utilisation, ...],
+        about("fractions of the rated ceilings, also of half if that may be masked; empty without a spec", most=100),
     ]
     operand_bytes: Annotated[
         ByteAmount | None, about("bytes of both matrices and the result, each once; null: no matrix product")

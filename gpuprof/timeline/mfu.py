@@ -57,7 +57,7 @@ _OUTSIDE = "PyTorch counts no FLOP for what launched the kernels"
 _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
 _MARK_STEPS = "call the profiler's step() once per iteration"
 
-_CAUSAL_SHARE = 0.5
+_ALL, _CAUSAL_SHARE = (1.0,), (0.5,)
 """A causal mask hides half of the scores, of as many keys as queries, from kernels that skip what is hidden."""
 _NAMES_MASK = re.compile(r"flash_\w+ hdim")
 """The labels of kernels whose names say whether they are causal."""
@@ -120,33 +120,37 @@ def operator_flop(
     product = _only(one and one.product for one in launched)
     if product is None or not kernel.duration_s:
         return None
-    is_part, computed = min(parts) < 1.0, _computed_share(product, kernel.demangled)
+    is_part, shares = min(parts) < 1.0, _shares_of_scores(product, kernel.demangled)
     path = _path_by_name(kernel.demangled, product.path)
-    flop = PathFlop(path or product.path, product.flop * (computed or 1.0) * sum(parts) / len(parts), 1)
-    fitting = [ceiling for ceiling in ceilings if computed is not None and path in (None, ceiling.path)]
+    whole = product.flop * sum(parts) / len(parts)
+    possible = [PathFlop(path or product.path, share * whole, 1) for share in shares]
+    fitting = [ceiling for ceiling in ceilings if path in (None, ceiling.path)]
+    flop = max(shares, default=1.0) * whole
     operand_bytes = None if is_part else product.operand_bytes
     return OperatorFlop(
-        path=flop.path,
-        flop=flop.flop,
-        flop_per_s=flop.flop / kernel.duration_s,
+        path=path or product.path,
+        flop=flop,
+        flop_per_s=flop / kernel.duration_s,
         exact=product.exact and not is_part and _TRANSFORMS.search(kernel.demangled) is None,
-        utilisation=utilisation((flop,), kernel.duration_s, fitting),
+        utilisation=utilisation(possible, kernel.duration_s, fitting),
         operand_bytes=operand_bytes,
         dram_fraction=_of_dram(operand_bytes, kernel.duration_s, gpu),
-        causal=computed == _CAUSAL_SHARE,
+        causal=shares == _CAUSAL_SHARE,
         is_part=is_part,
     )
 
 
-def _computed_share(product: ProductFlop, kernel: str) -> float | None:
-    """Return the share of the scores that a kernel of attention computes: half under a causal mask; None if unknown.
+def _shares_of_scores(product: ProductFlop, kernel: str) -> tuple[float, ...]:
+    """Return which shares of the scores a kernel of attention may compute: half under a causal mask, and all without.
 
-    It is not known if there are fewer or more keys than queries, because masks differ in how they align them.
+    Empty if it may be causal with fewer or more keys than queries, because masks differ in how they align them.
     """
     causal = _is_causal(kernel) if product.causal is None else product.causal
-    if causal:
-        return _CAUSAL_SHARE if product.as_many_keys else None
-    return 1.0 if causal is False else None
+    if causal is False:
+        return _ALL
+    if not product.as_many_keys:
+        return ()
+    return _CAUSAL_SHARE if causal else _ALL + _CAUSAL_SHARE
 
 
 @lru_cache(maxsize=4096)
@@ -204,10 +208,10 @@ def launched_products(trace: Trace) -> dict[int, LaunchedProduct]:
 
 
 def _parts(kernels: Sequence[Activity]) -> list[float]:
-    whole_s = sum(kernel.duration_s or 0.0 for kernel in kernels)
-    if not whole_s:
-        return [1.0 / len(kernels)] * len(kernels)
-    return [(kernel.duration_s or 0.0) / whole_s for kernel in kernels]
+    times = [kernel.duration_s or 0.0 for kernel in kernels]
+    if not any(times):
+        times = [1.0] * len(times)
+    return [time_s / sum(times) for time_s in times]
 
 
 def _path_by_name(kernel: str, path: str) -> str | None:
