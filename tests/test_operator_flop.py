@@ -85,7 +85,7 @@ def test_a_product_of_one_row_is_told_by_its_bytes() -> None:
          ["fp32"], "fp32 62 %"),
         ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16", "tensor.tf32", ["tensor.tf32"], "tf32 7.7 %"),
         ("ampere_tf32_s1688gemm_128x128_ldg8_stages_32x3_tn", "tensor.tf32", ["tensor.tf32"], "tf32 7.7 %"),
-        ("some_kernel", "fp32", ["fp32", "tensor.tf32"], "tf32/fp32 7.7–62 %"),
+        ("some_kernel", "fp32", ["fp32", "tensor.tf32"], "fp32 7.7–62 %"),
     ],
 )  # fmt: skip
 def test_the_name_of_a_kernel_tells_where_fp32_is_multiplied(
