@@ -209,6 +209,22 @@ def test_attention_backward_has_the_flop_of_the_kernel_that_multiplies() -> None
     assert found.of_peak is not None and found.of_peak.bound is None
 
 
+def test_an_operator_has_the_flop_that_several_kernels_do() -> None:
+    shapes = ((64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3))
+    settings = ("", "", "", "[0]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", "[True, True, False]")
+    name = "aten::convolution_backward"
+    made = [
+        kernel("sm80_xmma_dgrad_implicit_gemm_f16f16", 0, 120, operator=name, product=0),
+        kernel("sm80_xmma_wgrad_implicit_gemm_f16f16", 200, 130, operator=name, product=0),
+    ]
+    product = MatrixProduct(name, 0.0, shapes, ("c10::Half",) * 3, settings)
+    found = groups(analysed(structs.replace(trace(*made), products=(product,))))[name]
+    # Two gradients of 2 · 64 · 56 · 56 · 64 · 64 · 3 · 3 FLOP in 250 µs of 312 TFLOP/s.
+    flop = 2 * 2 * 64 * 56 * 56 * 64 * 64 * 9
+    assert (found.flop, found.flop_bound) == (pytest.approx(flop), None)
+    assert peak(found) == ("fp16", *2 * (pytest.approx(flop / 250e-6 / 312e12),), None)
+
+
 @each_row("width", [60, 80, 100, 140, 200])
 def test_long_names_and_many_operators_fit_every_width(width: int) -> None:
     long = "fbgemm::split_embedding_codegen_lookup_" + "x" * 260

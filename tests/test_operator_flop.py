@@ -17,6 +17,7 @@ from gpuprof.present.flop_text import of_peak_text, operator_flop_text
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
 from gpuprof.timeline.analysis import analyse_traces
+from gpuprof.timeline.torch_flop import ProductFlop, product_flop
 from gpuprof.timeline.trace import MatrixProduct
 from tests.table import each_row
 from tests.test_timeline import TRANSFORMER, kernel, session, trace
@@ -102,9 +103,16 @@ def test_the_kernel_that_multiplies_has_all_of_it() -> None:
     assert asked(found, "cublasLt::splitKreduce_kernel") is None
     gemm = asked(found, "ampere_bf16_s16816gemm")
     assert gemm is not None and gemm.flop == 12e9
-    # If several kernels multiply, none is credited with all the work.
-    found = recorded(("ampere_sgemm_a", 100, 0), ("ampere_sgemm_b", 100, 0))
-    assert [one.operator_flop for one in found.kernels] == [None, None]
+
+
+def test_kernels_that_multiply_together_have_the_flop_by_their_times() -> None:
+    found = recorded(("ampere_sgemm_a", 100, 0), ("ampere_sgemm_b", 300, 0))
+    parts = [asked(found, name) for name in ("ampere_sgemm_a", "ampere_sgemm_b")]
+    assert [(part.flop, part.is_part, part.exact) for part in parts if part is not None] == [
+        (pytest.approx(3e9), True, False), (pytest.approx(9e9), True, False)
+    ]  # fmt: skip
+    # What one of them does is not known.
+    assert [one.own_flop for one in found.kernels] == [None, None]
 
 
 def _analysis_of_transformer() -> Analysis:
@@ -125,6 +133,75 @@ def test_attention_may_leave_out_what_is_masked() -> None:
     # 2 · 2 · 8 · 64 · 64 · (32 + 32), whatever the mask.
     assert found is not None and found.flop == 2 * 2 * 8 * 64 * 64 * 64
     assert not found.exact and found.operand_bytes is None
+
+
+def attention(setting: str, queries: int = 64, keys: int = 64) -> MatrixProduct:
+    shapes = ((2, 8, queries, 32), (2, 8, keys, 32), (2, 8, keys, 32))
+    settings = ("", "", "", "0.", setting) if setting else ()
+    return MatrixProduct("aten::_scaled_dot_product_flash_attention", 0.0, shapes, (BF16,) * 3, settings)
+
+
+FLASH = (
+    "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, "
+    "cutlass::bfloat16_t>, false, {}, false, false, true>(pytorch_flash::Flash_fwd_params)"
+)
+
+
+@each_row(
+    ("name", "product", "share", "of_flop"),
+    [
+        ("fmha", attention("True"), 0.5, (0.5,)),
+        ("fmha", attention("False"), 1.0, (1.0,)),
+        (FLASH.format("true"), attention(""), 0.5, (0.5,)),
+        (FLASH.format("false"), attention(""), 1.0, (1.0,)),
+        ("fmha", attention(""), 1.0, (1.0, 0.5)),
+        ("fmha", attention("True", queries=16), 1.0, ()),
+        ("fmha", attention("False", queries=16), 1.0, (1.0,)),
+    ],
+)
+def test_a_causal_mask_hides_half_of_the_scores(
+    name: str, product: MatrixProduct, share: float, of_flop: tuple[float, ...]
+) -> None:
+    found = asked(recorded((name, 100, 0), products=(product,)), name)
+    # Two products of 2 · 2 · 8 · queries · 64 · 32 FLOP.
+    queries = (product.shapes or ())[0][2]  # type: ignore[index]
+    whole = 2 * 2 * 2 * 8 * queries * 64 * 32
+    assert found is not None and (found.flop, found.causal) == (share * whole, share == 0.5)
+    assert [part.fraction for part in found.utilisation] == [
+        pytest.approx(one * whole / 100e-6 / 312e12) for one in of_flop
+    ]
+
+
+@each_row(
+    ("name", "place", "causal"),
+    [
+        ("aten::_scaled_dot_product_efficient_attention", 6, "True"),
+        ("aten::_scaled_dot_product_cudnn_attention", 6, "True"),
+        ("aten::_scaled_dot_product_flash_attention_backward", 11, "True"),
+        ("aten::_scaled_dot_product_efficient_attention_backward", 11, "True"),
+        ("aten::_scaled_dot_product_cudnn_attention_backward", 14, "True"),
+        ("aten::_flash_attention_forward", 8, "True"),
+        ("aten::_flash_attention_backward", 11, "True"),
+        ("aten::_efficient_attention_forward", 9, "1"),
+        ("aten::_efficient_attention_backward", 14, "2"),
+    ],
+)
+def test_settings_say_whether_attention_is_causal(name: str, place: int, causal: str) -> None:
+    shapes = ((2, 64, 64, 32),) * (4 if name.endswith("backward") else 3)
+    for setting, expected in ((causal, True), ("0" if causal != "True" else "False", False), ("", None)):
+        settings = ("",) * place + (setting,)
+        found = product_flop(MatrixProduct(name, 0.0, shapes, (BF16,) * 4, settings))
+        assert isinstance(found, ProductFlop) and (found.causal, found.as_many_keys) == (expected, True)
+
+
+def test_a_product_of_complex_numbers_is_four_products() -> None:
+    found = asked(recorded(("cgemm", 100, 0), products=(product(of="c10::complex<float>"),)), "cgemm")
+    assert found is not None and (found.flop, found.exact, found.utilisation) == (48e9, False, ())
+
+
+def test_both_peaks_are_named_if_either_may_be_it() -> None:
+    verdict = recorded(("some_kernel", 1000, 0), products=(product(of=FLOAT),)).verdict
+    assert verdict is not None and "7.7 % of rated TF32 or 62 % of rated FP32" in verdict.sentence
 
 
 def _without_sources(asked_for: OperatorFlop | None) -> OperatorFlop | None:

@@ -12,6 +12,7 @@ from gpuprof.model.session import Finding, Session
 from gpuprof.model.torch_ranges import operator_and_shapes
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.trace import KERNEL, Activity, MatrixProduct, ProgramStep, Trace
+from gpuprof.words.finding_text import certainty_text
 from tests.table import each_row
 from tests.test_traces import event, gpu, launch, read
 from tests.worded import diagnose
@@ -110,6 +111,56 @@ def test_a_softmax_between_products_of_its_shape_is_unfused_attention() -> None:
     first = found.recommendations[0]
     assert (first.rule, first.gain_kind) == ("unfused-attention", "bound")
     assert first.gain_total == pytest.approx(sum(part.gain_kernel or 0.0 for part in parts.values()) / 7)
+
+
+K_AND_V = "[256, 128, 4096]", "[256, 4096, 128]"
+
+
+def decoding(us: float, strides: tuple[tuple[int, ...], ...]) -> dict[str, Finding]:
+    """Findings on one query for each of 256 heads over 4096 keys, whose products take so many microseconds each."""
+    steps: list[Step] = [
+        (GEMM, f"aten::bmm [256, 1, 128]×{K_AND_V[0]}"),
+        (SOFTMAX, "aten::_softmax [8, 32, 1, 4096]"),
+        (GEMM, f"aten::bmm [256, 1, 4096]×{K_AND_V[1]}"),
+    ]
+    trace = launches(*steps)
+    timed = tuple(one._replace(duration_s=us * 1e-6) for one in trace.activities)
+    products = tuple(replace(one, strides=strides) for one in trace.products)
+    return of_rule(session(replace(trace, activities=timed, products=products)), "unfused-attention")
+
+
+def test_a_fused_kernel_still_reads_keys_and_values() -> None:
+    parts = decoding(150, ((128, 128, 1), (524288, 4096, 1)))
+    found = [parts[operator].gain_kernel or 0.0 for operator in parts if "bmm" in operator]
+    # K or V of 2 · 256 · 128 · 4096 B and 64 KiB of Q or O in 150 µs of 1935 GB/s, of which kernels reach 92 %.
+    reached = (2 * 256 * 128 * 4096 + 2 * 256 * 128) / 150e-6 / 1935e9
+    assert reached == pytest.approx(0.925, abs=1e-3)
+    assert len(found) == 2 and all(0.0 <= gain <= 1 - reached for gain in found)
+    # Half as fast, they have half of the time to gain.
+    slower = decoding(300, ((128, 128, 1), (524288, 4096, 1)))
+    gains = [part.gain_kernel or 0.0 for operator, part in slower.items() if "bmm" in operator]
+    assert all(0.45 < gain <= 1 - reached / 2 for gain in gains)
+
+
+def test_without_strides_it_is_not_known_how_long_keys_and_values_take() -> None:
+    parts = decoding(150, ())
+    assert [part.gain_kernel for part in parts.values()] == [None, 1.0, None]
+
+
+def test_heads_that_share_keys_may_be_folded_into_the_queries() -> None:
+    folded = [
+        (GEMM, "aten::bmm [16, 4096, 64]×[16, 64, 1024]"),
+        (SOFTMAX, "aten::_softmax [4, 4, 4, 1024, 1024]"),
+        (GEMM, "aten::bmm [16, 4096, 1024]×[16, 1024, 64]"),
+    ]
+    assert len(of_rule(in_a_row(*folded), "unfused-attention")) == 3
+
+
+def test_a_kernel_that_goes_is_no_guess_however_short_it_is() -> None:
+    trace = launches(MAKE, (MUL, f"aten::mul {SCORES}"), NORMALISE, READ)
+    short = tuple(one._replace(duration_s=3e-6) if one.name == MUL else one for one in trace.activities)
+    parts = of_rule(session(replace(trace, activities=short)), "unfused-attention")
+    assert {part.confidence for part in parts.values()} == {"inferred"}
 
 
 def test_attention_in_every_layer_is_one_recommendation() -> None:
@@ -346,6 +397,7 @@ def test_pointwise_kernels_in_a_row_are_a_chain() -> None:
             2 * ((ADD, "aten::add [4096, 512], [4096, 512]"), (ADD, "aten::add [512], [512]")), id="two sizes"
         ),
         pytest.param(2 * ((ADD, "aten::add [4096, 512], [4096, 512]"), LINEAR), id="products between"),
+        pytest.param(24 * ((ADD, "aten::add_ [4096, 512], [4096, 512]"),), id="gradients are accumulated"),
         pytest.param(3 * (("triton_poi_fused_add_mul_0", None),), id="already fused"),
         pytest.param(3 * ((FUSED_ADAM, "aten::_fused_adamw_ [512, 512]"),), id="a fused optimizer"),
     ],
@@ -355,11 +407,19 @@ def test_what_no_chain_is(steps: tuple[Step, ...]) -> None:
 
 
 def test_a_chain_ends_with_the_step_of_the_program() -> None:
-    one = (ADD, "aten::add [4096, 4096], [4096, 4096]")
-    trace = launches(*([one] * 4))
+    pair = [(ADD, "aten::add [4096, 4096], [4096, 4096]"), (MUL, "aten::mul [4096, 4096]")]
+    trace = launches(*(2 * pair))
     assert of_rule(session(trace), "elementwise-chain")
     halves = tuple(ProgramStep("ProfilerStep", start_s, 200e-6, thread="1/1") for start_s in (0.0, 190e-6))
     assert not of_rule(session(replace(trace, steps=halves)), "elementwise-chain")
+
+
+def test_lists_of_tensors_are_members_of_a_chain() -> None:
+    lists = [6 * [(ADD, "aten::add_ [512, 512], [512, 512]")], 6 * [(MUL, "aten::mul_ [512, 512]")]]
+    assert of_rule(in_a_row(*lists[0], *lists[1]), "elementwise-chain") == {}
+    found = in_a_row(*lists[0], *lists[1], *lists[0])
+    (kernels,) = {part.amounts[0].value for part in of_rule(found, "elementwise-chain").values()}
+    assert kernels == 3
 
 
 def test_without_shapes_equal_grids_make_a_chain_a_guess() -> None:
@@ -398,6 +458,8 @@ def test_kernels_of_attention_are_no_chain() -> None:
         (V100, "sgemm_32x32x32_NN_vec", 1 - 15.7 / 125, "narrower"),
         (V100, "void magma_sgemmEx_kernel<float, __nv_bfloat16, __nv_bfloat16, true, false>(int)", None, ""),
         (P100, "maxwell_sgemm_128x64_tn", None, ""),
+        (A100, "ampere_cgemm_64x64_tn", 1 - 19.5 / 156, "complex"),
+        (V100, "volta_cgemm_64x64_tn", None, ""),
         (A100, "ampere_dgemm_128x64_tn", 1 - 9.7 / 19.5, "fp64"),
         (A100, "cutlass_80_tensorop_s1688gemm_128x64_16x6_tn_align4", None, ""),
         (A100, "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>(P)", None, ""),
@@ -411,3 +473,9 @@ def test_a_product_that_is_known_by_its_name_alone_gains_if_arithmetic_limits_it
     for finding in findings.values():
         assert finding.gain_kernel == pytest.approx(gain, rel=0.02)
         assert (finding.gain_kind, finding.confidence, finding.cases.action) == ("conditional", "guess", (action,))
+
+
+def test_what_times_show_is_not_inferred_from_counters() -> None:
+    assert "counters" in certainty_text("inferred", only_times=False)
+    assert "counters" not in certainty_text("inferred", only_times=True)
+    assert certainty_text("guess", only_times=True) == certainty_text("guess", only_times=False)

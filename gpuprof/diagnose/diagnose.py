@@ -138,9 +138,9 @@ def _explains(finding: Finding, fallback: Finding) -> bool:
 
 
 def _found(rule: Rule, found: Finding, facts: KernelFacts) -> Finding:
-    """Return a finding with its rule; a gain of a kernel as short as its launch is a guess."""
+    """Return a finding with its rule; a gain of a kernel as short as its launch is a guess, unless it all goes."""
     found = replace(found, rule=rule.id)
-    if rule.id != SHORT_KERNEL and found.gain_kernel is not None and facts.is_short:
+    if rule.id != SHORT_KERNEL and found.gain_kernel not in (None, 1.0) and facts.is_short:
         severity = "low" if found.severity in ("high", "medium") else found.severity
         found = replace(found, severity=severity, confidence="guess")
     return with_usual_change(found, facts)

@@ -28,7 +28,7 @@ def contradiction(kernel: KernelProfile, work: Sequence[Work]) -> Missing | None
     """Return why counted work cannot be that of a kernel whose operator is a matrix product; None if it can.
 
     Below 95 % of the FLOP of the shapes is too little, above 105 % of the FLOP of whole tiles too much. Kernels that
-    share a product have no `operator_flop`, and that of attention and convolutions is not `exact`: none is judged.
+    share a product, attention and convolutions have no `exact` FLOP: none is judged.
     """
     asked, size = kernel.operator_flop, product_size(kernel.ranges)
     if asked is None or not asked.exact or size is None or 0 in size:

@@ -61,7 +61,7 @@ def nearest_limit(kernel: KernelProfile) -> Throughput | None:
     """Return the busiest of SM, DRAM, L2 and L1 by Nsight Compute's speed of light; None where none was recorded.
 
     Units with another denominator than elapsed cycles are no match for the others and left out where there are others.
-    Alone, they tell how busy a unit is at most: the active cycles of L1 are a part of all.
+    Alone, they bound how busy a unit is: the active cycles of L1 are a part of all.
     Then memory as a whole can be busier than its parts that are left, and as busy as the SM, of which the load/store
     unit is a part: it speaks for L1 unless DRAM or L2 are as busy. It stays "memory" where those two are not known, or
     where L1 is, too, and none of the three explains it.
@@ -134,20 +134,26 @@ def by_time(kernels: Iterable[KernelProfile]) -> list[KernelProfile]:
 
 
 class AskedOfPeak(NamedTuple):
-    """What part of a rated peak an operator asks for: one number, or two where it may run on two paths."""
+    """What part of a rated peak an operator asks for: one number, or two if it may run on two paths.
+
+    `most` is that of the peak `of`, `least` that of `faster`, which is the same path if it can only run on that.
+    """
 
     of: str
     least: float
     most: float
+    faster: str
 
 
 def asked_of_peak(asked: OperatorFlop | None, moved: OperatorBytes | None = None) -> AskedOfPeak | None:
     """Return what an operator asks for of arithmetic or of DRAM, whichever is nearer; None where no peak is known."""
     if asked is None and moved is not None and moved.dram_fraction is not None:
-        return AskedOfPeak("dram", moved.dram_fraction, moved.dram_fraction)
-    fractions = sorted(part.fraction for part in asked.utilisation) if asked is not None else []
-    if asked is None or not fractions:
+        return AskedOfPeak("dram", moved.dram_fraction, moved.dram_fraction, "dram")
+    parts = sorted(asked.utilisation, key=lambda part: part.fraction) if asked is not None else []
+    if asked is None or not parts:
         return None
-    if asked.dram_fraction is not None and asked.dram_fraction > fractions[-1]:
-        return AskedOfPeak("dram", asked.dram_fraction, asked.dram_fraction)
-    return AskedOfPeak(asked.path.removeprefix("tensor."), fractions[0], fractions[-1])
+    least, most = parts[0].fraction, parts[-1].fraction
+    if asked.dram_fraction is not None and asked.dram_fraction > most:
+        return AskedOfPeak("dram", asked.dram_fraction, asked.dram_fraction, "dram")
+    faster, of = (part.ceiling_path.removeprefix("tensor.") for part in (parts[0], parts[-1]))
+    return AskedOfPeak(of, least, most, faster)

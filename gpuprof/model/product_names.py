@@ -110,9 +110,17 @@ def is_only_a_convolution(demangled: str) -> bool:
 @lru_cache(maxsize=4096)
 def plain_library_type(demangled: str) -> str | None:
     """Return the type that a library's matrix product without tensor cores multiplies, by its name; else None."""
+    return _TYPES.get(_plain_letter(demangled))
+
+
+def multiplies_complex_numbers(demangled: str) -> bool:
+    """Return whether a library's matrix product without tensor cores is one of complex numbers, by its name."""
+    return _plain_letter(demangled) in ("c", "z")
+
+
+def _plain_letter(demangled: str) -> str:
     match = _PLAIN_LIBRARY.search(demangled)
-    letter = next((group for group in match.groups() if group), "") if match is not None else ""
-    return _TYPES.get(letter)
+    return next((group for group in match.groups() if group), "") if match is not None else ""
 
 
 def multiplies_on_scalar_pipes(demangled: str) -> bool:

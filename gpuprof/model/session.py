@@ -475,7 +475,8 @@ class OperatorFlop(Struct, frozen=True, kw_only=True):
         bool, about("whether the kernel must do all of them; not so for masked attention and for convolutions")
     ]
     utilisation: Annotated[
-        tuple[Utilisation, ...], about("fractions of the rated ceilings; empty without a spec", most=100)
+        tuple[Utilisation, ...],
+        about("fractions of the rated ceilings, also of half if that may be masked; empty without a spec", most=100),
     ]
     operand_bytes: Annotated[
         ByteAmount | None, about("bytes of both matrices and the result, each once; null: no matrix product")
@@ -484,6 +485,10 @@ class OperatorFlop(Struct, frozen=True, kw_only=True):
         Fraction | None,
         about("those bytes per second, of the rated DRAM bandwidth; null if above 1, or if all of them fit in L2"),
     ]
+    causal: Annotated[bool, about("whether only half of attention's FLOP count: a causal mask hides the rest")] = False
+    is_part: Annotated[bool, about("whether other kernels do a part of the operator, too; its FLOP are by time")] = (
+        False
+    )
 
 
 class OperatorBytes(Struct, frozen=True, kw_only=True):
@@ -587,6 +592,11 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
         about("bytes by the shapes of its point-wise operator; null: no shapes, or another operator"),
     ] = None
     function: Annotated[str, about("short name of its function, if the label names what launched it; else empty")] = ""
+
+    @property
+    def own_flop(self) -> OperatorFlop | None:
+        """Return the FLOP by the shapes of its operator if it does all of them."""
+        return self.operator_flop if self.operator_flop is not None and not self.operator_flop.is_part else None
 
     @property
     def function_name(self) -> str:

@@ -12,13 +12,14 @@ from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
 from gpuprof.present.recommendation_text import RecommendationText, Summary
 from gpuprof.words.finding_text import (
-    CONFIDENCE_WORDS,
     cause_text,
+    certainty_text,
     evidence_texts,
     gain_text,
     location_text,
     remains_text,
 )
+from gpuprof.words.missing_metrics import without_counters
 from gpuprof.words.sentences import change_texts
 
 if TYPE_CHECKING:
@@ -229,4 +230,5 @@ def _card(finding: Finding, kernel: KernelProfile, sheet: Sheet) -> Iterator[Tex
     if where:
         yield sheet.field("where", where)
     yield sheet.field("do", change_texts(finding.action, finding.advice))
-    yield sheet.field("sure", f"{CONFIDENCE_WORDS[finding.confidence]}; rule {finding.rule}")
+    sure = certainty_text(finding.confidence, only_times=without_counters(kernel) is not None)
+    yield sheet.field("sure", f"{sure}; rule {finding.rule}")

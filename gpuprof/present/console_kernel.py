@@ -102,8 +102,8 @@ def _facts(kernel: KernelProfile) -> Iterator[tuple[str, str]]:
     work = [work_text(item) for item in kernel.work if item.flop or item.flop_per_s]
     if work:
         yield "work", ", ".join(work)
-    if kernel.operator_flop is not None:
-        yield "model FLOP", operator_flop_text(kernel.operator_flop)
+    if kernel.own_flop is not None:
+        yield "model FLOP", operator_flop_text(kernel.own_flop)
     if kernel.operator_bytes is not None:
         yield "operands", operator_bytes_text(kernel.operator_bytes)
     for index, traffic in enumerate(kernel.traffic):

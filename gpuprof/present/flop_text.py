@@ -54,7 +54,8 @@ def operator_flop_text(asked: OperatorFlop) -> str:
     TFLOP/s)"."""
     flop, rate = format_si(asked.flop, "FLOP"), format_si(asked.flop_per_s, "FLOP/s")
     of_rated = ", ".join(_of_ceiling(part, 1) for part in asked.utilisation)
-    text = f"{flop} by the operator's shapes, {rate}{f': {of_rated}' if of_rated else ''}"
+    half = " (half of the scores: it is causal)" if asked.causal else ""
+    text = f"{flop} by the operator's shapes{half}, {rate}{f': {of_rated}' if of_rated else ''}"
     if asked.operand_bytes is None:
         return text
     of_dram = f", {format_percent(asked.dram_fraction)} of rated DRAM" if asked.dram_fraction is not None else ""

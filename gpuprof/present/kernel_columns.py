@@ -51,7 +51,7 @@ def launches_text(kernel: KernelProfile) -> str:
 
 def peak_text(kernel: KernelProfile) -> str:
     """Write what a kernel's operator asks for of a rated peak; empty if that is not known."""
-    return of_peak_text(kernel.operator_flop, kernel.operator_bytes)
+    return of_peak_text(kernel.own_flop, kernel.operator_bytes)
 
 
 def rule_text(kernel: KernelProfile) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
+from typing import NamedTuple
 
 from gpuprof.model.patterns import AttentionPart, AttentionRole
 from gpuprof.timeline.sequences import Launch
@@ -19,6 +20,17 @@ _BATCHED = ("aten::bmm", "aten::baddbmm", "aten::matmul")
 """Products of batches, of which neither factor is the weight of a layer if both have a dimension for the batch."""
 _NEAR = 32
 """Kernels between a softmax and its products at most: masks, scales and copies."""
+
+
+class _Matrices(NamedTuple):
+    """The matrices of a batch: all elements of them, and the lengths of both sides of one, in either order."""
+
+    elements: int
+    sides: tuple[int, int]
+
+    def may_be(self, scores: tuple[int, int, int]) -> bool:
+        """Return whether they may be these scores, also transposed, or with heads and queries folded into one side."""
+        return self.elements == math.prod(scores) and scores[-1] in self.sides
 
 
 def attention_of(launches: Sequence[Launch]) -> Iterator[tuple[Activity, AttentionPart]]:
@@ -51,11 +63,10 @@ def _around(
     scores = _scores(softmax, before)
     if scores is None:
         return
-    shape = _unordered(*scores)
     most = 2 if "backward" in softmax.function.lower() else 1
-    first = [one for one in before if shape in _matrices(one)][:most]
-    last = [one for one in after if shape in _matrices(one)[:2]][:most]
-    if not last or all(_matrices(one)[2] != shape for one in first):
+    first = [one for one in before if _has(scores, _matrices(one))][:most]
+    last = [one for one in after if _has(scores, _matrices(one)[:2])][:most]
+    if not last or not any(_has(scores, _matrices(one)[2:]) for one in first):
         return
     roles: dict[AttentionRole, tuple[Launch, ...]] = {"softmax": (softmax,), "product": (*first, *last)}
     between = (*before[: before.index(first[-1])], *after[: after.index(last[-1])])
@@ -65,16 +76,23 @@ def _around(
             yield launch.activity, AttentionPart(role, scores, _is_in_sdpa(launch.activity))
 
 
+def _has(scores: tuple[int, int, int], matrices: Iterable[_Matrices | None]) -> bool:
+    return any(own is not None and own.may_be(scores) for own in matrices)
+
+
 def _scores(softmax: Launch, before: Sequence[Launch]) -> tuple[int, int, int] | None:
     """Return the shape that a softmax normalises: its operator's, else that of the product before it."""
-    if not softmax.shapes:
-        return next((matrices[2] for matrices in map(_matrices, before) if matrices), None)
-    shape = softmax.shapes[0]
+    shape = softmax.shapes[0] if softmax.shapes else next(map(_result, filter(_matrices, before)), ())
     return (math.prod(shape[:-2]), shape[-2], shape[-1]) if len(shape) > 2 else None
 
 
-def _matrices(launch: Launch) -> Sequence[tuple[int, int, int] | None]:
-    """Return the shapes of both factors of a batched product, and of its result; nothing for other launches.
+def _result(product: Launch) -> TensorShape:
+    left, right = product.shapes
+    return (*left[:-1], right[-1])
+
+
+def _matrices(launch: Launch) -> Sequence[_Matrices | None]:
+    """Return both factors of a batched product and its result; nothing for other launches.
 
     None replaces one if the other length of the product is more than that of a head.
     """
@@ -82,17 +100,12 @@ def _matrices(launch: Launch) -> Sequence[tuple[int, int, int] | None]:
 
 
 @lru_cache(maxsize=4096)
-def _of_product(left: TensorShape, right: TensorShape) -> Sequence[tuple[int, int, int] | None]:
+def _of_product(left: TensorShape, right: TensorShape) -> Sequence[_Matrices | None]:
     if len(left) < 3 or left[:-2] != right[:-2] or left[-1] != right[-2]:
         return ()
     batch, rows, depth, columns = math.prod(left[:-2]), left[-2], left[-1], right[-1]
-    sides = ((columns, rows, depth), (rows, depth, columns), (depth, rows, columns))
-    return [_unordered(batch, *sizes) if other <= WIDEST_HEAD else None for other, *sizes in sides]
-
-
-def _unordered(batch: int, rows: int, columns: int) -> tuple[int, int, int]:
-    """Return the shape of matrices, the same for transposed ones."""
-    return batch, min(rows, columns), max(rows, columns)
+    of_three = ((columns, rows, depth), (rows, depth, columns), (depth, rows, columns))
+    return [_Matrices(batch * a * b, (a, b)) if other <= WIDEST_HEAD else None for other, a, b in of_three]
 
 
 def _is_in_sdpa(activity: Activity) -> bool:

@@ -24,8 +24,8 @@ _OF_LISTS = "multi_tensor_apply_kernel"
 def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterator[tuple[Activity, ChainPart]]:
     """Yield the launches of one stream that are members of chains, which end before activities of the ids `others`.
 
-    Launches of one operator on a list of tensors count as one. Two copies in a row are two chains, because one hardly
-    reads what the other wrote.
+    Launches of one kernel for one operator in a row count as one: they do the same to a list of tensors. Two copies in
+    a row are two chains, because one hardly reads what the other wrote.
     """
     for size, run in groupby(launches, key=lambda launch: None if id(launch.activity) in others else _size(launch)):
         chain: list[list[Launch]] = []
@@ -49,8 +49,14 @@ def _size(launch: Launch) -> Hashable:
 
 
 def _members(run: Iterable[Launch]) -> list[list[Launch]]:
-    groups = groupby(run, key=lambda launch: launch.function if _is_of_list(launch) else id(launch.activity))
-    return [list(same) for _, same in groups]
+    return [list(same) for _, same in groupby(run, key=_what_it_does)]
+
+
+def _what_it_does(launch: Launch) -> Hashable:
+    """Return the operator and the kernel; of a copy the launch itself, and of a kernel of lists only the operator."""
+    if _is_copy(launch):
+        return id(launch.activity)
+    return launch.function, None if _is_of_list(launch) else launch.activity.name
 
 
 def _is_of_list(launch: Launch) -> bool:

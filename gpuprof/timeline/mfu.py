@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from statistics import mode
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
 from gpuprof.model.groups import by_key
-from gpuprof.model.labels import short_name
+from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import (
@@ -50,12 +51,24 @@ _MULTIPLIES = re.compile(
 _AROUND = re.compile(r"dot_do_o|convert_d[qkv]|bwd(?:pre|post)process|splitkv_combine|fwdcombine", re.IGNORECASE)
 """What libraries of attention launch before and after the kernel that multiplies."""
 _TRANSFORMS = re.compile(r"winograd|fft|gcgemm", re.IGNORECASE)
-"""Convolutions and products that need fewer multiplications than their shapes tell."""
+"""Convolutions and products that need fewer multiplications than their shapes ask for."""
 _OUTSIDE = "PyTorch counts no FLOP for what launched the kernels"
 _COUNT_ON_GPU = "count what the GPU does: gpuprof run -- PROGRAM"
 _MARK_STEPS = "call the profiler's step() once per iteration"
 
+_ALL, _CAUSAL_SHARE = (1.0,), (0.5,)
+"""A causal mask hides half of the scores, of as many keys as queries, from kernels that skip what is hidden."""
+_NAMES_MASK = re.compile(r"flash_\w+ hdim")
+"""The labels of kernels whose names say whether they are causal."""
+_CAUSAL = re.compile(r"(?<![a-z])causal(?![a-z])", re.IGNORECASE)
 CountedProducts = Sequence[ProductFlop | Missing]
+
+
+class LaunchedProduct(NamedTuple):
+    """What the operator of a launch asks for, and the part of that which the launch does: 1 if no other does any."""
+
+    product: ProductFlop
+    part: float
 
 
 def model_flop(
@@ -106,12 +119,12 @@ def with_operators(
     ceilings: Mapping[int, Sequence[Ceiling]],
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
-    """Yield kernels with the FLOP that the operators of their launches ask for, where those do their product alone, and
-    the bytes that their point-wise operators move.
+    """Yield kernels with what the operators of their launches ask for: FLOP of products, or a part of that, and bytes of
+    point-wise operators.
 
     `ids` are the kernels' by the identity of launches, `ceilings` and `gpus` those of devices.
     """
-    flop: dict[int, ProductFlop] = {}
+    flop: dict[int, LaunchedProduct] = {}
     for trace in traces:
         flop.update(_launched_products(trace))
     launches = by_key((ids[id(own)], own) for trace in traces for own in trace.activities if id(own) in ids)
@@ -127,28 +140,57 @@ def with_operators(
 
 
 def _operator_flop(
-    products: Iterable[ProductFlop | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
+    launched: Sequence[LaunchedProduct | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
 ) -> OperatorFlop | None:
     """Return what the operators of a kernel's launches ask for; None unless all of them ask for the same.
 
     `ceilings` are those of its GPU, `gpu` its spec.
     """
-    asked = set(products)
-    product = asked.pop() if len(asked) == 1 else None
+    parts = [one.part for one in launched if one is not None]
+    products = {one and one.product for one in launched}
+    product = products.pop() if len(products) == 1 else None
     if product is None or not kernel.duration_s:
         return None
+    is_part, shares = min(parts) < 1.0, _shares_of_scores(product, kernel.demangled)
     path = _path_by_name(kernel.demangled, product.path)
-    flop = PathFlop(path or product.path, product.flop, 1)
+    whole = product.flop * sum(parts) / len(parts)
+    possible = [PathFlop(path or product.path, share * whole, 1) for share in shares]
     fitting = [ceiling for ceiling in ceilings if path in (None, ceiling.path)]
+    flop = max(shares, default=1.0) * whole
+    operand_bytes = None if is_part else product.operand_bytes
     return OperatorFlop(
-        path=flop.path,
-        flop=product.flop,
-        flop_per_s=product.flop / kernel.duration_s,
-        exact=product.exact and _TRANSFORMS.search(kernel.demangled) is None,
-        utilisation=utilisation((flop,), kernel.duration_s, fitting),
-        operand_bytes=product.operand_bytes,
-        dram_fraction=_of_dram(product.operand_bytes, kernel.duration_s, gpu),
+        path=path or product.path,
+        flop=flop,
+        flop_per_s=flop / kernel.duration_s,
+        exact=product.exact and not is_part and _TRANSFORMS.search(kernel.demangled) is None,
+        utilisation=utilisation(possible, kernel.duration_s, fitting),
+        operand_bytes=operand_bytes,
+        dram_fraction=_of_dram(operand_bytes, kernel.duration_s, gpu),
+        causal=shares == _CAUSAL_SHARE,
+        is_part=is_part,
     )
+
+
+def _shares_of_scores(product: ProductFlop, kernel: str) -> tuple[float, ...]:
+    """Return which shares of the scores a kernel of attention may compute: half under a causal mask, and all without.
+
+    Empty if it may be causal with fewer or more keys than queries, because masks differ in how they align them.
+    """
+    causal = _is_causal(kernel) if product.causal is None else product.causal
+    if causal is False:
+        return _ALL
+    if not product.as_many_keys:
+        return ()
+    return _CAUSAL_SHARE if causal else _ALL + _CAUSAL_SHARE
+
+
+@lru_cache(maxsize=4096)
+def _is_causal(kernel: str) -> bool | None:
+    """Return whether a kernel's name says that it is causal, or not; None if it says nothing."""
+    (label,) = label_kernels([kernel])
+    if _CAUSAL.search(label):
+        return True
+    return False if _NAMES_MASK.match(label) else None
 
 
 def _operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: GpuSpec | None) -> OperatorBytes | None:
@@ -173,29 +215,36 @@ def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None
     return fraction if fraction <= 1.0 else None
 
 
-def _launched_products(trace: Trace) -> dict[int, ProductFlop]:
-    """Return the FLOP of the kernels of a trace, by their identity: those that do the whole of an operator's product.
+def _launched_products(trace: Trace) -> dict[int, LaunchedProduct]:
+    """Return what the kernels of a trace do of their operators' products, by the kernels' identity.
 
-    That is the only kernel that the operator launches, or the only one that multiplies by its name.
+    Those that multiply by their names do a product, in parts by their times; all of its kernels if no name says so.
     """
     launched = by_key(
         (activity.product, activity)
         for activity in trace.activities
         if activity.product is not None and activity.kind == KERNEL
     )
-    known: dict[int, ProductFlop] = {}
+    known: dict[int, LaunchedProduct] = {}
     for number, kernels in launched.items():
         flop = product_flop(trace.products[number])
-        main = [kernel for kernel in kernels if _multiplies(kernel.name)] or kernels
-        if isinstance(flop, ProductFlop) and len(main) == 1:
-            known[id(main[0])] = flop
+        if isinstance(flop, ProductFlop):
+            main = [kernel for kernel in kernels if _multiplies(kernel.name)] or kernels
+            known |= {id(kernel): LaunchedProduct(flop, part) for kernel, part in zip(main, _parts(main), strict=True)}
     return known
+
+
+def _parts(kernels: Sequence[Activity]) -> list[float]:
+    times = [kernel.duration_s or 0.0 for kernel in kernels]
+    if not any(times):
+        times = [1.0] * len(times)
+    return [time_s / sum(times) for time_s in times]
 
 
 def _path_by_name(kernel: str, path: str) -> str | None:
     """Return where FP32 or FP64 is multiplied, on the tensor cores or not; of other types their path.
 
-    None where the name does not tell.
+    None if the name does not say.
     """
     if path not in CEILINGS:
         return path

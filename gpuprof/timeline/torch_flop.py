@@ -36,10 +36,15 @@ _PATHS = {
     **dict.fromkeys(("signed char", "unsigned char", "Char", "Byte"), "tensor.int8"),
     _FP4: "tensor.fp4",
 }
-_BYTES = {"fp64": 8, "fp32": 4, "tensor.fp16": 2, "tensor.bf16": 2, "tensor.fp8": 1, "tensor.int8": 1, "tensor.fp4": 1}
-"""Bytes of an element as torch stores it, two of FP4."""
+ELEMENT_BYTES = {
+    **{"fp64": 8, "fp32": 4, "tensor.tf32": 4, "tensor.fp16": 2, "tensor.bf16": 2},
+    **dict.fromkeys(("tensor.fp8", "tensor.int8", "tensor.fp4"), 1),
+}
+"""Bytes of an element as torch stores it, two of FP4, by path."""
 _INTEGERS = re.compile(r"-?\d{1,9}")
 _TRUTH = {"True": True, "False": False}
+_MASKS = {"0": False, "1": True, "2": True}
+"""Which kinds of mask of memory-efficient attention are causal."""
 _SCALED = "aten::_scaled_mm"
 _BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 _MATRICES = frozenset({"aten::mm", "aten::addmm", _SCALED, *_BATCHED})
@@ -51,22 +56,33 @@ OperatorSettings = Sequence[str]
 class ProductFlop(Struct, frozen=True):
     """FLOP of one call of an operator, and the path of work that its data type asks for: FP32 can also run as TF32.
 
-    `exact` says that no kernel does with fewer: attention leaves out what is masked, convolutions what is padded.
-    `operand_bytes` are those of both matrices and the result, each once; None for other operators.
+    `exact` says that no kernel does with fewer: attention leaves out what is masked, convolutions what is padded, and
+    products of complex numbers one of four multiplications. `operand_bytes` are those of both matrices and the result,
+    each once; None for other operators. `causal` says whether a mask hides from each query the keys after it, None if
+    that was not recorded; `as_many_keys`: there are as many keys as queries.
     """
 
     path: str
     flop: float
     exact: bool = False
     operand_bytes: float | None = None
+    causal: bool | None = False
+    as_many_keys: bool = False
 
 
 class _Formula(NamedTuple):
-    """How FLOP follow from settings and shapes, those of the operands first; what it also needs; the first operand."""
+    """How FLOP follow from settings and shapes, those of the operands first; what it also needs; the first operand.
+
+    Of attention also the place of the setting that says whether it is causal, by which of its values, and the dimension
+    that counts heads.
+    """
 
     flop: Callable[[Shapes, OperatorSettings], int | None]
     needs: str
     first: int = 0
+    causal: int | None = None
+    says: Mapping[str, bool] = _TRUTH
+    heads: int = 1
 
 
 def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
@@ -74,8 +90,9 @@ def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
 
     They are 2·M·N·K for matrices, as in `torch.utils.flop_counter`, whose conventions are kept: all of the scores of
     attention count, also those that a causal mask hides, and padding counts. The gradient of a grouped convolution's
-    weights counts as if there were no groups. Two things differ: FP4 operands, which torch stores two to an element,
-    count each; and attention called below `scaled_dot_product_attention` counts in its own order of dimensions.
+    weights counts as if there were no groups. Three things differ: FP4 operands, which torch stores two to an element,
+    count each; complex numbers take four multiplications; and attention called below `scaled_dot_product_attention`
+    counts in its own order of dimensions.
     """
     formula = _FORMULAS[product.name]
     if product.shapes is None:
@@ -86,10 +103,28 @@ def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
     dtype = _setting(product.dtypes, formula.first)
     return ProductFlop(
         path=path_of(dtype),
-        flop=flop * (2.0 if dtype == _FP4 else 1.0),
-        exact=product.name in _MATRICES,
+        flop=flop * _products_of_elements(dtype),
+        exact=product.name in _MATRICES and not _is_complex(dtype),
         operand_bytes=_operand_bytes(product, product.shapes, formula.first, dtype),
+        causal=formula.causal is not None and formula.says.get(_setting(product.settings, formula.causal)),
+        as_many_keys=formula.causal is not None and _has_as_many_keys(formula, product.shapes),
     )
+
+
+def _has_as_many_keys(formula: _Formula, shapes: Shapes) -> bool:
+    query, key = _tensors(shapes[formula.first :], 2)
+    return query[3 - formula.heads] == key[3 - formula.heads]
+
+
+def _products_of_elements(dtype: str) -> float:
+    """Return how many products of numbers the product of two elements is."""
+    if dtype == _FP4:
+        return 2.0
+    return 4.0 if _is_complex(dtype) else 1.0
+
+
+def _is_complex(dtype: str) -> bool:
+    return "complex" in dtype.lower()
 
 
 def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: str) -> float | None:
@@ -98,7 +133,7 @@ def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: st
     An operand that is expanded over a dimension has a stride of 0 there, and is in memory once. Where strides are not
     known, those of batches may be.
     """
-    size = _BYTES.get(path_of(dtype))
+    size = ELEMENT_BYTES.get(path_of(dtype))
     if product.name not in _MATRICES or size is None or (product.name in _BATCHED and not product.strides):
         return None
     elements = sum(elements_in_memory(place, shapes, product.strides) for place in (first, first + 1))
@@ -210,9 +245,21 @@ _STRIDES = "stride, padding and dilation"
 _OFFSETS = "the sequence lengths"
 _PRODUCT, _ADDED_PRODUCT = _Formula(_product, _SHAPES), _Formula(_product, _SHAPES, 1)
 _CONVOLUTION = _Formula(_convolution, _STRIDES)
-_FORWARD = _Formula(_attention, _SHAPES)
-_BACKWARD = _Formula(partial(_attention, backward=True), _SHAPES, 1)
-_BACKWARD_BELOW = _Formula(partial(_attention, backward=True, offsets=5, heads=2), _OFFSETS, 1)
+
+
+def _forward(causal: int) -> _Formula:
+    return _Formula(_attention, _SHAPES, causal=causal)
+
+
+def _backward(causal: int) -> _Formula:
+    return _Formula(partial(_attention, backward=True), _SHAPES, 1, causal)
+
+
+def _below(offsets: int, causal: int, says: Mapping[str, bool] = _TRUTH, *, backward: bool = False) -> _Formula:
+    flop = partial(_attention, backward=backward, offsets=offsets, heads=2)
+    return _Formula(flop, _OFFSETS, int(backward), causal, says, heads=2)
+
+
 _FORMULAS: Mapping[str, _Formula] = {
     "aten::mm": _PRODUCT,
     "aten::addmm": _ADDED_PRODUCT,
@@ -224,16 +271,16 @@ _FORMULAS: Mapping[str, _Formula] = {
     "aten::convolution_overrideable": _CONVOLUTION,
     "aten::cudnn_convolution": _Formula(partial(_convolution, padding=2, dilation=4, transposed=None), _STRIDES),
     "aten::convolution_backward": _Formula(_convolution_backward, "the choice of gradients"),
-    "aten::_scaled_dot_product_efficient_attention": _FORWARD,
-    "aten::_scaled_dot_product_flash_attention": _FORWARD,
-    "aten::_scaled_dot_product_cudnn_attention": _FORWARD,
-    "aten::_scaled_dot_product_efficient_attention_backward": _BACKWARD,
-    "aten::_scaled_dot_product_flash_attention_backward": _BACKWARD,
-    "aten::_scaled_dot_product_cudnn_attention_backward": _BACKWARD,
-    "aten::_flash_attention_forward": _Formula(partial(_attention, offsets=3, heads=2), _OFFSETS),
-    "aten::_efficient_attention_forward": _Formula(partial(_attention, offsets=4, heads=2), _OFFSETS),
-    "aten::_flash_attention_backward": _BACKWARD_BELOW,
-    "aten::_efficient_attention_backward": _BACKWARD_BELOW,
+    "aten::_scaled_dot_product_efficient_attention": _forward(6),
+    "aten::_scaled_dot_product_flash_attention": _forward(4),
+    "aten::_scaled_dot_product_cudnn_attention": _forward(6),
+    "aten::_scaled_dot_product_efficient_attention_backward": _backward(11),
+    "aten::_scaled_dot_product_flash_attention_backward": _backward(11),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _backward(14),
+    "aten::_flash_attention_forward": _below(3, 8),
+    "aten::_efficient_attention_forward": _below(4, 9, _MASKS),
+    "aten::_flash_attention_backward": _below(5, 11, backward=True),
+    "aten::_efficient_attention_backward": _below(5, 14, _MASKS, backward=True),
 }
 PRODUCTS = frozenset(_FORMULAS)
 """The operators that torch counts FLOP of. Where one calls another, the outer one counts."""

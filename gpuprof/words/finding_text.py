@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuprof.diagnose.calibration import OF_CONDITIONAL
 from gpuprof.diagnose.thresholds import BUSY
-from gpuprof.model.field_types import GainKind
+from gpuprof.model.field_types import Confidence, GainKind
 from gpuprof.model.headline import line_text
 from gpuprof.model.session import Finding, KernelProfile, Location
 from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
@@ -14,11 +14,17 @@ from gpuprof.words.sentences import joined_by
 from gpuprof.words.unit_names import UNIT_WORDS, pipe_name
 from gpuprof.words.wording import PREFIXED
 
-CONFIDENCE_WORDS = {
+CONFIDENCE_WORDS: Mapping[Confidence, str] = {
     "measured": "measured",
     "inferred": "inferred from several counters",
     "guess": "a guess, not proven by the report",
 }
+_BY_TIMES = "inferred from times, names and shapes"
+
+
+def certainty_text(confidence: Confidence, *, only_times: bool) -> str:
+    """Write how sure a finding is; without counters only times, names and shapes can show it."""
+    return _BY_TIMES if only_times and confidence == "inferred" else CONFIDENCE_WORDS[confidence]
 
 
 def gain_text(finding: Finding) -> str:

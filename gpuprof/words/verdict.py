@@ -345,23 +345,27 @@ def _by_shapes(launches: Sequence[KernelProfile]) -> str:
     least = most = whole_s = 0.0
     peaks = set()
     for kernel in launches:
-        asked = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
+        asked = asked_of_peak(kernel.own_flop, kernel.operator_bytes)
         time_s = kernel.time_total_s
         if asked is None or not time_s:
             return ""
-        peaks.add(asked.of)
+        peaks.add((asked.of, asked.faster))
         least += asked.least * time_s
         most += asked.most * time_s
         whole_s += time_s
-    peak = peaks.pop()
+    peak, faster = peaks.pop()
     if peaks:
         return ""
     share = format_percent(most / whole_s)
     if peak == "dram":
         return f"moves its operands and its result at {share} of rated DRAM bandwidth"
-    if most > least:
+    if faster != peak:
+        share = f"{format_percent(least / whole_s)} of rated {faster.upper()} or {share}"
+    elif most > least:
         share = f"{format_percent(least / whole_s)} to {share}"
-    return f"reaches {share} of rated {peak.upper()} throughput by its operator's shapes"
+    masked = any(kernel.own_flop is not None and kernel.own_flop.causal for kernel in launches)
+    half = " (half of the scores of causal attention)" if masked else ""
+    return f"reaches {share} of rated {peak.upper()} throughput by its operator's shapes{half}"
 
 
 def _by_dram(kernel: KernelProfile) -> str:

@@ -24,6 +24,7 @@ from gpuprof.model.product_names import (
     has_inputs_of_16_bits,
     is_only_a_convolution,
     is_product_by_name,
+    multiplies_complex_numbers,
     plain_library_type,
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
@@ -158,7 +159,10 @@ def _product(facts: KernelFacts) -> _Product | None:
     if path == "fp32" and has_inputs_of_8_bits(name):
         path = "int8-in-fp32"
     kind = _TYPES[path]
-    times = _times(facts, kind)
+    times, is_complex = _times(facts, kind), multiplies_complex_numbers(name)
+    if is_complex and path == "fp32":
+        # No library multiplies complex numbers of 16 bits.
+        times = {tensor: ratio for tensor, ratio in times.items() if tensor == "tensor.tf32"}
     if not times:
         return None
     change = path
@@ -166,6 +170,8 @@ def _product(facts: KernelFacts) -> _Product | None:
         change = "tf32" if "tensor.tf32" in times else "narrower"
         if has_inputs_of_16_bits(name):
             change = "inputs-of-16-bits"
+        elif is_complex:
+            change = "complex"
     # Other integers than IDP are indices.
     work = facts.fraction_of_peak(kind.plain) if kind.alone else None
     if work is not None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from gpuprof.diagnose.bounds import Saving, speedup_bound
+import math
+from collections.abc import Sequence
+
+from gpuprof.diagnose.bounds import Saving, saving
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.unit_names import WORK
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.model.findings import CaseName
 from gpuprof.model.patterns import AttentionPart
+from gpuprof.model.session import OperatorFlop
+from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
 from gpuprof.timeline.attention import WIDEST_HEAD
+from gpuprof.timeline.torch_flop import ELEMENT_BYTES
 
 HEAD = Threshold("widest-head", WIDEST_HEAD, "element")
+_MOST = 0.5
+"""Of the bytes: if the scores are less, the others can take all of the time."""
 
 
 def _unfused(facts: KernelFacts) -> Findings:
@@ -34,15 +42,33 @@ def _unfused(facts: KernelFacts) -> Findings:
 
 
 def _saving(facts: KernelFacts, part: AttentionPart) -> Saving | None:
-    """Bound the saving: a fused kernel still does the products, and passes over the scores no more.
+    """Bound the saving: a fused kernel still does the products on their other matrices, but without passes over scores.
 
-    It is not known of a product whose arithmetic is not known.
+    It is not known of a product if its arithmetic is not, or the time of most of its bytes.
     """
     if part.role != "product":
         return Saving(part.share)
-    if WORK not in facts.needs:
+    asked = facts.kernel.operator_flop
+    if WORK not in facts.needs or asked is None:
         return None
-    return speedup_bound(facts, {"dram": 0.0, "l2": 0.0}).no_more_than(part.share)
+    needs, stays = dict(facts.least_times), _share_of_other_bytes(asked, facts.kernel.ranges, math.prod(part.scores))
+    if asked.dram_fraction is not None:
+        needs["dram"] = min(1.0, asked.dram_fraction / facts.dram_reached)
+    elif stays > _MOST:
+        return None
+    return saving(needs, {"dram": stays, "l2": stays}).no_more_than(part.share)
+
+
+def _share_of_other_bytes(asked: OperatorFlop, ranges: Sequence[str], scores: int) -> float:
+    """Return the share that others than the scores have in the bytes of a product's operands and its result."""
+    size = ELEMENT_BYTES.get(asked.path)
+    if asked.operand_bytes is not None and size is not None:
+        return 1.0 - size * scores / asked.operand_bytes
+    _, shapes = operator_and_shapes(innermost_operator(ranges))
+    if len(shapes) != 2:
+        return 1.0
+    left, right = shapes
+    return 1.0 - scores / (math.prod(left) + math.prod(right) + math.prod(left[:-1]) * right[-1])
 
 
 RULE = Rule(

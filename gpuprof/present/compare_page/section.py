@@ -41,7 +41,7 @@ _GROUPS = (("went", "Findings that went"), ("came", "Findings that came"), ("sta
 _CERTAINTY = {"counted": "measured", "inferred": "inferred", "guess": "guess"}
 _CERTAINTY_WORDS = {
     "counted": "the counters say so",
-    "inferred": CONFIDENCE_WORDS["inferred"],
+    "inferred": "inferred from several values",
     "guess": CONFIDENCE_WORDS["guess"],
 }
 

@@ -100,7 +100,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         header=tuple(header_facts(session)),
         summary=summary,
         legend=capital(summary.legend),
-        fixes=tuple(map(fix_line, summary.fixes)),
+        fixes=tuple(fix_line(fix, only_times=session.only_times) for fix in summary.fixes),
         fixes_doubted=len({bool(item.doubt) for item in summary.fixes}) > 1,
         # A timeline has no counters to place a kernel by.
         charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),

@@ -10,14 +10,15 @@ from gpuprof.model.session import Evidence, Finding, KernelProfile
 from gpuprof.present.page.parts import KernelLabel, identifier, label, percent_number
 from gpuprof.present.recommendation_text import RecommendationText
 from gpuprof.words.finding_text import (
-    CONFIDENCE_WORDS,
     cause_of,
     cause_text,
+    certainty_text,
     gain_text,
     location_text,
     remains_text,
     value_text,
 )
+from gpuprof.words.missing_metrics import without_counters
 from gpuprof.words.sentences import change_texts
 
 
@@ -79,7 +80,7 @@ def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -
             remains=remains_text(finding),
             cause=cause_text(finding, kernel),
             cause_href=f"#{card_id(cause)}" if cause is not None else None,
-            certainty=CONFIDENCE_WORDS[finding.confidence],
+            certainty=certainty_text(finding.confidence, only_times=without_counters(kernel) is not None),
             evidence=tuple(evidence_row(item) for item in finding.evidence),
             why=finding.why,
             action=action[0] if action else "",
@@ -113,14 +114,14 @@ def evidence_row(item: Evidence) -> EvidenceRow:
     )
 
 
-def fix_line(item: RecommendationText) -> FixLine:
+def fix_line(item: RecommendationText, *, only_times: bool) -> FixLine:
     """Return a fix with its bar, and with what it links to."""
     return FixLine(
         fix=item,
         href=f"#{card_id(item.finding)}",
         kernels=label(item.kernels),
         bar=percent_number(item.bar) if item.bar is not None else None,
-        certainty=CONFIDENCE_WORDS[item.confidence],
+        certainty=certainty_text(item.confidence, only_times=only_times),
     )
 
 

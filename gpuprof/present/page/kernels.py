@@ -121,7 +121,7 @@ def _order(value: float | None) -> str:
 
 
 def _of_peak(kernel: KernelProfile) -> Amount:
-    nearer = asked_of_peak(kernel.operator_flop, kernel.operator_bytes)
+    nearer = asked_of_peak(kernel.own_flop, kernel.operator_bytes)
     if nearer is None:
         return Amount(NOT_COLLECTED, "")
     return Amount(peak_text(kernel), _order(nearer.most))

@@ -138,8 +138,8 @@ def _facts(kernel: KernelProfile) -> Iterator[LabelledText]:
     yield LabelledText("Occupancy", occupancy_text(kernel.occupancy))
     if kernel.answers:
         yield LabelledText("Answers", " ".join(full_stop(answer.text) for answer in kernel.answers))
-    if kernel.operator_flop is not None:
-        yield LabelledText("Model FLOP", operator_flop_text(kernel.operator_flop))
+    if kernel.own_flop is not None:
+        yield LabelledText("Model FLOP", operator_flop_text(kernel.own_flop))
     if kernel.operator_bytes is not None:
         yield LabelledText("Operands and result", operator_bytes_text(kernel.operator_bytes))
 
