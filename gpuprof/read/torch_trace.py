@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -14,6 +14,7 @@ from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.torch_ranges import OPTIMIZER_CALL
+from gpuprof.read.step_ranges import step_name
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     device_numbers,
@@ -97,15 +98,17 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     used = device_numbers((event.device for event in events.gpu), name)
     distributed, surveyed = _mapping(fields.get("distributedInfo")), _mapping(fields.get("gpuprof"))
     ranges = surveyed.get("ranges")
-    program_steps = steps(
-        events.steps.every(), events.annotations.every(_is_optimizer), _modules(events, surveyed), origin
-    )
+    # A survey of gpuprof itself counts steps by what its next run can count, too: calls.
+    marked = events.annotations.every() if not surveyed else ()
+    optimizers = events.annotations.every(_is_optimizer)
+    program_steps = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed), origin)
+    marks = {step.name for step in program_steps}
     called = len(events.calls) > 0
     for links in (events.calls, events.arrow_starts, events.arrow_ends):
         links.clear()
     warnings = (*stream.warnings, *without_times(events), *impossible(events.impossible), *_unread_ranges(events))
     overhead = tuple(_overhead(events.overhead, origin))
-    activities, calls, waited_in = _activities(events, used, origin, places)
+    activities, calls, waited_in = _activities(events, used, origin, places, marks)
     waits = host_waits(events.waits, origin, waited_in) if called else None
     return Trace(
         file=name,
@@ -204,15 +207,21 @@ def _device(properties: Mapping[str, Any]) -> RecordedDevice:
 
 
 def _activities(
-    events: TraceEvents, used: Sequence[int], origin: int, places: Sequence[LaunchOrigin | None]
+    events: TraceEvents,
+    used: Sequence[int],
+    origin: int,
+    places: Sequence[LaunchOrigin | None],
+    step_names: Container[str],
 ) -> tuple[tuple[Activity, ...], list[Span], list[str | None]]:
     """Return what the GPUs did in the order of its start, the products that launched it, and the operators of waits.
 
-    Each activity has what was open at its launch. The events are used up: both would take much memory.
+    Each activity has what was open at its launch, but no range that is a step. The events are used up: both would take
+    much memory.
     """
     moments = [*places, *(wait.place for wait in events.waits)]
     operators = events.operators.around(moments)
-    ranges = chain(events.annotations.around(moments), events.modules.around(moments))
+    annotations = (span for span in events.annotations.around(moments) if step_name(span.name) not in step_names)
+    ranges = chain(annotations, events.modules.around(moments))
     open_spans = open_at_places(chain(operators, ranges), moments)
     calls = that_launched(products(operators), (open_spans[place] for place in places if place is not None))
     del operators
