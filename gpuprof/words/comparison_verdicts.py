@@ -140,7 +140,10 @@ _DOUBTS: dict[DoubtKind, tuple[str, str]] = {
         ": the SM clock was not the same; lock the clocks, or interleave the runs of both sides",
     ),
     "conditions": ("the conditions of the runs differ too much to compare their times", ""),
-    "other-ranges": ("launches of other lengths, not as often and in other ranges", ": compare the total"),
+    "other-ranges": (
+        "launches of other lengths, not as often and in other ranges or configurations",
+        ": compare the total",
+    ),
     "graph-replay": ("the time of a whole CUDA graph is that of its replay under ncu", ""),
     "no-durations": ("no durations on the {sides} side", ""),
 }
