@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gpuprof.api_compare import compare
 from gpuprof.collect.launches import launches_of
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
@@ -716,6 +717,14 @@ def test_an_export_with_whole_graphs_alone_or_copies_alone_has_a_timeline(tmp_pa
         (COPY, "peer to peer", 4096), (COPY, "copy", None),
     ]  # fmt: skip
     assert trace.warnings == ()
+
+
+def test_whole_graphs_alone_are_not_compared_but_it_is_said_what_records_their_kernels(tmp_path: Path) -> None:
+    change(export(tmp_path / "graphs.sqlite", kernels=0), *graphs((1000, 2000, 3), (2500, 3500, 3)))
+    export(tmp_path / "kernels.sqlite")
+    with pytest.raises(InputError, match="only whole CUDA graphs were recorded") as refused:
+        compare(tmp_path / "kernels.sqlite", tmp_path / "graphs.sqlite")
+    assert refused.value.hint is not None and "--cuda-graph-trace=node" in refused.value.hint
 
 
 def test_a_graph_whose_nodes_were_recorded_is_no_whole_one(tmp_path: Path) -> None:

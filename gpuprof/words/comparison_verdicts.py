@@ -25,6 +25,7 @@ from gpuprof.comparison.sequential_test import StopReason
 from gpuprof.comparison.timing.noise import FEWEST_RUNS
 from gpuprof.comparison.values import Values, all_known
 from gpuprof.model.headline import listed
+from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import (
     counted,
     format_change,
@@ -348,12 +349,24 @@ def match_text(kernel: KernelChange) -> str:
         "exact": "",
         "new": "",
         "gone": "",
-        "reconfigured": "another launch configuration",
+        "reconfigured": _reconfigured_text(kernel),
         "renamed": "renamed",
         "named": "matched by --match",
         "split": f"{before} was split into {after}",
         "fused": f"{before} were fused into {after}",
     }[kernel.match]
+
+
+def _reconfigured_text(kernel: KernelChange) -> str:
+    """Write what differs of a function: its launch configuration, its arguments, or both."""
+    kernels = (*kernel.base, *kernel.new)
+    names = {kernel_key(one.demangled) for one in kernels}
+    texts = []
+    if len(names) > 1:
+        texts.append("other template arguments" if any("<" in name for name in names) else "other parameters")
+    if len(names) == 1 or len({(one.grid, one.block) for one in kernels}) > 1:
+        texts.append("another launch configuration")
+    return " and ".join(texts)
 
 
 def _labels(side: Sequence[ComparedKernel]) -> str:
