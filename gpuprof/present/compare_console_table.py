@@ -66,33 +66,23 @@ def _together(kernels: Sequence[KernelChange]) -> KernelChange:
     new = tuple(one for kernel in kernels for one in kernel.new)
     base_s = _mean([(kernel.time.base_s, launch_count(kernel.base)) for kernel in kernels])
     new_s = _mean([(kernel.time.new_s, launch_count(kernel.new)) for kernel in kernels])
-    effects_s, effects = (
-        all_known(parts) for parts in zip(*((one.effect_s, one.effect) for one in kernels), strict=True)
-    )
-    needed = all_known(kernel.time.runs_needed for kernel in kernels)
-    time = replace(
-        first.time,
-        base_s=base_s,
-        new_s=new_s,
-        ratio=new_s / base_s if base_s and new_s is not None else None,
-        interval=None,
-        runs_needed=round(max(needed)) if needed is not None else None,
-    )
+    ratio = new_s / base_s if base_s and new_s is not None else None
+    needed = max(kernel.time.runs_needed or 0 for kernel in kernels) or None
+    effects = all_known(kernel.effect for kernel in kernels)
+    shared = [cause for cause in first.causes if all(cause in kernel.causes for kernel in kernels)]
     whole = replace(
         first,
         label=(*new, *base)[0].function or first.label,
         base=base,
         new=new,
-        time=time,
-        effect_s=sum(effects_s) if effects_s is not None else None,
+        time=replace(first.time, base_s=base_s, new_s=new_s, ratio=ratio, interval=None, runs_needed=needed),
         effect=sum(effects) if effects is not None else None,
     )
-    shared = [cause for cause in first.causes if all(cause in kernel.causes for kernel in kernels)]
     return replace(whole, causes=tuple(_of_all(cause, whole) for cause in shared))
 
 
 def _of_all(cause: ChangeCause, whole: KernelChange) -> ChangeCause:
-    """Return a cause with the launches of all ranges, if it is about launches."""
+    """Return a cause; one that is about the number of launches has that of all ranges."""
     if cause.mechanism != "launches":
         return cause
     launches = Values(launch_count(whole.base), launch_count(whole.new))
