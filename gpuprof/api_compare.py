@@ -90,9 +90,20 @@ def runs_of(
         )
         runs.append(Run(parts[0] if keep_private else report_name(parts[0]), loaded.session))
     if not any(run.session.kernels for run in runs):
-        files = ", ".join(f"{path:.100}" for path in paths) or "a side"
-        raise InputError(f"{files}: no kernel was recorded", "record it again; gpuprof show tells what a file has")
+        raise _without_kernels(paths, runs)
     return runs
+
+
+def _without_kernels(paths: Sequence[str], runs: Sequence[Run]) -> InputError:
+    """Return why a side has nothing to compare, and what records kernels."""
+    files = ", ".join(f"{path:.100}" for path in paths) or "a side"
+    timelines = [run.session.timeline for run in runs if run.session.timeline is not None]
+    if any(device.graphs is not None for timeline in timelines for device in timeline.devices):
+        return InputError(
+            f"{files}: only whole CUDA graphs were recorded, and not the kernels in them",
+            "record them: nsys profile --cuda-graph-trace=node …; gpuprof show has the busy time of each file",
+        )
+    return InputError(f"{files}: no kernel was recorded", "record it again; gpuprof show lists what each file has")
 
 
 def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, OperatorBytes, OperatorFlop, Session, Utilisation
-from gpuprof.model.time_by import TimeBy, TimeGroup, operator_times
+from gpuprof.model.time_by import TimeBy, TimeGroup, first_times
 from gpuprof.present.console import print_session
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
@@ -69,7 +69,7 @@ def groups(of: Session) -> dict[str, TimeGroup]:
 
 
 def by_operator(of: Session) -> TimeBy:
-    times = operator_times(of, of.kernels)
+    times = first_times(of, of.kernels)
     assert times is not None
     return times
 
@@ -170,9 +170,9 @@ def test_flop_of_a_recorded_trace_are_those_of_the_shapes_of_its_calls() -> None
 
 
 def test_a_trace_is_shown_by_operator_unless_kernels_are_asked_for() -> None:
-    assert operator_times(TRAINING, TRAINING.kernels) is None
+    assert first_times(TRAINING, TRAINING.kernels) is None
     nothing = traced(launched(0, "k", 1e-3))
-    assert operator_times(nothing, nothing.kernels) is None
+    assert first_times(nothing, nothing.kernels) is None
     whole, ordered, named, by_kernel = (
         run("show", RECORDED, *options).stdout
         for options in ((), ("--sort", "launch"), ("--kernel", "gemm"), ("--by", "kernel"))
@@ -185,9 +185,21 @@ def test_a_trace_is_shown_by_operator_unless_kernels_are_asked_for() -> None:
     assert "| aten::mm |" in run("show", RECORDED, "--format", "md").stdout
 
 
+def test_without_operators_a_trace_whose_ranges_split_a_function_is_shown_by_function() -> None:
+    """Of 24 launches of `attention` and one of `norm`, 900 µs and 300 µs each: 21.6 and 0.3 ms."""
+    layers = [kernel("attention", 1000 * at, 900, ranges=(f"layer_{at}",)) for at in range(24)]
+    found = analysed(structs.replace(trace(*layers, kernel("norm", 24_000, 300)), kind="nsys-sqlite"))
+    times = first_times(found, found.kernels)
+    assert times is not None and times.by == "kernel"
+    assert [(group.name, group.launches) for group in times.groups] == [("attention", 24), ("norm", 1)]
+    assert times.groups[0].time_s == pytest.approx(21.6e-3)
+    once = analysed(structs.replace(trace(layers[0], kernel("norm", 1000, 300)), kind="nsys-sqlite"))
+    assert first_times(once, once.kernels) is None, "each function is one kernel"
+
+
 def screen(of: Session, width: int, top: int | None = None) -> list[str]:
     out = io.StringIO()
-    times = operator_times(of, of.kernels)
+    times = first_times(of, of.kernels)
     print_session(Console(file=out, width=width), of, by_time(of.kernels), times=times, top=top)
     text = out.getvalue()
     return text[text.index("Time by operator") :].splitlines()
@@ -268,7 +280,7 @@ def test_the_rows_end_where_most_of_the_time_is_shown() -> None:
 
 def test_markdown_and_the_page_have_the_operators() -> None:
     found = shown_session_of(RECORDED)
-    times = operator_times(found, found.kernels)
+    times = first_times(found, found.kernels)
     assert times is not None
     lines = list(markdown_lines(found, by_time(found.kernels), 3, times))
     assert sum(line.startswith(("| aten::mm |", "| aten::addmm |")) for line in lines) == 2

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import MatchKind
@@ -93,11 +94,35 @@ def test_shapes_that_differ_match_in_the_order_of_their_size() -> None:
     }  # fmt: skip
 
 
-def test_more_shapes_on_a_side_than_on_the_other_are_not_guessed() -> None:
+def test_more_shapes_on_a_side_than_on_the_other_are_not_guessed_but_without_counters_the_function_is_compared() -> (
+    None
+):
     """As in serving, where the batch varies: 37 of one run is not 38 of the other."""
-    base = side(*(kernel("gemm", grid=(size, 1, 1)) for size in (37, 41)))
-    new = side(*(kernel("gemm", grid=(size, 1, 1)) for size in (38, 42, 60)))
-    assert not matched(base, new)
+    counts = {"instructions": 1e6}
+    base, new = (
+        [kernel("gemm", grid=(size, 1, 1), counts=counts) for size in sizes] for sizes in ((37, 41), (38, 42, 60))
+    )
+    assert not matched(side(*base), side(*new))
+    timed = [[replace(one, counts=()) for one in kernels] for kernels in (base, new)]
+    (pair,) = pairs_of(side(*timed[0]), side(*timed[1]))
+    assert (pair.match, pair.launches) == ("reconfigured", (2, 3))
+
+
+def test_a_function_that_is_launched_in_another_grid_for_a_part_is_one_kernel_with_the_change_of_its_total() -> None:
+    """Half of the launches of `gemm` get another grid, in layers with other names; the run takes as long."""
+    base = [kernel("gemm", [60e-6] * 2, ranges=(f"layer_{at}", "mm"), grid=(40, 1, 1)) for at in range(3)]
+    base += [kernel("gemm", [20e-6] * 2, ranges=(f"layer_{at}", "mm2"), grid=(40, 1, 1)) for at in range(3)]
+    new = [
+        replace(one, ranges=("block", one.ranges[1]), grid=(9 if one.ranges[1] == "mm" else 40, 1, 1)) for one in base
+    ]
+    others = [kernel("attention", [1e-4])]
+    found = compare([run(*base, *others)], [run(*new, *others)], "0").comparison.kernels
+    (gemm,) = [change for change in found if change.label == "gemm"]
+    assert (gemm.match, gemm.effect_s, gemm.new[0].launches, gemm.new[0].grid) == ("reconfigured", 0.0, 12, None)
+    assert {change.match for change in found if change is not gemm} == {"exact"}
+    more = [kernel("gemm", [20e-6], grid=(7, 1, 1))]
+    added = compare([run(*base)], [run(*base, *more)], "0").comparison.kernels
+    assert {change.match for change in added} == {"exact", "new"}, "what is as often on both sides is compared alone"
 
 
 def test_candidates_as_good_as_each_other_are_told_apart_by_their_work_or_not_at_all() -> None:

@@ -7,6 +7,7 @@ import re
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
@@ -14,7 +15,8 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
-from gpuprof.comparison.compare import Compared
+from gpuprof.api_compare import worded
+from gpuprof.comparison.compare import Compared, compare
 from gpuprof.comparison.contract import (
     ChangeCause,
     Gate,
@@ -27,7 +29,9 @@ from gpuprof.comparison.contract import (
     WorkChange,
 )
 from gpuprof.present.compare_console import print_comparison
+from gpuprof.present.compare_console_table import folded
 from tests import made_comparisons as made
+from tests.compare_builders import kernel, run
 from tests.hand_made import HOSTILE
 from tests.table import each_row
 
@@ -115,3 +119,23 @@ def test_in_depth_hostile_and_wide_names_keep_the_width() -> None:
             lines = lines_of(made.compared(odd), width, verbose=True, chosen=True)
             assert max(map(cell_len, lines)) <= width
             assert not {"\x1b", "\u202e"} & set("".join(lines))
+
+
+def test_a_function_in_many_ranges_is_one_row_without_counters_and_each_with_all_asked_for() -> None:
+    """Of 24 layers the attention is launched in a grid twice as large: 51.2 µs become 102.4 µs in each."""
+    sides = [
+        run(
+            *(kernel("attention", [time_s] * 4, ranges=(f"layer_{at}",), grid=(grid, 1, 1)) for at in range(24)),
+            *(kernel("norm", [5e-6], ranges=(f"layer_{at}",)) for at in range(24)),
+        )
+        for time_s, grid in ((51.2e-6, 16), (102.4e-6, 32))
+    ]
+    compared = worded(compare([sides[0]], [sides[1]], "0"))
+    brief = screen(compared)
+    assert len([line for line in brief.splitlines() if re.match(r" *\d+  attention", line)]) == 1
+    assert "51.2 µs → 102 µs" in brief
+    attention, norm = folded(compared.comparison.kernels)
+    assert [(row.label, len(row.base)) for row in (attention, norm)] == [("attention", 24), ("norm", 24)]
+    # Of the base's 24 · (4 · 51.2 + 5) µs the attention takes 24 · 4 · 51.2 µs more.
+    assert (attention.effect, norm.effect) == (pytest.approx(204.8 / 209.8), 0.0)
+    assert len(compared.comparison.kernels) == 48

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
+from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import (
     Acceptance,
     ChangeCause,
@@ -29,12 +30,14 @@ from gpuprof.words.comparison_gate import check_sentence
 from gpuprof.words.comparison_verdicts import (
     doubt_text,
     kernel_verdict,
+    match_text,
     reason_text,
     stop_text,
     work_reason,
 )
 from gpuprof.words.sentences import capital, full_stop, sentences
 from tests import made_comparisons as made
+from tests.compare_builders import kernel, run
 from tests.table import each_row
 
 
@@ -194,3 +197,18 @@ def test_a_comparison_has_all_of_its_sentences_and_writing_them_again_changes_no
     assert complete.gate is not None and complete.gate.checks[0].sentence == "time rose by 18 %, 3 % is allowed"
     assert with_sentences(complete) == complete
     assert kernel_verdict(change) == "slower by 18 %"
+
+
+@each_row(
+    ("base", "new", "said"),
+    [
+        (("void f<4>(int)", 8), ("void f<4>(int)", 9), "another launch configuration"),
+        (("void f<4>(int)", 8), ("void f<8>(int)", 8), "other template arguments"),
+        (("void f<4>(int)", 8), ("void f<8>(int)", 4), "other template arguments and another launch configuration"),
+        (("f(int)", 8), ("f(float)", 8), "other parameters"),
+    ],
+)
+def test_what_differs_of_a_function_is_said(base: tuple[str, int], new: tuple[str, int], said: str) -> None:
+    sides = [run(kernel(name, grid=(grid, 1, 1))) for name, grid in (base, new)]
+    (change,) = compare([sides[0]], [sides[1]], "0").comparison.kernels
+    assert (change.match, match_text(change)) == ("reconfigured", said)

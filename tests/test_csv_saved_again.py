@@ -239,6 +239,27 @@ def test_the_last_value_is_left_out_if_no_line_break_ends_a_file_without_quotes(
 
 
 @each_row(
+    ("above", "last", "kept", "warned"),
+    [
+        (("78.53", "63.05"), "83.00", True, False),  # as many digits as all above it: whole
+        (("78.53", "63.05"), "83.0", False, True),
+        (("78.53", "63.1"), "83", True, True),  # a spreadsheet has left out zeros
+        (("785", "63"), "83", True, True),
+        (("785", "63"), "8.", False, True), (("785", "63"), "CachePrefer", False, True),
+    ],
+)  # fmt: skip
+def test_a_whole_last_value_of_a_spreadsheet_is_kept_without_a_line_break(
+    above: tuple[str, ...], last: str, kept: bool, warned: bool
+) -> None:
+    rows = [f"k{at},{at},{value}" for at, value in enumerate((*above, last))]
+    report = read("\n".join(["Kernel Name,launch__grid_size,smsp__inst_executed.sum", ",,inst", *rows]))
+    assert report.launches[2].metrics.names() == ("launch__grid_size", "smsp__inst_executed.sum")[: 1 + kept]
+    assert len(report.warnings) == warned
+    cut = read("\n".join(["Kernel Name,launch__grid_size,smsp__inst_executed.sum", ",,inst", *rows[:2], "k2,2"]))
+    assert len(cut.launches) == 3 and "truncated" in cut.warnings[0]
+
+
+@each_row(
     "text",
     [
         '"Kernel Name","scale__half.sum(float *)"\n"Address","Source"\n', "Kernel Name;Duration\nscale;3\n",

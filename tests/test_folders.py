@@ -110,17 +110,20 @@ def test_traces_that_do_not_say_that_they_are_of_one_run_are_not_put_together(tm
 @each_row(
     ("files", "said", "named"),
     [
-        ({"a.ncu-rep": REPORT, "notes.txt": b"text"}, "1 × ncu report", "log/a.ncu-rep"),
-        ({"a.ncu-rep": REPORT, "b.ncu-rep": REPORT, "c.json": trace()}, "2 × ncu report, 1 × trace", "log/a.ncu-rep"),
-        ({"profile.ncu-rep": REPORT, "session.json": b'{"schema_version": 1}'}, "1 × gpuprof", "log/session.json"),
-        ({"run1/a.json": trace(0, 2), "run1/b.json": trace(1, 2)}, "2 × trace", "log/run1"),
+        ({"a.ncu-rep": REPORT, "notes.txt": b"text"}, "1 ncu report", "log/a.ncu-rep"),
+        ({"a.ncu-rep": REPORT, "b.ncu-rep": REPORT, "c.json": trace()}, "2 ncu reports, 1 trace", "log/a.ncu-rep"),
+        ({"profile.ncu-rep": REPORT, "session.json": b'{"schema_version": 1}'}, "1 gpuprof", "log/session.json"),
+        ({"run1/a.json": trace(0, 2), "run1/b.json": trace(1, 2)}, "2 traces", "log/run1"),
+        ({f"rank{rank}/a.json": trace(rank, 3) for rank in range(3)} | {"notes/b.txt": b"text"},
+         "1 trace in|2 folders beside it have traces, too: rank1, rank2", "log/*/"),
         ({"tables/StringIds.parquet": b"PAR1\0"}, "Parquet", "nsys export --type sqlite"),
         ({"plugins/profile/x/host.xplane.pb": b"\n\x10\x12\x0d/device:TPU:0\0"}, "of a TPU", "NVIDIA GPU"),
         ({"a.nsys-rep": b"\1\2\0"}, "Nsight Systems report", "nsys export --type sqlite a.nsys-rep"),
-        ({"memory.pickle": b"\x80\x04\x95\0", "x/a.ncu-rep": REPORT}, "1 × ncu report", "log/x/a.ncu-rep"),
+        ({"memory.pickle": b"\x80\x04\x95\0", "x/a.ncu-rep": REPORT}, "1 ncu report", "log/x/a.ncu-rep"),
         ({}, "empty", "gpuprof reads"), ({"a.ncu-rep": b""}, "nothing|without", "gpuprof reads"),
     ],
-    ids=["report", "mixture", "session", "below", "tables", "TensorBoard", "nsys", "snapshot", "empty", "empty file"],
+    ids=["report", "mixture", "session", "below", "ranks below", "tables", "TensorBoard", "nsys", "snapshot",
+         "empty", "empty file"],
 )  # fmt: skip
 def test_what_is_in_another_folder_is_said(tmp_path: Path, files: dict[str, bytes], said: str, named: str) -> None:
     folder = tmp_path / str(abs(hash((said, named))))

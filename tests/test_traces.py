@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gpuprof.api_compare import compare
 from gpuprof.collect.launches import launches_of
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
@@ -281,6 +282,42 @@ def test_steps_go_from_the_end_of_one_call_of_the_optimizer_to_the_end_of_the_ne
         for name, begin, dur in (("nn.Module: Net_0", 0, 40), ("nn.Module: Linear_0", 0, 20), ("forward", 0, 60))
     ]
     assert steps_of(*modules) == [("call of Net_0", 100), ("call of Net_0", 150)]
+
+
+def marked(name: str, ts: float, dur: float) -> Event:
+    return event("user_annotation", name, ts, dur)
+
+
+def test_ranges_called_steps_come_before_calls_of_the_optimizer_and_others_after_them() -> None:
+    """Five iterations of 100 µs, of which the range has 90."""
+    optimizers = [optimizer("SGD", 80 + 100 * at, 10) for at in range(5)]
+    for name in ("train_step", "iteration #"):
+        ranges = [marked(name.replace("#", str(at)), 100 * at, 90) for at in range(5)]
+        own = name.removesuffix(" #")
+        assert steps_of(*ranges, *optimizers) == [(own, 90)] * 5
+        assert steps_of(*ranges, event("user_annotation", "ProfilerStep#7", 50, 100)) == [("ProfilerStep", 100)]
+    whole = [marked("run_training_batch", 100 * at, 90) for at in range(5)]
+    assert steps_of(*whole) == [("run_training_batch", 90)] * 5
+    assert steps_of(*whole, *optimizers) == [("optimizer step", 100)] * 4
+    assert steps_of(*(marked(f"layer_{at}", 100 * at, 99) for at in range(5))) == []
+    loaders = (marked("enumerate(DataLoader)#_BaseDataLoaderIter.__next__", 100 * at, 95) for at in range(5))
+    assert steps_of(*loaders) == [], "waiting for data is no step"
+
+
+def test_a_range_that_is_a_step_is_not_around_a_kernel() -> None:
+    events = [
+        one
+        for at in range(4)
+        for one in (
+            marked(f"iteration {at}", 100 * at, 95),
+            marked("forward", 100 * at + 10, 40),
+            launch(at, 100 * at + 20),
+            gpu("kernel", "gemm", 100 * at + 60, 20, at),
+        )
+    ]
+    trace = read(*events)
+    assert [step.name for step in trace.steps] == ["iteration"] * 4
+    assert {one.ranges for one in trace.activities} == {("forward",)}
 
 
 def test_a_step_of_a_survey_is_numbered_by_the_calls_before_it() -> None:
@@ -680,6 +717,14 @@ def test_an_export_with_whole_graphs_alone_or_copies_alone_has_a_timeline(tmp_pa
         (COPY, "peer to peer", 4096), (COPY, "copy", None),
     ]  # fmt: skip
     assert trace.warnings == ()
+
+
+def test_whole_graphs_alone_are_not_compared_but_it_is_said_what_records_their_kernels(tmp_path: Path) -> None:
+    change(export(tmp_path / "graphs.sqlite", kernels=0), *graphs((1000, 2000, 3), (2500, 3500, 3)))
+    export(tmp_path / "kernels.sqlite")
+    with pytest.raises(InputError, match="only whole CUDA graphs were recorded") as refused:
+        compare(tmp_path / "kernels.sqlite", tmp_path / "graphs.sqlite")
+    assert refused.value.hint is not None and "--cuda-graph-trace=node" in refused.value.hint
 
 
 def test_a_graph_whose_nodes_were_recorded_is_no_whole_one(tmp_path: Path) -> None:

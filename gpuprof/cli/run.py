@@ -96,7 +96,7 @@ def command(
 
     from gpuprof.cli.output import write_files
     from gpuprof.cli.select import next_look, sort_kernels
-    from gpuprof.model.time_by import operator_times
+    from gpuprof.model.time_by import first_times
     from gpuprof.present.console import print_session
     from gpuprof.present.console_parts import make_console
     from gpuprof.present.html import render_html
@@ -108,7 +108,7 @@ def command(
     try:
         write_files({session_file: session_pieces(session), page_file: page})
     finally:  # the result is shown even if the disk is full
-        print_session(make_console(), session, longest_first, times=operator_times(session, longest_first))
+        print_session(make_console(), session, longest_first, times=first_times(session, longest_first))
     say(f"wrote {page_file}; next: gpuprof show {to_type([session_file])} {next_look(session, longest_first)}")
     if in_browser:
         open_page([page_file])

@@ -219,7 +219,7 @@ def _refuse_items_without_steps(session: Session, asked: _Asked) -> None:
 def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     """Print the kernels that are asked for, in the terminal or as lines."""
     from gpuprof.diagnose.summary import chosen
-    from gpuprof.model.time_by import operator_times
+    from gpuprof.model.time_by import first_times
     from gpuprof.present.console_parts import make_console
     from gpuprof.present.time_by_text import rows_of
     from gpuprof.present.timeline_text import Rates
@@ -228,7 +228,7 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     run, selected = _kernels(session, asked.kernels)
     kernels = sort_kernels(selected, asked.sort)
     part = worded(chosen(run, selected)) if asked.kernels else run
-    times = operator_times(run, selected) if asked.is_overview else None
+    times = first_times(run, selected) if asked.is_overview else None
     if asked.form.kernels.warns:
         warn(session)
     write = asked.form.kernels.function()

@@ -218,10 +218,17 @@ def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
 
 
 def _has_other_ranges(pair: Pair) -> bool:
-    """Return whether the sides launch a kernel in other ranges, not as often, and its launches differ in length."""
-    if pair.match != "exact" or pair.launches.base == pair.launches.new:
+    """Return whether the sides launch a kernel in other ranges, not as often, and its launches differ in length.
+
+    So it is with launches of several configurations.
+    """
+    is_mixed = any(kernel.is_mixed for kernel in (*pair.base, *pair.new))
+    if (pair.match != "exact" and not is_mixed) or pair.launches.base == pair.launches.new:
         return False
-    before, after = ({profile.ranges for profile in side[0].profiles} for side in (pair.base, pair.new))
+    before, after = (
+        {(profile.ranges, profile.grid, profile.block) for kernel in side for profile in kernel.profiles}
+        for side in (pair.base, pair.new)
+    )
     profiles = (*pair.base[0].profiles, *pair.new[0].profiles)
     durations = [profile.duration_s for profile in profiles if profile.duration_s is not None]
     return before != after and times_apart(max(durations, default=None), min(durations, default=None)) > OTHER_SIZE
@@ -236,8 +243,8 @@ def _kernel(kernel: SideKernel) -> ComparedKernel:
         function=representative.function_name,
         demangled=representative.demangled,
         ranges=kernel.key.ranges,
-        grid=representative.grid,
-        block=representative.block,
+        grid=representative.grid if not kernel.is_mixed else None,
+        block=representative.block if not kernel.is_mixed else None,
         launches=kernel.launches if kernel.per == "step" else round(kernel.launches),
         time_total_s=kernel.total_s,
     )

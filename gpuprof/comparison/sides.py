@@ -102,6 +102,11 @@ class SideKernel(Struct, frozen=True):
         return tuple(member.profile for member in self.members)
 
     @property
+    def is_mixed(self) -> bool:
+        """Return whether its launches have several launch configurations."""
+        return len({(profile.grid, profile.block) for profile in self.profiles}) > 1
+
+    @property
     def label(self) -> str:
         """Return its label; that of its function if its launches are in several ranges."""
         if self.key.ranges:
@@ -214,10 +219,13 @@ def grouped_by_launch(kernels: Iterable[SideKernel]) -> dict[KernelKey, list[Sid
 
 
 def together(kernels: Sequence[SideKernel]) -> SideKernel:
-    """Return kernels of one function and launch configuration as one without ranges."""
+    """Return kernels of one function as one without ranges, and without a launch configuration if they have several."""
     ordered = sorted(kernels, key=lambda kernel: kernel.key.order)
+    key = ordered[0].key.launch
+    if any(kernel.key.launch != key for kernel in ordered):
+        key = replace(key, grid=None, block=None)
     members = [member for kernel in ordered for member in kernel.members]
-    return _side_kernel(ordered[0].key.launch, members, ordered[0].per)
+    return _side_kernel(key, members, ordered[0].per)
 
 
 def run_time_s(session: Session) -> float | None:

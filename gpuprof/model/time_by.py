@@ -108,9 +108,18 @@ def time_by(session: Session, kernels: Sequence[KernelProfile], by: str) -> Time
     return times
 
 
-def operator_times(session: Session, kernels: Sequence[KernelProfile]) -> TimeBy | None:
-    """Return the time by operator if that is the first thing to look at: there are operators, but no counters."""
-    return _times(session, kernels, "operator") if session.only_times else None
+def first_times(session: Session, kernels: Sequence[KernelProfile]) -> TimeBy | None:
+    """Return the time by what is the first thing to look at if there are no counters: operators, else functions.
+
+    None if there are counters, and if each function is one kernel or differs in its launches alone, not in ranges.
+    """
+    if not session.only_times:
+        return None
+    places: dict[str, set[tuple[str, ...]]] = {}
+    for kernel in kernels:
+        places.setdefault(kernel.demangled, set()).add(kernel.ranges)
+    is_split = any(len(ranges) > 1 for ranges in places.values())
+    return _times(session, kernels, "operator") or (_times(session, kernels, "kernel") if is_split else None)
 
 
 def _times(session: Session, kernels: Sequence[KernelProfile], by: By) -> TimeBy | None:

@@ -14,7 +14,7 @@ from rich.text import Text
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import TIMES, ComparedSide, Comparison, Gate, GateCheck, KernelChange, RunCondition
 from gpuprof.present.compare_console_kernel import change_lines
-from gpuprof.present.compare_console_table import limited, rows_of, table_lines
+from gpuprof.present.compare_console_table import folded, limited, rows_of, table_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text
@@ -69,9 +69,10 @@ def print_comparison(
 
 
 def _screen(comparison: Comparison, sheet: Sheet, top: int | None) -> Iterator[Text]:
-    rows = rows_of(comparison.kernels)
+    kernels = folded(comparison.kernels)
+    rows = rows_of(kernels)
     if top is not None:
-        rows = rows[:top] if top else list(comparison.kernels)
+        rows = rows[:top] if top else kernels
     above: list[Text] = []
     table: list[Text] = []
     notes: list[Text] = []
@@ -80,9 +81,9 @@ def _screen(comparison: Comparison, sheet: Sheet, top: int | None) -> Iterator[T
         notes = list(_notes(comparison, sheet, brief))
         room = _SCREEN - _height(above) - _height(notes)
         if top is not None:
-            table = list(table_lines(comparison, rows, sheet, 1))
+            table = list(table_lines(kernels, rows, sheet, 1))
             break
-        table = _table(comparison, rows, sheet, room)
+        table = _table(kernels, rows, sheet, room)
         if _height(table) - 1 <= room and _rows_of(table) >= min(_LEAST_ROWS, len(rows)):
             break
     yield from above
@@ -93,15 +94,15 @@ def _screen(comparison: Comparison, sheet: Sheet, top: int | None) -> Iterator[T
         yield from notes
 
 
-def _table(comparison: Comparison, rows: Sequence[KernelChange], sheet: Sheet, room: int) -> list[Text]:
+def _table(kernels: Sequence[KernelChange], rows: Sequence[KernelChange], sheet: Sheet, room: int) -> list[Text]:
     """Return a table that fits: with long reasons, else with short ones, else of fewer kernels."""
     for lines in _REASONS:
-        table = list(table_lines(comparison, rows[: 2 * _SCREEN], sheet, lines))
+        table = list(table_lines(kernels, rows[: 2 * _SCREEN], sheet, lines))
         if _height(table) - 1 <= room and len(rows) <= 2 * _SCREEN:
             return table
     most = min(len(rows), max(room, 1))
     while True:
-        table = list(table_lines(comparison, rows[:most], sheet, 1))
+        table = list(table_lines(kernels, rows[:most], sheet, 1))
         if _height(table) - 1 <= room or most <= 1:
             return table
         most -= 1
@@ -119,7 +120,7 @@ def _whole(comparison: Comparison, sheet: Sheet, top: int | None, *, chosen: boo
     shown = shown[:top] if top else shown
     yield Text("")
     # What is told of each kernel in depth is not told in the table, too.
-    yield from table_lines(comparison, shown, sheet, 0)
+    yield from table_lines(comparison.kernels, shown, sheet, 0)
     for change in shown:
         yield Text("")
         yield from change_lines(change, comparison, sheet)

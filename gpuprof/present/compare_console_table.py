@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 
+from msgspec.structs import replace
 from rich.text import Text
 
-from gpuprof.comparison.contract import Comparison, KernelChange
+from gpuprof.comparison.contract import ChangeCause, KernelChange, MatchKind
+from gpuprof.comparison.values import Values, all_known
+from gpuprof.model.kernel_key import kernel_key
 from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, signed_percent
+from gpuprof.words.comparison_causes import cause_text
 from gpuprof.words.comparison_values import change_text
-from gpuprof.words.comparison_verdicts import beside_figures, quiet_texts, time_texts, verdicts_text
+from gpuprof.words.comparison_verdicts import beside_figures, launch_count, quiet_texts, time_texts, verdicts_text
 
 _GAP = "  "
 _WANTED_NAME, _MOST_NAME = 30, 60
 _HEAD = ("time of a launch", "change", "time", "work", "on the run")
 _LEFT = (2, 3)
 _NONE = "–"
+_FOLDED: tuple[MatchKind, ...] = ("exact", "reconfigured", "renamed", "new", "gone")
 TIME_STYLES = {
     "slower": "bold red", "faster": "green", "unclear": "yellow", "unknown": "yellow", "new": "cyan", "gone": "cyan",
 }  # fmt: skip
@@ -32,6 +38,65 @@ def rows_of(kernels: Sequence[KernelChange]) -> list[KernelChange]:
     return changed or [kernel for kernel in kernels if kernel.time.verdict != "same"]
 
 
+def folded(kernels: Sequence[KernelChange]) -> list[KernelChange]:
+    """Return kernels without counters with one for all ranges that launch a function in one configuration.
+
+    These have one verdict; its time is the mean over the launches, its effect the sum.
+    """
+    rows: dict[Hashable, list[KernelChange]] = {}
+    for kernel in kernels:
+        rows.setdefault(_kind(kernel), []).append(kernel)
+    return [_together(members) for members in rows.values()]
+
+
+def _kind(kernel: KernelChange) -> Hashable:
+    if kernel.work.verdict != "unknown" or kernel.match not in _FOLDED:
+        return kernel.id
+    sides = (
+        tuple((kernel_key(one.demangled), one.grid, one.block) for one in side) for side in (kernel.base, kernel.new)
+    )
+    return (*sides, kernel.match, kernel.time.verdict)
+
+
+def _together(kernels: Sequence[KernelChange]) -> KernelChange:
+    first = kernels[0]
+    if len(kernels) == 1:
+        return first
+    base = tuple(one for kernel in kernels for one in kernel.base)
+    new = tuple(one for kernel in kernels for one in kernel.new)
+    base_s = _mean([(kernel.time.base_s, launch_count(kernel.base)) for kernel in kernels])
+    new_s = _mean([(kernel.time.new_s, launch_count(kernel.new)) for kernel in kernels])
+    ratio = new_s / base_s if base_s and new_s is not None else None
+    needed = max(kernel.time.runs_needed or 0 for kernel in kernels) or None
+    effects = all_known(kernel.effect for kernel in kernels)
+    shared = [cause for cause in first.causes if all(cause in kernel.causes for kernel in kernels)]
+    whole = replace(
+        first,
+        label=(*new, *base)[0].function or first.label,
+        base=base,
+        new=new,
+        time=replace(first.time, base_s=base_s, new_s=new_s, ratio=ratio, interval=None, runs_needed=needed),
+        effect=sum(effects) if effects is not None else None,
+    )
+    return replace(whole, causes=tuple(_of_all(cause, whole) for cause in shared))
+
+
+def _of_all(cause: ChangeCause, whole: KernelChange) -> ChangeCause:
+    """Return a cause; one that is about the number of launches has that of all ranges."""
+    if cause.mechanism != "launches":
+        return cause
+    launches = Values(launch_count(whole.base), launch_count(whole.new))
+    counted = replace(cause, values=(launches.named("launches"),))
+    return replace(counted, sentence=cause_text(counted, whole))
+
+
+def _mean(times: Sequence[tuple[float | None, float]]) -> float | None:
+    """Return the mean of times, each of so many launches; None if one is not known."""
+    launches = sum(count for _, count in times)
+    totals = all_known(time_s * count if time_s is not None else None for time_s, count in times)
+    return sum(totals) / launches if totals is not None and launches else None
+
+
 def is_quiet(kernel: KernelChange) -> bool:
     """Return whether a kernel is not known to have changed: its work is the same, its time the same or unclear."""
     is_same_work = kernel.work.verdict in ("same", "unknown", "unclear")
@@ -39,28 +104,23 @@ def is_quiet(kernel: KernelChange) -> bool:
 
 
 def table_lines(
-    comparison: Comparison, rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None = None
+    kernels: Sequence[KernelChange], rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None = None
 ) -> Iterator[Text]:
-    """Yield a head, these kernels, and how many are left out with which verdict.
+    """Yield a head, these rows of the kernels, and how many are left out with which verdict.
 
     `most_lines` is how many lines each text may take; None: as many as it needs, with 0 a kernel is its figures.
     """
     if rows:
-        yield from _rows(
-            rows,
-            sheet,
-            most_lines,
-            repeats=len({kernel.label for kernel in comparison.kernels}) < len(comparison.kernels),
-        )
+        yield from _rows(rows, sheet, most_lines)
     shown = {kernel.id for kernel in rows}
-    hidden = [kernel for kernel in comparison.kernels if kernel.id not in shown]
+    hidden = [kernel for kernel in kernels if kernel.id not in shown]
     others = [kernel for kernel in hidden if not is_quiet(kernel)]
     if others:
         text = (
             f"… and {count_text(len(others), 'more kernel')} that changed ({verdicts_text(others)}): --top 0 shows all"
         )
         yield sheet.paragraph(text, "dim")
-    if not comparison.kernels:
+    if not kernels:
         yield Text("no kernel on either side", style="dim")
     for text in quiet_texts([kernel for kernel in hidden if is_quiet(kernel)]):
         yield limited(sheet, text, most_lines, "dim")
@@ -76,7 +136,7 @@ def limited(sheet: Sheet, text: str, most: int | None, style: str = "", indent: 
     return Text(first + f"\n{rest}".join(lines), style=style, overflow="fold")
 
 
-def _rows(rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None, *, repeats: bool) -> Iterator[Text]:
+def _rows(rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None) -> Iterator[Text]:
     limit = sheet.table_width
     times = _times(rows, sheet)
     cells = [_cells(row, time, sheet) for row, time in zip(rows, times, strict=True)]
@@ -85,7 +145,8 @@ def _rows(rows: Sequence[KernelChange], sheet: Sheet, most_lines: int | None, *,
         strict=True,
     )
     first = max(len(str(row.id)) for row in rows)
-    names = [_name(row, repeats=repeats) for row in rows]
+    labels = Counter(row.label for row in rows)
+    names = [_name(row, repeats=labels[row.label] > 1) for row in rows]
     taken = first + len(_GAP) + sum(len(text) + len(_GAP) for text in head)
     longest = max(sheet.cells(sheet.legible(name)) for name in ("kernel", *names))
     shown = len(_HEAD)

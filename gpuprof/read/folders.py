@@ -15,6 +15,7 @@ from gpuprof.errors import InputError
 from gpuprof.read.identify import look_at, typed
 from gpuprof.read.readers import TRACE, can_be_read, has_name_of_a_file, kind_of, known
 from gpuprof.read.recognise import recognised
+from gpuprof.units import counted
 
 _MOST_FOLDERS, _MOST_ENTRIES, _MOST_FILES, _MOST_BYTES = 500, 20_000, 500, 2**17
 """So many folders are listed, so many names of each are sorted, and so many bytes of so many files are looked at."""
@@ -69,9 +70,22 @@ def _read_of(folder: Path) -> Sequence[Path]:
         return _ranks_of_one_run(folder, readable)
     else:
         example = place
-    listed = ", ".join(f"{number} × {re.sub('^an? ', '', called)}" for called, number in kinds.most_common())
+    listed = ", ".join(counted(number, re.sub("^an? ", "", called)) for called, number in kinds.most_common())
     where = f" in {place}" if place != folder else ""
-    raise InputError(f"{folder} is a folder: {listed}{where}", f"name what you want to see, such as {typed(example)}")
+    hint = f"name what you want to see, such as {typed(example)}"
+    others = _beside(place) if example == place else []
+    if others:
+        names = ", ".join(path.name for path in others[:_MOST_NAMED])
+        where += f"; {counted(len(others), 'folder')} beside it {'have' if len(others) > 1 else 'has'} traces, too: "
+        where += names + (", …" if len(others) > _MOST_NAMED else "")
+        hint += f"; if they are ranks of one run, name them all: {typed(place.parent)}/*/"
+    raise InputError(f"{folder} is a folder: {listed}{where}", hint)
+
+
+def _beside(place: Path) -> list[Path]:
+    """Return the other folders beside one that have a trace themselves."""
+    folders = sorted(path for path in islice(place.parent.iterdir(), _MOST_FOLDERS) if path != place and path.is_dir())
+    return [folder for folder in folders if TRACE in _kinds_in(folder, _names_in(folder)).values()]
 
 
 def _found_in(folder: Path) -> dict[Path, str]:
@@ -79,16 +93,26 @@ def _found_in(folder: Path) -> dict[Path, str]:
     refused: dict[Path, str] = {}
     for place, folders, names in islice(os.walk(folder), _MOST_FOLDERS):
         folders.sort()
-        found = {}
-        for name in sorted(names[:_MOST_ENTRIES], key=lambda name: (not has_name_of_a_file(name), name))[:_MOST_FILES]:
-            path = Path(place, name)
-            called = recognised(str(path), _MOST_BYTES)
-            if called is not None:
-                found[path] = called
+        found = _kinds_in(Path(place), names)
         if any(map(can_be_read, found.values())):
             return found
         refused = refused or found
     return refused
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [path.name for path in islice(folder.iterdir(), _MOST_ENTRIES)] if os.access(folder, os.R_OK) else []
+
+
+def _kinds_in(folder: Path, names: Sequence[str]) -> dict[Path, str]:
+    """Return what the files of a folder are called that are known."""
+    found = {}
+    for name in sorted(names[:_MOST_ENTRIES], key=lambda name: (not has_name_of_a_file(name), name))[:_MOST_FILES]:
+        path = folder / name
+        called = recognised(str(path), _MOST_BYTES)
+        if called is not None:
+            found[path] = called
+    return found
 
 
 def _unreadable(folder: Path, found: Iterable[Path]) -> InputError:

@@ -23,6 +23,7 @@ _OWN_HEADER = re.compile(
 )
 """Starts of ncu's own headers, which can follow a program's output on the same line."""
 _LINE_WITH_NAME = re.compile(r"^.*Kernel Name.*$", re.MULTILINE)
+_NUMBER = re.compile(r"[+-]?\d[\d.,]*(?<=\d)(?:[eE][+-]?\d+)?")
 _NUMBERED = ("ID", "Process ID")
 _FIRST = (*_NUMBERED, "Domain")
 """Columns that ncu prints first; two of them are numbers."""
@@ -134,15 +135,29 @@ def _add_row(line: int, cells: Sequence[str], table: PrintedTable) -> None:
 
 
 def _add_cut_row(line: int, cells: Sequence[str], table: PrintedTable) -> None:
-    """Add what is sure of the last row of a text that may have been cut: all cells but the last one."""
+    """Add what is known of the last row of a text that may have been cut: all cells but the last one.
+
+    Spreadsheets write no line break behind a table that they save. The last number of a whole row then stays, unless it
+    has fewer digits behind the point than all above it; if those differ, it may be cut.
+    """
     if table.is_original or len(cells) < len(table.columns):
         table.cut_line = line
-    else:
-        table.sentences.append(
-            f"no line break ends the file: the last value of line {line} may be cut off and is left out"
-        )
-    if len(cells) > 1:
-        table.rows.append(PrintedRow(line, tuple(cells[:-1])))
+        if len(cells) > 1:
+            table.rows.append(PrintedRow(line, tuple(cells[:-1])))
+        return
+    digits = {_decimals(row.cells[-1]) for row in table.rows if _NUMBER.fullmatch(row.cells[-1])}
+    own = _decimals(cells[-1]) if _NUMBER.fullmatch(cells[-1]) else None
+    is_sure = digits == {own} and bool(own)
+    is_kept = own is not None and (is_sure or len(digits) > 1 or digits == {0})
+    if not is_sure:
+        what = "may be cut" if is_kept else "may be cut and is left out"
+        table.sentences.append(f"the file has no final line break: the last value of line {line} {what}")
+    table.rows.append(PrintedRow(line, (*cells[:-1], cells[-1] if is_kept else "")))
+
+
+def _decimals(number: str) -> int:
+    """Return how many digits are behind the last point or comma of a number."""
+    return len(re.split("[.,]", number)[-1]) if re.search("[.,]", number) else 0
 
 
 def _is_whole(cells: Sequence[str], table: PrintedTable) -> bool:

@@ -21,8 +21,9 @@ from gpuprof.read.nsys_export import (
     check_whole,
     process_id,
 )
-from gpuprof.read.nsys_ranges import nvtx_ranges, split_ranges, step_name
+from gpuprof.read.nsys_ranges import nvtx_ranges
 from gpuprof.read.nsys_work import CallKey, GpuWork, call_key
+from gpuprof.read.step_ranges import split_ranges, step_name
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.read.nsys_export import Export, as_count, as_time, process_id
-from gpuprof.read.nsys_ranges import NvtxRange
+from gpuprof.read.step_ranges import ProgramRange
 from gpuprof.read.timeline_parts import LaunchOrigin
 from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
 
@@ -86,7 +86,7 @@ class GpuWork:
                 self.calls[call] = None
 
     def activities(
-        self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin | None, Sequence[NvtxRange]]
+        self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin | None, Sequence[ProgramRange]]
     ) -> Iterator[Activity]:
         """Yield what the GPUs did since `origin`; `devices` are the GPUs of the trace, `around` the open ranges.
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable
 from itertools import pairwise
 
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
+from gpuprof.read.step_ranges import ProgramRange, is_named_step, split_ranges, step_name
 from gpuprof.read.timeline_parts import program_step
 from gpuprof.read.torch_events import Span
 from gpuprof.timeline.torch_flop import PRODUCTS
@@ -14,19 +15,36 @@ from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, P
 
 
 def steps(
-    profiler: Iterable[Span], optimizers: Iterable[Span], modules: Iterable[Span], origin: int
+    profiler: Iterable[Span],
+    marked: Iterable[Span],
+    optimizers: Iterable[Span],
+    modules: Iterable[Span],
+    origin: int,
 ) -> list[ProgramStep]:
-    """Return the profiler's steps; without them those between calls of an optimizer, else of the outermost modules.
+    """Return the profiler's steps; without them the `marked` ranges whose name says that they are steps.
 
-    The first call only ends what was not recorded from its beginning: n calls make n − 1 steps.
+    Else steps are from one call of an optimizer to the next; marked ranges that come again and again; or from one call
+    of an outermost module to the next. The first call only ends what was not recorded from its beginning: n calls make
+    n − 1 steps.
     """
     own = [
         program_step(PROFILER_STEP, call.thread, call.start - origin, call.end - origin)
         for call in profiler
         if call.end > call.start
     ]
-    program_steps = own or _optimizer_steps(optimizers, origin) or _module_steps(modules, origin)
+    ranges = [] if own else _marked_steps(marked, origin)
+    named = [step for step in ranges if is_named_step(step.name)]
+    program_steps = own or named or _optimizer_steps(optimizers, origin) or ranges or _module_steps(modules, origin)
     return sorted(program_steps, key=lambda step: step.start_s)
+
+
+def _marked_steps(marked: Iterable[Span], origin: int) -> list[ProgramStep]:
+    """Return the ranges that are steps of a program by the rules for all of its ranges."""
+    ranges = (ProgramRange(call.name, call.thread, call.start, call.end, nested=True) for call in marked)
+    return [
+        program_step(step_name(step.name), step.thread, step.start - origin, step.end - origin)
+        for step in split_ranges(ranges).steps
+    ]
 
 
 def _optimizer_steps(optimizers: Iterable[Span], origin: int) -> list[ProgramStep]:

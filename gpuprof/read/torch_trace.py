@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,6 +13,7 @@ from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
+from gpuprof.read.step_ranges import step_name
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     controls_profiler,
@@ -99,8 +100,10 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     used = device_numbers((event.device for event in events.gpu), name)
     distributed, surveyed = mapping(fields.get("distributedInfo")), mapping(fields.get("gpuprof"))
     ranges = surveyed.get("ranges")
+    # A survey of gpuprof itself counts steps by what its next run can count, too: calls.
+    marked = [] if surveyed else events.ranges.every(lambda name: not name.startswith(MODULE))
     optimizers = events.ranges.every(OPTIMIZER_CALL.fullmatch)
-    program_steps = steps(events.steps.every(), optimizers, _modules(events, surveyed), origin)
+    program_steps = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed), origin)
     events.calls.clear()
     warnings = [*stream.warnings, *without_times(events), *impossible(events.impossible)]
     if counters := _counters(events):
@@ -109,7 +112,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         ProfilerOverhead(span.name, (span.start - origin) / 1e9, (span.end - origin) / 1e9)
         for span in sorted(events.overhead.every(), key=attrgetter("start"))
     ]
-    activities, calls, waits = _activities(events, used, origin)
+    activities, calls, waits = _activities(events, used, origin, {step.name for step in program_steps})
     return Trace(
         file=name,
         sha256=sha256,
@@ -194,15 +197,17 @@ def _device(properties: Mapping[str, Any]) -> RecordedDevice:
 
 
 def _activities(
-    events: TraceEvents, used: Sequence[int], origin: int
+    events: TraceEvents, used: Sequence[int], origin: int, step_names: Container[str]
 ) -> tuple[tuple[Activity, ...], list[Span], tuple[HostWait, ...]]:
     """Return what the GPUs did in the order of its start, the products that launched it, and waits for it.
 
-    Each activity has what was open at its launch. The events are used up: both would take much memory.
+    Each activity has what was open at its launch, but no range that is a step. The events are used up: both would take
+    much memory.
     """
     moments = [*(event.place for event in events.gpu), *(wait.place for wait in events.waits)]
     operators = events.operators.around(moments)
-    open_spans = open_at_places([*operators, *events.ranges.around(moments)], moments)
+    ranges = [span for span in events.ranges.around(moments) if step_name(span.name) not in step_names]
+    open_spans = open_at_places([*operators, *ranges], moments)
     launchers = {id(span) for event in events.gpu for span in open_spans.get(event.place, ())}
     # Other calls ran on the CPU, or only recorded a graph.
     calls = [call for call in products(operators) if id(call) in launchers]

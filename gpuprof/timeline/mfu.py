@@ -119,7 +119,7 @@ def with_operators(
     ceilings: Mapping[int, Sequence[Ceiling]],
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
-    """Yield kernels with what the operators of their launches ask for: FLOP of products, or a part of that, and bytes of
+    """Yield kernels with what the operators of their launches ask for: FLOP of products, or a part of it, and bytes of
     point-wise operators.
 
     `ids` are the kernels' by the identity of launches, `ceilings` and `gpus` those of devices.

@@ -26,6 +26,7 @@ from gpuprof.comparison.sequential_test import StopReason
 from gpuprof.comparison.timing.noise import FEWEST_RUNS
 from gpuprof.comparison.values import Values, all_known
 from gpuprof.model.headline import listed
+from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import (
     counted,
     format_change,
@@ -141,7 +142,10 @@ _DOUBTS: dict[DoubtKind, tuple[str, str]] = {
         ": the SM clock was not the same; lock the clocks, or interleave the runs of both sides",
     ),
     "conditions": ("the conditions of the runs differ too much to compare their times", ""),
-    "other-ranges": ("launches of other lengths, not as often and in other ranges", ": compare the total"),
+    "other-ranges": (
+        "launches of other lengths, not as often and in other ranges or configurations",
+        ": compare the total",
+    ),
     "graph-replay": ("the time of a whole CUDA graph is that of its replay under ncu", ""),
     "no-durations": ("no durations on the {sides} side", ""),
 }
@@ -346,12 +350,24 @@ def match_text(kernel: KernelChange) -> str:
         "exact": "",
         "new": "",
         "gone": "",
-        "reconfigured": "another launch configuration",
+        "reconfigured": _reconfigured_text(kernel),
         "renamed": "renamed",
         "named": "matched by --match",
         "split": f"{before} was split into {after}",
         "fused": f"{before} were fused into {after}",
     }[kernel.match]
+
+
+def _reconfigured_text(kernel: KernelChange) -> str:
+    """Write what differs of a function: its launch configuration, its arguments, or both."""
+    kernels = (*kernel.base, *kernel.new)
+    names = {kernel_key(one.demangled) for one in kernels}
+    texts = []
+    if len(names) > 1:
+        texts.append("other template arguments" if any("<" in name for name in names) else "other parameters")
+    if len(names) == 1 or len({(one.grid, one.block) for one in kernels}) > 1:
+        texts.append("another launch configuration")
+    return " and ".join(texts)
 
 
 def _labels(side: Sequence[ComparedKernel]) -> str:

@@ -61,6 +61,8 @@ def causes_of(pair: Pair, time: TimeChange, work: WorkChange, lines: Sequence[Li
         return ()
     counts = {change.name: change for change in work.counts}
     launches = launches_reason(pair)
+    if pair.match == "reconfigured" and any(kernel.is_mixed for kernel in (*pair.base, *pair.new)):
+        return (launches.cause("neutral"),) if launches is not None else ()
     factors = _factors(pair, counts)
     drifts = time.verdict == "unclear" and time.noise is not None
     if factors is None or not (time.is_change or (drifts and abs(factors.total) >= _DRIFTS)):

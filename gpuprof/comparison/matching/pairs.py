@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from gpuprof.comparison.matching.leftovers import Leftovers
@@ -27,7 +28,8 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
     order of launches does not count, because runs of one program differ in it.
 
     A function and launch configuration of both sides is never new or gone. If both have it in the
-    same ranges, these are compared one by one, else all of its launches as one.
+    same ranges, these are compared one by one, else all of its launches as one. Without counters a
+    function of both sides is not new or gone either: all that is not the same of it is one kernel.
 
     If the sides are `identical`, one recording, kernels that the user's names leave without their
     equal are on both sides, neither new nor gone, and left out. Raises UsageError for a name that
@@ -47,7 +49,32 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
     if any(key.ranges for key in (*left.base, *left.new)):
         left = left.in_any_range()
         _pair_nearly_equal(left)
-    return (*pairs, *left.pairs, *left.rest())
+    return tuple(_with_reconfigured([*pairs, *left.pairs, *left.rest()]))
+
+
+def _with_reconfigured(pairs: Sequence[Pair]) -> Iterator[Pair]:
+    """Yield pairs, as one those of a function that has launch configurations of one side, and launches not as often."""
+    functions: defaultdict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        if _may_be_moved(pair):
+            functions[(*pair.base, *pair.new)[0].key.name].append(pair)
+        else:
+            yield pair
+    for moved in functions.values():
+        base = [kernel for pair in moved for kernel in pair.base]
+        new = [kernel for pair in moved for kernel in pair.new]
+        if base and new and any(pair.match in ("new", "gone") for pair in moved):
+            yield Pair("reconfigured", (together(base),), (together(new),))
+        else:
+            yield from moved
+
+
+def _may_be_moved(pair: Pair) -> bool:
+    """Return whether launches of a kernel without counters may have another configuration on the other side."""
+    kernels = (*pair.base, *pair.new)
+    if any(kernel.counts or kernel.key.grid is None for kernel in kernels):
+        return False
+    return pair.match in ("new", "gone") or (pair.match == "exact" and pair.launches.base != pair.launches.new)
 
 
 def _pairs_of_launch(base: Sequence[SideKernel], new: Sequence[SideKernel], *, identical: bool) -> list[Pair]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.summary import chosen
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.model.time_by import TimeBy, operator_times
+from gpuprof.model.time_by import TimeBy, first_times
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import FixLine, fix_line
 from gpuprof.present.page.glossary import Term, glossary
@@ -92,7 +92,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
     plural = "".join(row_noun(kernels))
     headline, spread = summary.headline, verdict_text(whole)
     rows = tuple(kernel_rows(session, shown, with_section))
-    times = operator_times(session, kernels)
+    times = first_times(session, kernels)
     page = SessionPage(
         title=choice.title or f"GPU profile: {', '.join(names[:3])}{' …' if len(names) > 3 else ''}",
         verdict=headline or spread,
@@ -105,7 +105,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         # A timeline has no counters to place a kernel by.
         charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
         diagnosed=any(kernel.findings for kernel in session.kernels),
-        operators=_operators(times) if times is not None else None,
+        operators=_operators(times) if times is not None and times.by == "operator" else None,
         rows=rows,
         columns=columns_of(rows, only_times=session.only_times),
         is_long=len(rows) > _MANY_ROWS,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.read.nsys_ranges import NvtxRange, split_ranges, step_name
+from gpuprof.read.step_ranges import ProgramRange, split_ranges, step_name
 from tests.table import each_row
 
 PERIOD = 1_000_000
@@ -21,25 +21,25 @@ NEVER = (
 )  # fmt: skip
 
 
-def layout(*parts: tuple[str, float], rounds: int = 10, thread: int = 1, start: int = 0) -> list[NvtxRange]:
+def layout(*parts: tuple[str, float], rounds: int = 10, thread: int = 1, start: int = 0) -> list[ProgramRange]:
     """Ranges that follow each other in each of some rounds, with their shares of it; "#" becomes its number."""
     spans = []
     for number in range(rounds):
         at = start + number * PERIOD
         for name, share in parts:
             end = at + round(share * PERIOD)
-            spans.append(NvtxRange(name.replace("#", str(number)), thread, at, end, nested=True))
+            spans.append(ProgramRange(name.replace("#", str(number)), thread, at, end, nested=True))
             at = end
     return spans
 
 
-def inside(name: str, spans: Sequence[NvtxRange]) -> list[NvtxRange]:
+def inside(name: str, spans: Sequence[ProgramRange]) -> list[ProgramRange]:
     """The ranges within one that begins and ends with them."""
-    outer = NvtxRange(name, spans[0].thread, spans[0].start, spans[-1].end, nested=True)
+    outer = ProgramRange(name, spans[0].thread, spans[0].start, spans[-1].end, nested=True)
     return [outer, *spans]
 
 
-def steps(spans: Iterable[NvtxRange]) -> dict[str, int]:
+def steps(spans: Iterable[ProgramRange]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for step in split_ranges(spans).steps:
         counts[step_name(step.name)] = counts.get(step_name(step.name), 0) + 1
@@ -69,6 +69,29 @@ def test_ranges_of_functions_are_no_steps_whatever_part_of_an_iteration_they_cov
 @given(name=st.sampled_from(NEVER), share=st.floats(0.001, 1.0))
 def test_operators_layers_and_calls_of_libraries_are_never_steps(name: str, share: float) -> None:
     assert steps(layout((name, share))) == {}
+
+
+@given(st.sampled_from(("nn.Linear_#", "transformer.h.#.forward", "stage #", "level #", "solve #", "conv#")))
+def test_numbered_parts_of_one_pass_are_no_steps_however_closely_they_follow(name: str) -> None:
+    assert steps(layout((name, 0.99))) == {}
+    passes = [span for at in range(4) for span in layout((name, 0.99), rounds=6, start=6 * at * PERIOD)]
+    assert steps(passes) == {}, "their names come again in each pass"
+
+
+def test_an_epoch_is_its_steps_and_without_any_the_step() -> None:
+    rounds = [layout(("train_step", 0.9), rounds=5, start=at * 5 * PERIOD) for at in range(4)]
+    epochs = [span for at, inner in enumerate(rounds) for span in inside(f"epoch {at}", inner)]
+    assert steps(epochs) == {"train_step": 20}
+    assert steps(span for span in epochs if span.name != "train_step") == {"epoch": 4}
+
+
+@each_row(("name", "share", "count"), [
+    ("train_batch", 0.3, 10), ("train_batch", 0.2, 0), ("step #", 0.3, 10), ("step", 0.3, 0), ("step", 0.6, 10),
+])  # fmt: skip
+def test_a_step_may_wait_for_its_data_outside_and_that_of_an_optimizer_is_none(
+    name: str, share: float, count: int
+) -> None:
+    assert sum(steps(layout((name, share))).values()) == count
 
 
 @given(st.lists(st.floats(0.05, 1.0), min_size=3, max_size=6))
@@ -109,7 +132,7 @@ def test_ranges_by_handle_and_ranges_without_length_are_no_steps() -> None:
 
 
 def test_numbers_that_only_count_are_left_out_of_outermost_ranges() -> None:
-    def names(spans: Iterable[NvtxRange]) -> set[str]:
+    def names(spans: Iterable[ProgramRange]) -> set[str]:
         return {span.name for span in split_ranges(spans).others}
 
     parts = layout(("forward #", 0.3), ("backward #", 0.5))

@@ -1,0 +1,132 @@
+"""Which ranges of a program are its steps: NVTX ranges, and annotations of PyTorch's profiler.
+
+A step is what a thread does again and again, one step after the other. Ranges of functions come again, too, but a
+thread spends most of its time outside of them, or in many kinds of them. These are the rules:
+- the ranges of a kind differ in numbers only ("step 12"), and a thread has three or more of them;
+- a kind whose name says that it is a step ("train_iteration", "batch 7") fills at least a quarter of the time from one
+  start to the next, in most cases: loading data may be outside of it. "step" alone may be that of an optimizer: half;
+- any other kind has one name without a number that differs, is in no range and fills nearly all of the time from its
+  first start to its last: a function that most of an iteration consists of, such as a backward pass, is no step, and
+  "stage 0", "stage 1" are parts of one pass;
+- operators, gradients, layers and calls of libraries are never steps;
+- a kind in a range of another one is a part of its steps, and an epoch is the steps in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+_STEPS_AT_LEAST = 3
+_NAMED_FILL, _BARE_FILL, _FILL = 0.25, 0.5, 0.85
+_NUMBER = re.compile(r"(?<![\s_#:./=-])[\s_#:./=-]*\d+")
+_STEP_WORDS = re.compile(
+    r"(?:(?:the|one|my|main|global|profiler?|train(?:ing)?|eval(?:uation)?|valid(?:ation)?|test|infer(?:ence)?|mini|micro"
+    r"|decod(?:e|ing)|generat(?:e|ion)|model|loop|time|simulation|solver|epoch|engine)[\s_./:#-]*)*"
+    r"(?:step|iter|iteration|batch|frame|token|request|timestep|epoch)s?",
+    re.IGNORECASE,
+)
+_EPOCHS = re.compile(r"epochs?$", re.IGNORECASE)
+_PARTS = re.compile(
+    r"\w+::|\w+Backward\d*\b|Optimizer\.|nn\.Module: |(?:py)?nccl|cu(?:blas|dnn|fft|sparse|solver|rand|tensor)|mpi_"
+    r"|[\w .]*(?:layer|block)s?(?![a-z])|enumerate\(|## Call |Torch-Compiled Region|CompiledFunction",
+    re.IGNORECASE,
+)
+"""Names of operators, gradients, modules, layers, calls of libraries, loaders and parts of compiled functions."""
+
+
+class ProgramRange(NamedTuple):
+    """A range of a thread, in nanoseconds; `nested` unless it was started and ended by a handle."""
+
+    name: str
+    thread: Hashable
+    start: int
+    end: int
+    nested: bool
+
+
+class SplitRanges(NamedTuple):
+    """The ranges that are steps, as the rules at the top of this file have it, and the others.
+
+    A number that only counts is left out of the name of an outermost one, as it is of steps: "forward 12" → "forward".
+    """
+
+    steps: list[ProgramRange]
+    others: list[ProgramRange]
+
+
+def split_ranges(ranges: Iterable[ProgramRange]) -> SplitRanges:
+    """Return steps and other ranges apart."""
+    split = SplitRanges([], [])
+    of_thread: defaultdict[Hashable, list[ProgramRange]] = defaultdict(list)
+    for span in ranges:
+        (of_thread[span.thread] if span.nested else split.others).append(span)
+    for spans in of_thread.values():
+        _split_thread(spans, split)
+    return split
+
+
+def step_name(name: str) -> str:
+    """Return what the steps of a loop have in common: "step 12" → "step", "epoch_3/batch_7" → "epoch/batch"."""
+    return _NUMBER.sub("", name).strip() or "range"
+
+
+def is_named_step(kind: str) -> bool:
+    """Return whether a name without its numbers says that it is a step."""
+    return _STEP_WORDS.fullmatch(kind) is not None
+
+
+def _split_thread(spans: list[ProgramRange], split: SplitRanges) -> None:
+    """Add the ranges of one thread: steps are of kinds that are loops, and in no other range of such a kind."""
+    spans.sort(key=lambda span: (span.start, -span.end))
+    kinds = {name: step_name(name) for name in {span.name for span in spans}}
+    of_kind: dict[str, list[ProgramRange]] = {}
+    inner: set[str] = set()
+    end = spans[0].start
+    for span in spans:
+        members = of_kind.setdefault(kinds[span.name], [])
+        if not members or span.start >= members[-1].end:
+            members.append(span)
+        if span.start < end:
+            inner.add(kinds[span.name])
+        end = max(end, span.end)
+    loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members, is_inner=kind in inner)}
+    loops = {kind for kind in loops if not _EPOCHS.search(kind)} or loops
+    counting = {kind for kind, members in of_kind.items() if _counts(members)}
+    step_end = other_end = spans[0].start
+    for span in spans:
+        kind = kinds[span.name]
+        if kind in loops and span.start >= step_end:
+            split.steps.append(span)
+            step_end = span.end
+            continue
+        is_outermost = span.start >= other_end
+        split.others.append(span._replace(name=kind) if is_outermost and kind in counting else span)
+        other_end = max(other_end, span.end)
+
+
+def _counts(spans: Sequence[ProgramRange]) -> bool:
+    """Return whether the numbers in the names of ranges of one kind only count: none comes again."""
+    return len(spans) >= _STEPS_AT_LEAST and len({span.name for span in spans}) == len(spans)
+
+
+def _is_loop(kind: str, spans: Sequence[ProgramRange], *, is_inner: bool) -> bool:
+    """Return whether ranges of one kind, one after the other, are steps; `is_inner` if any is in another range."""
+    if len(spans) < _STEPS_AT_LEAST or _PARTS.match(kind):
+        return False
+    lengths = [span.end - span.start for span in spans]
+    periods = [after.start - span.start for span, after in pairwise(spans)]
+    if is_named_step(kind):
+        least = _BARE_FILL if spans[0].name.lower() == "step" else _NAMED_FILL
+        return median(_share(*of_one) for of_one in zip(lengths, periods, strict=False)) >= least
+    if is_inner or len({span.name for span in spans}) > 1:
+        return False
+    return _share(sum(lengths[:-1]), sum(periods)) >= _FILL
+
+
+def _share(length: int, period: int) -> float:
+    return length / period if period else 0.0
