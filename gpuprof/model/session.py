@@ -600,7 +600,9 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     kernels: Annotated[Whole, about("number of functions with a known time")]
     launches: Annotated[Whole, about("number of launches")]
     timed_launches: Annotated[Whole, about("launches with a known time")]
-    timed_shapes: Annotated[Whole, about("distinct functions with launch configuration, per report and GPU but over ranks")]
+    timed_shapes: Annotated[
+        Whole, about("distinct functions with launch configuration, per GPU; all ranks count as one")
+    ]
     time_s: Annotated[Seconds, about("time of all kernels")]
     main_kernels: Annotated[Whole, about("number of the functions that take most of the time")]
     main_time_s: Annotated[Seconds, about("time of those functions")]

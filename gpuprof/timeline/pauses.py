@@ -32,8 +32,8 @@ class Pause(NamedTuple):
     `length_s` is without `profiler_s`, in which the profiler was at work. `unsure` says that the last thing before it,
     on any stream, has no time: it may have filled the pause. `start_up` says that it does not come again, however long
     the program runs. `waited` is the call in which the program waited for the GPU when it began, so that nothing was
-    launched meanwhile; `waited_s` is as much of the pause as that explains. `in_graph` says that what it follows and what ends it are nodes of one launch of a CUDA graph:
-    the CPU had launched both before.
+    launched meanwhile; `waited_s` is as much of the pause as that explains. `in_graph` says that what it follows and
+    what ends it are nodes of one launch of a CUDA graph: the CPU had launched both before.
     """
 
     start_s: float

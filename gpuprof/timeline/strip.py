@@ -15,7 +15,7 @@ BINS = 270
 _NAMES, _DIGITS = 5, 4
 
 NumberOf = Callable[[Activity], int | None]
-"""Tells of a launch the number of its kernel in the session."""
+"""Returns the number of a launch's kernel in the session."""
 
 
 def drawn_kernels(activities: Iterable[Activity], number_of: NumberOf) -> dict[str, int | None]:
