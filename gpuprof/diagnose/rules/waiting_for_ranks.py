@@ -11,7 +11,7 @@ from gpuprof.model.session import Communication
 from gpuprof.timeline.worst_gpu import Awaited
 
 EXPLAINED = percent("explained", 80.0)
-MOSTLY = percent("mostly", 50.0)
+OTHERS = percent("others", 50.0)
 
 
 def _waits_for_ranks(facts: KernelFacts) -> Findings:
@@ -41,7 +41,7 @@ def _cause(awaited: Awaited) -> tuple[CaseName, float]:
         return f"late-{awaited.late_for}", awaited.explained
     if awaited.all_late_for is not None and EXPLAINED.is_reached(awaited.all_explained):
         return f"turns-{awaited.all_late_for}", awaited.all_explained
-    return "unknown" if MOSTLY.is_reached(awaited.share) else "no-one", awaited.explained
+    return "no-one" if OTHERS.is_reached(1 - awaited.share) else "unknown", awaited.explained
 
 
-RULE = exposed_rule("waiting-for-ranks", _waits_for_ranks, EXPLAINED, MOSTLY)
+RULE = exposed_rule("waiting-for-ranks", _waits_for_ranks, EXPLAINED, OTHERS)
