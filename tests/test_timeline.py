@@ -23,7 +23,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.intervals import common, merged
-from gpuprof.timeline.trace import COPY, KERNEL, SET, Activity, Collective, HostWait, ProgramStep, Trace
+from gpuprof.timeline.trace import COPY, KERNEL, SET, SHAPES, Activity, Collective, HostWait, ProgramStep, Trace
 from gpuprof.words.findings import run_sentence
 from tests.table import each_row
 from tests.worded import diagnose
@@ -355,6 +355,50 @@ def test_waiting_for_the_gpu_is_told_from_launching_late() -> None:
     assert len(unknown.evidence) == len(waits.evidence) - 1
 
 
+def looping(end_us: float, *pauses_us: float) -> Trace:
+    """Steps of 2 kernels of 100 µs with 1 µs between them, and a wait in each until some time after the second one."""
+    at, launches, waits, steps = 0.0, [], [], []
+    for pause_us in pauses_us:
+        launches += [kernel("a", at, 100), kernel("b", at + 101, 100)]
+        waits.append(HostWait((at + 150) * 1e-6, (at + 201 + end_us) * 1e-6, operator="aten::item"))
+        steps.append(ProgramStep("Step", at * 1e-6, (201 + pause_us) * 1e-6))
+        at += 201 + pause_us
+    return replace(trace(*launches, steps=tuple(steps)), host_waits=tuple(waits), recorded=frozenset({SHAPES}))
+
+
+@each_row(("end_us", "pauses_us", "waited_us", "after_us", "actions"), [
+    # Every pause is explained by the wait, which ends after 4 µs, and a launch in 50 µs.
+    (4, 8 * (54,), 432, 0, ("waiting", "waiting-in", "to-run-ahead")),
+    # Of 611 µs 54 are the wait's: data are loaded in the others. No profiler of shapes makes them.
+    (4, 8 * (611,), 432, 8 * 557, ("after-waits", "waiting-in", "out-of-loop")),
+    (4, (*4 * (54,), 3e6, *3 * (54,)), 432, 3e6 - 54, ("long",)),
+    # A wait that is nearly as long as the pause explains all of it.
+    (1980, 8 * (2000,), 16000, 0, ("waiting", "waiting-in", "to-run-ahead")),
+])  # fmt: skip
+def test_a_wait_explains_a_pause_only_up_to_the_first_launch_after_it(
+    end_us: float, pauses_us: tuple[float, ...], waited_us: float, after_us: float, actions: tuple[str, ...]
+) -> None:
+    found = session(looping(end_us, *pauses_us))
+    gaps = device(found).gaps
+    assert gaps is not None and gaps.waited_s is not None
+    assert (gaps.waited_s, gaps.after_waits_s) == pytest.approx((waited_us * 1e-6, after_us * 1e-6))
+    _, finding = gaps_of(found)
+    assert finding.cases.action == actions and finding.confidence == "inferred"
+    assert ("aten::item" in finding.action) is (len(actions) > 1)
+
+
+def test_a_single_long_pause_is_no_mean_of_steps() -> None:
+    # 3 s + 7 × 54 µs + 8 × 1 µs of idle time in 3 s + 7 × 54 µs + 8 × 201 µs.
+    _, stalled = gaps_of(session(looping(4, *4 * (54,), 3e6, *3 * (54,))))
+    amounts = {amount.name: amount.value for amount in stalled.amounts}
+    assert (amounts["time"], amounts["span"]) == pytest.approx((3.000386, 3.001986))
+    assert (amounts["longest"], amounts["longest_of_idle"]) == pytest.approx((3.0, 3 / 3.000386))
+    assert "one-pause" in stalled.cases.headline and "idle-in-steps" not in stalled.cases.headline
+    _, even = gaps_of(session(looping(4, *8 * (611,))))
+    assert {amount.name: amount.value for amount in even.amounts}["time"] == pytest.approx(612e-6)
+    assert "one-pause" not in even.cases.headline and "idle-in-steps" in even.cases.headline
+
+
 def replays(pause_us: float, between_us: float = 1.5) -> Trace:
     """Four launches of a graph of ten kernels of 4 µs, with a pause between two nodes and one between two launches."""
     launches, at = [], 0.0
@@ -400,7 +444,8 @@ def test_an_eager_training_of_small_kernels_launches_late() -> None:
     gaps = device(found).gaps
     # By hand: 35 calls wait, four of them for a loss that the program prints.
     assert recorded.host_waits is not None and len(recorded.host_waits) == 35
-    assert gaps is not None and gaps.waited_s == pytest.approx(1.06e-3, rel=0.01)
+    assert gaps is not None and gaps.waited_s is not None
+    assert gaps.waited_s + gaps.after_waits_s == pytest.approx(1.06e-3, rel=0.01)
     assert found.recommendations[0].rule == "launch-gaps"
     # It was recorded with shapes: the pauses are longer than without.
     assert found.recommendations[0].confidence == "guess"

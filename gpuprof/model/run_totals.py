@@ -18,7 +18,8 @@ def run_of(session: Session) -> RunTotals:
         return session.run
     timed = [kernel for kernel in session.kernels if kernel.time_total_s is not None]
     times = summed((kernel.function_name, kernel.time_total_s or 0.0) for kernel in timed)
-    shapes = alike((_configuration(kernel), kernel) for kernel in timed)
+    is_one = are_ranks(session)
+    shapes = alike((_configuration(kernel, is_one), kernel) for kernel in timed)
     total_s = sum(times.values())
     ranked, covered_s, needed = sorted(times.values(), reverse=True), 0.0, 0
     while covered_s < _MOST_OF_THE_TIME * total_s:
@@ -34,10 +35,17 @@ def run_of(session: Session) -> RunTotals:
     )
 
 
-def _configuration(kernel: KernelProfile) -> LaunchKind:
-    """Return the function and launch configuration of a kernel, on its GPU."""
+def are_ranks(session: Session) -> bool:
+    """Return whether its sources are traces of one run, each of another rank."""
+    ranks = session.timeline.source_ranks if session.timeline is not None else ()
+    return None not in ranks and len(set(ranks)) == len(ranks) == len(session.sources) > 1
+
+
+def _configuration(kernel: KernelProfile, is_one: bool) -> LaunchKind:
+    """Return the function and launch configuration of a kernel, on its GPU unless all are of one run."""
     shape, resources = (kernel.grid, kernel.block), resources_of_kernel(kernel)
-    return kind_of(kernel.source, kernel.device, kernel.function_name, shape, resources, (), kernel.id)
+    source, device = (0, 0) if is_one else (kernel.source, kernel.device)
+    return kind_of(source, device, kernel.function_name, shape, resources, (), kernel.id)
 
 
 def timed_launches(kernel: KernelProfile) -> int:
@@ -78,7 +86,7 @@ def busy_share(session: Session) -> float:
 
 
 def is_part(session: Session) -> bool:
-    """Tell whether its run has more launches than its kernels: others were not chosen, or excluded."""
+    """Return whether its run has more launches than its kernels: others were not chosen, or excluded."""
     return session.run is not None and session.run.launches > _launches(session.kernels)
 
 

@@ -610,7 +610,9 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     kernels: Annotated[Whole, about("number of functions with a known time")]
     launches: Annotated[Whole, about("number of launches")]
     timed_launches: Annotated[Whole, about("launches with a known time")]
-    timed_shapes: Annotated[Whole, about("distinct functions with launch configuration, per report and GPU")]
+    timed_shapes: Annotated[
+        Whole, about("distinct functions with launch configuration, per GPU; all ranks count as one")
+    ]
     time_s: Annotated[Seconds, about("time of all kernels")]
     main_kernels: Annotated[Whole, about("number of the functions that take most of the time")]
     main_time_s: Annotated[Seconds, about("time of those functions")]
@@ -662,8 +664,9 @@ class Gaps(Struct, frozen=True, kw_only=True):
     ] = None
     waited_s: Annotated[
         Seconds | None,
-        about("time in pauses that begin while the program waits for the GPU; null: unknown"),
+        about("time in pauses that begin while the program waits for the GPU, up to 50 µs after it; null: unknown"),
     ] = None
+    after_waits_s: Annotated[Seconds, about("time in those pauses after that")] = 0.0
     in_graph_s: Annotated[
         Seconds | None,
         about("time in pauses between nodes of one CUDA graph launch; null: unknown, and counted above"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from gpuprof.model.run_totals import are_ranks
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.time_by import TimeBy
 from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
@@ -19,7 +20,7 @@ from gpuprof.present.recommendation_text import summary_of
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
 from gpuprof.present.time_by_text import rows_of, times_blocks
-from gpuprof.present.timeline_text import NO_RATES, NOT_JUDGED, Rates, timeline_facts
+from gpuprof.present.timeline_text import NO_RATES, NOT_JUDGED, Rates, rank_facts, timeline_facts
 from gpuprof.words.explain_node import ExplanationNode
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def print_session(
 
     Without `top` the table has as many rows as a screen of 30 lines leaves. `depth` says of which kernels all figures
     and findings follow: of none, of the first one, or of each in the table; with any, what to fix first and the
-    timeline are told in full, too. The kernels come in the order in which they are shown. `rates` are what the user
+    timeline are shown in full, too. The kernels come in the order in which they are shown. `rates` are what the user
     knows of a step of a timeline.
     """
     table = _Table(session, kernels, times, Sheet.of(console))
@@ -146,7 +147,8 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     idle = any(item.rule == "launch-gaps" for item in session.recommendations)
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
-    facts = [fact for fact in every if fact[0].startswith((*labels, "CUDA graphs")) or "MFU" in fact[1]]
+    shown = rank_facts(session, rates) if are_ranks(session) else every
+    facts = [fact for fact in shown if fact[0].startswith((*labels, "CUDA graphs")) or "MFU" in fact[1]]
     yield from [*(fact for fact in every if fact[0] == "ranks"), *facts][:_MOST_FACTS]
     yield from [fact for fact in every if fact[0] in NOT_JUDGED][: len(NOT_JUDGED)]
 

@@ -16,7 +16,7 @@ from gpuprof.present.text import cut_middle
 from gpuprof.units import format_percent
 from gpuprof.words.finding_text import held_text, place_text, short_gain
 from gpuprof.words.missing_metrics import needs_program
-from gpuprof.words.verdict import verdict_sentence
+from gpuprof.words.verdict import launches_of_function, verdict_sentence
 
 _SHOWN = 5
 _POINT = 0.01
@@ -159,7 +159,8 @@ def headline_text(session: Session) -> str:
     kernel = session.numbered(verdict.kernel)
     if kernel is None:
         return verdict.sentence
-    source = source_name(session, kernel)
+    sources = {launch.source for launch in launches_of_function(session, kernel)}
+    source = source_name(session, kernel) if len(sources) == 1 else ""
     name = cut_middle(kernel.function_name, _LABEL_LENGTH) + (f" ({source})" if source else "")
     try:
         return verdict_sentence(session, verdict, name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
+from gpuprof.model.groups import by_key
 from gpuprof.model.headline import listed
-from gpuprof.model.run_totals import loading_s, running_s, start_up_s, step_s
+from gpuprof.model.run_totals import are_ranks, loading_s, running_s, start_up_s, step_s
 from gpuprof.model.session import (
     Communication,
     Copies,
@@ -55,7 +56,7 @@ NO_RATES = Rates()
 
 
 def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[str, str]]:
-    """Yield name and value of everything that the timeline tells; nothing for a session without one."""
+    """Yield name and value of everything that the timeline shows; nothing for a session without one."""
     timeline = session.timeline
     if timeline is None:
         return
@@ -108,6 +109,56 @@ def _ranks_facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
         yield "ranks", f"{len(shown)}{of_all}: the traces of the others are not here"
 
 
+class _OfRank(NamedTuple):
+    """A line of one rank, and what ranks are compared by: a number that grows with it, its text and its adjective."""
+
+    rank: int | None
+    text: str
+    slowness: float
+    measure: str
+    worst: str
+
+
+def rank_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
+    """Yield what ranks of one run did, a line for each thing: of all ranks if they agree, else of the slowest one."""
+    timeline = session.timeline
+    assert timeline is not None
+    for name, entries in by_key(_of_ranks(timeline, rates)).items():
+        yield name, _line_of_ranks(entries)
+
+
+def _of_ranks(timeline: Timeline, rates: Rates) -> Iterator[tuple[str, _OfRank]]:
+    ranks = timeline.source_ranks
+    for device in timeline.devices:
+        busy = device.busy_s / running_s(device) if device.span_s > 0 else 1.0
+        text, share = _device_text(device), format_percent(busy)
+        yield f"GPU {device.ordinal}", _OfRank(ranks[device.source], text, -busy, share, "least busy")
+    flop_of = {flop.source: flop for flop in timeline.model_flop}
+    for step in timeline.steps:
+        if not step.loop:
+            continue
+        mean_s = step_s(device for device in timeline.devices if device.source == step.source)
+        length_s = mean_s or step.duration_percentiles_s.p50
+        text = _step_text(step, mean_s, rates)
+        of_rank = _OfRank(ranks[step.source], text, length_s, format_si(length_s, "s"), "slowest")
+        yield "steps", of_rank
+        if step.source in flop_of:
+            for name, text in model_facts(flop_of[step.source], step):
+                yield name, of_rank._replace(text=text)
+
+
+def _line_of_ranks(entries: Sequence[_OfRank]) -> str:
+    least = min(entries, key=lambda entry: entry.slowness)
+    most = max(entries, key=lambda entry: entry.slowness)
+    if len(entries) == 1:
+        return f"rank {most.rank}: {most.text}"
+    if len({entry.text for entry in entries}) == 1:
+        return f"each of {len(entries)} ranks: {most.text}"
+    if least.measure == most.measure:
+        return f"rank {most.rank}, like all {len(entries)} ({most.measure}): {most.text}"
+    return f"rank {most.rank}, the {most.worst} of {len(entries)} ({least.measure} to {most.measure}): {most.text}"
+
+
 def device_fact(session: Session, device: DeviceTimeline) -> tuple[str, str]:
     """Return name and value of what is said first of a GPU: for how much of its time it was busy."""
     several = session.timeline is not None and len(session.timeline.devices) > 1
@@ -116,7 +167,7 @@ def device_fact(session: Session, device: DeviceTimeline) -> tuple[str, str]:
 
 
 def pause_text(pause: LongPause) -> str:
-    """Return how long a pause was, and why, as far as the trace tells."""
+    """Return how long a pause was, and why, as far as the trace shows."""
     before = pause.before if pause.before in (MEMORY_SET, TRY) else f"copying {pause.before}"
     before = f"a {pause.before}" if pause.before in (KERNEL, GRAPH) else before
     return f"idle {format_si(pause.length_s, 's')}, {_CAUSES.get(pause.cause, f'before {before}')}"
@@ -127,9 +178,8 @@ def _of_source(session: Session, source: int) -> str:
     files = tuple(entry.file for entry in session.sources)
     if session.timeline is None or len({device.source for device in session.timeline.devices}) < 2:
         return ""
-    ranks = session.timeline.source_ranks
-    if None not in ranks and len(set(ranks)) == len(files) == len(ranks):
-        return f"rank {ranks[source]}: "
+    if are_ranks(session):
+        return f"rank {session.timeline.source_ranks[source]}: "
     return f"{short_names(files)[source]}: "
 
 

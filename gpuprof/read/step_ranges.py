@@ -15,11 +15,13 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
+
+from gpuprof.model.groups import by_key
 
 _STEPS_AT_LEAST = 3
 _NAMED_FILL, _BARE_FILL, _FILL = 0.25, 0.5, 0.85
@@ -61,15 +63,14 @@ class SplitRanges(NamedTuple):
 
 def split_ranges(ranges: Iterable[ProgramRange]) -> SplitRanges:
     """Return steps and other ranges apart."""
-    split = SplitRanges([], [])
-    of_thread: defaultdict[Hashable, list[ProgramRange]] = defaultdict(list)
-    for span in ranges:
-        (of_thread[span.thread] if span.nested else split.others).append(span)
-    for spans in of_thread.values():
+    every = list(ranges)
+    split = SplitRanges([], [span for span in every if not span.nested])
+    for spans in by_key((span.thread, span) for span in every if span.nested).values():
         _split_thread(spans, split)
     return split
 
 
+@lru_cache(maxsize=4096)
 def step_name(name: str) -> str:
     """Return what the steps of a loop have in common: "step 12" → "step", "epoch_3/batch_7" → "epoch/batch"."""
     return _NUMBER.sub("", name).strip() or "range"

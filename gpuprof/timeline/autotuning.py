@@ -55,7 +55,7 @@ def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
 
 
 def has_timed_tries(trace: Trace) -> bool:
-    """Tell whether a trace without tries has some of Triton's or inductor's autotuners, which try by the clock."""
+    """Return whether a trace without tries has some of Triton's or inductor's autotuners, which try by the clock."""
     return any(activity.kind == TRY and _is_marked(activity.ranges) for activity in trace.activities)
 
 

@@ -27,7 +27,7 @@ def common(first: Iterable[TimeInterval], second: Sequence[TimeInterval]) -> flo
 
 
 def is_within(moment: float, union: Sequence[TimeInterval]) -> bool:
-    """Tell whether a moment is in a union of intervals, its borders included."""
+    """Return whether a moment is in a union of intervals, its borders included."""
     at = bisect_right(union, (moment, inf)) - 1
     return at >= 0 and moment <= union[at][1]
 

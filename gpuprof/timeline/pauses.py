@@ -16,7 +16,10 @@ from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged
 
 SHORT_PAUSE_S = 20e-6
 """A shorter pause is about what launching takes."""
-_TOLD_OPERATORS = 3
+_FIRST_LAUNCH_S = 50e-6
+"""After a wait nothing is launched ahead. PyTorch on an H100 then launched about so late while it was profiled, a C
+program on a GP100 after 14 to 20 µs. What takes longer is other work of the CPU."""
+_OPERATORS = 3
 _CLOCKS_S = 1e-6
 """Old traces have whole microseconds. On an H100 a wait ended 3 µs and more after what it waited for."""
 _ROUNDING_S = 0.5e-9
@@ -29,8 +32,8 @@ class Pause(NamedTuple):
     `length_s` is without `profiler_s`, in which the profiler was at work. `unsure` says that the last thing before it,
     on any stream, has no time: it may have filled the pause. `start_up` says that it does not come again, however long
     the program runs. `waited` is the call in which the program waited for the GPU when it began, so that nothing was
-    launched meanwhile. `in_graph` says that what it follows and what ends it are nodes of one launch of a CUDA graph:
-    the CPU had launched both before.
+    launched meanwhile; `waited_s` is as much of the pause as that explains. `in_graph` says that what it follows and
+    what ends it are nodes of one launch of a CUDA graph: the CPU had launched both before.
     """
 
     start_s: float
@@ -42,6 +45,13 @@ class Pause(NamedTuple):
     waited: HostWait | None = None
     in_graph: bool = False
     profiler_s: float = 0.0
+
+    @property
+    def waited_s(self) -> float:
+        """Return its time up to the first launch that a program makes directly after its wait; 0 without a wait."""
+        if self.waited is None:
+            return 0.0
+        return min(self.length_s, max(0.0, self.waited.end_s + _FIRST_LAUNCH_S - self.start_s))
 
 
 def pauses_of(
@@ -143,6 +153,7 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
     counted = [pause for pause in pauses if not pause.start_up and pause.length_s > _ROUNDING_S]
     lengths = sorted(pause.length_s for pause in counted)
     outside = [pause.length_s for pause in counted if not pause.in_graph]
+    waited_s = sum(pause.waited_s for pause in counted)
     return Gaps(
         count=len(lengths),
         total_s=sum(lengths),
@@ -153,7 +164,8 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
         unsure_s=sum(pause.length_s for pause in counted if pause.unsure),
         start_up_s=sum(pause.length_s for pause in pauses if pause.start_up),
         profiler_s=sum(pause.profiler_s for pause in pauses),
-        waited_s=sum(pause.length_s for pause in counted if pause.waited) if knows_waits else None,
+        waited_s=waited_s if knows_waits else None,
+        after_waits_s=sum(pause.length_s for pause in counted if pause.waited) - waited_s,
         waits=_operators_waited_in(counted),
         in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
     )
@@ -167,11 +179,11 @@ def _operators_waited_in(pauses: Sequence[Pause]) -> tuple[OperatorWait, ...]:
         if pause.waited and pause.waited.operator is not None
     )
     waits = [OperatorWait(operator=name, pauses=len(own), time_s=sum(own)) for name, own in lengths.items()]
-    return tuple(sorted(waits, key=lambda wait: -wait.time_s)[:_TOLD_OPERATORS])
+    return tuple(sorted(waits, key=lambda wait: -wait.time_s)[:_OPERATORS])
 
 
 def long_pause(pause: Pause, first_s: float) -> LongPause:
-    """Return a pause as it is told of, with when it began in the part that is judged."""
+    """Return a pause for the session, with when it began in the part that is judged."""
     return LongPause(
         start_s=max(0.0, pause.start_s - first_s),
         length_s=pause.length_s,
@@ -183,6 +195,6 @@ def long_pause(pause: Pause, first_s: float) -> LongPause:
 def _cause(pause: Pause) -> PauseCause:
     if pause.start_up:
         return "start-up"
-    if pause.waited:
+    if pause.waited_s > pause.length_s / 2:
         return "waited"
     return "in-graph" if pause.in_graph else "unknown"

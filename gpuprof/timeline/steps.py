@@ -99,7 +99,7 @@ def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
 
 
 def _is_main(thread: Hashable) -> bool:
-    """Tell whether a thread, as `process/thread`, is the one that its process began with: on Linux they are equal."""
+    """Return whether a thread, as `process/thread`, is the one that its process began with: on Linux they are equal."""
     process, _, own = str(thread).partition("/")
     return process == own
 

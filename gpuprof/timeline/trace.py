@@ -23,7 +23,7 @@ MEMORY_SET = "memory set"
 PAGEABLE, PINNED, UNIFIED = "pageable", "pinned", "unified"
 """The memory that a copy reads or writes on the host, or that the driver moves by pages."""
 PROFILER_STEP = "ProfilerStep"
-"""What PyTorch's profiler calls the steps that a program tells it of."""
+"""What PyTorch's profiler calls the steps that a program marks for it."""
 OPTIMIZER_STEP = "optimizer step"
 """What is called a step from the end of one call of an optimizer to the end of the next."""
 MODULE_CALL = "call of "
@@ -74,10 +74,10 @@ class Activity(NamedTuple):
     it, with shapes where recorded. `device` counts the trace's devices from 0. `shared_bytes` are per block, static and
     dynamic. `launched_s` is when the program launched it, and `call` the number of the call that did, which grows with
     the calls of its process; all of a graph has the number of its launch. `product` is the place in the trace's
-    products of the one that launched it. `graph_launch` tells the launch of a CUDA graph that it was a part of from any
-    other in the trace. `operand_bytes` are those that its operator reads and writes, each once; None unless that is
-    point-wise and launched nothing else. `memory` is the host's end of a copy, or unified memory. `in_sdpa`: PyTorch's
-    scaled_dot_product_attention launched it because it chose no fused kernel.
+    products of the one that launched it. `graph_launch` is the same for all that one launch of a CUDA graph did, and
+    for nothing else in the trace. `operand_bytes` are those that its operator reads and writes, each once; None unless
+    that is point-wise and launched nothing else. `memory` is the host's end of a copy, or unified memory. `in_sdpa`:
+    PyTorch's scaled_dot_product_attention launched it because it chose no fused kernel.
     """
 
     kind: str
@@ -193,7 +193,7 @@ class Trace(Struct, frozen=True):
 
 
 def is_communication(name: str) -> bool:
-    """Tell whether a kernel of this name exchanges data with other GPUs."""
+    """Return whether a kernel of this name exchanges data with other GPUs."""
     return kind_by_name(name) == COMMUNICATION
 
 

@@ -120,7 +120,7 @@ class _Work:
         return begin_s, max(end_s, *(activity.interval[1] for activity in launched))
 
     def is_enough(self, judged: Judged) -> bool:
-        """Tell whether a part has enough of the GPU's computing to be what the program is run for."""
+        """Return whether a part has enough of the GPU's computing to be what the program is run for."""
         inside = [activity for activity in self._activities if judged.has(activity)]
         has_kernels = any(activity.runs_kernels for activity in inside)
         return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(self._activities))
@@ -207,7 +207,7 @@ def _last_new(activities: Sequence[Activity]) -> int | None:
 
 
 def _are_rounds(names: Sequence[str | None], last: int, place: int) -> bool:
-    """Tell whether each kernel that comes both up to `last` and from `place` on is also launched between the two."""
+    """Return whether each kernel that comes both up to `last` and from `place` on is also launched between the two."""
     return set(names[: last + 1]).intersection(names[place:]) - {None} <= set(names[last + 1 : place])
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.model.field_types import LateCause
-from gpuprof.model.groups import by_key
+from gpuprof.model.groups import by_key, summed
 from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelProfile, Session, Timeline, Wait
@@ -41,13 +41,16 @@ class Pauses(Struct, frozen=True):
 class Awaited(Struct, frozen=True):
     """The rank that other ranks waited for longest: its share of all waits, and the share that a cause explains.
 
-    `late_for` is that cause: what it does longer than the others; None if nothing was measured.
+    `late_for` is that cause: what it does longer than the others; None if nothing was measured. `all_late_for` is what
+    explains most of the waits for any rank, and `all_explained` the share of all waits that it explains.
     """
 
     rank: int
     share: float
     late_for: LateCause | None
     explained: float
+    all_late_for: LateCause | None
+    all_explained: float
 
 
 class Exposed(Struct, frozen=True):
@@ -164,8 +167,17 @@ def _with_awaited(timeline: Timeline, exposed: Exposed) -> Exposed | None:
     if total_s <= 0:
         return None
     rank = max(awaited_s, key=awaited_s.__getitem__)
+    late_s = summed((talk.late_for, talk.late_s or 0.0) for talk in ranks.values())
+    most = max(late_s, key=late_s.__getitem__)
     talk = ranks[rank]
-    awaited = Awaited(rank, awaited_s[rank] / total_s, talk.late_for, (talk.late_s or 0.0) / total_s)
+    awaited = Awaited(
+        rank=rank,
+        share=awaited_s[rank] / total_s,
+        late_for=talk.late_for,
+        explained=(talk.late_s or 0.0) / total_s,
+        all_late_for=most,
+        all_explained=late_s[most] / total_s,
+    )
     return replace(exposed, awaited=awaited)
 
 

@@ -20,7 +20,7 @@ from gpuprof.model.headline import (
 )
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
-from gpuprof.model.run_totals import is_part
+from gpuprof.model.run_totals import are_ranks, is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import Role, roles_of
 from gpuprof.model.sources import kind_named as source_kind_named
@@ -103,7 +103,7 @@ def verdict_sentence(session: Session, verdict: RunVerdict, name: str | None = N
         state = _set_up(session, kernel, state)
     operator = leading_operator(session) if verdict.state != "set-up" else None
     subject = kernel.function_name if name is None else name
-    about = joined_by(", ", _kind(kernel), _share(session, _launches(session, kernel), operator))
+    about = joined_by(", ", _kind(kernel), _share(session, launches_of_function(session, kernel), operator))
     if about:
         subject += f" ({about})"
     sentence = f"{subject} {state}"
@@ -161,10 +161,12 @@ def bound_text(subject: str) -> str:
     return _BOUND.get(subject) or f"bound by {path_name(subject)} arithmetic"
 
 
-def _launches(session: Session, kernel: KernelProfile) -> list[KernelProfile]:
-    """Return all launches of a kernel's function in its report."""
-    function, source = kernel.function_name, kernel.source
-    return [other for other in session.kernels if (other.function_name, other.source) == (function, source)]
+def launches_of_function(session: Session, kernel: KernelProfile) -> list[KernelProfile]:
+    """Return all launches of a kernel's function in its report, or in those of all ranks of its run."""
+    launches = [other for other in session.kernels if other.function_name == kernel.function_name]
+    if are_ranks(session):
+        return launches
+    return [other for other in launches if other.source == kernel.source]
 
 
 def _kind(kernel: KernelProfile) -> str:
@@ -330,7 +332,7 @@ def _likely_text(facts: _Facts) -> str:
 
 def _unknown(facts: _Facts) -> str:
     """Write how fast a kernel is if nothing shows why it is no faster."""
-    speed = _by_shapes(_launches(facts.session, facts.kernel)) or _by_dram(facts.kernel)
+    speed = _by_shapes(launches_of_function(facts.session, facts.kernel)) or _by_dram(facts.kernel)
     limit = "has no counters that show what limits it"
     if speed:
         limit = f"{speed}; no counter in the report shows what limits it"

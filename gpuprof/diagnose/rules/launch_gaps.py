@@ -24,6 +24,8 @@ _BEFORE = {
     MEMORY_SET: "before-memory-sets",
     TRY: "before-trials",
 }
+_OF_WAITS = {"waiting": "to-run-ahead", "after-waits": "out-of-loop"}
+"""Why pauses begin in a wait, and the end of what to do then."""
 
 
 def _launch_gaps(facts: KernelFacts) -> Findings:
@@ -36,20 +38,20 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
     idle_s = gaps.total_s
     if span_s <= 0 or not IDLE_SHARE.is_reached((idle_s - gaps.unsure_s) / span_s):
         return
-    # Of a trace with steps, all times are those of a step.
-    steps = device.steps or 1
+    is_one = MOSTLY.is_reached(gaps.longest_s / idle_s)
+    # Of a trace with steps, all times are those of a step, unless one pause is longer than all others together.
+    steps = 1 if is_one else device.steps or 1
     is_spread = not MOSTLY.is_reached(wait.idle_s / idle_s)
     is_unsure = UNSURE.is_reached(gaps.unsure_s / idle_s)
-    is_slowed = _is_slowed(device.slowed_by, gaps)
     kind = _kind_of(gaps, wait)
-    change = "profile-less" if is_slowed else kind
+    is_slowed = _is_slowed(device.slowed_by, gaps, kind)
     yield finding(
         facts,
         Cases(
-            headline=tuple(_headline(pauses, is_spread, is_slowed)),
+            headline=tuple(_headline(pauses, is_one, is_spread, is_slowed)),
             why=tuple(_why(kind, pauses, is_unsure)),
-            action=(change,),
-            advice=(change, kind) if is_slowed else (kind,),
+            action=("profile-less",) if is_slowed else tuple(_action(kind, gaps)),
+            advice=("profile-less", kind) if is_slowed else (kind,),
         ),
         amounts=(
             amounts_of(idle=idle_s / span_s, idle_before=wait.idle_s / idle_s, idle_of_all=pauses.idle_share)
@@ -57,6 +59,8 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
             + amounts_of("s", unsure=gaps.unsure_s)
             + amounts_of("", ends=pauses.ends, gpus=pauses.gpu.gpus)
             + amounts_of(waiting_in=sum(waited.time_s for waited in gaps.waits) / idle_s)
+            + amounts_of("s", longest=gaps.longest_s)
+            + amounts_of(longest_of_idle=gaps.longest_s / idle_s)
         ),
         labels=(
             gpu_labels(pauses.gpu)
@@ -72,24 +76,27 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
     )
 
 
-def _is_slowed(slowed_by: Sequence[str], gaps: Gaps) -> bool:
+def _is_slowed(slowed_by: Sequence[str], gaps: Gaps, kind: CaseName) -> bool:
     """Return whether the profiler may have made most of the idle time.
 
-    Stacks slow all Python code; shapes and memory slow single launches, which leaves long pauses about as they are.
+    Stacks slow all Python code; shapes and memory slow single launches, which leaves long pauses about as they are, and
+    the waits that others come of.
     """
-    is_mostly_long = MOSTLY.is_reached(gaps.long_s / gaps.total_s)
-    return STACKS in slowed_by or (bool(slowed_by) and not is_mostly_long)
+    stays = kind in _OF_WAITS or MOSTLY.is_reached(gaps.long_s / gaps.total_s)
+    return STACKS in slowed_by or (bool(slowed_by) and not stays)
 
 
-def _headline(pauses: Pauses, is_spread: bool, is_slowed: bool) -> Iterator[CaseName]:
+def _headline(pauses: Pauses, is_one: bool, is_spread: bool, is_slowed: bool) -> Iterator[CaseName]:
     yield from ("name", gpu_case(pauses.gpu))
-    if pauses.gpu.device.steps:
+    if pauses.gpu.device.steps and not is_one:
         yield "idle-in-steps"
     else:
         yield "idle-after-start-up" if start_up_s(pauses.gpu.device) else "idle"
     if is_slowed:
         yield "recorded"
     before = pauses.wait.before
+    if is_one:
+        yield "one-pause"
     if is_spread:
         yield "spread"
     elif before in DIRECTIONS:
@@ -100,13 +107,21 @@ def _headline(pauses: Pauses, is_spread: bool, is_slowed: bool) -> Iterator[Case
 
 def _why(kind: CaseName, pauses: Pauses, is_unsure: bool) -> Iterator[CaseName]:
     yield kind
-    if kind == "waiting" and pauses.gpu.device.gaps is not None and pauses.gpu.device.gaps.waits:
+    if kind in _OF_WAITS and pauses.gpu.device.gaps is not None and pauses.gpu.device.gaps.waits:
         yield "waiting-in"
     if pauses.gpu.gpus > 1:
         yield "all-gpus"
     if is_unsure:
         yield "unsure"
     yield "profiling-more" if pauses.gpu.device.slowed_by else "profiling"
+
+
+def _action(kind: CaseName, gaps: Gaps) -> Iterator[CaseName]:
+    yield kind
+    if kind in _OF_WAITS:
+        if gaps.waits:
+            yield "waiting-in"
+        yield _OF_WAITS[kind]
 
 
 def _evidence(gaps: Gaps, span_s: float, left_out_s: float) -> Iterator[Evidence]:
@@ -133,6 +148,7 @@ def _kind_of(gaps: Gaps, wait: Wait) -> CaseName:
         "waiting": gaps.waited_s,
         "short": gaps.short_s,
         "long": gaps.long_s,
+        "after-waits": (gaps.waited_s or 0.0) + gaps.after_waits_s,
     }
     for kind, time_s in times_s.items():
         if time_s is not None and MOSTLY.is_reached(time_s / gaps.total_s):
