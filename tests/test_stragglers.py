@@ -85,7 +85,7 @@ def test_ranks_of_a_run_are_shown_together_and_other_traces_are_not() -> None:
     assert "80 %" in headline_text(found) and "rank" not in headline_text(found)
     lines = dict(rank_facts(found, NO_RATES))
     assert lines["GPU 0"].startswith("rank 1, the least busy of 2 (100 % to 50 %): busy 50 % of 400 µs")
-    assert lines["steps"].startswith("rank 1, the slowest of 2 (100 µs to 200 µs): S: 2, median 200 µs")
+    assert lines["steps"].startswith("rank 1, the slowest of 2 (100 µs to 200 µs): S: 2 of 200 µs")
     alike = of_ranks(EARLY, tuple(one._replace() for one in EARLY))
     assert dict(rank_facts(alike, NO_RATES))["GPU 0"].startswith("each of 2 ranks: busy 100 %")
 

@@ -38,7 +38,7 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
         read_file(str(noise))
     hint = caught.value.hint or ""
     assert all(kind.told.description in hint for kind in READABLE if kind.told)
-    assert {kind.kind for kind in READABLE if kind.told} == {kind.kind for kind in READABLE}
+    assert {kind.reader for kind in READABLE if kind.told} == {kind.reader for kind in READABLE}
     # What no other row knows is text of ncu.
     (tmp_path / "any").write_bytes(b"anything")
     assert kind_of(look_at(tmp_path / "any", "standard input")) is KINDS[-1]
