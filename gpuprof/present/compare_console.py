@@ -182,11 +182,15 @@ def _told(side: ComparedSide) -> str:
 
 def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
     """Yield the figures of the run that changed, beside the GPU time, which the sentence has."""
-    changed = [quantity for quantity in comparison.total if quantity.name not in TIMES]
-    changed = [quantity for quantity in changed if quantity.ratio not in (None, 1.0)]
-    if not changed:
+    others = [quantity for quantity in comparison.total if quantity.name not in TIMES]
+    changed = [quantity for quantity in others if quantity.ratio not in (None, 1.0)]
+    texts = [*map(quantity_text, changed[: brief.totals if brief else None])]
+    names = {quantity.name for quantity in others}
+    if "span" in names and "step" not in names:
+        texts.append("no steps were recorded")
+    if not texts:
         return
-    text = ", ".join(map(quantity_text, changed[: brief.totals if brief else None]))
+    text = ", ".join(texts)
     if brief is not None:
         text = sheet.clipped(text, 2 * (sheet.width - _SIDE) - _SIDE)
     yield sheet.hanging("run".ljust(_SIDE), text)
