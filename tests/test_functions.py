@@ -152,9 +152,9 @@ def compared(base: list[KernelProfile], new: list[KernelProfile]) -> Comparison:
     return compare([compare_builders.run(*base)], [compare_builders.run(*new)], "0").comparison
 
 
-def launches_of(comparison: Comparison) -> list[tuple[str, int, int]]:
+def launches_of(comparison: Comparison) -> list[tuple[str, float, float]]:
     """Return the match of each kernel with its launches on both sides."""
-    sums = []
+    sums: list[tuple[str, float, float]] = []
     for change in comparison.kernels:
         base, new = (sum(kernel.launches for kernel in side) for side in (change.base, change.new))
         sums.append((change.match, base, new))
