@@ -13,7 +13,7 @@ from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, 
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
-from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of
+from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause
 from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
 from gpuprof.timeline.window import Judged, computing, judged_part
@@ -24,33 +24,28 @@ _TOLD_PAUSES, _TOLD_GRAPHS = 3, 3
 class TracedGpu(Struct, frozen=True):
     """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start.
 
-    `pauses` are those of the part that is judged.
+    `activities` and `pauses` are those of the part that is judged.
     """
 
     source: int
     ordinal: int
     every: Sequence[Activity]
     judged: Judged
+    activities: Sequence[Activity]
     pauses: Sequence[Pause]
     trace: Trace
-
-    @property
-    def activities(self) -> Sequence[Activity]:
-        """Return those of the part that is judged."""
-        return [activity for activity in self.every if self.judged.has(activity)]
 
 
 def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
     """Yield the GPUs of all traces that did something."""
     for source, trace in enumerate(traces):
-        overhead = merged((own.start_s, own.end_s) for own in trace.overhead)
         for index in range(len(trace.devices)):
-            activities = [activity for activity in trace.activities if activity.device == index]
-            if activities:
-                judged = judged_part(trace, activities)
-                pauses = pauses_of(activities, judged, trace.host_waits or (), from_start=trace.from_start)
-                judged_ones = list(judged_pauses(pauses, judged, overhead))
-                yield TracedGpu(source, index, activities, judged, judged_ones, trace)
+            every = [activity for activity in trace.activities if activity.device == index]
+            if every:
+                judged = judged_part(trace, every)
+                activities = [activity for activity in every if judged.has(activity)]
+                pauses = list(judged_pauses(trace, every, judged))
+                yield TracedGpu(source, index, every, judged, activities, pauses, trace)
 
 
 def device_timeline(
