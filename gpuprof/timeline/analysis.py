@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -32,13 +32,13 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     all, for a survey by which any of them may be profiled.
     """
     gpus = list(gpus_of(traces))
-    shown = traces if whole else [_judged_only(trace, gpus) for trace in traces]
+    judged = set(map(id, _judged(gpus)))
+    shown = traces if whole else [_only(trace, judged) for trace in traces]
     reports = [as_report(trace) for trace in shown]
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
-    judged = set(map(id, _launched(shown)))
     # The number of a kernel is that of its launch in the whole trace, as in a survey of it.
-    places = [place for place, launch in enumerate(_launched(traces)) if id(launch) in judged]
+    places = [place for place, launch in enumerate(_launched(traces)) if whole or id(launch) in judged]
     kernels = tuple(_timed_only(kernel, places[kernel.id]) for kernel in analysis.session.kernels)
     specs = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
     ceilings = {number: rated_ceilings(number, gpu) for number, gpu in specs.items()}
@@ -49,10 +49,13 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     return Analysis(session, analysis.recorded, patterns=patterns_of(shown, ids, kernels))
 
 
-def _judged_only(trace: Trace, gpus: Sequence[TracedGpu]) -> Trace:
-    """Return a trace without the activities that are not judged."""
-    judged = {gpu.ordinal: gpu.judged for gpu in gpus if gpu.trace is trace}
-    return replace(trace, activities=tuple(own for own in trace.activities if judged[own.device].has(own)))
+def _judged(gpus: Iterable[TracedGpu]) -> Iterator[Activity]:
+    return chain.from_iterable(gpu.activities for gpu in gpus)
+
+
+def _only(trace: Trace, ids: Container[int]) -> Trace:
+    """Return a trace with only the activities that have these ids."""
+    return replace(trace, activities=tuple(own for own in trace.activities if id(own) in ids))
 
 
 def _timeline(
@@ -63,7 +66,7 @@ def _timeline(
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
     waits = _rank_waits(traces, gpus)
-    drawn = drawn_kernels(chain.from_iterable(gpu.activities for gpu in gpus), lambda activity: ids.get(id(activity)))
+    drawn = drawn_kernels(_judged(gpus), ids)
     devices = tuple(
         device_timeline(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source), drawn) for gpu in gpus
     )
@@ -71,11 +74,9 @@ def _timeline(
         devices=devices,
         steps=tuple(step_times(traces, devices)),
         waits=tuple(sorted(waits_of(gpus, ids), key=lambda wait: -wait.idle_s)),
-        rank=next((trace.rank for trace in traces if len(traces) == 1), None),
+        rank=traces[0].rank if len(traces) == 1 else None,
         ranks=_world(traces),
-        peak_memory_bytes=max(
-            (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
-        ),
+        peak_memory_bytes=_most(trace.peak_memory_bytes for trace in traces),
         source_ranks=tuple(trace.rank for trace in traces),
         model_flop=tuple(_model_flop(traces, gpus, devices, ceilings)),
     )
@@ -87,12 +88,16 @@ def _rank_waits(traces: Sequence[Trace], gpus: Sequence[TracedGpu]) -> Mapping[i
     if None in ranks or not len(ranks) == len(gpus) > 1:
         return {}
     every = {gpu.source: gpu.every for gpu in gpus}
-    return rank_waits(every, {gpu.source: gpu.judged for gpu in gpus}, world=_world(traces))
+    return rank_waits(every, {gpu.source: gpu.judged for gpu in gpus}, _world(traces))
 
 
 def _world(traces: Sequence[Trace]) -> int | None:
     """Return the number of ranks of the run; None if no trace has it."""
-    return max((trace.ranks for trace in traces if trace.ranks is not None), default=None)
+    return _most(trace.ranks for trace in traces)
+
+
+def _most(counts: Iterable[int | None]) -> int | None:
+    return max((count for count in counts if count is not None), default=None)
 
 
 def as_report(trace: Trace) -> Report:
@@ -149,7 +154,7 @@ def _model_flop(
     for source, trace in enumerate(traces):
         own = [device for device in devices if device.source == source]
         of_gpus = {device.ordinal: ceilings.get(device.device, ()) for device in own}
-        judged = _judged_only(trace, gpus).activities
+        judged = list(_judged(gpu for gpu in gpus if gpu.source == source))
         flop = model_flop(source, trace, judged, judged_loop(trace, own), of_gpus)
         if flop is not None:
             yield flop

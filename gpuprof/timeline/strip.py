@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from gpuprof.model.field_types import StripKind
@@ -15,12 +15,15 @@ BINS = 270
 _NAMES, _DIGITS = 5, 4
 
 
-def drawn_kernels(activities: Iterable[Activity], number_of: Callable[[Activity], int | None]) -> dict[str, int | None]:
-    """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name."""
+def drawn_kernels(activities: Iterable[Activity], ids: Mapping[int, int]) -> dict[str, int | None]:
+    """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name.
+
+    `ids` are those of the kernels by the identity of launches.
+    """
     times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
     for activity in activities:
         if activity.duration_s and activity.kind == KERNEL and activity.computes:
-            times[activity.name][number_of(activity)] += activity.duration_s
+            times[activity.name][ids.get(id(activity))] += activity.duration_s
     names = sorted(times, key=lambda name: -sum(times[name].values()))
     return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
 
