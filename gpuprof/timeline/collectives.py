@@ -69,17 +69,15 @@ def rank_waits(
     """
     paired = _paired(of_ranks, judged, by_name=world == len(of_ranks) == _PAIR)
     work = {rank: _Work(of_ranks[rank]) for rank in paired}
-    waiting: dict[int, float] = {}
     awaited = dict.fromkeys(of_ranks, 0.0)
     for rank, collectives in paired.items():
-        waiting[rank] = _waits_s(collectives, work[rank])
         for last, for_last in by_key((entry.last, entry) for entry in collectives).items():
             awaited[last] += _waits_s(for_last, work[rank])
     of_rank = {}
     for rank, collectives in paired.items():
         late_for, explained = _late(rank, paired, work)
         of_rank[rank] = RankWaits(
-            waiting_s=waiting[rank],
+            waiting_s=_waits_s(collectives, work[rank]),
             awaited_s=awaited[rank],
             transfer_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in collectives),
             late_for=late_for,
@@ -173,19 +171,19 @@ def bus_rate(done: Iterable[tuple[float | None, Collective | None]]) -> float | 
     """Return the bytes that each link carried over the time of the collectives whose size is known."""
     total_s = moved = 0.0
     for seconds, collective in done:
-        size = _bus_bytes(collective) if collective is not None else None
+        size = _bus_bytes(collective)
         if seconds and size is not None:
             total_s += seconds
             moved += size
     return moved / total_s if total_s else None
 
 
-def _bus_bytes(done: Collective) -> float | None:
+def _bus_bytes(done: Collective | None) -> float | None:
     """Return bytes × the factor by which NCCL's tests make bus bandwidth of it (nccl-tests, PERFORMANCE.md).
 
     None where that is not known, and for barriers and waits, whose time is not that of moving bytes.
     """
-    if not done.bytes or done.ranks is None or done.ranks < _PAIR or done.name == "barrier":
+    if done is None or not done.bytes or done.ranks is None or done.ranks < _PAIR or done.name == "barrier":
         return None
     peers = done.ranks - 1
     if done.name == "all_reduce":

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpuprof.model.groups import by_key, spread, summed
 from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
@@ -18,7 +17,7 @@ from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
 from gpuprof.timeline.window import Judged, computing, judged_part
 
-_TOLD_PAUSES, _TOLD_GRAPHS = 3, 3
+_LONGEST = 3
 
 
 class TracedGpu(Struct, frozen=True):
@@ -53,7 +52,7 @@ def device_timeline(
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     activities, judged = gpu.activities, gpu.judged
-    longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
+    longest = nlargest(_LONGEST, gpu.pauses, key=lambda pause: pause.length_s)
     drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
     begin_s = min(judged.start_s, judged.warm_up_s)
@@ -91,9 +90,9 @@ def _whole_graphs(activities: Sequence[Activity], any_s: float) -> WholeGraphs |
         median_s = known.p50 if known is not None else None
         time_s = sum(time_s or 0.0 for time_s in times_s)
         graphs.append(WholeGraph(name=name, replays=len(times_s), time_s=time_s, median_s=median_s))
-    graphs.sort(key=lambda graph: -graph.time_s)
-    replays = sum(graph.replays for graph in graphs)
-    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=any_s, longest=tuple(graphs[:_TOLD_GRAPHS]))
+    longest = nlargest(_LONGEST, graphs, key=lambda graph: graph.time_s)
+    replays = sum(map(len, times.values()))
+    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=any_s, longest=tuple(longest))
 
 
 def _slowed_by(trace: Trace) -> tuple[str, ...]:
@@ -128,13 +127,13 @@ def _communication(
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)
-    done = Communication(
+    return Communication(
         launches=len(talking),
         time_s=length(union),
         exposed_s=outside(union, computing(every)),
         bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
+        **(waits._asdict() if waits is not None else {}),
     )
-    return replace(done, **waits._asdict()) if waits is not None else done
 
 
 def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait]:

@@ -44,11 +44,10 @@ def judged_loop(trace: Trace, devices: Sequence[DeviceTimeline]) -> JudgedLoop:
 def step_times(traces: Sequence[Trace], devices: Sequence[DeviceTimeline]) -> Iterator[StepTimes]:
     """Yield the times of each kind of step of each trace, without those of its loop that warm up, by trace."""
     for source, trace in enumerate(traces):
-        judged = judged_loop(trace, [device for device in devices if device.source == source])
         loop = loop_of(trace)
+        judged = judged_loop(trace, [device for device in devices if device.source == source])
         for name, steps in by_key((step.name, step) for step in trace.steps).items():
-            is_loop = steps == loop
-            counted = judged.steps if is_loop else steps
+            counted = judged.steps if steps == loop else steps
             times = spread([step.duration_s for step in counted])
             if times is not None:
                 yield StepTimes(
@@ -58,7 +57,7 @@ def step_times(traces: Sequence[Trace], devices: Sequence[DeviceTimeline]) -> It
                     threads=_threads(counted),
                     duration_percentiles_s=times,
                     per_s=_rate(counted, judged),
-                    loop=is_loop,
+                    loop=steps == loop,
                 )
 
 
