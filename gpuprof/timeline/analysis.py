@@ -7,9 +7,10 @@ from itertools import chain
 
 from msgspec.structs import replace
 
+from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.recorded import Launch, LaunchDetails, Missing, Report, names_of
-from gpuprof.model.session import Ceiling, DeviceTimeline, KernelProfile, ModelFlop, Timeline
+from gpuprof.model.session import DeviceTimeline, KernelProfile, ModelFlop, Timeline
 from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
@@ -41,10 +42,9 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     places = [place for place, launch in enumerate(_launched(traces)) if whole or id(launch) in judged]
     kernels = tuple(_timed_only(kernel, places[kernel.id]) for kernel in analysis.session.kernels)
     specs = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
-    ceilings = {number: rated_ceilings(number, gpu) for number, gpu in specs.items()}
     ids = _ids(shown, kernels, analysis.members)
-    kernels = tuple(with_operators(shown, ids, kernels, ceilings, specs))
-    timeline = _timeline(traces, gpus, numbers, ids, ceilings)
+    kernels = tuple(with_operators(shown, ids, kernels, specs))
+    timeline = _timeline(traces, gpus, numbers, ids, specs)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded, patterns=patterns_of(shown, ids, kernels))
 
@@ -63,7 +63,7 @@ def _timeline(
     gpus: Sequence[TracedGpu],
     numbers: dict[tuple[int, int], int],
     ids: Mapping[int, int],
-    ceilings: Mapping[int, Sequence[Ceiling]],
+    specs: Mapping[int, GpuSpec | None],
 ) -> Timeline:
     waits = _rank_waits(traces, gpus)
     drawn = drawn_kernels(_judged(gpus), ids)
@@ -78,13 +78,13 @@ def _timeline(
         ranks=_world(traces),
         peak_memory_bytes=_most(trace.peak_memory_bytes for trace in traces),
         source_ranks=tuple(trace.rank for trace in traces),
-        model_flop=tuple(_model_flop(traces, gpus, devices, ceilings)),
+        model_flop=tuple(_model_flop(traces, gpus, devices, specs)),
     )
 
 
 def _rank_waits(traces: Sequence[Trace], gpus: Sequence[TracedGpu]) -> Mapping[int, RankWaits]:
     """Return by file what ranks waited for each other, where each is of a rank of its own with one GPU."""
-    ranks = {traces[gpu.source].rank for gpu in gpus}
+    ranks = {gpu.trace.rank for gpu in gpus}
     if None in ranks or not len(ranks) == len(gpus) > 1:
         return {}
     every = {gpu.source: gpu.every for gpu in gpus}
@@ -149,13 +149,13 @@ def _model_flop(
     traces: Sequence[Trace],
     gpus: Sequence[TracedGpu],
     devices: Sequence[DeviceTimeline],
-    ceilings: Mapping[int, Sequence[Ceiling]],
+    specs: Mapping[int, GpuSpec | None],
 ) -> Iterator[ModelFlop]:
     for source, trace in enumerate(traces):
         own = [device for device in devices if device.source == source]
-        of_gpus = {device.ordinal: ceilings.get(device.device, ()) for device in own}
+        ceilings = {device.ordinal: rated_ceilings(device.device, specs.get(device.device)) for device in own}
         judged = list(_judged(gpu for gpu in gpus if gpu.source == source))
-        flop = model_flop(source, trace, judged, judged_loop(trace, own), of_gpus)
+        flop = model_flop(source, trace, judged, judged_loop(trace, own), ceilings)
         if flop is not None:
             yield flop
 

@@ -23,8 +23,8 @@ _TIME = "gpu__time_duration.sum"
 class Tries(NamedTuple):
     """How many launches were tries, and the time that they took, as far as it is known."""
 
-    launches: int
-    time_s: float
+    launches: int = 0
+    time_s: float = 0.0
 
 
 def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
@@ -37,7 +37,7 @@ def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
         return _of_trace(recorded)
     tries = [launch for launch in recorded.launches if _is_marked(launch.ranges)]
     if not tries or len(tries) == len(recorded.launches):
-        return recorded, Tries(0, 0.0)
+        return recorded, Tries()
     own = tuple(launch for launch in recorded.launches if not _is_marked(launch.ranges))
     time_s = sum(launch.metrics.number(_TIME) or 0.0 for launch in tries)
     return replace(recorded, launches=own), Tries(len(tries), time_s)
@@ -48,7 +48,7 @@ def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
     tries = {id(kernel) for kernel in kernels if _is_marked(kernel.ranges)}
     tries.update(map(id, _of_first_calls(kernel for kernel in kernels if id(kernel) not in tries)))
     if not tries or len(tries) == len(kernels):
-        return trace, Tries(0, 0.0)
+        return trace, Tries()
     activities = tuple(own._replace(kind=TRY) if id(own) in tries else own for own in trace.activities)
     time_s = sum(kernel.duration_s or 0.0 for kernel in kernels if id(kernel) in tries)
     return replace(trace, activities=activities), Tries(len(tries), time_s)

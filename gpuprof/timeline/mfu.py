@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
-from gpuprof.model.groups import by_key
+from gpuprof.model.groups import by_key, summed
 from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
@@ -116,20 +115,20 @@ def with_operators(
     traces: Sequence[Trace],
     ids: Mapping[int, int],
     kernels: Iterable[KernelProfile],
-    ceilings: Mapping[int, Sequence[Ceiling]],
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
     """Yield kernels with what the operators of their launches ask for: FLOP of products, or a part of it, and bytes of
     point-wise operators.
 
-    `ids` are the kernels' by the identity of launches, `ceilings` and `gpus` those of devices.
+    `ids` are the kernels' by the identity of launches, `gpus` the specs of devices.
     """
     flop: dict[int, LaunchedProduct] = {}
     for trace in traces:
         flop.update(_launched_products(trace))
     launches = by_key((ids[id(own)], own) for trace in traces for own in trace.activities if id(own) in ids)
+    ceilings = {device: rated_ceilings(device, gpu) for device, gpu in gpus.items()}
     for kernel in kernels:
-        limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
+        limits, gpu = ceilings[kernel.device], gpus[kernel.device]
         products = [flop.get(id(launch)) for launch in launches[kernel.id]]
         touched = [launch.operand_bytes for launch in launches[kernel.id]]
         yield replace(
@@ -152,14 +151,15 @@ def _operator_flop(
     if product is None or not kernel.duration_s:
         return None
     is_part, shares = min(parts) < 1.0, _shares_of_scores(product, kernel.demangled)
-    path = _path_by_name(kernel.demangled, product.path)
+    named = _path_by_name(kernel.demangled, product.path)
+    path = named or product.path
     whole = product.flop * sum(parts) / len(parts)
-    possible = [PathFlop(path or product.path, share * whole, 1) for share in shares]
-    fitting = [ceiling for ceiling in ceilings if path in (None, ceiling.path)]
+    possible = [PathFlop(path, share * whole, 1) for share in shares]
+    fitting = [ceiling for ceiling in ceilings if named in (None, ceiling.path)]
     flop = max(shares, default=1.0) * whole
     operand_bytes = None if is_part else product.operand_bytes
     return OperatorFlop(
-        path=path or product.path,
+        path=path,
         flop=flop,
         flop_per_s=flop / kernel.duration_s,
         exact=product.exact and not is_part and _TRANSFORMS.search(kernel.demangled) is None,
@@ -291,18 +291,18 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
 
 def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
     """Return what is not counted, by name and reason, those that take most time first."""
-    names = Counter((gap.what, gap.why) for gap in counted if isinstance(gap, Missing))
-    times: defaultdict[tuple[str, str], float] = defaultdict(float)
+    of_products = summed((activity.product, activity.duration_s or 0.0) for activity in trace.activities)
+    times = [
+        ((gap.what, gap.why), of_products.get(number, 0.0))
+        for number, gap in enumerate(counted)
+        if isinstance(gap, Missing)
+    ]
     for activity in trace.activities:
-        gap = counted[activity.product] if activity.product is not None else None
-        if isinstance(gap, Missing):
-            times[gap.what, gap.why] += activity.duration_s or 0.0
-        elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
+        if activity.product is None and activity.kind == KERNEL and _multiplies(activity.name):
             operator, _, _ = (activity.operator or "").partition(" ")
-            what = operator or short_name(activity.name), _OUTSIDE
-            names[what] += 1
-            times[what] += activity.duration_s or 0.0
-    uncounted = [Uncounted(name=name, count=names[name, why], time_s=times[name, why], why=why) for name, why in names]
+            times.append(((operator or short_name(activity.name), _OUTSIDE), activity.duration_s or 0.0))
+    rows = by_key(times).items()
+    uncounted = [Uncounted(name=name, count=len(own), time_s=sum(own), why=why) for (name, why), own in rows]
     return tuple(sorted(uncounted, key=lambda row: -row.time_s))
 
 
