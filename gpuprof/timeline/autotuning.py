@@ -36,9 +36,9 @@ def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
     if isinstance(recorded, Trace):
         return _of_trace(recorded)
     tries = [launch for launch in recorded.launches if _is_marked(launch.ranges)]
-    if not tries or len(tries) == len(recorded.launches):
-        return recorded, Tries()
     own = tuple(launch for launch in recorded.launches if not _is_marked(launch.ranges))
+    if not tries or not own:
+        return recorded, Tries()
     time_s = sum(launch.metrics.number(_TIME) or 0.0 for launch in tries)
     return replace(recorded, launches=own), Tries(len(tries), time_s)
 

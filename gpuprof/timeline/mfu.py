@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
-from gpuprof.model.groups import by_key, summed
+from gpuprof.model.groups import by_key
 from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
@@ -95,7 +96,7 @@ def model_flop(
     step = None
     if gap is None and loop.step_s:
         used = {activity.device for activity in judged if activity.kind == KERNEL}
-        step = _step_flop(by_step, loop, _together([ceilings[device] for device in used]), len(used))
+        step = _step_flop(by_step, loop, [ceilings[device] for device in used])
         if share is not None and share >= MOST_UNCOUNTED:
             step = replace(step, utilisation=())
             gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
@@ -122,9 +123,7 @@ def with_operators(
 
     `ids` are the kernels' by the identity of launches, `gpus` the specs of devices.
     """
-    flop: dict[int, LaunchedProduct] = {}
-    for trace in traces:
-        flop.update(_launched_products(trace))
+    flop = dict(chain.from_iterable(map(_launched_products, traces)))
     launches = by_key((ids[id(own)], own) for trace in traces for own in trace.activities if id(own) in ids)
     ceilings = {device: rated_ceilings(device, gpu) for device, gpu in gpus.items()}
     for kernel in kernels:
@@ -215,8 +214,8 @@ def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None
     return fraction if fraction <= 1.0 else None
 
 
-def _launched_products(trace: Trace) -> dict[int, LaunchedProduct]:
-    """Return what the kernels of a trace do of their operators' products, by the kernels' identity.
+def _launched_products(trace: Trace) -> Iterator[tuple[int, LaunchedProduct]]:
+    """Yield what the kernels of a trace do of their operators' products, by the kernels' identity.
 
     Those that multiply by their names do a product, in parts by their times; all of its kernels if no name says so.
     """
@@ -225,13 +224,12 @@ def _launched_products(trace: Trace) -> dict[int, LaunchedProduct]:
         for activity in trace.activities
         if activity.product is not None and activity.kind == KERNEL
     )
-    known: dict[int, LaunchedProduct] = {}
     for number, kernels in launched.items():
         flop = product_flop(trace.products[number])
         if isinstance(flop, ProductFlop):
             main = [kernel for kernel in kernels if _multiplies(kernel.name)] or kernels
-            known |= {id(kernel): LaunchedProduct(flop, part) for kernel, part in zip(main, _parts(main), strict=True)}
-    return known
+            for kernel, part in zip(main, _parts(main), strict=True):
+                yield id(kernel), LaunchedProduct(flop, part)
 
 
 def _parts(kernels: Sequence[Activity]) -> list[float]:
@@ -291,18 +289,18 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
 
 def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
     """Return what is not counted, by name and reason, those that take most time first."""
-    of_products = summed((activity.product, activity.duration_s or 0.0) for activity in trace.activities)
-    times = [
-        ((gap.what, gap.why), of_products.get(number, 0.0))
-        for number, gap in enumerate(counted)
-        if isinstance(gap, Missing)
-    ]
+    names = Counter((gap.what, gap.why) for gap in counted if isinstance(gap, Missing))
+    times: defaultdict[tuple[str, str], float] = defaultdict(float)
     for activity in trace.activities:
-        if activity.product is None and activity.kind == KERNEL and _multiplies(activity.name):
+        gap = counted[activity.product] if activity.product is not None else None
+        if isinstance(gap, Missing):
+            times[gap.what, gap.why] += activity.duration_s or 0.0
+        elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
             operator, _, _ = (activity.operator or "").partition(" ")
-            times.append(((operator or short_name(activity.name), _OUTSIDE), activity.duration_s or 0.0))
-    rows = by_key(times).items()
-    uncounted = [Uncounted(name=name, count=len(own), time_s=sum(own), why=why) for (name, why), own in rows]
+            what = operator or short_name(activity.name), _OUTSIDE
+            names[what] += 1
+            times[what] += activity.duration_s or 0.0
+    uncounted = [Uncounted(name=name, count=names[name, why], time_s=times[name, why], why=why) for name, why in names]
     return tuple(sorted(uncounted, key=lambda row: -row.time_s))
 
 
@@ -345,9 +343,9 @@ def _gap(counted: CountedProducts, loop: JudgedLoop, by_step: Sequence[object]) 
 
 
 def _step_flop(
-    by_step: Sequence[Sequence[ProductFlop]], loop: JudgedLoop, ceilings: Sequence[Ceiling], gpus: int
+    by_step: Sequence[Sequence[ProductFlop]], loop: JudgedLoop, ceilings: Sequence[Sequence[Ceiling]]
 ) -> StepFlop:
-    """Return the mean over the steps of a loop, which has a time."""
+    """Return the mean over the steps of a loop, which has a time; `ceilings` are those of each GPU that ran them."""
     assert loop.step_s is not None
     count = len(loop.steps)
     every = [sum(product.flop for product in products) for products in by_step]
@@ -361,8 +359,8 @@ def _step_flop(
         flop_per_s=sum(every) / count / loop.step_s,
         min_flop=min(every),
         max_flop=max(every),
-        gpus=gpus,
-        utilisation=utilisation(flop, loop.step_s, ceilings),
+        gpus=len(ceilings),
+        utilisation=utilisation(flop, loop.step_s, _together(ceilings)),
     )
 
 

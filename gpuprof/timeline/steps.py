@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from gpuprof.model.groups import by_key, spread
@@ -82,7 +82,9 @@ def step_number(trace: Trace, step: ProgramStep) -> StepNumber | None:
         return None
     if step.name.startswith(OPTIMIZER_STEP):
         return StepNumber("optimizer", sum(end <= step.start_s for end in _calls_ended(trace.steps)))
-    if step.name.startswith(MODULE_CALL) and _is_main(step.thread):
+    # On Linux the main thread has the number of its process.
+    process, _, thread = str(step.thread).partition("/")
+    if step.name.startswith(MODULE_CALL) and thread == process:
         calls = (other for other in trace.steps if (other.name, other.thread) == (step.name, step.thread))
         number = sum(call.start_s <= step.start_s for call in calls)
         return StepNumber("module", number, step.name.removeprefix(MODULE_CALL))
@@ -95,12 +97,6 @@ def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
     for of_kind in kinds.values():
         yield from (step.start_s for step in of_kind)
         yield of_kind[-1].interval[1]
-
-
-def _is_main(thread: Hashable) -> bool:
-    """Return whether a thread, as `process/thread`, is the one that its process began with: on Linux they are equal."""
-    process, _, own = str(thread).partition("/")
-    return process == own
 
 
 def _rate(steps: Sequence[ProgramStep], loop: JudgedLoop) -> float | None:
