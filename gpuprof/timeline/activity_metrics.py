@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuprof.model.recorded import Metric, plausible
 from gpuprof.timeline.trace import Activity
 
@@ -33,8 +35,9 @@ class ActivityMetrics:
         metric = self.get(name)
         return plausible(metric.value) if metric is not None else None
 
-    def digits(self, name: str) -> None:
-        """Return nothing: nothing was rounded."""
+    def digits(self, name: str) -> int | None:  # noqa: ARG002
+        """Return None: nothing was rounded."""
+        return None
 
     def has(self, name: str) -> bool:
         """Return whether there is a metric of that name."""
@@ -48,5 +51,6 @@ class ActivityMetrics:
         """Return the names of all metrics, sorted."""
         return tuple(name for name in (_TIME, _REGISTERS, _DYNAMIC, _STATIC) if self.has(name))
 
-    def instances(self, name: str) -> None:
-        """Return nothing: no metric has values by instance."""
+    def instances(self, name: str) -> Mapping[str | int, float] | None:  # noqa: ARG002
+        """Return None: no metric has values by instance."""
+        return None
