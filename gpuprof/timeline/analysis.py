@@ -18,7 +18,7 @@ from gpuprof.timeline.mfu import model_flop, rated_ceilings, with_operators
 from gpuprof.timeline.patterns import patterns_of
 from gpuprof.timeline.steps import judged_loop, step_times
 from gpuprof.timeline.strip import drawn_kernels
-from gpuprof.timeline.trace import KERNEL, Activity, Trace
+from gpuprof.timeline.trace import Activity, Trace
 
 TRACE = "trace"
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
@@ -103,7 +103,7 @@ def _most(counts: Iterable[int | None]) -> int | None:
 def as_report(trace: Trace) -> Report:
     """Return the kernels of a trace as launches with their times, registers and shared memory."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.kind == KERNEL)
+    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.is_kernel)
     return Report(
         file=trace.file,
         sha256=trace.sha256,
@@ -172,4 +172,4 @@ def _ids(traces: Sequence[Trace], kernels: Sequence[KernelProfile], members: Seq
 
 def _launched(traces: Iterable[Trace]) -> list[Activity]:
     """Return the kernels of traces, launch by launch."""
-    return [activity for trace in traces for activity in trace.activities if activity.kind == KERNEL]
+    return [activity for trace in traces for activity in trace.activities if activity.is_kernel]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.model.recorded import Report
 from gpuprof.model.set_up import AUTOTUNING_RANGE
-from gpuprof.timeline.trace import KERNEL, TRY, Activity, Trace
+from gpuprof.timeline.trace import TRY, Activity, Trace
 
 _TRIES = re.compile(r"\bconv|_conv|convolution", re.IGNORECASE)
 """Operators whose library tries kernels at their first call: cuDNN, with `torch.backends.cudnn.benchmark`, some ten."""
@@ -44,7 +44,7 @@ def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
 
 
 def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
-    kernels = [activity for activity in trace.activities if activity.kind == KERNEL]
+    kernels = [activity for activity in trace.activities if activity.is_kernel]
     tries = {id(kernel) for kernel in kernels if _is_marked(kernel.ranges)}
     tries.update(map(id, _of_first_calls(kernel for kernel in kernels if id(kernel) not in tries)))
     if not tries or len(tries) == len(kernels):

@@ -14,7 +14,7 @@ from gpuprof.timeline.copies import copies_of
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
 from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause
 from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
+from gpuprof.timeline.trace import GRAPH, MEMORY, SHAPES, STACKS, Activity, Trace, movement
 from gpuprof.timeline.window import Judged, computing, judged_part
 
 _LONGEST = 3
@@ -38,13 +38,12 @@ class TracedGpu(Struct, frozen=True):
 def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
     """Yield the GPUs of all traces that did something."""
     for source, trace in enumerate(traces):
-        for index in range(len(trace.devices)):
-            every = [activity for activity in trace.activities if activity.device == index]
-            if every:
-                judged = judged_part(trace, every)
-                activities = [activity for activity in every if judged.has(activity)]
-                pauses = list(judged_pauses(trace, every, judged))
-                yield TracedGpu(source, index, every, judged, activities, pauses, trace)
+        of_gpus = by_key((activity.device, activity) for activity in trace.activities)
+        for ordinal, every in sorted(of_gpus.items()):
+            judged = judged_part(trace, every)
+            activities = [activity for activity in every if judged.has(activity)]
+            pauses = list(judged_pauses(trace, every, judged))
+            yield TracedGpu(source, ordinal, every, judged, activities, pauses, trace)
 
 
 def device_timeline(
@@ -62,7 +61,7 @@ def device_timeline(
         device=number,
         span_s=length(judged.intervals),
         busy_s=_time_s(gpu.every, judged.intervals),
-        kernel_s=_time_s((own for own in gpu.every if own.kind == KERNEL), judged.intervals),
+        kernel_s=_time_s((own for own in gpu.every if own.is_kernel), judged.intervals),
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
         graphs=_whole_graphs(activities, _time_s((own for own in gpu.every if own.kind == GRAPH), judged.intervals)),
@@ -110,7 +109,7 @@ def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: i
     return LeftOut(
         time_s=time_s,
         busy_s=_time_s(every, times),
-        launches=sum(kernel.kind == KERNEL and is_within(kernel.start_s, times) for kernel in every),
+        launches=sum(kernel.is_kernel and is_within(kernel.start_s, times) for kernel in every),
         steps=steps,
     )
 
@@ -123,7 +122,7 @@ def _time_s(activities: Iterable[Activity], times: Sequence[TimeInterval]) -> fl
 def _communication(
     activities: Sequence[Activity], every: Sequence[Activity], waits: RankWaits | None
 ) -> Communication | None:
-    talking = [kernel for kernel in activities if kernel.kind == KERNEL and not kernel.computes]
+    talking = [kernel for kernel in activities if kernel.is_kernel and not kernel.computes]
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)
@@ -144,7 +143,7 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
     for gpu in gpus:
         ended: dict[tuple[str, int | None], list[Pause]] = {}
         for pause in gpu.pauses:
-            number = ids.get(id(pause.kernel)) if pause.end.kind == KERNEL else None
+            number = ids.get(id(pause.kernel)) if pause.end.is_kernel else None
             if not pause.start_up:
                 ended.setdefault((movement(pause.end), number), []).append(pause)
         for (before, _), pauses in ended.items():

@@ -36,7 +36,7 @@ from gpuprof.model.session import (
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.timeline.steps import JudgedLoop
 from gpuprof.timeline.torch_flop import ProductFlop, product_flop
-from gpuprof.timeline.trace import KERNEL, Activity, Trace
+from gpuprof.timeline.trace import Activity, Trace
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
@@ -89,13 +89,13 @@ def model_flop(
     if not counted and not uncounted:
         return None
     known = [product for product in counted if isinstance(product, ProductFlop)]
-    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
+    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.is_kernel)
     share = sum(row.time_s for row in uncounted) / total_s if total_s else None
     by_step = _by_step(loop, trace, judged, counted)
     gap = _gap(counted, loop, by_step)
     step = None
     if gap is None and loop.step_s:
-        used = {activity.device for activity in judged if activity.kind == KERNEL}
+        used = {activity.device for activity in judged if activity.is_kernel}
         step = _step_flop(by_step, loop, [ceilings[device] for device in used])
         if share is not None and share >= MOST_UNCOUNTED:
             step = replace(step, utilisation=())
@@ -222,7 +222,7 @@ def _launched_products(trace: Trace) -> Iterator[tuple[int, LaunchedProduct]]:
     launched = by_key(
         (activity.product, activity)
         for activity in trace.activities
-        if activity.product is not None and activity.kind == KERNEL
+        if activity.product is not None and activity.is_kernel
     )
     for number, kernels in launched.items():
         flop = product_flop(trace.products[number])
@@ -295,7 +295,7 @@ def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
         gap = counted[activity.product] if activity.product is not None else None
         if isinstance(gap, Missing):
             times[gap.what, gap.why] += activity.duration_s or 0.0
-        elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
+        elif gap is None and activity.is_kernel and _multiplies(activity.name):
             operator, _, _ = (activity.operator or "").partition(" ")
             what = operator or short_name(activity.name), _OUTSIDE
             names[what] += 1

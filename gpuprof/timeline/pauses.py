@@ -11,7 +11,7 @@ from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import by_key, percentile, summed
 from gpuprof.model.session import Gaps, LongPause, OperatorWait
 from gpuprof.timeline.intervals import between, length, merged
-from gpuprof.timeline.trace import KERNEL, Activity, HostWait, Trace, movement
+from gpuprof.timeline.trace import Activity, HostWait, Trace, movement
 from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged
 
 SHORT_PAUSE_S = 20e-6
@@ -75,7 +75,7 @@ def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> lis
     pauses: list[Pause] = []
     end, last = min(judged.start_s, activities[0].start_s), activities[0]
     untimed: set[int | None] = set()
-    kernels = [activity for activity in activities if activity.kind == KERNEL]
+    kernels = [activity for activity in activities if activity.is_kernel]
     upcoming = iter(kernels)
     kernel = next(upcoming, None)
     for activity in activities:
@@ -99,7 +99,7 @@ def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> lis
     found = [pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf)) for pause in pauses]
     if judged.end_s > end + _ROUNDING_S:
         inside = [activity for activity in activities if judged.has(activity)]
-        kernel = next((own for own in inside if own.kind == KERNEL and own.computes), None)
+        kernel = next((own for own in inside if own.is_kernel and own.computes), None)
         waited = _wait_at(waits, end, judged.end_s, inside[0].process)
         found.append(Pause(end, judged.end_s - end, inside[0], kernel, bool(untimed), waited=waited))
     return found

@@ -9,7 +9,7 @@ from itertools import chain
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import LongPause, StripRow, TimeStrip
 from gpuprof.timeline.intervals import TimeInterval, binned, merged
-from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, Activity
+from gpuprof.timeline.trace import COPY, GRAPH, SET, Activity
 
 BINS = 270
 _NAMES, _DIGITS = 5, 4
@@ -22,7 +22,7 @@ def drawn_kernels(activities: Iterable[Activity], ids: Mapping[int, int]) -> dic
     """
     times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
     for activity in activities:
-        if activity.duration_s and activity.kind == KERNEL and activity.computes:
+        if activity.duration_s and activity.is_kernel and activity.computes:
             times[activity.name][ids.get(id(activity))] += activity.duration_s
     names = sorted(times, key=lambda name: -sum(times[name].values()))
     return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
@@ -67,7 +67,7 @@ def _kind(activity: Activity) -> StripKind:
         return "copies"
     if activity.kind == GRAPH:
         return "graphs"
-    return "exchange" if activity.kind == KERNEL and not activity.computes else "kernels"
+    return "exchange" if activity.is_kernel and not activity.computes else "kernels"
 
 
 def _shares(

@@ -113,6 +113,11 @@ class Activity(NamedTuple):
         return self.launched_s if self.launched_s is not None else self.start_s
 
     @property
+    def is_kernel(self) -> bool:
+        """Return whether it is a kernel."""
+        return self.kind == KERNEL
+
+    @property
     def runs_kernels(self) -> bool:
         """Return whether it is a kernel, or a whole graph, whose kernels are not known one by one."""
         return self.kind in (KERNEL, GRAPH)
