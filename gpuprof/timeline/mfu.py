@@ -228,15 +228,10 @@ def _launched_products(trace: Trace) -> Iterator[tuple[int, LaunchedProduct]]:
         flop = product_flop(trace.products[number])
         if isinstance(flop, ProductFlop):
             main = [kernel for kernel in kernels if _multiplies(kernel.name)] or kernels
-            for kernel, part in zip(main, _parts(main), strict=True):
+            total_s = sum(kernel.duration_s or 0.0 for kernel in main)
+            for kernel in main:
+                part = (kernel.duration_s or 0.0) / total_s if total_s else 1 / len(main)
                 yield id(kernel), LaunchedProduct(flop, part)
-
-
-def _parts(kernels: Sequence[Activity]) -> list[float]:
-    times = [kernel.duration_s or 0.0 for kernel in kernels]
-    if not any(times):
-        times = [1.0] * len(times)
-    return [time_s / sum(times) for time_s in times]
 
 
 def _path_by_name(kernel: str, path: str) -> str | None:

@@ -44,8 +44,12 @@ def strip_of(
     timed = [activity for activity in activities if activity.duration_s]
     if not timed or bin_s <= 0:
         return None
-    groups: dict[StripKind, dict[str | None, list[TimeInterval]]] = {kind: {} for kind in _ORDER}
-    groups["kernels"] = {name: [] for name in kernels}
+    groups: dict[StripKind, dict[str | None, list[TimeInterval]]] = {
+        "kernels": {name: [] for name in kernels},
+        "graphs": {},
+        "copies": {},
+        "exchange": {},
+    }
     for activity in timed:
         kind = _kind(activity)
         name = activity.name if kind == "kernels" and activity.name in kernels else None
@@ -57,9 +61,6 @@ def strip_of(
         if of_kind[name]
     )
     return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(sorted(pauses, key=lambda pause: pause.start_s)))
-
-
-_ORDER: tuple[StripKind, ...] = ("kernels", "graphs", "copies", "exchange")
 
 
 def _kind(activity: Activity) -> StripKind:
