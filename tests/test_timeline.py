@@ -102,7 +102,7 @@ def test_communication_that_nothing_runs_beside_is_exposed() -> None:
 
 
 @each_row(("name", "factor"), [
-    ("all_reduce", 1.5), ("_allgather_base", 3.0), ("_reduce_scatter_base", 0.75), ("all_to_allv", 0.75),
+    ("all_reduce", 1.5), ("all_gather", 3.0), ("reduce_scatter", 0.75), ("all_to_all", 0.75),
     ("broadcast", 1),
 ])  # fmt: skip
 def test_bus_bandwidth_is_that_of_nccls_tests(name: str, factor: float) -> None:

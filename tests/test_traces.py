@@ -184,7 +184,7 @@ def test_copies_are_named_by_their_direction(name: str, direction: str) -> None:
         one = only(read(gpu(category, name, 1, 2, 5, bytes=4096)))
         assert (one.kind, one.name, one.bytes) == (COPY, direction, 4096)
     cleared = only(read(gpu("gpu_memset", "Memset (Device)", 1, 2, 5, bytes=0)))
-    assert (cleared.kind, cleared.name, cleared.bytes) == (SET, "set", 0)
+    assert (cleared.kind, cleared.name, cleared.bytes) == (SET, "memory set", 0)
 
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -632,7 +632,7 @@ def test_copies_have_the_memory_at_the_end_of_the_host(
     )
     _, copy, cleared = trace.activities
     assert (copy.kind, copy.name, copy.memory, copy.bytes) == (COPY, direction, memory, 4096)
-    assert (cleared.kind, cleared.name, cleared.bytes) == (SET, "set", 256)
+    assert (cleared.kind, cleared.name, cleared.bytes) == (SET, "memory set", 256)
 
 
 def test_an_old_export_without_most_columns_is_read(tmp_path: Path) -> None:

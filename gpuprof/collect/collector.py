@@ -49,7 +49,7 @@ from gpuprof.model.labels import short_name
 from gpuprof.model.recorded import GpuSamples, Launch, Report
 from gpuprof.model.surveyed import was_throttled
 from gpuprof.own_files import write_whole
-from gpuprof.timeline.trace import KERNEL, Trace
+from gpuprof.timeline.trace import Trace
 from gpuprof.units import format_si
 
 ReadSurvey = Callable[[Path], Report | Trace]
@@ -230,7 +230,7 @@ class Collector:
             except InputError:  # nothing of a GPU is in it
                 file.unlink()
                 continue
-            if isinstance(trace, Trace) and any(activity.kind == KERNEL for activity in trace.activities):
+            if isinstance(trace, Trace) and any(activity.is_kernel for activity in trace.activities):
                 traces.append(trace)
         return traces
 

@@ -104,7 +104,7 @@ def _of_trace(trace: Trace, source: int) -> Iterator[Seen]:
         process = (source, activity.process if len(processes) > 1 else None)
         position = counted[process]
         counted[process] += 1
-        if activity.kind == KERNEL and activity.grid is not None and activity.block is not None:
+        if activity.is_kernel and activity.grid is not None and activity.block is not None:
             yield Seen(
                 symbol=activity.mangled or _own_symbol(activity.name),
                 demangled=activity.name,

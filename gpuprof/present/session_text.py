@@ -25,7 +25,7 @@ from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, HIGHEST
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import stall_name
 from gpuprof.model.timed import GRAPH_REPLAY
-from gpuprof.timeline.trace import MEMORY_SET
+from gpuprof.timeline.trace import SET
 from gpuprof.units import counted, format_binary, format_percent, format_si, significant
 from gpuprof.words.whole_graphs import graphs_sentence
 
@@ -344,7 +344,7 @@ def _only_copies(session: Session) -> str | None:
 
 
 def _is_copying(copies: Copies) -> bool:
-    return bool(copies.time_s) and copies.direction != MEMORY_SET
+    return bool(copies.time_s) and copies.direction != SET
 
 
 def verdict_text(session: Session) -> str:

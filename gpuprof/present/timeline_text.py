@@ -22,7 +22,7 @@ from gpuprof.model.session import (
 from gpuprof.present.flop_text import measured_text, model_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.source_names import short_names
-from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY_SET, TRY
+from gpuprof.timeline.trace import GRAPH, KERNEL, SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
 from gpuprof.words.whole_graphs import graphs_text
 
@@ -168,7 +168,7 @@ def device_fact(session: Session, device: DeviceTimeline) -> tuple[str, str]:
 
 def pause_text(pause: LongPause) -> str:
     """Return how long a pause was, and why, as far as the trace shows."""
-    before = pause.before if pause.before in (MEMORY_SET, TRY) else f"copying {pause.before}"
+    before = pause.before if pause.before in (SET, TRY) else f"copying {pause.before}"
     before = f"a {pause.before}" if pause.before in (KERNEL, GRAPH) else before
     return f"idle {format_si(pause.length_s, 's')}, {_CAUSES.get(pause.cause, f'before {before}')}"
 

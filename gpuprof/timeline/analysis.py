@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
 
+from gpuprof.hardware.specs import GpuSpec
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.recorded import Launch, LaunchDetails, Missing, Report, names_of
-from gpuprof.model.session import Ceiling, DeviceTimeline, KernelProfile, ModelFlop, Timeline
+from gpuprof.model.session import DeviceTimeline, KernelProfile, ModelFlop, Timeline
 from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
@@ -17,7 +18,7 @@ from gpuprof.timeline.mfu import model_flop, rated_ceilings, with_operators
 from gpuprof.timeline.patterns import patterns_of
 from gpuprof.timeline.steps import judged_loop, step_times
 from gpuprof.timeline.strip import drawn_kernels
-from gpuprof.timeline.trace import KERNEL, Activity, Trace
+from gpuprof.timeline.trace import Activity, Trace
 
 TRACE = "trace"
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
@@ -32,27 +33,29 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     all, for a survey by which any of them may be profiled.
     """
     gpus = list(gpus_of(traces))
-    shown = traces if whole else [_judged_only(trace, gpus) for trace in traces]
+    judged = set(map(id, _judged(gpus)))
+    shown = traces if whole else [_only(trace, judged) for trace in traces]
     reports = [as_report(trace) for trace in shown]
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
     numbers = device_numbers(reports)
-    judged = set(map(id, _launched(shown)))
     # The number of a kernel is that of its launch in the whole trace, as in a survey of it.
-    places = [place for place, launch in enumerate(_launched(traces)) if id(launch) in judged]
+    places = [place for place, launch in enumerate(_launched(traces)) if whole or id(launch) in judged]
     kernels = tuple(_timed_only(kernel, places[kernel.id]) for kernel in analysis.session.kernels)
     specs = {kernel.device: recorded.hardware.gpu for kernel, recorded in zip(kernels, analysis.recorded, strict=True)}
-    ceilings = {number: rated_ceilings(number, gpu) for number, gpu in specs.items()}
     ids = _ids(shown, kernels, analysis.members)
-    kernels = tuple(with_operators(shown, ids, kernels, ceilings, specs))
-    timeline = _timeline(traces, gpus, numbers, ids, ceilings)
+    kernels = tuple(with_operators(shown, ids, kernels, specs))
+    timeline = _timeline(traces, gpus, numbers, ids, specs)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
     return Analysis(session, analysis.recorded, patterns=patterns_of(shown, ids, kernels))
 
 
-def _judged_only(trace: Trace, gpus: Sequence[TracedGpu]) -> Trace:
-    """Return a trace without the activities that are not judged."""
-    judged = {gpu.ordinal: gpu.judged for gpu in gpus if gpu.trace is trace}
-    return replace(trace, activities=tuple(own for own in trace.activities if judged[own.device].has(own)))
+def _judged(gpus: Iterable[TracedGpu]) -> Iterator[Activity]:
+    return chain.from_iterable(gpu.activities for gpu in gpus)
+
+
+def _only(trace: Trace, ids: Container[int]) -> Trace:
+    """Return a trace with only the activities that have these ids."""
+    return replace(trace, activities=tuple(own for own in trace.activities if id(own) in ids))
 
 
 def _timeline(
@@ -60,10 +63,10 @@ def _timeline(
     gpus: Sequence[TracedGpu],
     numbers: dict[tuple[int, int], int],
     ids: Mapping[int, int],
-    ceilings: Mapping[int, Sequence[Ceiling]],
+    specs: Mapping[int, GpuSpec | None],
 ) -> Timeline:
     waits = _rank_waits(traces, gpus)
-    drawn = drawn_kernels(chain.from_iterable(gpu.activities for gpu in gpus), lambda activity: ids.get(id(activity)))
+    drawn = drawn_kernels(_judged(gpus), ids)
     devices = tuple(
         device_timeline(gpu, numbers[gpu.source, gpu.ordinal], waits.get(gpu.source), drawn) for gpu in gpus
     )
@@ -71,34 +74,36 @@ def _timeline(
         devices=devices,
         steps=tuple(step_times(traces, devices)),
         waits=tuple(sorted(waits_of(gpus, ids), key=lambda wait: -wait.idle_s)),
-        rank=next((trace.rank for trace in traces if len(traces) == 1), None),
+        rank=traces[0].rank if len(traces) == 1 else None,
         ranks=_world(traces),
-        peak_memory_bytes=max(
-            (trace.peak_memory_bytes for trace in traces if trace.peak_memory_bytes is not None), default=None
-        ),
+        peak_memory_bytes=_most(trace.peak_memory_bytes for trace in traces),
         source_ranks=tuple(trace.rank for trace in traces),
-        model_flop=tuple(_model_flop(traces, gpus, devices, ceilings)),
+        model_flop=tuple(_model_flop(traces, gpus, devices, specs)),
     )
 
 
 def _rank_waits(traces: Sequence[Trace], gpus: Sequence[TracedGpu]) -> Mapping[int, RankWaits]:
     """Return by file what ranks waited for each other, where each is of a rank of its own with one GPU."""
-    ranks = {traces[gpu.source].rank for gpu in gpus}
+    ranks = {gpu.trace.rank for gpu in gpus}
     if None in ranks or not len(ranks) == len(gpus) > 1:
         return {}
     every = {gpu.source: gpu.every for gpu in gpus}
-    return rank_waits(every, {gpu.source: gpu.judged for gpu in gpus}, world=_world(traces))
+    return rank_waits(every, {gpu.source: gpu.judged for gpu in gpus}, _world(traces))
 
 
 def _world(traces: Sequence[Trace]) -> int | None:
     """Return the number of ranks of the run; None if no trace has it."""
-    return max((trace.ranks for trace in traces if trace.ranks is not None), default=None)
+    return _most(trace.ranks for trace in traces)
+
+
+def _most(counts: Iterable[int | None]) -> int | None:
+    return max((count for count in counts if count is not None), default=None)
 
 
 def as_report(trace: Trace) -> Report:
     """Return the kernels of a trace as launches with their times, registers and shared memory."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.kind == KERNEL)
+    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.is_kernel)
     return Report(
         file=trace.file,
         sha256=trace.sha256,
@@ -144,13 +149,13 @@ def _model_flop(
     traces: Sequence[Trace],
     gpus: Sequence[TracedGpu],
     devices: Sequence[DeviceTimeline],
-    ceilings: Mapping[int, Sequence[Ceiling]],
+    specs: Mapping[int, GpuSpec | None],
 ) -> Iterator[ModelFlop]:
     for source, trace in enumerate(traces):
         own = [device for device in devices if device.source == source]
-        of_gpus = {device.ordinal: ceilings.get(device.device, ()) for device in own}
-        judged = _judged_only(trace, gpus).activities
-        flop = model_flop(source, trace, judged, judged_loop(trace, own), of_gpus)
+        ceilings = {device.ordinal: rated_ceilings(device.device, specs.get(device.device)) for device in own}
+        judged = list(_judged(gpu for gpu in gpus if gpu.source == source))
+        flop = model_flop(source, trace, judged, judged_loop(trace, own), ceilings)
         if flop is not None:
             yield flop
 
@@ -167,4 +172,4 @@ def _ids(traces: Sequence[Trace], kernels: Sequence[KernelProfile], members: Seq
 
 def _launched(traces: Iterable[Trace]) -> list[Activity]:
     """Return the kernels of traces, launch by launch."""
-    return [activity for trace in traces for activity in trace.activities if activity.kind == KERNEL]
+    return [activity for trace in traces for activity in trace.activities if activity.is_kernel]

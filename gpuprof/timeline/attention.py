@@ -73,7 +73,9 @@ def _around(
     roles["elementwise"] = tuple(one for one in between if one.is_pointwise and one.elements == math.prod(scores))
     for role, launches in roles.items():
         for launch in launches:
-            yield launch.activity, AttentionPart(role, scores, _is_in_sdpa(launch.activity))
+            activity = launch.activity
+            in_sdpa = activity.in_sdpa or any(text.partition(" ")[0] == SDPA_MATH for text in activity.ranges)
+            yield activity, AttentionPart(role, scores, in_sdpa)
 
 
 def _has(scores: tuple[int, int, int], matrices: Iterable[_Matrices | None]) -> bool:
@@ -106,7 +108,3 @@ def _of_product(left: TensorShape, right: TensorShape) -> Sequence[_Matrices | N
     batch, rows, depth, columns = math.prod(left[:-2]), left[-2], left[-1], right[-1]
     of_three = ((columns, rows, depth), (rows, depth, columns), (depth, rows, columns))
     return [_Matrices(batch * a * b, (a, b)) if other <= WIDEST_HEAD else None for other, a, b in of_three]
-
-
-def _is_in_sdpa(activity: Activity) -> bool:
-    return activity.in_sdpa or any(text.partition(" ")[0] == SDPA_MATH for text in activity.ranges)

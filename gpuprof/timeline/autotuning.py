@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.model.recorded import Report
 from gpuprof.model.set_up import AUTOTUNING_RANGE
-from gpuprof.timeline.trace import KERNEL, TRY, Activity, Trace
+from gpuprof.timeline.trace import TRY, Activity, Trace
 
 _TRIES = re.compile(r"\bconv|_conv|convolution", re.IGNORECASE)
 """Operators whose library tries kernels at their first call: cuDNN, with `torch.backends.cudnn.benchmark`, some ten."""
@@ -23,8 +23,8 @@ _TIME = "gpu__time_duration.sum"
 class Tries(NamedTuple):
     """How many launches were tries, and the time that they took, as far as it is known."""
 
-    launches: int
-    time_s: float
+    launches: int = 0
+    time_s: float = 0.0
 
 
 def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
@@ -36,19 +36,19 @@ def without_tries(recorded: Report | Trace) -> tuple[Report | Trace, Tries]:
     if isinstance(recorded, Trace):
         return _of_trace(recorded)
     tries = [launch for launch in recorded.launches if _is_marked(launch.ranges)]
-    if not tries or len(tries) == len(recorded.launches):
-        return recorded, Tries(0, 0.0)
     own = tuple(launch for launch in recorded.launches if not _is_marked(launch.ranges))
+    if not tries or not own:
+        return recorded, Tries()
     time_s = sum(launch.metrics.number(_TIME) or 0.0 for launch in tries)
     return replace(recorded, launches=own), Tries(len(tries), time_s)
 
 
 def _of_trace(trace: Trace) -> tuple[Trace, Tries]:
-    kernels = [activity for activity in trace.activities if activity.kind == KERNEL]
+    kernels = [activity for activity in trace.activities if activity.is_kernel]
     tries = {id(kernel) for kernel in kernels if _is_marked(kernel.ranges)}
     tries.update(map(id, _of_first_calls(kernel for kernel in kernels if id(kernel) not in tries)))
     if not tries or len(tries) == len(kernels):
-        return trace, Tries(0, 0.0)
+        return trace, Tries()
     activities = tuple(own._replace(kind=TRY) if id(own) in tries else own for own in trace.activities)
     time_s = sum(kernel.duration_s or 0.0 for kernel in kernels if id(kernel) in tries)
     return replace(trace, activities=activities), Tries(len(tries), time_s)

@@ -28,8 +28,11 @@ def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterat
     a row are two chains, because one hardly reads what the other wrote.
     """
     for size, run in groupby(launches, key=lambda launch: None if id(launch.activity) in others else _size(launch)):
+        if size is None:
+            continue
         chain: list[list[Launch]] = []
-        for member in _members(run) if size is not None else ():
+        for _, same in groupby(run, key=_what_it_does):
+            member = list(same)
             if chain and _is_copy(member[0]) and _is_copy(chain[-1][0]):
                 yield from _parts(chain)
                 chain = []
@@ -48,10 +51,6 @@ def _size(launch: Launch) -> Hashable:
     return (launch.activity.grid, launch.activity.block) if launch.activity.grid is not None else None
 
 
-def _members(run: Iterable[Launch]) -> list[list[Launch]]:
-    return [list(same) for _, same in groupby(run, key=_what_it_does)]
-
-
 def _what_it_does(launch: Launch) -> Hashable:
     """Return the operator and the kernel; of a copy the launch itself, and of a kernel of lists only the operator."""
     if _is_copy(launch):
@@ -68,21 +67,15 @@ def _is_copy(launch: Launch) -> bool:
 
 
 def _parts(chain: Sequence[Sequence[Launch]]) -> Iterator[tuple[Activity, ChainPart]]:
+    """Yield the launches of a chain, if it is long enough, with the share of its passes that one kernel saves."""
     if len(chain) < SHORTEST_CHAIN:
         return
-    share = saved_share([_passes(member[0]) for member in chain])
+    # Each result but the last is neither written nor read again.
+    saved = 2 * (len(chain) - 1)
+    share = saved / max(sum(_passes(member[0]) for member in chain), saved + 2)
     for launch in joined.from_iterable(chain):
         is_in_optimizer = any(map(OPTIMIZER_CALL.fullmatch, launch.activity.ranges))
         yield launch.activity, ChainPart(len(chain), share, by_shapes=bool(launch.shapes), in_optimizer=is_in_optimizer)
-
-
-def saved_share(passes: Sequence[int]) -> float:
-    """Return the share of the passes over memory that goes if each kernel reads only what the one before wrote.
-
-    It is 2·(n − 1) ÷ the passes of n kernels: each result but the last is neither written nor read again.
-    """
-    gone = 2 * (len(passes) - 1)
-    return gone / max(sum(passes), gone + 2)
 
 
 def _passes(launch: Launch) -> int:

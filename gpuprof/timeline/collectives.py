@@ -69,25 +69,27 @@ def rank_waits(
     """
     paired = _paired(of_ranks, judged, by_name=world == len(of_ranks) == _PAIR)
     work = {rank: _Work(of_ranks[rank]) for rank in paired}
-    waiting: dict[int, float] = {}
     awaited = dict.fromkeys(of_ranks, 0.0)
     for rank, collectives in paired.items():
-        waits = [(entry.activity.start_s, entry.activity.start_s + entry.waited_s) for entry in collectives]
-        waiting[rank] = outside(merged(waits), work[rank].computing)
-        by_last = by_key(zip((entry.last for entry in collectives), waits, strict=True))
-        for last, for_last in by_last.items():
-            awaited[last] += outside(merged(for_last), work[rank].computing)
+        for last, for_last in by_key((entry.last, entry) for entry in collectives).items():
+            awaited[last] += _waits_s(for_last, work[rank])
     of_rank = {}
     for rank, collectives in paired.items():
         late_for, explained = _late(rank, paired, work)
         of_rank[rank] = RankWaits(
-            waiting_s=waiting[rank],
+            waiting_s=_waits_s(collectives, work[rank]),
             awaited_s=awaited[rank],
             transfer_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in collectives),
             late_for=late_for,
             late_s=explained * awaited[rank],
         )
     return of_rank
+
+
+def _waits_s(collectives: Iterable[_Paired], work: _Work) -> float:
+    """Return for how long a rank waited in collectives while it computed nothing."""
+    waits = merged((entry.activity.start_s, entry.activity.start_s + entry.waited_s) for entry in collectives)
+    return outside(waits, work.computing)
 
 
 class _Work:
@@ -158,11 +160,10 @@ def _together(members: Mapping[int, Sequence[Activity]]) -> Iterator[Mapping[int
     """Yield the collectives of a group by rank; none where it is not sure which belong together."""
     if len({tuple(own.collective for own in activities) for activities in members.values()}) > 1:
         return
-    every = list(zip(*members.values(), strict=True))
-    for own in chain.from_iterable(every):
+    for own in chain.from_iterable(members.values()):
         if own.duration_s is None or own.collective is None or not own.collective.ranks == len(members) > 1:
             return
-    for activities in every:
+    for activities in zip(*members.values(), strict=True):
         yield dict(zip(members, activities, strict=True))
 
 
@@ -170,26 +171,25 @@ def bus_rate(done: Iterable[tuple[float | None, Collective | None]]) -> float | 
     """Return the bytes that each link carried over the time of the collectives whose size is known."""
     total_s = moved = 0.0
     for seconds, collective in done:
-        size = _bus_bytes(collective) if collective is not None else None
+        size = _bus_bytes(collective)
         if seconds and size is not None:
             total_s += seconds
             moved += size
     return moved / total_s if total_s else None
 
 
-def _bus_bytes(done: Collective) -> float | None:
+def _bus_bytes(done: Collective | None) -> float | None:
     """Return bytes × the factor by which NCCL's tests make bus bandwidth of it (nccl-tests, PERFORMANCE.md).
 
     None where that is not known, and for barriers and waits, whose time is not that of moving bytes.
     """
-    name = done.name.lower().replace("_", "")
-    if not done.bytes or done.ranks is None or done.ranks < 2 or "barrier" in name:
+    if done is None or not done.bytes or done.ranks is None or done.ranks < _PAIR or done.name == "barrier":
         return None
     peers = done.ranks - 1
-    if "allreduce" in name:
+    if done.name == "all_reduce":
         return done.bytes * 2 * peers / done.ranks
-    if "allgather" in name:
+    if done.name == "all_gather":
         return float(done.bytes * peers)
-    if "reducescatter" in name or "alltoall" in name:
+    if done.name in ("reduce_scatter", "all_to_all"):
         return done.bytes * peers / done.ranks
     return float(done.bytes)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.model.groups import by_key
 from gpuprof.model.session import Copies
 from gpuprof.timeline.intervals import TimeInterval, merged, outside
-from gpuprof.timeline.trace import COPY, MEMORY_SET, SET, TRY, Activity, movement
+from gpuprof.timeline.trace import COPY, SET, TRY, Activity, movement
 
 
 def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_start: bool) -> Iterator[Copies]:
@@ -28,7 +28,7 @@ def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_sta
     begin = taken[0][0] if taken and from_start else -math.inf
     for copies, moves in sorted(summed, key=lambda entry: -(entry[0].time_s or 0.0)):
         exposed_s = None
-        if copies.direction != MEMORY_SET:
+        if copies.direction != SET:
             own = merged(move.interval for move in moves if move.start_s >= begin)
             exposed_s, taken = outside(own, taken), merged((*taken, *own))
         yield replace(copies, exposed_s=exposed_s)

@@ -6,51 +6,44 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpuprof.model.groups import by_key, spread, summed
 from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
-from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause, pauses_of
+from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause
 from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import GRAPH, KERNEL, MEMORY, SHAPES, STACKS, Activity, Trace, movement
+from gpuprof.timeline.trace import GRAPH, MEMORY, SHAPES, STACKS, Activity, Trace, movement
 from gpuprof.timeline.window import Judged, computing, judged_part
 
-_TOLD_PAUSES, _TOLD_GRAPHS = 3, 3
+_LONGEST = 3
 
 
 class TracedGpu(Struct, frozen=True):
     """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start.
 
-    `pauses` are those of the part that is judged.
+    `activities` and `pauses` are those of the part that is judged.
     """
 
     source: int
     ordinal: int
     every: Sequence[Activity]
     judged: Judged
+    activities: Sequence[Activity]
     pauses: Sequence[Pause]
     trace: Trace
-
-    @property
-    def activities(self) -> Sequence[Activity]:
-        """Return those of the part that is judged."""
-        return [activity for activity in self.every if self.judged.has(activity)]
 
 
 def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
     """Yield the GPUs of all traces that did something."""
     for source, trace in enumerate(traces):
-        overhead = merged((own.start_s, own.end_s) for own in trace.overhead)
-        for index in range(len(trace.devices)):
-            activities = [activity for activity in trace.activities if activity.device == index]
-            if activities:
-                judged = judged_part(trace, activities)
-                pauses = pauses_of(activities, judged, trace.host_waits or (), from_start=trace.from_start)
-                judged_ones = list(judged_pauses(pauses, judged, overhead))
-                yield TracedGpu(source, index, activities, judged, judged_ones, trace)
+        of_gpus = by_key((activity.device, activity) for activity in trace.activities)
+        for ordinal, every in sorted(of_gpus.items()):
+            judged = judged_part(trace, every)
+            activities = [activity for activity in every if judged.has(activity)]
+            pauses = list(judged_pauses(trace, every, judged))
+            yield TracedGpu(source, ordinal, every, judged, activities, pauses, trace)
 
 
 def device_timeline(
@@ -58,7 +51,7 @@ def device_timeline(
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     activities, judged = gpu.activities, gpu.judged
-    longest = nlargest(_TOLD_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
+    longest = nlargest(_LONGEST, gpu.pauses, key=lambda pause: pause.length_s)
     drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
     begin_s = min(judged.start_s, judged.warm_up_s)
@@ -68,7 +61,7 @@ def device_timeline(
         device=number,
         span_s=length(judged.intervals),
         busy_s=_time_s(gpu.every, judged.intervals),
-        kernel_s=_time_s((own for own in gpu.every if own.kind == KERNEL), judged.intervals),
+        kernel_s=_time_s((own for own in gpu.every if own.is_kernel), judged.intervals),
         gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
         graphs=_whole_graphs(activities, _time_s((own for own in gpu.every if own.kind == GRAPH), judged.intervals)),
@@ -96,9 +89,9 @@ def _whole_graphs(activities: Sequence[Activity], any_s: float) -> WholeGraphs |
         median_s = known.p50 if known is not None else None
         time_s = sum(time_s or 0.0 for time_s in times_s)
         graphs.append(WholeGraph(name=name, replays=len(times_s), time_s=time_s, median_s=median_s))
-    graphs.sort(key=lambda graph: -graph.time_s)
-    replays = sum(graph.replays for graph in graphs)
-    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=any_s, longest=tuple(graphs[:_TOLD_GRAPHS]))
+    longest = nlargest(_LONGEST, graphs, key=lambda graph: graph.time_s)
+    replays = sum(map(len, times.values()))
+    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=any_s, longest=tuple(longest))
 
 
 def _slowed_by(trace: Trace) -> tuple[str, ...]:
@@ -116,7 +109,7 @@ def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: i
     return LeftOut(
         time_s=time_s,
         busy_s=_time_s(every, times),
-        launches=sum(kernel.kind == KERNEL and is_within(kernel.start_s, times) for kernel in every),
+        launches=sum(kernel.is_kernel and is_within(kernel.start_s, times) for kernel in every),
         steps=steps,
     )
 
@@ -129,17 +122,17 @@ def _time_s(activities: Iterable[Activity], times: Sequence[TimeInterval]) -> fl
 def _communication(
     activities: Sequence[Activity], every: Sequence[Activity], waits: RankWaits | None
 ) -> Communication | None:
-    talking = [kernel for kernel in activities if kernel.kind == KERNEL and not kernel.computes]
+    talking = [kernel for kernel in activities if kernel.is_kernel and not kernel.computes]
     if not talking:
         return None
     union = merged(kernel.interval for kernel in talking)
-    done = Communication(
+    return Communication(
         launches=len(talking),
         time_s=length(union),
         exposed_s=outside(union, computing(every)),
         bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
+        **(waits._asdict() if waits is not None else {}),
     )
-    return replace(done, **waits._asdict()) if waits is not None else done
 
 
 def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait]:
@@ -150,7 +143,7 @@ def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait
     for gpu in gpus:
         ended: dict[tuple[str, int | None], list[Pause]] = {}
         for pause in gpu.pauses:
-            number = ids.get(id(pause.kernel)) if pause.end.kind == KERNEL else None
+            number = ids.get(id(pause.kernel)) if pause.end.is_kernel else None
             if not pause.start_up:
                 ended.setdefault((movement(pause.end), number), []).append(pause)
         for (before, _), pauses in ended.items():

@@ -36,7 +36,7 @@ from gpuprof.model.session import (
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.timeline.steps import JudgedLoop
 from gpuprof.timeline.torch_flop import ProductFlop, product_flop
-from gpuprof.timeline.trace import KERNEL, Activity, Trace
+from gpuprof.timeline.trace import Activity, Trace
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
@@ -89,14 +89,14 @@ def model_flop(
     if not counted and not uncounted:
         return None
     known = [product for product in counted if isinstance(product, ProductFlop)]
-    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.kind == KERNEL)
+    total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.is_kernel)
     share = sum(row.time_s for row in uncounted) / total_s if total_s else None
     by_step = _by_step(loop, trace, judged, counted)
     gap = _gap(counted, loop, by_step)
     step = None
     if gap is None and loop.step_s:
-        used = {activity.device for activity in judged if activity.kind == KERNEL}
-        step = _step_flop(by_step, loop, _together([ceilings[device] for device in used]), len(used))
+        used = {activity.device for activity in judged if activity.is_kernel}
+        step = _step_flop(by_step, loop, [ceilings[device] for device in used])
         if share is not None and share >= MOST_UNCOUNTED:
             step = replace(step, utilisation=())
             gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
@@ -116,20 +116,18 @@ def with_operators(
     traces: Sequence[Trace],
     ids: Mapping[int, int],
     kernels: Iterable[KernelProfile],
-    ceilings: Mapping[int, Sequence[Ceiling]],
     gpus: Mapping[int, GpuSpec | None],
 ) -> Iterator[KernelProfile]:
     """Yield kernels with what the operators of their launches ask for: FLOP of products, or a part of it, and bytes of
     point-wise operators.
 
-    `ids` are the kernels' by the identity of launches, `ceilings` and `gpus` those of devices.
+    `ids` are the kernels' by the identity of launches, `gpus` the specs of devices.
     """
-    flop: dict[int, LaunchedProduct] = {}
-    for trace in traces:
-        flop.update(_launched_products(trace))
+    flop = dict(chain.from_iterable(map(_launched_products, traces)))
     launches = by_key((ids[id(own)], own) for trace in traces for own in trace.activities if id(own) in ids)
+    ceilings = {device: rated_ceilings(device, gpu) for device, gpu in gpus.items()}
     for kernel in kernels:
-        limits, gpu = ceilings.get(kernel.device, ()), gpus.get(kernel.device)
+        limits, gpu = ceilings[kernel.device], gpus[kernel.device]
         products = [flop.get(id(launch)) for launch in launches[kernel.id]]
         touched = [launch.operand_bytes for launch in launches[kernel.id]]
         yield replace(
@@ -152,14 +150,15 @@ def _operator_flop(
     if product is None or not kernel.duration_s:
         return None
     is_part, shares = min(parts) < 1.0, _shares_of_scores(product, kernel.demangled)
-    path = _path_by_name(kernel.demangled, product.path)
+    named = _path_by_name(kernel.demangled, product.path)
+    path = named or product.path
     whole = product.flop * sum(parts) / len(parts)
-    possible = [PathFlop(path or product.path, share * whole, 1) for share in shares]
-    fitting = [ceiling for ceiling in ceilings if path in (None, ceiling.path)]
+    possible = [PathFlop(path, share * whole, 1) for share in shares]
+    fitting = [ceiling for ceiling in ceilings if named in (None, ceiling.path)]
     flop = max(shares, default=1.0) * whole
     operand_bytes = None if is_part else product.operand_bytes
     return OperatorFlop(
-        path=path or product.path,
+        path=path,
         flop=flop,
         flop_per_s=flop / kernel.duration_s,
         exact=product.exact and not is_part and _TRANSFORMS.search(kernel.demangled) is None,
@@ -215,30 +214,24 @@ def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None
     return fraction if fraction <= 1.0 else None
 
 
-def _launched_products(trace: Trace) -> dict[int, LaunchedProduct]:
-    """Return what the kernels of a trace do of their operators' products, by the kernels' identity.
+def _launched_products(trace: Trace) -> Iterator[tuple[int, LaunchedProduct]]:
+    """Yield what the kernels of a trace do of their operators' products, by the kernels' identity.
 
     Those that multiply by their names do a product, in parts by their times; all of its kernels if no name says so.
     """
     launched = by_key(
         (activity.product, activity)
         for activity in trace.activities
-        if activity.product is not None and activity.kind == KERNEL
+        if activity.product is not None and activity.is_kernel
     )
-    known: dict[int, LaunchedProduct] = {}
     for number, kernels in launched.items():
         flop = product_flop(trace.products[number])
         if isinstance(flop, ProductFlop):
             main = [kernel for kernel in kernels if _multiplies(kernel.name)] or kernels
-            known |= {id(kernel): LaunchedProduct(flop, part) for kernel, part in zip(main, _parts(main), strict=True)}
-    return known
-
-
-def _parts(kernels: Sequence[Activity]) -> list[float]:
-    times = [kernel.duration_s or 0.0 for kernel in kernels]
-    if not any(times):
-        times = [1.0] * len(times)
-    return [time_s / sum(times) for time_s in times]
+            total_s = sum(kernel.duration_s or 0.0 for kernel in main)
+            for kernel in main:
+                part = (kernel.duration_s or 0.0) / total_s if total_s else 1 / len(main)
+                yield id(kernel), LaunchedProduct(flop, part)
 
 
 def _path_by_name(kernel: str, path: str) -> str | None:
@@ -297,7 +290,7 @@ def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
         gap = counted[activity.product] if activity.product is not None else None
         if isinstance(gap, Missing):
             times[gap.what, gap.why] += activity.duration_s or 0.0
-        elif gap is None and activity.kind == KERNEL and _multiplies(activity.name):
+        elif gap is None and activity.is_kernel and _multiplies(activity.name):
             operator, _, _ = (activity.operator or "").partition(" ")
             what = operator or short_name(activity.name), _OUTSIDE
             names[what] += 1
@@ -345,9 +338,9 @@ def _gap(counted: CountedProducts, loop: JudgedLoop, by_step: Sequence[object]) 
 
 
 def _step_flop(
-    by_step: Sequence[Sequence[ProductFlop]], loop: JudgedLoop, ceilings: Sequence[Ceiling], gpus: int
+    by_step: Sequence[Sequence[ProductFlop]], loop: JudgedLoop, ceilings: Sequence[Sequence[Ceiling]]
 ) -> StepFlop:
-    """Return the mean over the steps of a loop, which has a time."""
+    """Return the mean over the steps of a loop, which has a time; `ceilings` are those of each GPU that ran them."""
     assert loop.step_s is not None
     count = len(loop.steps)
     every = [sum(product.flop for product in products) for products in by_step]
@@ -361,8 +354,8 @@ def _step_flop(
         flop_per_s=sum(every) / count / loop.step_s,
         min_flop=min(every),
         max_flop=max(every),
-        gpus=gpus,
-        utilisation=utilisation(flop, loop.step_s, ceilings),
+        gpus=len(ceilings),
+        utilisation=utilisation(flop, loop.step_s, _together(ceilings)),
     )
 
 

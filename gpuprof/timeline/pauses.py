@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import by_key, percentile, summed
 from gpuprof.model.session import Gaps, LongPause, OperatorWait
-from gpuprof.timeline.intervals import TimeInterval, between, length
-from gpuprof.timeline.trace import KERNEL, Activity, HostWait, movement
+from gpuprof.timeline.intervals import between, length, merged
+from gpuprof.timeline.trace import Activity, HostWait, Trace, movement
 from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged
 
 SHORT_PAUSE_S = 20e-6
@@ -54,18 +54,31 @@ class Pause(NamedTuple):
         return min(self.length_s, max(0.0, self.waited.end_s + _FIRST_LAUNCH_S - self.start_s))
 
 
-def pauses_of(
-    activities: Sequence[Activity], judged: Judged, waits: Sequence[HostWait], *, from_start: bool
-) -> list[Pause]:
+def judged_pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> Iterator[Pause]:
+    """Yield the parts of a GPU's pauses that are judged, each without the time in which the profiler was at work."""
+    overhead = merged((own.start_s, own.end_s) for own in trace.overhead)
+    for pause in _pauses(trace, activities, judged):
+        for begin_s, end_s in between(judged.intervals, pause.start_s, pause.start_s + pause.length_s):
+            profiler_s = length(between(overhead, begin_s, end_s))
+            length_s = end_s - begin_s - profiler_s
+            if end_s - begin_s > _ROUNDING_S:
+                yield pause._replace(start_s=begin_s, length_s=length_s, profiler_s=profiler_s)
+
+
+def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> list[Pause]:
     """Return the pauses of a GPU up to the end of what is judged; activities come in the order of their start.
 
-    One before the end of the last step ends, as far as is known, with what begins a step. `from_start` says that the
-    activities begin with the program: of any other recording nothing is taken for a start-up.
+    One before the end of the last step ends, as far as is known, with what begins a step. Only in a recording that
+    begins with the program is anything taken for a start-up.
     """
+    waits = trace.host_waits or ()
     pauses: list[Pause] = []
     end, last = min(judged.start_s, activities[0].start_s), activities[0]
     untimed: set[int | None] = set()
-    for activity, kernel in zip(activities, _next_kernels(activities), strict=True):
+    kernels = [activity for activity in activities if activity.is_kernel]
+    upcoming = iter(kernels)
+    kernel = next(upcoming, None)
+    for activity in activities:
         if activity.start_s > end + _ROUNDING_S:
             in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
             waited = None if in_graph else _wait_at(waits, end, activity.start_s, activity.process)
@@ -80,11 +93,13 @@ def pauses_of(
         ended = activity.interval[1]
         if ended >= end:
             end, last = ended, activity
-    loading = _loading_pauses(activities, pauses) if from_start else {}
+        if activity is kernel:
+            kernel = next(upcoming, None)
+    loading = _loading_pauses(kernels, pauses) if trace.from_start else {}
     found = [pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf)) for pause in pauses]
     if judged.end_s > end + _ROUNDING_S:
         inside = [activity for activity in activities if judged.has(activity)]
-        kernel = next((own for own in inside if own.kind == KERNEL and own.computes), None)
+        kernel = next((own for own in inside if own.is_kernel and own.computes), None)
         waited = _wait_at(waits, end, judged.end_s, inside[0].process)
         found.append(Pause(end, judged.end_s - end, inside[0], kernel, bool(untimed), waited=waited))
     return found
@@ -103,23 +118,12 @@ def _wait_at(waits: Sequence[HostWait], start_s: float, end_s: float, process: i
     return None
 
 
-def judged_pauses(pauses: Iterable[Pause], judged: Judged, overhead: Sequence[TimeInterval]) -> Iterator[Pause]:
-    """Yield the parts of pauses that are judged, each without the time in which the profiler was at work."""
-    for pause in pauses:
-        for begin_s, end_s in between(judged.intervals, pause.start_s, pause.start_s + pause.length_s):
-            profiler_s = length(between(overhead, begin_s, end_s))
-            length_s = end_s - begin_s - profiler_s
-            if end_s - begin_s > _ROUNDING_S:
-                yield pause._replace(start_s=begin_s, length_s=length_s, profiler_s=profiler_s)
-
-
-def _loading_pauses(activities: Sequence[Activity], pauses: Sequence[Pause]) -> dict[int, float]:
+def _loading_pauses(kernels: Sequence[Activity], pauses: Sequence[Pause]) -> dict[int, float]:
     """Return, for the identity of each kernel's first launch, from how long on a pause before it is for loading it.
 
     Before the very first kernel every pause is. Of one that is launched once nothing is known but when: before any
     kernel comes again, the program sets up.
     """
-    kernels = [activity for activity in activities if activity.kind == KERNEL]
     launches = by_key((kernel.name, place) for place, kernel in enumerate(kernels)).values()
     before = summed((id(pause.kernel), pause.length_s) for pause in pauses)
     again = min((places[1] for places in launches if len(places) > 1), default=0)
@@ -134,16 +138,6 @@ def _loading_pauses(activities: Sequence[Activity], pauses: Sequence[Pause]) -> 
             shortest_s = LONG_PAUSE_S if first < again else math.inf
         shortest[id(kernels[first])] = shortest_s
     return shortest
-
-
-def _next_kernels(activities: Sequence[Activity]) -> list[Activity | None]:
-    """Return for each activity the first kernel from it on."""
-    next_kernels: list[Activity | None] = []
-    following = None
-    for activity in reversed(activities):
-        following = activity if activity.kind == KERNEL else following
-        next_kernels.append(following)
-    return next_kernels[::-1]
 
 
 def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
 from gpuprof.timeline.steps import loop_of
-from gpuprof.timeline.trace import KERNEL, Activity, TensorShape, Trace
+from gpuprof.timeline.trace import Activity, TensorShape, Trace
 
 _POINTWISE = re.compile(r"elementwise_kernel|multi_tensor_apply_kernel|fused_dropout_kernel|masked_fill_kernel")
 _NO_POINTWISE = re.compile(r"FillFunctor|LpNorm|distribution_|[iI]ndex|gather|scatter|Adam|LAMB|S(?:GD|gd)")
@@ -38,7 +38,7 @@ class Launch(NamedTuple):
     @property
     def is_pointwise(self) -> bool:
         """Whether it computes each element of its results from the elements at the same places of its inputs."""
-        return self.activity.kind == KERNEL and _is_pointwise(self.activity.name)
+        return self.activity.is_kernel and _is_pointwise(self.activity.name)
 
 
 def sequences_of(trace: Trace) -> Collection[list[Launch]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from gpuprof.model.groups import by_key, spread
@@ -44,11 +44,10 @@ def judged_loop(trace: Trace, devices: Sequence[DeviceTimeline]) -> JudgedLoop:
 def step_times(traces: Sequence[Trace], devices: Sequence[DeviceTimeline]) -> Iterator[StepTimes]:
     """Yield the times of each kind of step of each trace, without those of its loop that warm up, by trace."""
     for source, trace in enumerate(traces):
-        judged = judged_loop(trace, [device for device in devices if device.source == source])
         loop = loop_of(trace)
+        judged = judged_loop(trace, [device for device in devices if device.source == source])
         for name, steps in by_key((step.name, step) for step in trace.steps).items():
-            is_loop = steps == loop
-            counted = judged.steps if is_loop else steps
+            counted = judged.steps if steps == loop else steps
             times = spread([step.duration_s for step in counted])
             if times is not None:
                 yield StepTimes(
@@ -58,7 +57,7 @@ def step_times(traces: Sequence[Trace], devices: Sequence[DeviceTimeline]) -> It
                     threads=_threads(counted),
                     duration_percentiles_s=times,
                     per_s=_rate(counted, judged),
-                    loop=is_loop,
+                    loop=steps == loop,
                 )
 
 
@@ -83,7 +82,9 @@ def step_number(trace: Trace, step: ProgramStep) -> StepNumber | None:
         return None
     if step.name.startswith(OPTIMIZER_STEP):
         return StepNumber("optimizer", sum(end <= step.start_s for end in _calls_ended(trace.steps)))
-    if step.name.startswith(MODULE_CALL) and _is_main(step.thread):
+    # On Linux the main thread has the number of its process.
+    process, _, thread = str(step.thread).partition("/")
+    if step.name.startswith(MODULE_CALL) and thread == process:
         calls = (other for other in trace.steps if (other.name, other.thread) == (step.name, step.thread))
         number = sum(call.start_s <= step.start_s for call in calls)
         return StepNumber("module", number, step.name.removeprefix(MODULE_CALL))
@@ -96,12 +97,6 @@ def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
     for of_kind in kinds.values():
         yield from (step.start_s for step in of_kind)
         yield of_kind[-1].interval[1]
-
-
-def _is_main(thread: Hashable) -> bool:
-    """Return whether a thread, as `process/thread`, is the one that its process began with: on Linux they are equal."""
-    process, _, own = str(thread).partition("/")
-    return process == own
 
 
 def _rate(steps: Sequence[ProgramStep], loop: JudgedLoop) -> float | None:

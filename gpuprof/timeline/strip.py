@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import LongPause, StripRow, TimeStrip
 from gpuprof.timeline.intervals import TimeInterval, binned, merged
-from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, Activity
+from gpuprof.timeline.trace import COPY, GRAPH, SET, Activity
 
 BINS = 270
 _NAMES, _DIGITS = 5, 4
 
 
-def drawn_kernels(activities: Iterable[Activity], number_of: Callable[[Activity], int | None]) -> dict[str, int | None]:
-    """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name."""
+def drawn_kernels(activities: Iterable[Activity], ids: Mapping[int, int]) -> dict[str, int | None]:
+    """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name.
+
+    `ids` are those of the kernels by the identity of launches.
+    """
     times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
     for activity in activities:
-        if activity.duration_s and activity.kind == KERNEL and activity.computes:
-            times[activity.name][number_of(activity)] += activity.duration_s
+        if activity.duration_s and activity.is_kernel and activity.computes:
+            times[activity.name][ids.get(id(activity))] += activity.duration_s
     names = sorted(times, key=lambda name: -sum(times[name].values()))
     return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
 
@@ -41,8 +44,12 @@ def strip_of(
     timed = [activity for activity in activities if activity.duration_s]
     if not timed or bin_s <= 0:
         return None
-    groups: dict[StripKind, dict[str | None, list[TimeInterval]]] = {kind: {} for kind in _ORDER}
-    groups["kernels"] = {name: [] for name in kernels}
+    groups: dict[StripKind, dict[str | None, list[TimeInterval]]] = {
+        "kernels": {name: [] for name in kernels},
+        "graphs": {},
+        "copies": {},
+        "exchange": {},
+    }
     for activity in timed:
         kind = _kind(activity)
         name = activity.name if kind == "kernels" and activity.name in kernels else None
@@ -56,15 +63,12 @@ def strip_of(
     return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(sorted(pauses, key=lambda pause: pause.start_s)))
 
 
-_ORDER: tuple[StripKind, ...] = ("kernels", "graphs", "copies", "exchange")
-
-
 def _kind(activity: Activity) -> StripKind:
     if activity.kind in (COPY, SET):
         return "copies"
     if activity.kind == GRAPH:
         return "graphs"
-    return "exchange" if activity.kind == KERNEL and not activity.computes else "kernels"
+    return "exchange" if activity.is_kernel and not activity.computes else "kernels"
 
 
 def _shares(

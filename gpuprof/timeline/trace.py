@@ -12,14 +12,12 @@ from gpuprof.model.kernel_kinds import COMMUNICATION, kind_by_name
 from gpuprof.model.recorded import Dim3
 from gpuprof.timeline.intervals import TimeInterval
 
-KERNEL, COPY, SET, TRY = "kernel", "copy", "set", "autotuning"
+KERNEL, COPY, SET, TRY = "kernel", "copy", "memory set", "autotuning"
 """What a GPU does: runs a kernel, copies memory, sets memory, or runs a kernel that an autotuner tries."""
 GRAPH = "CUDA graph"
 """What a GPU does, too: replays a CUDA graph that was recorded as a whole, without its kernels and copies."""
 DIRECTIONS = ("host to device", "device to host", "device to device", "peer to peer", "host to host")
 """The names of copies; a copy whose direction was not recorded is called "copy"."""
-MEMORY_SET = "memory set"
-"""What settings of memory are called beside the directions of copies."""
 PAGEABLE, PINNED, UNIFIED = "pageable", "pinned", "unified"
 """The memory that a copy reads or writes on the host, or that the driver moves by pages."""
 PROFILER_STEP = "ProfilerStep"
@@ -115,6 +113,11 @@ class Activity(NamedTuple):
         return self.launched_s if self.launched_s is not None else self.start_s
 
     @property
+    def is_kernel(self) -> bool:
+        """Return whether it is a kernel."""
+        return self.kind == KERNEL
+
+    @property
     def runs_kernels(self) -> bool:
         """Return whether it is a kernel, or a whole graph, whose kernels are not known one by one."""
         return self.kind in (KERNEL, GRAPH)
@@ -199,6 +202,4 @@ def is_communication(name: str) -> bool:
 
 def movement(activity: Activity) -> str:
     """Return the direction of a copy, or the name of another kind of activity that is no kernel."""
-    if activity.kind == SET:
-        return MEMORY_SET
     return activity.name if activity.kind == COPY else activity.kind

@@ -23,6 +23,7 @@ from statistics import median, median_low
 from typing import NamedTuple
 
 from gpuprof.model.field_types import JudgedPart
+from gpuprof.model.groups import by_key
 from gpuprof.timeline.intervals import TimeInterval, between, holes, is_within, length, merged
 from gpuprof.timeline.steps import loop_of
 from gpuprof.timeline.trace import Activity, ProgramStep, Trace
@@ -184,15 +185,11 @@ def _last_new(activities: Sequence[Activity]) -> int | None:
     Kernels that are new later than that, or after rounds of others, are no start-up, such as those of an evaluation.
     """
     names = [activity.name if activity.runs_kernels else None for activity in activities]
-    launches = Counter(names)
-    first: dict[str | None, int] = {}
-    for place, name in enumerate(names):
-        first.setdefault(name, place)
     until_s = [*accumulate(_computing_s(activities), initial=0.0)]
     total_s = until_s[-1]
     last = None
-    for name, place in first.items():
-        if name is None or launches[name] == 1:
+    for name, (place, *later) in by_key(zip(names, range(len(names)), strict=True)).items():
+        if name is None or not later:
             continue
         if total_s - until_s[place + 1] < _LEAST_STEADY * total_s:
             break

@@ -11,7 +11,7 @@ from gpuprof.diagnose.timeline_findings import gpu_case, gpu_labels
 from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.run_totals import running_s, start_up_s
 from gpuprof.model.session import Evidence, Gaps, Wait
-from gpuprof.timeline.trace import DIRECTIONS, GRAPH, KERNEL, MEMORY_SET, STACKS, TRY
+from gpuprof.timeline.trace import DIRECTIONS, GRAPH, KERNEL, SET, STACKS, TRY
 from gpuprof.timeline.worst_gpu import Pauses
 
 IDLE_SHARE = percent("idle", 10.0)
@@ -21,7 +21,7 @@ _AT_COPIES = {DIRECTIONS[0]: "to-device", DIRECTIONS[1]: "to-host"}
 _BEFORE = {
     KERNEL: "before-kernel",
     GRAPH: "before-graphs",
-    MEMORY_SET: "before-memory-sets",
+    SET: "before-memory-sets",
     TRY: "before-trials",
 }
 _OF_WAITS = {"waiting": "to-run-ahead", "after-waits": "out-of-loop"}
