@@ -23,7 +23,7 @@ from gpuprof.read.nsys_export import (
 )
 from gpuprof.read.nsys_ranges import nvtx_ranges
 from gpuprof.read.nsys_work import CallKey, GpuWork, call_key
-from gpuprof.read.step_ranges import split_ranges, step_name
+from gpuprof.read.step_ranges import split_ranges
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
@@ -31,9 +31,8 @@ from gpuprof.read.timeline_parts import (
     device_numbers,
     host_waits,
     impossible,
-    left_out,
     open_at_places,
-    program_step,
+    program_steps,
     since_epoch,
     waits_for_gpu,
 )
@@ -83,7 +82,6 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
             "record a program that uses the GPU: nsys profile --trace=cuda,nvtx …",
         )
     steps, ranges = split_ranges(nvtx_ranges(export))
-    steps.sort(key=lambda step: step.start)
     _find_places(export, work.calls)
     launches = (place.at for place in work.calls.values() if place is not None)
     origin = min([work.first, *launches, *(span.start for span in chain(steps, ranges))])
@@ -99,16 +97,22 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         tool_version=export.named(ABOUT_EXPORT, "EXPORT_PRODUCT_VERSION"),
         devices=_devices(export, gpus),
         activities=tuple(activities),
-        steps=tuple(
-            program_step(step_name(step.name), step.thread, step.start - origin, step.end - origin) for step in steps
-        ),
+        steps=program_steps(steps, origin),
         driver=_driver(export.named(("TARGET_INFO_SYSTEM_ENV",), "NvDriverVersion")),
         created_s=_created_s(export, origin),
-        warnings=(*left_out(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
+        warnings=(*_without_start(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
         host_waits=waits,
         profiler_calls=any(map(controls_profiler, export.strings.values())),
         overhead=tuple(sorted(_overhead(export, origin), key=lambda part: part.start_s)),
     )
+
+
+def _without_start(number: int) -> Iterator[str]:
+    """Say how many activities have no start, if any."""
+    if number == 1:
+        yield "1 GPU activity has no start time and is left out"
+    elif number:
+        yield f"{number} GPU activities have no start time and are left out"
 
 
 def _without_kernels(activities: Iterable[Activity]) -> Iterator[str]:

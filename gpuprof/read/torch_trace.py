@@ -22,6 +22,7 @@ from gpuprof.read.timeline_parts import (
     impossible,
     launches_work,
     open_at_places,
+    program_steps,
     since_epoch,
 )
 from gpuprof.read.torch_events import GpuEvent, Span, TraceEvents
@@ -103,7 +104,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     # A survey of gpuprof itself counts steps by what its next run can count, too: calls.
     marked = [] if surveyed else events.ranges.every(lambda name: not name.startswith(MODULE))
     optimizers = events.ranges.every(OPTIMIZER_CALL.fullmatch)
-    program_steps = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed), origin)
+    found = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed))
     events.calls.clear()
     warnings = [*stream.warnings, *without_times(events), *impossible(events.impossible)]
     if counters := _counters(events):
@@ -112,7 +113,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         ProfilerOverhead(span.name, (span.start - origin) / 1e9, (span.end - origin) / 1e9)
         for span in sorted(events.overhead.every(), key=attrgetter("start"))
     ]
-    activities, calls, waits = _activities(events, used, origin, {step.name for step in program_steps})
+    activities, calls, waits = _activities(events, used, origin, {step.name for step in found})
     return Trace(
         file=name,
         sha256=sha256,
@@ -121,7 +122,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         tool_version=None,
         devices=tuple(_device(properties.get(number, {})) for number in used),
         activities=activities,
-        steps=tuple(program_steps),
+        steps=program_steps(found, origin),
         rank=count(distributed.get("rank")),
         ranks=count(distributed.get("world_size")),
         peak_memory_bytes=events.peak_memory_bytes,
@@ -216,8 +217,8 @@ def _activities(
         spans.clear()
     index = {number: position for position, number in enumerate(used)}
     recorded = _recorded(events, open_spans, calls, index, origin)
-    waited_in = [_outermost_operator(open_spans[wait.place]) for wait in events.waits]
-    return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(events.waits, origin, waited_in)
+    waits = [wait._replace(operator=_outermost_operator(open_spans[wait.place])) for wait in events.waits]
+    return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(waits, origin)
 
 
 def _outermost_operator(spans: Iterable[Span]) -> str | None:
