@@ -16,7 +16,6 @@ from gpuprof.read.nsys_export import (
     CALLS,
     EXPORT_AGAIN,
     Export,
-    as_count,
     as_time,
     check_whole,
     process_id,
@@ -28,6 +27,7 @@ from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
     controls_profiler,
+    count,
     device_numbers,
     host_waits,
     impossible,
@@ -73,7 +73,7 @@ def read_nsys_sqlite(path: Path, sha256: str) -> Trace:
 
 
 def _read(export: Export, path: Path, sha256: str) -> Trace:
-    if not export.is_of_nsys:
+    if not export.has(*ABOUT_EXPORT, "META_DATA_CAPTURE", "StringIds"):
         raise InputError(f"{path} is an SQLite database, but not an export of Nsight Systems", EXPORT_AGAIN)
     work = GpuWork(export)
     if work.first is None:
@@ -162,15 +162,15 @@ def _devices(export: Export, used: Iterable[int]) -> tuple[RecordedDevice, ...]:
 
 
 def _device(row: sqlite3.Row) -> RecordedDevice:
-    major, minor = as_count(row["computeMajor"]), as_count(row["computeMinor"])
-    clock_hz = as_count(row["clockRate"])
+    major, minor = count(row["computeMajor"]), count(row["computeMinor"])
+    clock_hz = count(row["clockRate"])
     return RecordedDevice(
         name=row["name"] if isinstance(row["name"], str) else None,
         compute_capability=f"{major}.{minor}" if major is not None and minor is not None else None,
-        sm_count=as_count(row["smCount"]) or None,
+        sm_count=count(row["smCount"]) or None,
         max_sm_clock_hz=float(clock_hz) if clock_hz else None,
-        memory_bytes=as_count(row["totalMemory"]) or None,
-        l2_bytes=as_count(row["l2CacheSize"]) or None,
+        memory_bytes=count(row["totalMemory"]) or None,
+        l2_bytes=count(row["l2CacheSize"]) or None,
     )
 
 
@@ -182,4 +182,4 @@ def _driver(recorded: str | None) -> str | None:
 
 def _created_s(export: Export, origin: int) -> float | None:
     began = next((row["utcEpochNs"] for row in export.rows(("TARGET_INFO_SESSION_START_TIME",), "utcEpochNs")), None)
-    return since_epoch((as_count(began) or 0) + origin)
+    return since_epoch((count(began) or 0) + origin)

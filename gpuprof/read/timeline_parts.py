@@ -17,7 +17,7 @@ _DEEPEST = 100
 """No program nests its spans deeper; of a file that does, the innermost ones are kept."""
 _MOST_DEVICES = 1000
 """More GPUs than any machine has; a file that names more is broken."""
-
+_LARGEST_COUNT = 2**63
 _FIRST_EPOCH_S, _LAST_EPOCH_S = 10**9, 253_402_300_799
 """A clock that counts from 1970 stands after 2001 and before the year 10000."""
 
@@ -154,3 +154,10 @@ def impossible(durations: Sequence[tuple[str, str]]) -> Iterator[str]:
 def since_epoch(clock_ns: int) -> float | None:
     """Return the seconds since 1970 if a clock can have counted from then, else None."""
     return clock_ns / 1e9 if _FIRST_EPOCH_S <= clock_ns / 1e9 <= _LAST_EPOCH_S else None
+
+
+def count(value: object) -> int | None:
+    """Return a number of things, or of bytes; None for what is none."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST_COUNT:
+        return value
+    return None

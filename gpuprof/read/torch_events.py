@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
+from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import MODULE
-from gpuprof.read.timeline_parts import LaunchOrigin, WaitSpan, launches_graph, waits_for_gpu
-from gpuprof.read.torch_json import TraceEvent, count, decoded, dims, mapping, nanoseconds, text_of
+from gpuprof.read.timeline_parts import LaunchOrigin, WaitSpan, count, launches_graph, waits_for_gpu
+from gpuprof.read.torch_json import TraceEvent, decoded, dims, mapping, nanoseconds, text_of
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, operator_with_shapes
 from gpuprof.timeline.torch_flop import PRODUCTS
 from gpuprof.timeline.torch_pointwise import POINTWISE
@@ -31,8 +32,7 @@ _GPU_ROLES = {
 }
 _CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
 _OPERATORS = ("cpu_op", "Operator")
-_ANNOTATION, _PYTHON, _OVERHEAD = "user_annotation", "python_function", "overhead"
-"""The categories of events: today's names and those of 2021."""
+"""Categories of events: today's names and those of 2021."""
 _OWN_OVERHEAD = ("Buffer Flush", "Instrumentation", "Resource", "Activity Buffer Request", "UVM Activity Init")
 """CUPTI's own work among its overhead. The rest is CUDA's, such as "Lazy Function Loading", which comes without it."""
 _NEEDED = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
@@ -136,10 +136,7 @@ class Spans:
 
     def around(self, places: Iterable[LaunchOrigin | None]) -> list[Span]:
         """Return the spans that were open at one of the places, in the order of the file."""
-        moments: defaultdict[Hashable, set[int]] = defaultdict(set)
-        for place in places:
-            if place is not None:
-                moments[place.thread].add(place.at)
+        moments = by_key((place.thread, place.at) for place in places if place is not None)
         ordered = [sorted(moments.get(thread, ())) for thread, _ in self._origins]
         spans = []
         for row in self:
@@ -219,7 +216,7 @@ class TraceEvents:
             return
         self.firsts[day] = min(self.firsts.get(day, start), start)
         self.last = max(self.last, end)
-        if category == _PYTHON:
+        if category == "python_function":
             self.recorded.add(STACKS)
             if str(event.name).startswith(MODULE):
                 self._add_range(self.ranges, event, start, end)
@@ -227,9 +224,9 @@ class TraceEvents:
             self._add_operator(event, start, end)
         elif category in _CALLS:
             self._add_call(event, start, end)
-        elif category == _ANNOTATION:
+        elif category == "user_annotation":
             self._add_range(self.ranges, event, start, end)
-        elif category != _OVERHEAD:
+        elif category != "overhead":
             self.others[category] += 1
         elif event.name in _OWN_OVERHEAD:
             self._add_range(self.overhead, event, start, end)
@@ -268,7 +265,7 @@ class TraceEvents:
 
     def _add_call(self, event: TraceEvent, start: int, end: int) -> None:
         name, origin = _name(event.name), self._origin(event)
-        args = decoded(event.args, _CPU_ARGS) or _CpuArgs()
+        args = _cpu_args(event)
         correlation = count(args.correlation)
         self.call_names.add(name)
         if correlation is not None:
@@ -285,7 +282,7 @@ class TraceEvents:
             # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
             self._add_range(self.ranges, event, start, end)
             return
-        args = decoded(event.args, _CPU_ARGS) or _CpuArgs()
+        args = _cpu_args(event)
         written = [bytes(args.dims) or bytes(args.old_dims)]
         if written[0]:
             self.recorded.add(SHAPES)
@@ -303,7 +300,7 @@ class TraceEvents:
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int) -> None:
-        name, args = _name(event.name), decoded(event.args, _CPU_ARGS) or _CpuArgs()
+        name, args = _name(event.name), _cpu_args(event)
         what = self._what_numbers.setdefault(name, len(self._whats))
         if what == len(self._whats):
             self._whats.append(Named(name))
@@ -324,6 +321,10 @@ class TraceEvents:
         if number == len(self._origins):
             self._origins.append(origin)
         return number
+
+
+def _cpu_args(event: TraceEvent) -> _CpuArgs:
+    return decoded(event.args, _CPU_ARGS) or _CpuArgs()
 
 
 def _name(written: object) -> str:

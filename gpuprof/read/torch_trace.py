@@ -17,6 +17,7 @@ from gpuprof.read.step_ranges import step_name
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     controls_profiler,
+    count,
     device_numbers,
     host_waits,
     impossible,
@@ -27,7 +28,7 @@ from gpuprof.read.timeline_parts import (
 )
 from gpuprof.read.torch_events import GpuEvent, Span, TraceEvents
 from gpuprof.read.torch_foreign import refuse_other_accelerators
-from gpuprof.read.torch_json import TraceJson, count, mapping, text_of
+from gpuprof.read.torch_json import TraceJson, mapping, text_of
 from gpuprof.read.torch_program import products, steps
 from gpuprof.read.torch_times import correct_times, settle_times, without_times
 from gpuprof.read.torch_words import (
@@ -106,7 +107,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     optimizers = events.ranges.every(OPTIMIZER_CALL.fullmatch)
     found = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed))
     events.calls.clear()
-    warnings = [*stream.warnings, *without_times(events), *impossible(events.impossible)]
+    warnings = [*stream.left_out(), *without_times(events), *impossible(events.impossible)]
     if counters := _counters(events):
         warnings.append(f"{counters} are not read")
     overhead = [
