@@ -142,7 +142,7 @@ def _waits(export: Export) -> Iterator[WaitSpan]:
     waiting = {number for number, name in export.strings.items() if waits_for_gpu(name)}
     for start, end, row in export.spans(CALLS, "nameId", "globalTid"):
         if row["nameId"] in waiting:
-            yield WaitSpan(start, end, process_id(row["globalTid"]))
+            yield WaitSpan(LaunchOrigin(None, start, process_id(row["globalTid"])), end)
 
 
 def _overhead(export: Export, origin: int) -> Iterator[ProfilerOverhead]:

@@ -42,18 +42,11 @@ class ThreadSpan(Protocol):
 
 
 class WaitSpan(NamedTuple):
-    """A call that waited for a GPU, in nanoseconds, and its process, thread and operator, if they are known."""
+    """A call that waited for a GPU: where and when it began, its end in nanoseconds, and its operator, if known."""
 
-    start: int
+    place: LaunchOrigin
     end: int
-    process: int | None
-    thread: Hashable = None
     operator: str | None = None
-
-    @property
-    def place(self) -> LaunchOrigin:
-        """Where and when the program began to wait."""
-        return LaunchOrigin(self.thread, self.start, self.process)
 
 
 _WAITS = re.compile(
@@ -75,7 +68,8 @@ controls_profiler = re.compile(r"cu(?:da)?Profiler(?:Start|Stop)(?:_v\d+)?").ful
 def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
     """Return waits as those of a trace that begins at `origin`, in the order of their end."""
     waits = [
-        HostWait((span.start - origin) / 1e9, (span.end - origin) / 1e9, span.process, span.operator) for span in spans
+        HostWait((place.at - origin) / 1e9, (end - origin) / 1e9, place.process, operator)
+        for place, end, operator in spans
     ]
     waits.sort(key=lambda wait: (wait.end_s, wait.start_s))
     return tuple(waits)

@@ -274,7 +274,7 @@ class TraceEvents:
                 self.graph_launches.add(correlation)
         if waits_for_gpu(name):
             thread, process = self._origins[origin]
-            self.waits.append(WaitSpan(start, end, process, thread))
+            self.waits.append(WaitSpan(LaunchOrigin(thread, start, process), end))
 
     def _add_operator(self, event: TraceEvent, start: int, end: int) -> None:
         name = _name(event.name)

@@ -92,10 +92,10 @@ class TraceJson:
         file.seek(0)
         packed = file.read(len(GZIP)) == GZIP
         file.seek(0)
-        self._unzipped = _unzipped(file, name, self._size, salvage=salvage) if packed else None
+        again = f"{_AGAIN}; {_SALVAGE}"
+        self._unzipped = Unzipped(file, name, self._check, again, salvage=salvage) if packed else None
         self._most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT if packed else sys.maxsize
-        if not packed:
-            check_size(self._size, name)
+        self._check(self._size)
         self._values = _Values(_texts(self._unzipped.read1 if self._unzipped is not None else file.read), salvage)
         self.fields: dict[str, Any] = {}
 
@@ -118,6 +118,14 @@ class TraceJson:
             )
         except MemoryError as error:
             raise InputError(f"{self._name} is a trace too large for the memory of this machine", _FEWER) from error
+
+    def _check(self, unpacked: int) -> None:
+        """Raise InputError if a trace of that many bytes is too large to be read, or too large for its packed size."""
+        if unpacked > LARGEST:
+            raise InputError(f"{self._name} is a trace of more than {LARGEST / 2**20:,.0f} MiB unpacked", _FEWER)
+        most = max(_ALWAYS, _MOST_TIMES * self._size)
+        if unpacked > most:
+            raise InputError(f"{self._name} is more than {most / 2**20:,.0f} MiB unpacked", _by_hand(self._name))
 
     def _batches(self) -> Iterator[list[TraceEvent]]:
         """Yield the events, many at a time, of an object that holds the list of them, or of the list alone."""
@@ -318,18 +326,6 @@ def _as_event(fields: dict[str, Any]) -> TraceEvent:
     return event
 
 
-def _unzipped(file: BinaryIO, name: str, size: int, *, salvage: bool) -> Unzipped:
-    """Return what a packed trace holds, within the limits."""
-    most = min(LARGEST, max(_ALWAYS, _MOST_TIMES * size))
-
-    def check(unpacked: int) -> None:
-        check_size(unpacked, name)
-        if unpacked > most:
-            raise InputError(f"{name} is more than {most / 2**20:,.0f} MiB unpacked", _by_hand(name))
-
-    return Unzipped(file, name, check, f"{_AGAIN}; {_SALVAGE}", salvage=salvage)
-
-
 def _texts(read: Callable[[int], bytes]) -> Iterator[str]:
     """Yield a text piece by piece."""
     first = read(_PIECE)
@@ -339,12 +335,6 @@ def _texts(read: Callable[[int], bytes]) -> Iterator[str]:
 
 def _by_hand(name: str) -> str:
     return f"if you trust the file, unpack it: gunzip -k {shlex.quote(name)}"
-
-
-def check_size(size: int, name: str) -> None:
-    """Raise InputError if a trace of that many bytes is too large to be read."""
-    if size > LARGEST:
-        raise InputError(f"{name} is a trace of more than {LARGEST / 2**20:,.0f} MiB unpacked", _FEWER)
 
 
 def decoded(written: Raw, decoder: msgspec.json.Decoder[Any] = _ANY) -> Any:

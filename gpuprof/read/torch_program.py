@@ -65,7 +65,7 @@ def outermost(calls: Iterable[Span]) -> list[Span]:
     outer: list[Span] = []
     until: dict[Hashable, int] = {}
     for call in sorted(calls, key=lambda call: (call.start, -call.end)):
-        if call.thread not in until or call.start >= until[call.thread]:
+        if call.start >= until.get(call.thread, call.start):
             outer.append(call)
             until[call.thread] = call.end
     return outer

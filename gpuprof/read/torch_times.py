@@ -32,7 +32,7 @@ def settle_times(events: TraceEvents) -> int | None:
 
         for spans in events.cpu:
             spans.keep(within)
-        events.waits = [wait for wait in events.waits if within(wait.start, wait.end)]
+        events.waits = [wait for wait in events.waits if within(wait.place.at, wait.end)]
         _keep(events, lambda event: within(event.start, event.start))
     events.last = min(end, events.last)
     return min((at for day, at in events.firsts.items() if day >= first), default=None)

@@ -216,8 +216,7 @@ def _activities(
     del operators, launchers, moments
     for spans in events.cpu:
         spans.clear()
-    index = {number: position for position, number in enumerate(used)}
-    recorded = _recorded(events, open_spans, calls, index, origin)
+    recorded = _recorded(events, open_spans, calls, used, origin)
     waits = [wait._replace(operator=_outermost_operator(open_spans[wait.place])) for wait in events.waits]
     return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(waits, origin)
 
@@ -235,10 +234,10 @@ def _recorded(
     events: TraceEvents,
     open_spans: Mapping[LaunchOrigin | None, Sequence[Span]],
     calls: Iterable[Span],
-    index: Mapping[int, int],
+    used: Sequence[int],
     origin: int,
 ) -> Iterator[Activity]:
-    """Yield what the GPUs did, with what was open at its launch. `index` are the places of the GPUs by number."""
+    """Yield what the GPUs did, with what was open at its launch. `used` are the numbers of the GPUs."""
     numbers = {id(call): number for number, call in enumerate(calls)}
     launched = Counter(id(span) for event in events.gpu for span in _operators(open_spans.get(event.place, ()))[-1:])
     kernel_names = _kernel_names(events.gpu)
@@ -256,7 +255,7 @@ def _recorded(
             kind=event.role,
             name=_name(event, kernel_names),
             mangled=event.name if event.name in kernel_names else None,
-            device=index[event.device],
+            device=used.index(event.device),
             start_s=(event.start - origin) / 1e9,
             duration_s=event.duration / 1e9 if event.duration is not None else None,
             stream=event.stream,
