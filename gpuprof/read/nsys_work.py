@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from sqlite3 import Row
 from typing import Any
 
 from gpuprof.model.recorded import Dim3
@@ -52,7 +52,6 @@ _MEMORIES = {0: PAGEABLE, 1: PINNED, 4: UNIFIED, 6: UNIFIED}
 _ON_THE_HOST = 2**31 - 1
 """The device of a graph that begins with a function of the host; it is counted to the first GPU of its process."""
 
-Row = sqlite3.Row
 CallKey = int
 """A call of CUDA, by its correlation and its process."""
 

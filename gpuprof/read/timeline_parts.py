@@ -71,8 +71,7 @@ def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
         HostWait((place.at - origin) / 1e9, (end - origin) / 1e9, place.process, operator)
         for place, end, operator in spans
     ]
-    waits.sort(key=lambda wait: (wait.end_s, wait.start_s))
-    return tuple(waits)
+    return tuple(sorted(waits, key=attrgetter("end_s", "start_s")))
 
 
 class LaunchOrigin(NamedTuple):
@@ -94,7 +93,7 @@ def open_at_places(
     places_of = by_key((place.thread, place) for place in set(places) if place is not None)
     open_spans: dict[LaunchOrigin | None, tuple[AnySpan, ...]] = {}
     for thread, own in places_of.items():
-        open_spans.update(_open_at(spans_of.get(thread, ()), sorted(own, key=lambda place: place.at)))
+        open_spans.update(_open_at(spans_of.get(thread, ()), sorted(own, key=attrgetter("at"))))
     return open_spans
 
 

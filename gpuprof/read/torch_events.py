@@ -176,12 +176,13 @@ class TraceEvents:
     `untimed` GPU activities have no time, by what they are, and `misplaced` ones a wrong one; `impossible` ones have a
     duration that cannot be. `others` counts events by categories that are of no use here. `days` counts events by the
     day in which they began, `firsts` are the first of the CPU in each day, and `last` is when all of these had ended.
+    `shared` has one object of each value that many events have, which saves memory.
     """
 
     def __init__(self) -> None:
         self._whats, self._origins = list[Named](), list[Origin]()
         self._what_numbers, self._origin_numbers = dict[Hashable, int](), dict[Origin, int]()
-        self._shapes = dict[Hashable, Any]()
+        self.shared = dict[Hashable, Any]()
         self.gpu = list[GpuEvent]()
         self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(5))
         self.operators, self.ranges, self.steps, self.overhead, self.calls = self.cpu
@@ -257,7 +258,7 @@ class TraceEvents:
                 # Some traces write the correlation there; it is no operator's number.
                 launcher=launcher if launcher != correlation else None,
                 in_graph=bool(count(args.get("graph node id"))),
-                shape=self._shapes.setdefault(shape, shape),
+                shape=self.shared.setdefault(shape, shape),
                 bytes=count(args.get("bytes")),
                 collective=collective(args) if of_nccl else None,
             )

@@ -40,10 +40,13 @@ def settle_times(events: TraceEvents) -> int | None:
 
 def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
     """Keep some of the GPU activities, and count the others."""
+    kept = []
     for event in events.gpu:
-        if not is_kept(event):
+        if is_kept(event):
+            kept.append(event)
+        else:
             (events.misplaced if event.start else events.untimed)[event.role] += 1
-    events.gpu = [event for event in events.gpu if is_kept(event)]
+    events.gpu = kept
 
 
 def correct_times(events: TraceEvents) -> None:

@@ -241,7 +241,6 @@ def _recorded(
     numbers = {id(call): number for number, call in enumerate(calls)}
     launched = Counter(id(span) for event in events.gpu for span in _operators(open_spans.get(event.place, ()))[-1:])
     kernel_names = _kernel_names(events.gpu)
-    known_ranges: dict[tuple[str, ...], tuple[str, ...]] = {}
     events.gpu.reverse()
     while events.gpu:
         event = events.gpu.pop()
@@ -264,7 +263,7 @@ def _recorded(
             registers_per_thread=registers,
             shared_bytes=shared_bytes,
             bytes=event.bytes,
-            ranges=known_ranges.setdefault(ranges, ranges),
+            ranges=events.shared.setdefault(ranges, ranges),
             operator=launcher.what.operator if launcher is not None else None,
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),

@@ -30,4 +30,4 @@ class ActivityMetrics(MetricTable):
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all metrics, sorted."""
-        return tuple(name for name in (_TIME, _REGISTERS, _DYNAMIC, _STATIC) if self.has(name))
+        return tuple(filter(self.has, (_TIME, _REGISTERS, _DYNAMIC, _STATIC)))
