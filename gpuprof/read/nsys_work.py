@@ -147,7 +147,7 @@ class GpuWork:
 
 
 def _gpu_numbers(export: Export) -> Mapping[tuple[int | None, int], int]:
-    """Return which GPU of the machine a process calls by a CUDA number: they can see different ones as number 0."""
+    """Return the GPUs of the machine by process and CUDA number: processes can see different ones as number 0."""
     numbers: dict[tuple[int | None, int], int] = {}
     for row in export.rows(("TARGET_INFO_CUDA_DEVICE",), "gpuId", "cudaId", "pid"):
         gpu, cuda = count(row["gpuId"]), count(row["cudaId"])

@@ -146,7 +146,8 @@ def impossible(durations: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 def since_epoch(clock_ns: int) -> float | None:
     """Return the seconds since 1970 if a clock can have counted from then, else None."""
-    return clock_ns / 1e9 if _FIRST_EPOCH_S <= clock_ns / 1e9 <= _LAST_EPOCH_S else None
+    seconds = clock_ns / 1e9
+    return seconds if _FIRST_EPOCH_S <= seconds <= _LAST_EPOCH_S else None
 
 
 def count(value: object) -> int | None:

@@ -266,8 +266,7 @@ class TraceEvents:
 
     def _add_call(self, event: TraceEvent, start: int, end: int) -> None:
         name, origin = _name(event.name), self._origin(event)
-        args = _cpu_args(event)
-        correlation = count(args.correlation)
+        correlation = count(_cpu_args(event).correlation)
         self.call_names.add(name)
         if correlation is not None:
             self.calls.add(0, origin, start, start, correlation)
@@ -301,13 +300,13 @@ class TraceEvents:
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int) -> None:
-        name, args = _name(event.name), _cpu_args(event)
+        name = _name(event.name)
         what = self._what_numbers.setdefault(name, len(self._whats))
         if what == len(self._whats):
             self._whats.append(Named(name))
         if _STEP.fullmatch(name):
             spans = self.steps
-        spans.add(what, self._origin(event), start, end, count(args.number))
+        spans.add(what, self._origin(event), start, end, count(_cpu_args(event).number))
 
     def _add_memory(self, args: Mapping[str, Any]) -> None:
         """Keep the most that tensors took on a GPU, or that PyTorch reserved for them if that alone was recorded."""

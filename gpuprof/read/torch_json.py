@@ -60,7 +60,7 @@ _LONGEST_TOKEN = 16
 """JSON text that is cut off is wrong so near its end, if not in a string."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
 _AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
-_SALVAGE = "--salvage reads the events before the damage"
+_AGAIN_OR_PART = f"{_AGAIN}; --salvage reads the events before the damage"
 
 
 class TraceEvent(Struct, gc=False):
@@ -92,8 +92,7 @@ class TraceJson:
         file.seek(0)
         packed = file.read(len(GZIP)) == GZIP
         file.seek(0)
-        again = f"{_AGAIN}; {_SALVAGE}"
-        self._unzipped = Unzipped(file, name, self._check, again, salvage=salvage) if packed else None
+        self._unzipped = Unzipped(file, name, self._check, _AGAIN_OR_PART, salvage=salvage) if packed else None
         self._most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT if packed else sys.maxsize
         self._check(self._size)
         self._values = _Values(_texts(self._unzipped.read1 if self._unzipped is not None else file.read), salvage)
@@ -150,7 +149,7 @@ class TraceJson:
     def _damaged(self, error: Exception) -> DamagedInput:
         """Say where the text is broken, and why as far as that shows."""
         number = self._values.count + 1
-        hint = f"{_AGAIN}; {_SALVAGE}" if self._values.count else _AGAIN
+        hint = _AGAIN_OR_PART if self._values.count else _AGAIN
         if isinstance(error, _EndsEarly):
             where = f"in event {number:,}" if number > 1 else "before its first event is complete"
             what = f"it ends {where}: it was cut off, or the program ended while it was written"

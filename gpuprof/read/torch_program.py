@@ -42,8 +42,9 @@ def _optimizer_steps(optimizers: Iterable[Span]) -> list[ProgramRange]:
 
 def _module_steps(modules: Iterable[Span]) -> list[ProgramRange]:
     """Return the steps from the beginning of one call of an outermost module to that of the next."""
-    calls = outermost(modules)
-    return _between((MODULE_CALL + call.name.removeprefix(MODULE), call.thread, call.start) for call in calls)
+    return _between(
+        (MODULE_CALL + call.name.removeprefix(MODULE), call.thread, call.start) for call in outermost(modules)
+    )
 
 
 def _between(moments: Iterable[tuple[str, Hashable, int]]) -> list[ProgramRange]:

@@ -279,8 +279,7 @@ def _recorded(
 
 def _kernel_names(events: Iterable[GpuEvent]) -> Mapping[str, str]:
     """Return the names in C++ of kernels whose recorded ones are mangled: a survey by CUPTI has no others."""
-    symbols = dict.fromkeys(event.name for event in events if event.role == KERNEL and event.name.startswith("_Z"))
-    return demangled([*symbols])
+    return demangled(sorted({event.name for event in events if event.role == KERNEL and event.name.startswith("_Z")}))
 
 
 def _name(event: GpuEvent, kernel_names: Mapping[str, str]) -> str:
