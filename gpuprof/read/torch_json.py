@@ -120,8 +120,7 @@ class TraceJson:
 
     def _check(self, unpacked: int) -> None:
         """Raise InputError if a trace of that many bytes is too large to be read, or too large for its packed size."""
-        if unpacked > LARGEST:
-            raise InputError(f"{self._name} is a trace of more than {LARGEST / 2**20:,.0f} MiB unpacked", _FEWER)
+        check_size(unpacked, self._name)
         most = max(_ALWAYS, _MOST_TIMES * self._size)
         if unpacked > most:
             raise InputError(f"{self._name} is more than {most / 2**20:,.0f} MiB unpacked", _by_hand(self._name))
@@ -334,6 +333,12 @@ def _texts(read: Callable[[int], bytes]) -> Iterator[str]:
 
 def _by_hand(name: str) -> str:
     return f"if you trust the file, unpack it: gunzip -k {shlex.quote(name)}"
+
+
+def check_size(size: int, name: str) -> None:
+    """Raise InputError if a trace of that many bytes is too large to be read."""
+    if size > LARGEST:
+        raise InputError(f"{name} is a trace of more than {LARGEST / 2**20:,.0f} MiB unpacked", _FEWER)
 
 
 def decoded(written: Raw, decoder: msgspec.json.Decoder[Any] = _ANY) -> Any:
