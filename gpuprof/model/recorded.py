@@ -71,33 +71,37 @@ SASS_TEXT, SOURCE_LINES = "SASS text", "source lines"
 class MetricTable(Protocol):
     """The metrics of one launch. A name that was not recorded gives None, never zero."""
 
+    __slots__ = ()
+
     def get(self, name: str) -> Metric | None:
         """Return the metric of that exact name."""
         ...
 
     def number(self, name: str) -> float | None:
         """Return its value where it is a number."""
-        ...
+        metric = self.get(name)
+        return plausible(metric.value) if metric is not None else None
 
     def digits(self, name: str) -> int | None:
         """Return how many significant digits of it a printed source kept; None where nothing was rounded."""
-        ...
+        metric = self.get(name)
+        return metric.digits if metric is not None else None
 
     def has(self, name: str) -> bool:
         """Tell whether there is an entry of that name, even one without a number."""
-        ...
+        return self.get(name) is not None
 
-    def is_strange(self, name: str) -> bool:
+    def is_strange(self, name: str) -> bool:  # noqa: ARG002
         """Return whether the value of that name has an unknown form, or no unit, and is therefore missing."""
-        ...
+        return False
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
         ...
 
-    def instances(self, name: str) -> Mapping[str | int, float] | None:
+    def instances(self, name: str) -> Mapping[str | int, float] | None:  # noqa: ARG002
         """Return a metric's values by instance: by opcode for a histogram, by program counter for samples."""
-        ...
+        return None
 
 
 _SMALLEST, _LARGEST = 1e-30, 1e30
@@ -123,7 +127,7 @@ def integer(metrics: MetricTable, name: str) -> int | None:
     return whole(metrics.number(name))
 
 
-class DictMetrics:
+class DictMetrics(MetricTable):
     """A metric table held in memory."""
 
     __slots__ = ("_instances", "_metrics", "_without_unit")
@@ -141,20 +145,6 @@ class DictMetrics:
     def get(self, name: str) -> Metric | None:
         """Return the metric of that exact name."""
         return self._metrics.get(name)
-
-    def number(self, name: str) -> float | None:
-        """Return its value where it is a number."""
-        metric = self._metrics.get(name)
-        return plausible(metric.value) if metric is not None else None
-
-    def digits(self, name: str) -> int | None:
-        """Return how many significant digits of it a printed source kept."""
-        metric = self._metrics.get(name)
-        return metric.digits if metric is not None else None
-
-    def has(self, name: str) -> bool:
-        """Tell whether there is an entry of that name, even one without a number."""
-        return name in self._metrics
 
     def is_strange(self, name: str) -> bool:
         """Return whether a number of that name was printed without its unit, and is therefore missing."""

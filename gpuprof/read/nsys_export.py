@@ -22,7 +22,6 @@ WHERE type = 'table' AND rootpage > 0 AND NOT EXISTS (SELECT 1 FROM pragma_table
 """
 """Only stored tables: views, virtual tables and computed columns can yield far more than the file holds."""
 _HEADER_BYTES = 100
-_LARGEST = 2**63
 _LATEST_NS = 10**18
 """No time of a timeline comes near it: it is 30 years."""
 
@@ -35,26 +34,17 @@ class Export:
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA trusted_schema = OFF")
-        versions: dict[str, list[tuple[int, str]]] = {}
+        versions = []
         for row in connection.execute(_STORED_TABLES):
             match = _VERSION.fullmatch(row["name"])
             name, version = (match[1], int(match[2])) if match else (row["name"], 1)
             quoted = '"' + row["name"].replace('"', '""') + '"'
-            versions.setdefault(name, []).append((version, quoted))
-        self._tables = {name: self._newest(tables) for name, tables in versions.items()}
-
-    def _newest(self, versions: list[tuple[int, str]]) -> str:
-        """Return the table of the highest version; of several one that has rows."""
-        *newer, oldest = (table for _, table in sorted(versions, reverse=True))
-        for table in newer:
-            if self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608
-                return table
-        return oldest
-
-    @property
-    def is_of_nsys(self) -> bool:
-        """Return whether Nsight Systems wrote the database."""
-        return self.has(*ABOUT_EXPORT, "META_DATA_CAPTURE", "StringIds")
+            versions.append((version, quoted, name))
+        self._tables: dict[str, str] = {}
+        for _, table, name in sorted(versions):
+            # Of several versions the highest one that has rows.
+            if name not in self._tables or connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608
+                self._tables[name] = table
 
     def has(self, *tables: str) -> bool:
         """Return whether the export has any of these tables."""
@@ -125,11 +115,6 @@ def check_whole(path: Path) -> None:
 def as_time(value: object) -> int | None:
     """Return a time in nanoseconds, None if it cannot be one."""
     return value if isinstance(value, int) and -_LATEST_NS < value < _LATEST_NS else None
-
-
-def as_count(value: object) -> int | None:
-    """Return a count or a number of something, None if it cannot be one."""
-    return value if isinstance(value, int) and 0 <= value < _LARGEST else None
 
 
 def process_id(number: object) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.nsys_export import Export
@@ -14,13 +15,14 @@ _PUSH_POP, _START_END = 59, 60
 
 def nvtx_ranges(export: Export) -> Iterator[ProgramRange]:
     """Yield the NVTX ranges that ended and have a name."""
-    names: dict[str, str] = {}
-    threads: dict[Hashable, Hashable] = {}
+    known: dict[Any, Any] = {}
     for start, end, row in export.spans(("NVTX_EVENTS",), "eventType", "text", "textId", "globalTid"):
         kind = row["eventType"]
         text = export.string(row["text"]) or export.string(row["textId"])
         if kind not in (_PUSH_POP, _START_END, None) or not text:
             continue
         name = readable_range(text)
-        thread = threads.setdefault(row["globalTid"], row["globalTid"])
-        yield ProgramRange(names.setdefault(name, name), thread, start, end, nested=kind != _START_END)
+        thread = row["globalTid"]
+        yield ProgramRange(
+            known.setdefault(name, name), known.setdefault(thread, thread), start, end, nested=kind != _START_END
+        )

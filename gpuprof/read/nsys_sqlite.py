@@ -16,24 +16,23 @@ from gpuprof.read.nsys_export import (
     CALLS,
     EXPORT_AGAIN,
     Export,
-    as_count,
     as_time,
     check_whole,
     process_id,
 )
 from gpuprof.read.nsys_ranges import nvtx_ranges
 from gpuprof.read.nsys_work import CallKey, GpuWork, call_key
-from gpuprof.read.step_ranges import split_ranges, step_name
+from gpuprof.read.step_ranges import split_ranges
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     WaitSpan,
     controls_profiler,
+    count,
     device_numbers,
     host_waits,
     impossible,
-    left_out,
     open_at_places,
-    program_step,
+    program_steps,
     since_epoch,
     waits_for_gpu,
 )
@@ -74,7 +73,7 @@ def read_nsys_sqlite(path: Path, sha256: str) -> Trace:
 
 
 def _read(export: Export, path: Path, sha256: str) -> Trace:
-    if not export.is_of_nsys:
+    if not export.has(*ABOUT_EXPORT, "META_DATA_CAPTURE", "StringIds"):
         raise InputError(f"{path} is an SQLite database, but not an export of Nsight Systems", EXPORT_AGAIN)
     work = GpuWork(export)
     if work.first is None:
@@ -83,7 +82,6 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
             "record a program that uses the GPU: nsys profile --trace=cuda,nvtx …",
         )
     steps, ranges = split_ranges(nvtx_ranges(export))
-    steps.sort(key=lambda step: step.start)
     _find_places(export, work.calls)
     launches = (place.at for place in work.calls.values() if place is not None)
     origin = min([work.first, *launches, *(span.start for span in chain(steps, ranges))])
@@ -99,16 +97,22 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         tool_version=export.named(ABOUT_EXPORT, "EXPORT_PRODUCT_VERSION"),
         devices=_devices(export, gpus),
         activities=tuple(activities),
-        steps=tuple(
-            program_step(step_name(step.name), step.thread, step.start - origin, step.end - origin) for step in steps
-        ),
+        steps=program_steps(steps, origin),
         driver=_driver(export.named(("TARGET_INFO_SYSTEM_ENV",), "NvDriverVersion")),
         created_s=_created_s(export, origin),
-        warnings=(*left_out(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
+        warnings=(*_without_start(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
         host_waits=waits,
         profiler_calls=any(map(controls_profiler, export.strings.values())),
         overhead=tuple(sorted(_overhead(export, origin), key=lambda part: part.start_s)),
     )
+
+
+def _without_start(number: int) -> Iterator[str]:
+    """Say how many activities have no start, if any."""
+    if number == 1:
+        yield "1 GPU activity has no start time and is left out"
+    elif number:
+        yield f"{number} GPU activities have no start time and are left out"
 
 
 def _without_kernels(activities: Iterable[Activity]) -> Iterator[str]:
@@ -138,7 +142,7 @@ def _waits(export: Export) -> Iterator[WaitSpan]:
     waiting = {number for number, name in export.strings.items() if waits_for_gpu(name)}
     for start, end, row in export.spans(CALLS, "nameId", "globalTid"):
         if row["nameId"] in waiting:
-            yield WaitSpan(start, end, process_id(row["globalTid"]))
+            yield WaitSpan(LaunchOrigin(None, start, process_id(row["globalTid"])), end)
 
 
 def _overhead(export: Export, origin: int) -> Iterator[ProfilerOverhead]:
@@ -158,15 +162,15 @@ def _devices(export: Export, used: Iterable[int]) -> tuple[RecordedDevice, ...]:
 
 
 def _device(row: sqlite3.Row) -> RecordedDevice:
-    major, minor = as_count(row["computeMajor"]), as_count(row["computeMinor"])
-    clock_hz = as_count(row["clockRate"])
+    major, minor = count(row["computeMajor"]), count(row["computeMinor"])
+    clock_hz = count(row["clockRate"])
     return RecordedDevice(
         name=row["name"] if isinstance(row["name"], str) else None,
         compute_capability=f"{major}.{minor}" if major is not None and minor is not None else None,
-        sm_count=as_count(row["smCount"]) or None,
+        sm_count=count(row["smCount"]) or None,
         max_sm_clock_hz=float(clock_hz) if clock_hz else None,
-        memory_bytes=as_count(row["totalMemory"]) or None,
-        l2_bytes=as_count(row["l2CacheSize"]) or None,
+        memory_bytes=count(row["totalMemory"]) or None,
+        l2_bytes=count(row["l2CacheSize"]) or None,
     )
 
 
@@ -178,4 +182,4 @@ def _driver(recorded: str | None) -> str | None:
 
 def _created_s(export: Export, origin: int) -> float | None:
     began = next((row["utcEpochNs"] for row in export.rows(("TARGET_INFO_SESSION_START_TIME",), "utcEpochNs")), None)
-    return since_epoch((as_count(began) or 0) + origin)
+    return since_epoch((count(began) or 0) + origin)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from sqlite3 import Row
 from typing import Any
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.read.nsys_export import Export, as_count, as_time, process_id
+from gpuprof.read.nsys_export import Export, as_time, process_id
 from gpuprof.read.step_ranges import ProgramRange
-from gpuprof.read.timeline_parts import LaunchOrigin
+from gpuprof.read.timeline_parts import LaunchOrigin, count
 from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
 
 _TABLES = {
@@ -52,7 +52,6 @@ _MEMORIES = {0: PAGEABLE, 1: PINNED, 4: UNIFIED, 6: UNIFIED}
 _ON_THE_HOST = 2**31 - 1
 """The device of a graph that begins with a function of the host; it is counted to the first GPU of its process."""
 
-Row = sqlite3.Row
 CallKey = int
 """A call of CUDA, by its correlation and its process."""
 
@@ -67,7 +66,7 @@ class GpuWork:
 
     def __init__(self, export: Export) -> None:
         self._export = export
-        self._gpus = _Gpus(export)
+        self._numbers = _gpu_numbers(export)
         self._shared: dict[Any, Any] = {}
         self.first: int | None = None
         self.calls: dict[CallKey, LaunchOrigin | None] = {}
@@ -80,7 +79,7 @@ class GpuWork:
                 self.without_start += 1
                 continue
             self.first = start if self.first is None else min(self.first, start)
-            self.gpus.add(self._gpus.number(row))
+            self.gpus.add(self._gpu(row))
             call = call_key(row["globalPid"], row["correlationId"])
             if call is not None:
                 self.calls[call] = None
@@ -102,23 +101,22 @@ class GpuWork:
                 if kind == GRAPH and call is not None and call in by_nodes:
                     continue
                 place = self.calls[call] if call is not None else None
-                ranges = around.get(place, ()) if place is not None else ()
-                graph_launch = call if as_count(row["graphNodeId"]) else None
+                graph_launch = call if count(row["graphNodeId"]) else None
                 by_nodes.add(graph_launch)
                 name = _name(row, kind, self._export)
                 yield Activity(
                     kind=kind,
                     name=name,
-                    device=devices.index(self._gpus.number(row)),
+                    device=devices.index(self._gpu(row)),
                     start_s=(start - origin) / 1e9,
                     duration_s=self._duration_s(row, start, name),
-                    stream=as_count(row["streamId"]),
+                    stream=count(row["streamId"]),
                     grid=self._one(_dims(row, "grid")),
                     block=self._one(_dims(row, "block")),
-                    registers_per_thread=as_count(row["registersPerThread"]) or None,
+                    registers_per_thread=count(row["registersPerThread"]) or None,
                     shared_bytes=_sum(row["staticSharedMemory"], row["dynamicSharedMemory"]),
-                    bytes=as_count(row["bytes"]),
-                    ranges=self._one(tuple(span.name for span in ranges)),
+                    bytes=count(row["bytes"]),
+                    ranges=self._one(tuple(span.name for span in around.get(place, ()))),
                     mangled=self._export.string(row["mangledName"]),
                     process=self._one(process_id(row["globalPid"])),
                     launched_s=(place.at - origin) / 1e9 if place is not None else None,
@@ -135,29 +133,28 @@ class GpuWork:
             return None
         return (end - start) / 1e9
 
+    def _gpu(self, row: Row) -> int:
+        """Return the GPU's number in the machine; of a process that is not listed, what any process calls so."""
+        cuda = count(row["deviceId"]) or 0
+        if cuda == _ON_THE_HOST:
+            cuda = 0
+        of_any = self._numbers.get((None, cuda), cuda)
+        return self._numbers.get((process_id(row["globalPid"]), cuda), of_any)
+
     def _one(self, value: Any) -> Any:
         """Return the one object of this value, so that a million alike take the memory of one."""
         return self._shared.setdefault(value, value)
 
 
-class _Gpus:
-    """Which GPU of the machine each process calls by a CUDA number: processes may see different ones as number 0."""
-
-    def __init__(self, export: Export) -> None:
-        self._numbers: dict[tuple[int | None, int], int] = {}
-        for row in export.rows(("TARGET_INFO_CUDA_DEVICE",), "gpuId", "cudaId", "pid"):
-            gpu, cuda = as_count(row["gpuId"]), as_count(row["cudaId"])
-            if gpu is not None and cuda is not None:
-                self._numbers.setdefault((None, cuda), gpu)
-                self._numbers.setdefault((as_count(row["pid"]), cuda), gpu)
-
-    def number(self, row: Row) -> int:
-        """Return the GPU's number in the machine; of a process that is not listed, what any process calls so."""
-        process, cuda = process_id(row["globalPid"]), as_count(row["deviceId"]) or 0
-        if cuda == _ON_THE_HOST:
-            cuda = 0
-        of_any = self._numbers.get((None, cuda), cuda)
-        return self._numbers.get((process, cuda), of_any)
+def _gpu_numbers(export: Export) -> Mapping[tuple[int | None, int], int]:
+    """Return the GPUs of the machine by process and CUDA number: processes can see different ones as number 0."""
+    numbers: dict[tuple[int | None, int], int] = {}
+    for row in export.rows(("TARGET_INFO_CUDA_DEVICE",), "gpuId", "cudaId", "pid"):
+        gpu, cuda = count(row["gpuId"]), count(row["cudaId"])
+        if gpu is not None and cuda is not None:
+            numbers.setdefault((None, cuda), gpu)
+            numbers.setdefault((count(row["pid"]), cuda), gpu)
+    return numbers
 
 
 def call_key(number: object, correlation: object) -> CallKey | None:
@@ -198,10 +195,10 @@ def _memory(row: Row) -> str | None:
 
 
 def _dims(row: Row, what: str) -> Dim3 | None:
-    x, y, z = (as_count(row[what + axis]) for axis in "XYZ")
+    x, y, z = (count(row[what + axis]) for axis in "XYZ")
     return (x, y, z) if x and y and z else None
 
 
 def _sum(first: object, second: object) -> int | None:
-    one, other = as_count(first), as_count(second)
+    one, other = count(first), count(second)
     return one + other if one is not None and other is not None else None

@@ -48,13 +48,13 @@ class ProgramRange(NamedTuple):
     thread: Hashable
     start: int
     end: int
-    nested: bool
+    nested: bool = True
 
 
 class SplitRanges(NamedTuple):
     """The ranges that are steps, as the rules at the top of this file have it, and the others.
 
-    A number that only counts is left out of the name of an outermost one, as it is of steps: "forward 12" → "forward".
+    Numbers are left out of the names of steps, and of an outermost range if they only count: "forward 12" → "forward".
     """
 
     steps: list[ProgramRange]
@@ -102,7 +102,7 @@ def _split_thread(spans: list[ProgramRange], split: SplitRanges) -> None:
     for span in spans:
         kind = kinds[span.name]
         if kind in loops and span.start >= step_end:
-            split.steps.append(span)
+            split.steps.append(span._replace(name=kind))
             step_end = span.end
             continue
         is_outermost = span.start >= other_end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
+from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import MODULE
-from gpuprof.read.timeline_parts import LaunchOrigin, WaitSpan, launches_graph, waits_for_gpu
-from gpuprof.read.torch_json import TraceEvent, count, decoded, dims, mapping, nanoseconds, text_of
+from gpuprof.read.timeline_parts import LaunchOrigin, WaitSpan, count, launches_graph, waits_for_gpu
+from gpuprof.read.torch_json import TraceEvent, decoded, dims, mapping, nanoseconds, text_of
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, operator_with_shapes
 from gpuprof.timeline.torch_flop import PRODUCTS
 from gpuprof.timeline.torch_pointwise import POINTWISE
@@ -31,8 +32,7 @@ _GPU_ROLES = {
 }
 _CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
 _OPERATORS = ("cpu_op", "Operator")
-_ANNOTATION, _PYTHON, _OVERHEAD = "user_annotation", "python_function", "overhead"
-"""The categories of events: today's names and those of 2021."""
+"""Categories of events: today's names and those of 2021."""
 _OWN_OVERHEAD = ("Buffer Flush", "Instrumentation", "Resource", "Activity Buffer Request", "UVM Activity Init")
 """CUPTI's own work among its overhead. The rest is CUDA's, such as "Lazy Function Loading", which comes without it."""
 _NEEDED = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
@@ -136,10 +136,7 @@ class Spans:
 
     def around(self, places: Iterable[LaunchOrigin | None]) -> list[Span]:
         """Return the spans that were open at one of the places, in the order of the file."""
-        moments: defaultdict[Hashable, set[int]] = defaultdict(set)
-        for place in places:
-            if place is not None:
-                moments[place.thread].add(place.at)
+        moments = by_key((place.thread, place.at) for place in places if place is not None)
         ordered = [sorted(moments.get(thread, ())) for thread, _ in self._origins]
         spans = []
         for row in self:
@@ -179,12 +176,13 @@ class TraceEvents:
     `untimed` GPU activities have no time, by what they are, and `misplaced` ones a wrong one; `impossible` ones have a
     duration that cannot be. `others` counts events by categories that are of no use here. `days` counts events by the
     day in which they began, `firsts` are the first of the CPU in each day, and `last` is when all of these had ended.
+    `shared` has one object of each value that many events have, which saves memory.
     """
 
     def __init__(self) -> None:
         self._whats, self._origins = list[Named](), list[Origin]()
         self._what_numbers, self._origin_numbers = dict[Hashable, int](), dict[Origin, int]()
-        self._shapes = dict[Hashable, Any]()
+        self.shared = dict[Hashable, Any]()
         self.gpu = list[GpuEvent]()
         self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(5))
         self.operators, self.ranges, self.steps, self.overhead, self.calls = self.cpu
@@ -219,7 +217,7 @@ class TraceEvents:
             return
         self.firsts[day] = min(self.firsts.get(day, start), start)
         self.last = max(self.last, end)
-        if category == _PYTHON:
+        if category == "python_function":
             self.recorded.add(STACKS)
             if str(event.name).startswith(MODULE):
                 self._add_range(self.ranges, event, start, end)
@@ -227,9 +225,9 @@ class TraceEvents:
             self._add_operator(event, start, end)
         elif category in _CALLS:
             self._add_call(event, start, end)
-        elif category == _ANNOTATION:
+        elif category == "user_annotation":
             self._add_range(self.ranges, event, start, end)
-        elif category != _OVERHEAD:
+        elif category != "overhead":
             self.others[category] += 1
         elif event.name in _OWN_OVERHEAD:
             self._add_range(self.overhead, event, start, end)
@@ -260,7 +258,7 @@ class TraceEvents:
                 # Some traces write the correlation there; it is no operator's number.
                 launcher=launcher if launcher != correlation else None,
                 in_graph=bool(count(args.get("graph node id"))),
-                shape=self._shapes.setdefault(shape, shape),
+                shape=self.shared.setdefault(shape, shape),
                 bytes=count(args.get("bytes")),
                 collective=collective(args) if of_nccl else None,
             )
@@ -268,8 +266,7 @@ class TraceEvents:
 
     def _add_call(self, event: TraceEvent, start: int, end: int) -> None:
         name, origin = _name(event.name), self._origin(event)
-        args = decoded(event.args, _CPU_ARGS) or _CpuArgs()
-        correlation = count(args.correlation)
+        correlation = count(_cpu_args(event).correlation)
         self.call_names.add(name)
         if correlation is not None:
             self.calls.add(0, origin, start, start, correlation)
@@ -277,7 +274,7 @@ class TraceEvents:
                 self.graph_launches.add(correlation)
         if waits_for_gpu(name):
             thread, process = self._origins[origin]
-            self.waits.append(WaitSpan(start, end, process, thread))
+            self.waits.append(WaitSpan(LaunchOrigin(thread, start, process), end))
 
     def _add_operator(self, event: TraceEvent, start: int, end: int) -> None:
         name = _name(event.name)
@@ -285,7 +282,7 @@ class TraceEvents:
             # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
             self._add_range(self.ranges, event, start, end)
             return
-        args = decoded(event.args, _CPU_ARGS) or _CpuArgs()
+        args = _cpu_args(event)
         written = [bytes(args.dims) or bytes(args.old_dims)]
         if written[0]:
             self.recorded.add(SHAPES)
@@ -303,13 +300,13 @@ class TraceEvents:
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
     def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int) -> None:
-        name, args = _name(event.name), decoded(event.args, _CPU_ARGS) or _CpuArgs()
+        name = _name(event.name)
         what = self._what_numbers.setdefault(name, len(self._whats))
         if what == len(self._whats):
             self._whats.append(Named(name))
         if _STEP.fullmatch(name):
             spans = self.steps
-        spans.add(what, self._origin(event), start, end, count(args.number))
+        spans.add(what, self._origin(event), start, end, count(_cpu_args(event).number))
 
     def _add_memory(self, args: Mapping[str, Any]) -> None:
         """Keep the most that tensors took on a GPU, or that PyTorch reserved for them if that alone was recorded."""
@@ -324,6 +321,10 @@ class TraceEvents:
         if number == len(self._origins):
             self._origins.append(origin)
         return number
+
+
+def _cpu_args(event: TraceEvent) -> _CpuArgs:
+    return decoded(event.args, _CPU_ARGS) or _CpuArgs()
 
 
 def _name(written: object) -> str:

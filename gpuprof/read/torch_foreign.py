@@ -33,8 +33,8 @@ def refuse_other_accelerators(events: TraceEvents, properties: Mapping[int, Mapp
     devices = [device for number, device in properties.items() if number in used]
     kind = _accelerator(events, devices)
     if kind is not None:
-        called = next(filter(None, (text_of(device.get("name")) for device in devices or properties.values())), None)
-        device = f" ({called:.100})" if called is not None else ""
+        called = next(filter(None, (text_of(device.get("name")) for device in devices or properties.values())), "")
+        device = f" ({called:.100})" if called else ""
         raise InputError(
             f"{name} is a trace of {kind}{device}; gpuprof supports NVIDIA GPUs only",
             f"use {_TOOLS_OF.get(kind, 'the profiler of its maker')}, or trace on an NVIDIA GPU",

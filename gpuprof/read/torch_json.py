@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from itertools import chain
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,6 +21,7 @@ from gpuprof.errors import DamagedInput, InputError
 from gpuprof.read.gzip_stream import Unzipped
 from gpuprof.read.identify import GZIP
 from gpuprof.read.text_encoding import UTF16_MARKS
+from gpuprof.read.timeline_parts import count
 
 LARGEST = 2**33
 """Largest unpacked trace, in bytes. It is read in pieces; only what is needed of each event is kept."""
@@ -35,7 +36,6 @@ _LARGEST_VALUE = 4 * 2**20
 _PIECE = 2**18
 _LATEST_US = 2**52
 """Times and durations are shorter: until the year 2112. The sum of two, in nanoseconds, fits into 64 bits."""
-_LARGEST_COUNT = 2**63
 _LARGEST_DIM = 2**31
 _MOST_DIMS = 64
 """PyTorch's own limit to the dimensions of a tensor."""
@@ -60,9 +60,7 @@ _LONGEST_TOKEN = 16
 """JSON text that is cut off is wrong so near its end, if not in a string."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
 _AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
-_SALVAGE = "--salvage reads the events before the damage"
-
-Decoded = TypeVar("Decoded")
+_AGAIN_OR_PART = f"{_AGAIN}; --salvage reads the events before the damage"
 
 
 class TraceEvent(Struct, gc=False):
@@ -85,7 +83,7 @@ _ANY = msgspec.json.Decoder()
 class TraceJson:
     """A trace as a stream of events. With `salvage` damaged events are left out, and a missing end is accepted.
 
-    `fields` holds the needed fields outside the events and `warnings` what was left out, once all events are read.
+    `fields` holds the needed fields outside the events, once all events are read.
     """
 
     def __init__(self, file: BinaryIO, name: str, *, salvage: bool = False) -> None:
@@ -94,13 +92,11 @@ class TraceJson:
         file.seek(0)
         packed = file.read(len(GZIP)) == GZIP
         file.seek(0)
-        self._unzipped = _unzipped(file, name, self._size, salvage=salvage) if packed else None
+        self._unzipped = Unzipped(file, name, self._check, _AGAIN_OR_PART, salvage=salvage) if packed else None
         self._most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT if packed else sys.maxsize
-        if not packed:
-            check_size(self._size, name)
+        self._check(self._size)
         self._values = _Values(_texts(self._unzipped.read1 if self._unzipped is not None else file.read), salvage)
         self.fields: dict[str, Any] = {}
-        self.warnings: list[str] = []
 
     def events(self) -> Iterator[TraceEvent]:
         """Yield the events. Raises DamagedInput for broken data and InputError if a limit is exceeded."""
@@ -121,7 +117,13 @@ class TraceJson:
             )
         except MemoryError as error:
             raise InputError(f"{self._name} is a trace too large for the memory of this machine", _FEWER) from error
-        self.warnings += self._left_out()
+
+    def _check(self, unpacked: int) -> None:
+        """Raise InputError if a trace of that many bytes is too large to be read, or too large for its packed size."""
+        check_size(unpacked, self._name)
+        most = max(_ALWAYS, _MOST_TIMES * self._size)
+        if unpacked > most:
+            raise InputError(f"{self._name} is more than {most / 2**20:,.0f} MiB unpacked", _by_hand(self._name))
 
     def _batches(self) -> Iterator[list[TraceEvent]]:
         """Yield the events, many at a time, of an object that holds the list of them, or of the list alone."""
@@ -146,7 +148,7 @@ class TraceJson:
     def _damaged(self, error: Exception) -> DamagedInput:
         """Say where the text is broken, and why as far as that shows."""
         number = self._values.count + 1
-        hint = f"{_AGAIN}; {_SALVAGE}" if self._values.count else _AGAIN
+        hint = _AGAIN_OR_PART if self._values.count else _AGAIN
         if isinstance(error, _EndsEarly):
             where = f"in event {number:,}" if number > 1 else "before its first event is complete"
             what = f"it ends {where}: it was cut off, or the program ended while it was written"
@@ -158,7 +160,8 @@ class TraceJson:
             what = f"it is not valid JSON: {said:.100}"
         return DamagedInput(f"{self._name} is damaged: {what}", hint)
 
-    def _left_out(self) -> Iterator[str]:
+    def left_out(self) -> Iterator[str]:
+        """Say what was left out of the events, once all are read."""
         damaged = self._values.damaged
         if damaged:
             yield f"{damaged:,} of {self._values.count:,} events {'is' if damaged == 1 else 'are'} damaged and left out"
@@ -321,18 +324,6 @@ def _as_event(fields: dict[str, Any]) -> TraceEvent:
     return event
 
 
-def _unzipped(file: BinaryIO, name: str, size: int, *, salvage: bool) -> Unzipped:
-    """Return what a packed trace holds, within the limits."""
-    most = min(LARGEST, max(_ALWAYS, _MOST_TIMES * size))
-
-    def check(unpacked: int) -> None:
-        check_size(unpacked, name)
-        if unpacked > most:
-            raise InputError(f"{name} is more than {most / 2**20:,.0f} MiB unpacked", _by_hand(name))
-
-    return Unzipped(file, name, check, f"{_AGAIN}; {_SALVAGE}", salvage=salvage)
-
-
 def _texts(read: Callable[[int], bytes]) -> Iterator[str]:
     """Yield a text piece by piece."""
     first = read(_PIECE)
@@ -350,7 +341,7 @@ def check_size(size: int, name: str) -> None:
         raise InputError(f"{name} is a trace of more than {LARGEST / 2**20:,.0f} MiB unpacked", _FEWER)
 
 
-def decoded(written: Raw, decoder: msgspec.json.Decoder[Decoded] = _ANY) -> Decoded | None:
+def decoded(written: Raw, decoder: msgspec.json.Decoder[Any] = _ANY) -> Any:
     """Return JSON as a decoder has it; None if that is of another type."""
     try:
         return decoder.decode(written)
@@ -368,13 +359,6 @@ def nanoseconds(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (Decimal, int)):
         return None
     return int(value * 1000) if -_LATEST_US < value < _LATEST_US else None
-
-
-def count(value: object) -> int | None:
-    """Return a number of things, or of bytes; None for what is none."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST_COUNT:
-        return value
-    return None
 
 
 def dims(value: object) -> tuple[int, int, int] | None:

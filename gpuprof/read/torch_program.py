@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from itertools import pairwise
 
+from gpuprof.model.groups import by_key
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
-from gpuprof.read.step_ranges import ProgramRange, is_named_step, split_ranges, step_name
-from gpuprof.read.timeline_parts import program_step
+from gpuprof.read.step_ranges import ProgramRange, is_named_step, split_ranges
 from gpuprof.read.torch_events import Span
 from gpuprof.timeline.torch_flop import PRODUCTS
-from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep
+from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP
 
 
 def steps(
@@ -19,54 +18,40 @@ def steps(
     marked: Iterable[Span],
     optimizers: Iterable[Span],
     modules: Iterable[Span],
-    origin: int,
-) -> list[ProgramStep]:
+) -> list[ProgramRange]:
     """Return the profiler's steps; without them the `marked` ranges whose name says that they are steps.
 
     Else steps are from one call of an optimizer to the next; marked ranges that come again and again; or from one call
     of an outermost module to the next. The first call only ends what was not recorded from its beginning: n calls make
     n − 1 steps.
     """
-    own = [
-        program_step(PROFILER_STEP, call.thread, call.start - origin, call.end - origin)
-        for call in profiler
-        if call.end > call.start
-    ]
-    ranges = [] if own else _marked_steps(marked, origin)
+    own = [ProgramRange(PROFILER_STEP, call.thread, call.start, call.end) for call in profiler if call.end > call.start]
+    if own:
+        return own
+    ranges = split_ranges(ProgramRange(call.name, call.thread, call.start, call.end) for call in marked).steps
     named = [step for step in ranges if is_named_step(step.name)]
-    program_steps = own or named or _optimizer_steps(optimizers, origin) or ranges or _module_steps(modules, origin)
-    return sorted(program_steps, key=lambda step: step.start_s)
+    return named or _optimizer_steps(optimizers) or ranges or _module_steps(modules)
 
 
-def _marked_steps(marked: Iterable[Span], origin: int) -> list[ProgramStep]:
-    """Return the ranges that are steps of a program by the rules for all of its ranges."""
-    ranges = (ProgramRange(call.name, call.thread, call.start, call.end, nested=True) for call in marked)
-    return [
-        program_step(step_name(step.name), step.thread, step.start - origin, step.end - origin)
-        for step in split_ranges(ranges).steps
-    ]
-
-
-def _optimizer_steps(optimizers: Iterable[Span], origin: int) -> list[ProgramStep]:
+def _optimizer_steps(optimizers: Iterable[Span]) -> list[ProgramRange]:
     """Return the steps from the end of one call of an optimizer to the end of the next, for each kind of optimizer."""
     calls = outermost(optimizers)
     name = OPTIMIZER_STEP if len({call.name for call in calls}) == 1 else rf"{OPTIMIZER_STEP} (\1)"
-    return _between([(OPTIMIZER_CALL.sub(name, call.name), call.thread, call.end) for call in calls], origin)
+    return _between((OPTIMIZER_CALL.sub(name, call.name), call.thread, call.end) for call in calls)
 
 
-def _module_steps(modules: Iterable[Span], origin: int) -> list[ProgramStep]:
+def _module_steps(modules: Iterable[Span]) -> list[ProgramRange]:
     """Return the steps from the beginning of one call of an outermost module to that of the next."""
-    calls = outermost(modules)
-    return _between([(MODULE_CALL + call.name.removeprefix(MODULE), call.thread, call.start) for call in calls], origin)
+    return _between(
+        (MODULE_CALL + call.name.removeprefix(MODULE), call.thread, call.start) for call in outermost(modules)
+    )
 
 
-def _between(moments: Iterable[tuple[str, Hashable, int]], origin: int) -> list[ProgramStep]:
+def _between(moments: Iterable[tuple[str, Hashable, int]]) -> list[ProgramRange]:
     """Return the steps from each moment to the next with the same name and thread."""
-    times_of: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
-    for name, thread, at in moments:
-        times_of[name, thread].append(at)
+    times_of = by_key(((name, thread), at) for name, thread, at in moments)
     return [
-        program_step(name, thread, start - origin, end - origin)
+        ProgramRange(name, thread, start, end)
         for (name, thread), times in times_of.items()
         for start, end in pairwise(sorted(times))
         if end > start
@@ -81,7 +66,7 @@ def outermost(calls: Iterable[Span]) -> list[Span]:
     outer: list[Span] = []
     until: dict[Hashable, int] = {}
     for call in sorted(calls, key=lambda call: (call.start, -call.end)):
-        if call.thread not in until or call.start >= until[call.thread]:
+        if call.start >= until.get(call.thread, call.start):
             outer.append(call)
             until[call.thread] = call.end
     return outer

@@ -32,7 +32,7 @@ def settle_times(events: TraceEvents) -> int | None:
 
         for spans in events.cpu:
             spans.keep(within)
-        events.waits = [wait for wait in events.waits if within(wait.start, wait.end)]
+        events.waits = [wait for wait in events.waits if within(wait.place.at, wait.end)]
         _keep(events, lambda event: within(event.start, event.start))
     events.last = min(end, events.last)
     return min((at for day, at in events.firsts.items() if day >= first), default=None)
@@ -40,10 +40,13 @@ def settle_times(events: TraceEvents) -> int | None:
 
 def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
     """Keep some of the GPU activities, and count the others."""
+    kept = []
     for event in events.gpu:
-        if not is_kept(event):
+        if is_kept(event):
+            kept.append(event)
+        else:
             (events.misplaced if event.start else events.untimed)[event.role] += 1
-    events.gpu = [event for event in events.gpu if is_kept(event)]
+    events.gpu = kept
 
 
 def correct_times(events: TraceEvents) -> None:

@@ -17,16 +17,18 @@ from gpuprof.read.step_ranges import step_name
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
     controls_profiler,
+    count,
     device_numbers,
     host_waits,
     impossible,
     launches_work,
     open_at_places,
+    program_steps,
     since_epoch,
 )
 from gpuprof.read.torch_events import GpuEvent, Span, TraceEvents
 from gpuprof.read.torch_foreign import refuse_other_accelerators
-from gpuprof.read.torch_json import TraceJson, count, mapping, text_of
+from gpuprof.read.torch_json import TraceJson, mapping, text_of
 from gpuprof.read.torch_program import products, steps
 from gpuprof.read.torch_times import correct_times, settle_times, without_times
 from gpuprof.read.torch_words import (
@@ -103,16 +105,16 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     # A survey of gpuprof itself counts steps by what its next run can count, too: calls.
     marked = [] if surveyed else events.ranges.every(lambda name: not name.startswith(MODULE))
     optimizers = events.ranges.every(OPTIMIZER_CALL.fullmatch)
-    program_steps = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed), origin)
+    found = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed))
     events.calls.clear()
-    warnings = [*stream.warnings, *without_times(events), *impossible(events.impossible)]
+    warnings = [*stream.left_out(), *without_times(events), *impossible(events.impossible)]
     if counters := _counters(events):
         warnings.append(f"{counters} are not read")
     overhead = [
         ProfilerOverhead(span.name, (span.start - origin) / 1e9, (span.end - origin) / 1e9)
         for span in sorted(events.overhead.every(), key=attrgetter("start"))
     ]
-    activities, calls, waits = _activities(events, used, origin, {step.name for step in program_steps})
+    activities, calls, waits = _activities(events, used, origin, {step.name for step in found})
     return Trace(
         file=name,
         sha256=sha256,
@@ -121,7 +123,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         tool_version=None,
         devices=tuple(_device(properties.get(number, {})) for number in used),
         activities=activities,
-        steps=tuple(program_steps),
+        steps=program_steps(found, origin),
         rank=count(distributed.get("rank")),
         ranks=count(distributed.get("world_size")),
         peak_memory_bytes=events.peak_memory_bytes,
@@ -214,10 +216,9 @@ def _activities(
     del operators, launchers, moments
     for spans in events.cpu:
         spans.clear()
-    index = {number: position for position, number in enumerate(used)}
-    recorded = _recorded(events, open_spans, calls, index, origin)
-    waited_in = [_outermost_operator(open_spans[wait.place]) for wait in events.waits]
-    return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(events.waits, origin, waited_in)
+    recorded = _recorded(events, open_spans, calls, used, origin)
+    waits = [wait._replace(operator=_outermost_operator(open_spans[wait.place])) for wait in events.waits]
+    return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(waits, origin)
 
 
 def _outermost_operator(spans: Iterable[Span]) -> str | None:
@@ -233,14 +234,13 @@ def _recorded(
     events: TraceEvents,
     open_spans: Mapping[LaunchOrigin | None, Sequence[Span]],
     calls: Iterable[Span],
-    index: Mapping[int, int],
+    used: Sequence[int],
     origin: int,
 ) -> Iterator[Activity]:
-    """Yield what the GPUs did, with what was open at its launch. `index` are the places of the GPUs by number."""
+    """Yield what the GPUs did, with what was open at its launch. `used` are the numbers of the GPUs."""
     numbers = {id(call): number for number, call in enumerate(calls)}
     launched = Counter(id(span) for event in events.gpu for span in _operators(open_spans.get(event.place, ()))[-1:])
     kernel_names = _kernel_names(events.gpu)
-    known_ranges: dict[tuple[str, ...], tuple[str, ...]] = {}
     events.gpu.reverse()
     while events.gpu:
         event = events.gpu.pop()
@@ -254,7 +254,7 @@ def _recorded(
             kind=event.role,
             name=_name(event, kernel_names),
             mangled=event.name if event.name in kernel_names else None,
-            device=index[event.device],
+            device=used.index(event.device),
             start_s=(event.start - origin) / 1e9,
             duration_s=event.duration / 1e9 if event.duration is not None else None,
             stream=event.stream,
@@ -263,7 +263,7 @@ def _recorded(
             registers_per_thread=registers,
             shared_bytes=shared_bytes,
             bytes=event.bytes,
-            ranges=known_ranges.setdefault(ranges, ranges),
+            ranges=events.shared.setdefault(ranges, ranges),
             operator=launcher.what.operator if launcher is not None else None,
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
@@ -279,8 +279,7 @@ def _recorded(
 
 def _kernel_names(events: Iterable[GpuEvent]) -> Mapping[str, str]:
     """Return the names in C++ of kernels whose recorded ones are mangled: a survey by CUPTI has no others."""
-    symbols = dict.fromkeys(event.name for event in events if event.role == KERNEL and event.name.startswith("_Z"))
-    return demangled([*symbols])
+    return demangled(sorted({event.name for event in events if event.role == KERNEL and event.name.startswith("_Z")}))
 
 
 def _name(event: GpuEvent, kernel_names: Mapping[str, str]) -> str:

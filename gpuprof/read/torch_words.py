@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuprof.model.torch_ranges import operator_text
-from gpuprof.read.torch_json import count, shape
+from gpuprof.read.timeline_parts import count
+from gpuprof.read.torch_json import shape
 from gpuprof.timeline.torch_pointwise import POINTWISE, pointwise_bytes
 from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct, TensorShape
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from gpuprof.model.recorded import Metric, plausible
+from gpuprof.model.recorded import Metric, MetricTable
 from gpuprof.timeline.trace import Activity
 
 _TIME, _REGISTERS = "gpu__time_duration.sum", "launch__registers_per_thread"
 _STATIC, _DYNAMIC = "launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"
 
 
-class ActivityMetrics:
+class ActivityMetrics(MetricTable):
     """A metric table that makes a value when it is asked for: a timeline can have a million kernels."""
 
     __slots__ = ("_activity",)
@@ -30,27 +28,6 @@ class ActivityMetrics:
             return Metric(float(activity.shared_bytes) if name == _STATIC else 0.0, "B")
         return None
 
-    def number(self, name: str) -> float | None:
-        """Return its value."""
-        metric = self.get(name)
-        return plausible(metric.value) if metric is not None else None
-
-    def digits(self, name: str) -> int | None:  # noqa: ARG002
-        """Return None: nothing was rounded."""
-        return None
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a metric of that name."""
-        return self.get(name) is not None
-
-    def is_strange(self, name: str) -> bool:  # noqa: ARG002
-        """Return False: every value has a known form."""
-        return False
-
     def names(self) -> tuple[str, ...]:
         """Return the names of all metrics, sorted."""
-        return tuple(name for name in (_TIME, _REGISTERS, _DYNAMIC, _STATIC) if self.has(name))
-
-    def instances(self, name: str) -> Mapping[str | int, float] | None:  # noqa: ARG002
-        """Return None: no metric has values by instance."""
-        return None
+        return tuple(filter(self.has, (_TIME, _REGISTERS, _DYNAMIC, _STATIC)))
