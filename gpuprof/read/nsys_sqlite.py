@@ -100,6 +100,7 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         steps=program_steps(steps, origin),
         driver=_driver(export.named(("TARGET_INFO_SYSTEM_ENV",), "NvDriverVersion")),
         created_s=_created_s(export, origin),
+        incomplete=work.without_start > 0,
         warnings=(*_without_start(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
         host_waits=waits,
         profiler_calls=any(map(controls_profiler, export.strings.values())),

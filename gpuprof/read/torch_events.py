@@ -157,7 +157,7 @@ class Spans:
         return places
 
     def keep(self, within: Callable[[int, int], bool]) -> None:
-        """Drop the spans that begin or end outside the trace."""
+        """Keep only the spans whose start and end pass."""
         self._rows = array("q", chain.from_iterable(row for row in self if within(row[2], row[3])))
 
     def clear(self) -> None:

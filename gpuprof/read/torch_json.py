@@ -160,6 +160,11 @@ class TraceJson:
             what = f"it is not valid JSON: {said:.100}"
         return DamagedInput(f"{self._name} is damaged: {what}", hint)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether the file ended before its events did; only with `salvage`."""
+        return self._values.end is not None
+
     def left_out(self) -> Iterator[str]:
         """Say what was left out of the events, once all are read."""
         damaged = self._values.damaged

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from gpuprof.read.torch_events import DAY_NS, GpuEvent, TraceEvents
 from gpuprof.timeline.trace import KERNEL
 
-_EARLY_NS = 10**9
-"""The clocks of GPU and CPU differ by less. CUPTI mixes up its clocks in some records (pytorch/pytorch#192021)."""
+_EARLY_NS = 10**6
+"""No kernel of 13 real traces begins before its launch. CUPTI mixes up its clocks in some records
+(pytorch/pytorch#192021)."""
 
 _OUTLASTS_NS = 600 * 10**9
 """No activity goes on so long after all else has begun or ended."""
@@ -56,14 +57,29 @@ def correct_times(events: TraceEvents) -> None:
         return event.place is not None and event.start < event.place.at - _EARLY_NS
 
     launched = sum(event.place is not None for event in events.gpu)
-    # If all are early, the clocks differ, and no event is wrong.
-    if 0 < sum(map(is_early, events.gpu)) < launched:
+    # If most are early, the clocks differ, and no event is wrong.
+    if 0 < 2 * sum(map(is_early, events.gpu)) < launched:
         _keep(events, lambda event: not is_early(event))
     latest = max([events.last, *(event.start for event in events.gpu)]) + _OUTLASTS_NS
     for event in events.gpu:
         if event.duration is not None and event.start + event.duration > latest:
             events.impossible.append((event.name, f"{event.duration / 1000:g} µs"))
             event.duration = None
+
+
+def keep_what_has_kernels(events: TraceEvents) -> None:
+    """Drop what the CPU did after the last launch that all GPUs have: in the file, the GPUs come after the CPU."""
+    latest = {event.device: 0 for event in events.gpu}
+    for event in events.gpu:
+        if event.place is not None:
+            latest[event.device] = max(latest[event.device], event.place.at)
+    until = min(latest.values(), default=0)
+    if until:
+        events.steps.keep(lambda _, end: end <= until)
+        for spans in (events.ranges, events.operators):
+            spans.keep(lambda start, _: start <= until)
+        events.waits = [wait for wait in events.waits if wait.place.at <= until]
+        events.gpu = [event for event in events.gpu if event.place is None or event.place.at <= until]
 
 
 def without_times(events: TraceEvents) -> Iterator[str]:

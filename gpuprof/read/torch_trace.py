@@ -30,7 +30,7 @@ from gpuprof.read.torch_events import GpuEvent, Span, TraceEvents
 from gpuprof.read.torch_foreign import refuse_other_accelerators
 from gpuprof.read.torch_json import TraceJson, mapping, text_of
 from gpuprof.read.torch_program import products, steps
-from gpuprof.read.torch_times import correct_times, settle_times, without_times
+from gpuprof.read.torch_times import correct_times, keep_what_has_kernels, settle_times, without_times
 from gpuprof.read.torch_words import (
     COLLECTIVE_NAME,
     collective,
@@ -95,6 +95,8 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     first = settle_times(events)
     _find_launches(events)
     correct_times(events)
+    if stream.is_cut_off:
+        keep_what_has_kernels(events)
     if not events.gpu:
         raise _without_gpu(events, name, first, of_torch=bool(properties))
     origin = min(event.start for event in events.gpu)
@@ -107,7 +109,8 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     optimizers = events.ranges.every(OPTIMIZER_CALL.fullmatch)
     found = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed))
     events.calls.clear()
-    warnings = [*stream.left_out(), *without_times(events), *impossible(events.impossible)]
+    missing = [*stream.left_out(), *without_times(events)]
+    warnings = [*missing, *impossible(events.impossible)]
     if counters := _counters(events):
         warnings.append(f"{counters} are not read")
     overhead = [
@@ -136,6 +139,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
         recorded=frozenset(events.recorded.union(what for option, what in _OPTIONS.items() if fields.get(option))),
         overhead=tuple(overhead),
+        incomplete=bool(missing),
     )
 
 

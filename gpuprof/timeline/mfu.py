@@ -97,7 +97,10 @@ def model_flop(
     if gap is None and loop.step_s:
         used = {activity.device for activity in judged if activity.is_kernel}
         step = _step_flop(by_step, loop, [ceilings[device] for device in used])
-        if share is not None and share >= MOST_UNCOUNTED:
+        if trace.incomplete:
+            step = replace(step, utilisation=())
+            gap = Missing("MFU", "some kernels are missing in the trace", "record it again")
+        elif share is not None and share >= MOST_UNCOUNTED:
             step = replace(step, utilisation=())
             gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
         elif not step.utilisation:

@@ -83,7 +83,11 @@ def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> lis
             in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
             waited = None if in_graph else _wait_at(waits, end, activity.start_s, activity.process)
             length_s = activity.start_s - end
-            pauses.append(Pause(end, length_s, activity, kernel, bool(untimed), waited=waited, in_graph=in_graph))
+            pauses.append(
+                Pause(
+                    end, length_s, activity, kernel, trace.incomplete or bool(untimed), waited=waited, in_graph=in_graph
+                )
+            )
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         if activity.duration_s is None:
@@ -101,7 +105,9 @@ def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> lis
         inside = [activity for activity in activities if judged.has(activity)]
         kernel = next((own for own in inside if own.is_kernel and own.computes), None)
         waited = _wait_at(waits, end, judged.end_s, inside[0].process)
-        found.append(Pause(end, judged.end_s - end, inside[0], kernel, bool(untimed), waited=waited))
+        found.append(
+            Pause(end, judged.end_s - end, inside[0], kernel, trace.incomplete or bool(untimed), waited=waited)
+        )
     return found
 
 

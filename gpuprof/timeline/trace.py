@@ -169,7 +169,8 @@ class Trace(Struct, frozen=True):
     begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded.
     `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
     that gpuprof opened in it; None where that is not known. `recorded` says what the profiler recorded beside times,
-    which slows the program: STACKS, SHAPES, MEMORY. `overhead` is what it recorded of its own work, by start."""
+    which slows the program: STACKS, SHAPES, MEMORY. `overhead` is what it recorded of its own work, by start.
+    `incomplete`: some of what the GPUs did may be missing, so that a pause may be none."""
 
     file: str
     sha256: str
@@ -193,6 +194,7 @@ class Trace(Struct, frozen=True):
     hook_ranges: frozenset[str] | None = None
     recorded: frozenset[str] = frozenset()
     overhead: tuple[ProfilerOverhead, ...] = ()
+    incomplete: bool = False
 
 
 def is_communication(name: str) -> bool:
