@@ -435,7 +435,7 @@ def test_pauses_within_a_graph_are_counted_apart_and_no_graph_is_advised_for_the
     ("cudaEventQuery", False),
 ])  # fmt: skip
 def test_calls_that_wait_for_the_gpu_are_known_by_name(call: str, waits: bool) -> None:
-    assert waits_for_gpu(call) is waits
+    assert bool(waits_for_gpu(call)) is waits
 
 
 def test_an_eager_training_of_small_kernels_launches_late() -> None:
