@@ -913,6 +913,25 @@ def test_a_duration_that_cannot_be_is_not_used(dur: float) -> None:
     assert any("impossible duration" in said for said in trace.warnings)
 
 
+def test_a_kernel_before_its_launch_has_no_time_and_a_trace_without_it_is_incomplete() -> None:
+    calls = [launch(number, NOW + 100 * number) for number in range(1, 6)]
+    kernels = [gpu("kernel", f"k{number}", NOW + 100 * number + 5, 90, number) for number in range(1, 5)]
+    trace = read(*calls, *kernels, gpu("kernel", "early", NOW - 3000, 90, 5))
+    assert [one.name for one in trace.activities] == ["k1", "k2", "k3", "k4"]
+    assert trace.incomplete and not read(*calls, *kernels).incomplete
+
+
+def test_steps_of_a_cut_trace_end_with_its_last_kernel() -> None:
+    calls = [launch(number, NOW + 1000 * number + 10) for number in range(4)]
+    steps = [event("user_annotation", f"ProfilerStep#{number}", NOW + 1000 * number, 990) for number in range(4)]
+    kernels = [gpu("kernel", "k", NOW + 1000 * number + 20, 900, number) for number in range(4)]
+    whole = json.dumps({"traceEvents": [*calls, *steps, *kernels]})
+    cut = whole[: whole.rindex('"ph"') - 1]
+    found = read_torch_trace(BytesIO(cut.encode()), "t.json", "", salvage=True)
+    # The fourth step has no kernel in the file, and the third one ends after the last launch that has one.
+    assert (len(found.activities), len(found.steps), found.incomplete) == (3, 2, True)
+
+
 def test_a_gpu_clock_that_is_off_for_all_is_no_fault_of_one() -> None:
     trace = read(
         launch(5, NOW), launch(6, NOW + 5), *(gpu("kernel", "k", NOW - 5e6 + n, 1, n) for n in (5, 6))
