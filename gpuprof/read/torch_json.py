@@ -94,6 +94,7 @@ class TraceJson:
         file.seek(0)
         self._unzipped = Unzipped(file, name, self._check, _AGAIN_OR_PART, salvage=salvage) if packed else None
         self._most = _EVENTS_ALWAYS + self._size // _BYTES_PER_EVENT if packed else sys.maxsize
+        self._check(self._size)
         self._values = _Values(_texts(self._unzipped.read1 if self._unzipped is not None else file.read), salvage)
         self.fields: dict[str, Any] = {}
 
