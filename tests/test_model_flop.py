@@ -290,5 +290,8 @@ def test_the_flop_of_steps_are_never_more_than_those_of_the_trace(calls: list[tu
     total = sum(each.flop for each in found.total) if found.total is not None else 0.0
     assert total == sum(shaped for *_, shaped in calls) * 2.0 * 4096**3
     if found.step is not None:
-        assert found.step.count * found.step.min_flop <= total
-        assert found.step.min_flop <= sum(each.flop for each in found.step.flop) <= found.step.max_flop
+        # A mean of thirds is rounded.
+        rounding = 1 + 1e-12
+        mean = sum(each.flop for each in found.step.flop)
+        assert found.step.count * found.step.min_flop <= total * rounding
+        assert found.step.min_flop <= mean * rounding and mean <= found.step.max_flop * rounding
