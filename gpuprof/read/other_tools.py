@@ -9,7 +9,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpuprof.read.identify import SQLITE, Look, is_binary, is_json, named, starts
+from gpuprof.read.identify import SQLITE, Look, is_json, named, starts
 
 Fits = Callable[[Look], bool]
 
@@ -81,9 +81,6 @@ def _of_process(part: bytes) -> Has:
     )
 
 
-_TENSORS = Has(rb"\A(?:\x93NUMPY|PK\x03\x04.{26}[^\0]{1,200}?(?:data\.pkl|\.npy))")
-
-
 def _is_xplane(look: Look) -> bool:
     return _XPLANE.match(look.head) is not None or named(".xplane.pb")(look)
 
@@ -102,10 +99,6 @@ BINARIES = (
     _of_tool("a JAX or TensorFlow profile of an AMD GPU", _of_xplane(rb"\*\x03AMD|__amd_"), _NOT_NVIDIA, _OF_AMD),
     _of_tool("a profile of JAX or TensorFlow (XPlane)", _is_xplane, _NOT_READ, _PROFILE),
     _of_tool(
-        "a trace of Perfetto", lambda look: is_binary(look) and named(".pftrace", ".perfetto-trace")(look),
-        _NOT_READ, "gpuprof reads {known}",
-    ),
-    _of_tool(
         "what nsys records before it makes a report", named(".qdstrm"), _NOT_READ,
         "import it: QdstrmImporter -i {quoted}, which is in the folder host-linux-x64 of Nsight Systems; "
         "then export that report: nsys export --type sqlite FILE.nsys-rep",
@@ -119,11 +112,6 @@ BINARIES = (
         Has(rb"\A\x80(?:[\x02\x03](?:[}\]]|\x8a\n)|[\x04\x05]\x95)"),
         ", which can run code when it is loaded; gpuprof loads none",
         "memory snapshots are shown by https://docs.pytorch.org/memory_viz; gpuprof reads {known}",
-    ),
-    _of_tool(
-        "a file of tensors or a model, and no profile",
-        lambda look: named(".onnx", ".safetensors")(look) or _TENSORS(look),
-        "", _PROFILE_SAME,
     ),
 )  # fmt: skip
 TRACES = (
@@ -141,24 +129,11 @@ TRACES = (
     ),
     _of_tool("a trace of PaddlePaddle's profiler", Has(rb'"schemaVersion"\s*:\s*"', is_json), _NOT_READ, _TIMELINE),
     _of_tool("a trace of Triton's Proton", Has(rb'"call_stack"\s*:\s*\[', is_json), _NOT_READ, _TIMELINE),
-    _of_tool(
-        "a trace of VizTracer", Has(rb'"(?:viztracer_metadata"\s*:|cat"\s*:\s*"FEE")', is_json),
-        ", which records Python and no GPU", _TIMELINE,
-    ),
 )  # fmt: skip
 """Traces of Chrome's format that are not of PyTorch."""
 JSON = (
     _of_tool(
         "a result of nvbench", Has(rb'"nvbench"\s*:\s*\{|"nv/(?:cold|batch|json)', is_json), _ONLY_TIMES, _PROFILE_SAME
-    ),
-    _of_tool(
-        "a result of Google Benchmark or pytest-benchmark",
-        Has(rb'\A\s*\{\s*"(?:context|machine_info)"\s*:.*?"(?:library_build_type|python_implementation)"'),
-        "; it has no kernels", _PROFILE_SAME,
-    ),
-    _of_tool(
-        "a profile for speedscope", Has(rb'"https://www\.speedscope\.app/file-format-schema\.json"', is_json),
-        "; it has call stacks and no kernels", _PROFILE_SAME,
     ),
     _of_tool("JSON of AMD's rocprofv3", Has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _NOT_NVIDIA, _OF_AMD),
     _of_tool(
@@ -218,10 +193,6 @@ TEXTS = (
             rb'[\w ]{1,30}"?,"?Calls"?,"?TotalDurationNs)'
         ),
         _NOT_NVIDIA, _OF_AMD,
-    ),
-    _of_tool(
-        "output of Intel's unitrace or onetrace", Has(rb"^ *Total Device Time for \w+ backend|^== L0 Backend =="),
-        _NOT_NVIDIA, _PROFILE,
     ),
     _of_tool(
         "a table of PyTorch's profiler", Has(rb"^ *Name {2,}Self CPU(?: total)? % {2,}Self CPU"),
