@@ -14,13 +14,13 @@ from gpuprof.model.run_totals import timed_launches
 from gpuprof.model.session import KernelProfile
 
 _LEAST_KNOWN = 0.5
-"""Of the time: what is known of less says little of the whole."""
+"""Share of the time of which the work has to be known."""
 
 
 class OfPeak(Struct, frozen=True):
     """The time that kernels would take at rated peaks, over the time that they take: `least` to `most`.
 
-    `of` names the peaks, that of most time first: "bf16", "dram", "bf16/dram". The two fractions differ where FP32 or
+    `of` names the peaks, that of most time first: "bf16", "dram", "bf16/dram". The two fractions differ if FP32 or
     FP64 may run on two paths. They are lower bounds if some work is not known.
     """
 

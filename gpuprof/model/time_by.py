@@ -47,9 +47,9 @@ class Steps(Struct, frozen=True):
 
 
 class TimeGroup(Struct, frozen=True):
-    """All launches of one operator, module, range or kernel; `kind` says which, "kernel" where no operator launched it.
+    """All launches of one operator, module, range or kernel; `kind` says which, "kernel" if no operator launched it.
 
-    `kernels` counts different kernels. The time is that of the launches with a duration, None where none has one.
+    `kernels` counts different kernels. The time is that of the launches with a duration, None if none has one.
     `time_share` is of the time of all kernels of the run, `share_of_step` of the steps' time on the GPUs.
     `fraction_of_roof` is of the DRAM roofline at the kernels' clocks, weighted by time; None unless it is known of all
     that time. `flop` and `of_peak` are by the shapes of an operator's inputs; `flop_bound` says that some are missing.
@@ -109,7 +109,7 @@ def time_by(session: Session, kernels: Sequence[KernelProfile], by: str) -> Time
 
 
 def first_times(session: Session, kernels: Sequence[KernelProfile]) -> TimeBy | None:
-    """Return the time by what is the first thing to look at if there are no counters: operators, else functions.
+    """Return the time by operators, else by functions: the first thing to look at without counters.
 
     None if there are counters, and if each function is one kernel or differs in its launches alone, not in ranges.
     """
@@ -166,7 +166,7 @@ def _steps_of(session: Session) -> Steps | None:
 
 
 def _names(session: Session, kernels: Sequence[KernelProfile], by: By, labels: Mapping[str, str]) -> list[str]:
-    """Return for each kernel the group that it belongs to; empty where nothing tells."""
+    """Return for each kernel the group that it belongs to; empty if it is not known."""
     if by == "kernel":
         return [labels[kernel.demangled] for kernel in kernels]
     of_torch = _is_of_torch(session)
@@ -201,7 +201,7 @@ def _last_operator(session: Session, kernel: KernelProfile) -> str:
     """Return the last range if that is an operator with the name of none: `FlashAttnFunc [2, 8]`.
 
     So are called functions of a program's own autograd, and by torch.compile what launches one kernel. Without shapes
-    only a trace tells them from modules: operators come last in it.
+    they differ from modules only in a trace, in which operators come last.
     """
     name, shapes, _ = (kernel.ranges[-1] if kernel.ranges else "").partition(" [")
     is_trace = session.sources[kernel.source].kind == TORCH_TRACE
@@ -252,7 +252,7 @@ def _fraction_of_roof(members: Sequence[KernelProfile]) -> float | None:
 
 
 def _longest(members: Sequence[KernelProfile], labels: Mapping[str, str]) -> GroupedKernel | None:
-    """Return the kernel that takes most of the members' time; None where none has a time."""
+    """Return the kernel that takes most of the members' time; None if none has a time."""
     timed = by_time(kernel for kernel in members if kernel.time_total_s is not None)
     together = collected((kernel.demangled, kernel) for kernel in timed)
     if not together:

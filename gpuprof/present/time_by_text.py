@@ -25,12 +25,12 @@ _BAR, _WIDE_BAR = 8, 16
 _GAP = 2
 _WHOLE = 1 - 1e-9
 _LEAST_LONGEST, _LEAST_OF_OPERATOR = 20, 16
-"""Characters in which the name of a kernel still tells something; beside an operator fewer do."""
+"""Least characters of the name of a kernel; beside an operator fewer are enough."""
 _WANTED = {"name": 32, "longest": 22}
 """Characters that names of operators and kernels get before columns that can be left out, in this order."""
 _LEFT_OUT = ("bar", "launches", "time")
 _NAME_PART = 0.6
-"""Of the room for names, what those of groups may take where those of kernels need the rest."""
+"""Share of the room for names that groups get if kernels need the rest."""
 _MAIN_PART = 0.95
 """Of the time, what the rows of operators have together: the others are a row."""
 _UNKNOWN = "–"
@@ -84,7 +84,7 @@ def rows_of(times: TimeBy, top: int | None = None) -> int:
 
 
 def columns_of(times: TimeBy, top: int) -> dict[str, str]:
-    """Return the heads of the columns that have something to say of the `top` longest groups, by what they hold."""
+    """Return the heads of the columns that have a value for any of the `top` longest groups, by their field."""
     shown = times.groups[: top or None]
     lacking: set[str] = set()
     if times.by == "kernel":

@@ -1,4 +1,4 @@
-"""Folders instead of files: the traces of one run's ranks are read; for anything else the error says what is there."""
+"""Folders instead of files: traces of the ranks of one run are read; for others the error lists what is there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Rank(NamedTuple):
 def files_named(names: Iterable[str]) -> list[str]:
     """Return the files that names mean: a folder means its traces if they are of the ranks of one run.
 
-    Raises InputError for a folder with anything else, with what is in it.
+    Raises InputError for any other folder, with its contents.
     """
     files: list[str] = []
     for name in names:

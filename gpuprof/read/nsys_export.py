@@ -20,7 +20,7 @@ _STORED_TABLES = """
 SELECT name FROM sqlite_master AS tables
 WHERE type = 'table' AND rootpage > 0 AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(tables.name) WHERE hidden <> 0)
 """
-"""Only stored tables: views, virtual tables and computed columns can yield far more than the file holds."""
+"""Only stored tables: views, virtual tables and computed columns can yield far more than is in the file."""
 _HEADER_BYTES = 100
 _LATEST_NS = 10**18
 """No time of a timeline comes near it: it is 30 years."""
@@ -100,7 +100,7 @@ def check_whole(path: Path) -> None:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     page = int.from_bytes(header[16:18], "big")
-    # The count of pages holds only where the library that wrote last says so (sqlite.org/fileformat.html, 1.3.7).
+    # The count of pages is valid only if the library that wrote last says so (sqlite.org/fileformat.html, 1.3.7).
     pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 1
     expected = pages * (2**16 if page == 1 else page)
     if len(header) < _HEADER_BYTES or size < expected:

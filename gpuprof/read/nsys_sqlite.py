@@ -64,7 +64,7 @@ def read_nsys_sqlite(path: Path, sha256: str) -> Trace:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             return _read(Export(connection), path, sha256)
     except (sqlite3.Error, UnicodeError) as error:
-        # sqlite3 raises UnicodeError where a message of SQLite quotes damaged bytes.
+        # sqlite3 raises UnicodeError if a message of SQLite quotes damaged bytes.
         raise DamagedInput(f"{path} is damaged: SQLite says {str(error)!r:.200}", EXPORT_AGAIN) from error
     except MemoryError as error:
         raise InputError(
@@ -127,7 +127,7 @@ def _without_kernels(activities: Iterable[Activity]) -> Iterator[str]:
 
 
 def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> None:
-    """Put in where and when each of the calls of CUDA began."""
+    """Add the thread and start of each call of CUDA."""
     threads: dict[object, Hashable] = {}
     for row in export.rows(CALLS, "start", "globalTid", "correlationId"):
         thread, at = row["globalTid"], as_time(row["start"])

@@ -1,4 +1,4 @@
-"""What the readers of timelines share: which spans were open where something was launched, and which GPUs took part."""
+"""What the readers of timelines share: spans that were open at launches, names of CUDA calls, numbers of GPUs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ launches_work = re.compile(r"cu(?:da)?(?:Graph)?(?:Launch(?!HostFunc)|Memcpy|Mem
 launches_graph = lru_cache(1024)(re.compile(r"cu(?:da)?GraphLaunch(?:_\w+)?").fullmatch)
 """Return a match for the name of a call that launches a graph: all of that has the correlation of this call."""
 controls_profiler = re.compile(r"cu(?:da)?Profiler(?:Start|Stop)(?:_v\d+)?").fullmatch
-"""Return a match for the name of a call that says to a profiler from where to where it is to record."""
+"""Return a match for the name of a call that starts or stops a profiler."""
 
 
 def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
@@ -151,7 +151,7 @@ def since_epoch(clock_ns: int) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a number of things, or of bytes; None for what is none."""
+    """Return a count; None if it is not one."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST_COUNT:
         return value
     return None

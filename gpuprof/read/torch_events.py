@@ -41,7 +41,7 @@ _CUDA_DEVICE_TYPE = 1
 """c10::DeviceType::CUDA, in the events of the memory profiler."""
 _NO_NUMBER = -1
 Origin = tuple[str, int | None]
-"""The thread of an event, and its process where that is a number."""
+"""The thread of an event, and its process if that is a number."""
 _UNNAMED = "unnamed"
 _STEP = re.compile(rf"{PROFILER_STEP}#\d+")
 
@@ -77,7 +77,7 @@ class Span(Struct, frozen=True, gc=False):
 
 
 class GpuEvent(Struct, gc=False):
-    """Something that a GPU did, in nanoseconds; `duration` None where none was recorded.
+    """Something that a GPU did, in nanoseconds; `duration` is None if none was recorded.
 
     `launcher` is the number of the operator that launched it, `shape` its grid, block, registers and shared memory, and
     `place` where it was launched, once that is known.

@@ -146,7 +146,7 @@ class TraceJson:
             raise ValueError("something follows its end")
 
     def _damaged(self, error: Exception) -> DamagedInput:
-        """Say where the text is broken, and why as far as that shows."""
+        """Return an error with the place of the damage and, if it is known, the cause."""
         number = self._values.count + 1
         hint = _AGAIN_OR_PART if self._values.count else _AGAIN
         if isinstance(error, _EndsEarly):
@@ -177,7 +177,7 @@ class TraceJson:
 
 
 class _EndsEarly(ValueError):
-    """The text ends where more has to come."""
+    """The text ends too early."""
 
 
 class _Unescaped(ValueError):
@@ -355,19 +355,19 @@ def decoded(written: Raw, decoder: msgspec.json.Decoder[Any] = _ANY) -> Any:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return the fields of an object; none for what is no object."""
+    """Return the fields of an object; none if it is not an object."""
     return value if isinstance(value, dict) else {}
 
 
 def nanoseconds(value: object) -> int | None:
-    """Return a time of a trace, in microseconds, as whole nanoseconds; None for what is no time."""
+    """Return a time of a trace, in microseconds, as whole nanoseconds; None if it is not a time."""
     if isinstance(value, bool) or not isinstance(value, (Decimal, int)):
         return None
     return int(value * 1000) if -_LATEST_US < value < _LATEST_US else None
 
 
 def dims(value: object) -> tuple[int, int, int] | None:
-    """Return the three sizes of a grid or block; None for what is none."""
+    """Return the three sizes of a grid or block; None if it is neither."""
     sizes = shape(value) or ()
     if len(sizes) != 3 or min(sizes) < 1 or max(sizes) >= _LARGEST_DIM:
         return None
@@ -376,12 +376,12 @@ def dims(value: object) -> tuple[int, int, int] | None:
 
 
 def shape(value: object) -> tuple[int, ...] | None:
-    """Return the sizes of a tensor, none for a scalar; None for what is no tensor."""
+    """Return the sizes of a tensor, none for a scalar; None if it is not a tensor."""
     if not isinstance(value, list) or len(value) > _MOST_DIMS:
         return None
     return tuple(value) if all(count(size) is not None for size in value) else None
 
 
 def text_of(value: object) -> str | None:
-    """Return a text that can be written as UTF-8; None for what is none, or empty."""
+    """Return a text that can be written as UTF-8; None if it is empty or not a text."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and value else None

@@ -1,4 +1,4 @@
-"""What a PyTorch program says of its own work: where its steps end, and which calls multiply matrices."""
+"""The steps of a PyTorch program, and its calls that multiply matrices."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ def outermost(calls: Iterable[Span]) -> list[Span]:
 
 
 def products(operators: Iterable[Span]) -> list[Span]:
-    """Return the calls of operators that multiply matrices; where one calls another, the outer one."""
+    """Return the calls of operators that multiply matrices; if one calls another, the outer one."""
     return outermost(call for call in operators if call.name in PRODUCTS)

@@ -16,7 +16,7 @@ _OUTLASTS_NS = 600 * 10**9
 
 
 def settle_times(events: TraceEvents) -> int | None:
-    """Drop what is outside the day that has most events and those next to it, as nothing happens for days in a trace.
+    """Keep the day with most events and the days next to it without a gap: no trace pauses for a day.
 
     Return when the CPU began, if it did anything.
     """

@@ -81,7 +81,7 @@ def read_trace_file(path: Path, sha256: str, *, salvage: bool = False) -> Trace:
 
 
 def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = False) -> Trace:
-    """Read a trace of PyTorch, compressed or not. With `salvage` what is damaged of it is left out.
+    """Read a trace of PyTorch, compressed or not. With `salvage` damaged events are left out.
 
     Raises DamagedInput for a broken one, InputError for one of another accelerator, or of the CPU alone.
     """
@@ -174,7 +174,7 @@ def _counters(events: TraceEvents) -> str:
 
 
 def _without_gpu(events: TraceEvents, name: str, first: int | None, *, of_torch: bool) -> InputError:
-    """Say why no GPU did anything: by the calls of CUDA, which are recorded only where the GPU is traced, too."""
+    """Return why there is no GPU activity, by the calls of CUDA: these are recorded only if the GPU is traced, too."""
     if counters := _counters(events):
         what = f"{counters}, which gpuprof does not read, and no times of kernels"
         return InputError(f"{name} has {what}", _TRACE_TIMES)

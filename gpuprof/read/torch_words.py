@@ -30,7 +30,7 @@ COLLECTIVE_NAME = "Collective name"
 
 
 def operator_with_shapes(name: str, args: Mapping[str, Any]) -> str:
-    """Return "aten::addmm [512, 1024]×[1024, 1024]": an operator with the shapes of its tensors, where recorded."""
+    """Return "aten::addmm [512, 1024]×[1024, 1024]": an operator with the shapes of its tensors, if recorded."""
     return operator_text(name, list(_shapes(args.get("Input Dims"))))
 
 
@@ -47,7 +47,7 @@ def product(name: str, start_s: float, args: Mapping[str, Any]) -> MatrixProduct
 
 
 def operand_bytes(name: str, args: Mapping[str, Any]) -> int | None:
-    """Return the bytes that a call of a point-wise operator reads and writes; None where the trace does not tell."""
+    """Return the bytes that a call of a point-wise operator reads and writes; None if the trace does not show it."""
     call = product(name, 0.0, args)
     if name not in POINTWISE or call.shapes is None:
         return None
@@ -96,7 +96,7 @@ def collective(args: Mapping[str, Any]) -> Collective | None:
 
 
 def _group(args: Mapping[str, Any]) -> str | None:
-    """Return what names a group of ranks: subgroups of one name can hold others."""
+    """Return the identity of a group of ranks: subgroups of one name can have other members."""
     name, members = args.get("Process Group Name"), args.get("Process Group Ranks")
     return f"{name} {members}" if isinstance(name, str) and isinstance(members, str | list) else None
 

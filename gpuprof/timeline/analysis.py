@@ -83,7 +83,7 @@ def _timeline(
 
 
 def _rank_waits(traces: Sequence[Trace], gpus: Sequence[TracedGpu]) -> Mapping[int, RankWaits]:
-    """Return by file what ranks waited for each other, where each is of a rank of its own with one GPU."""
+    """Return the waits of ranks for each other by file, if each file is of a rank of its own with one GPU."""
     ranks = {gpu.trace.rank for gpu in gpus}
     if None in ranks or not len(ranks) == len(gpus) > 1:
         return {}

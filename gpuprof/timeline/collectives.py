@@ -24,10 +24,10 @@ _PAIR = 2
 
 
 class RankWaits(NamedTuple):
-    """What pairing says of a rank: for how long it waited for other ranks while it computed nothing, and they so for
-    it; the bus bandwidth by the least time of each collective over its ranks, None if sizes are not known.
+    """How long a rank waited for others in collectives while it computed nothing, and how long others waited for it.
 
-    `late_for` is what this rank does longer than those that wait for it, before it comes, and `late_s` the part of
+    The bus bandwidth takes the shortest time of each collective over its ranks; it is None if sizes are not known.
+    `late_for` is the work that makes this rank arrive later than those that wait for it, and `late_s` the part of
     their waits that this explains.
     """
 
@@ -60,12 +60,11 @@ class _Paired(NamedTuple):
 def rank_waits(
     of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], world: int | None = None
 ) -> dict[int, RankWaits]:
-    """Return by rank, or by what stands for it, its waits in the collectives of the part that is judged; nothing of one
-    of which none can be paired.
+    """Return the waits of each rank in the judged collectives, without ranks whose collectives cannot be paired.
 
-    They begin when a rank arrives and end together: the least time over the ranks bounds that of moving the data, and
-    what another rank takes longer it waits. The clocks of the ranks need not agree. `world` is how many ranks there
-    are: in a world of two, collectives are known by the names of their kernels, too.
+    A collective begins when a rank arrives and ends on all ranks together: moving the data takes at most the shortest
+    time over the ranks, and the time beyond it on another rank is a wait. The clocks of the ranks need not agree.
+    `world` is the number of all ranks: of two, collectives are also known by the names of their kernels.
     """
     paired = _paired(of_ranks, judged, by_name=world == len(of_ranks) == _PAIR)
     work = {rank: _Work(of_ranks[rank]) for rank in paired}
@@ -157,7 +156,7 @@ def _named(activity: Activity) -> Collective | None:
 
 
 def _together(members: Mapping[int, Sequence[Activity]]) -> Iterator[Mapping[int, Activity]]:
-    """Yield the collectives of a group by rank; none where it is not sure which belong together."""
+    """Yield the collectives of a group by rank; none if it is not certain which belong together."""
     if len({tuple(own.collective for own in activities) for activities in members.values()}) > 1:
         return
     for own in chain.from_iterable(members.values()):
@@ -181,7 +180,7 @@ def bus_rate(done: Iterable[tuple[float | None, Collective | None]]) -> float | 
 def _bus_bytes(done: Collective | None) -> float | None:
     """Return bytes × the factor by which NCCL's tests make bus bandwidth of it (nccl-tests, PERFORMANCE.md).
 
-    None where that is not known, and for barriers and waits, whose time is not that of moving bytes.
+    None if it is not known, and for barriers and waits, which move no data.
     """
     if done is None or not done.bytes or done.ranks is None or done.ranks < _PAIR or done.name == "barrier":
         return None

@@ -78,7 +78,7 @@ def model_flop(
     loop: JudgedLoop,
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> ModelFlop | None:
-    """Return the model FLOP of a PyTorch trace and of a step of its loop; None where nothing multiplies matrices.
+    """Return the model FLOP of a PyTorch trace and of a step of its loop; None if nothing multiplies matrices.
 
     `judged` are its activities in the part that is judged, `ceilings` those of its GPUs.
     """
@@ -209,7 +209,7 @@ def _operator_bytes(touched: Iterable[int | None], kernel: KernelProfile, gpu: G
 
 
 def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None) -> float | None:
-    """Return bytes ÷ time ÷ rated bandwidth; None of what is faster than DRAM, or what L2 can have held all along."""
+    """Return bytes ÷ time ÷ rated bandwidth; None if that is more than DRAM can do, or if L2 can have held the data."""
     rated = rated_bandwidth("dram", gpu)
     if operand_bytes is None or gpu is None or rated is None or operand_bytes <= (gpu.number("l2_size") or 0.0):
         return None
@@ -238,7 +238,7 @@ def _launched_products(trace: Trace) -> Iterator[tuple[int, LaunchedProduct]]:
 
 
 def _path_by_name(kernel: str, path: str) -> str | None:
-    """Return where FP32 or FP64 is multiplied, on the tensor cores or not; of other types their path.
+    """Return the path of a product in FP32 or FP64, on the tensor cores or not; that of the type for others.
 
     None if the name does not say.
     """
@@ -286,7 +286,7 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
 
 
 def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
-    """Return what is not counted, by name and reason, those that take most time first."""
+    """Return the operators that are not counted, by name and reason, longest first."""
     names = Counter((gap.what, gap.why) for gap in counted if isinstance(gap, Missing))
     times: defaultdict[tuple[str, str], float] = defaultdict(float)
     for activity in trace.activities:

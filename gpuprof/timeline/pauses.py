@@ -23,7 +23,7 @@ _OPERATORS = 3
 _CLOCKS_S = 1e-6
 """Old traces have whole microseconds. On an H100 a wait ended 3 µs and more after what it waited for."""
 _ROUNDING_S = 0.5e-9
-"""Times are whole nanoseconds: what is shorter is no pause, but comes of adding them up as fractions."""
+"""Times are whole nanoseconds: a shorter pause is a rounding error of their sums."""
 
 
 class Pause(NamedTuple):
@@ -66,7 +66,7 @@ def judged_pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) 
 
 
 def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> list[Pause]:
-    """Return the pauses of a GPU up to the end of what is judged; activities come in the order of their start.
+    """Return the pauses of a GPU up to the end of the judged part; activities come in the order of their start.
 
     One before the end of the last step ends, as far as is known, with what begins a step. Only in a recording that
     begins with the program is anything taken for a start-up.

@@ -16,7 +16,7 @@ from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, P
 class StepNumber(NamedTuple):
     """A step by what a program does from its start on, so that another run of it can count to the same step.
 
-    By "optimizer" it begins where so many calls of Optimizer.step have ended in the process; by "module" with the call
+    By "optimizer" it begins when so many calls of Optimizer.step have ended in the process; by "module" with the call
     of this number, from 1, of the outermost module of the name `module` in the main thread.
     """
 
@@ -62,7 +62,7 @@ def step_times(traces: Sequence[Trace], devices: Sequence[DeviceTimeline]) -> It
 
 
 def loop_of(trace: Trace) -> Sequence[ProgramStep]:
-    """Return the steps that the work of a trace is counted by, by their start; none where it has no steps.
+    """Return the steps of the loop that work is counted by, in order; none if the trace has no steps.
 
     They are the profiler's own, else those with the longest time in all.
     """

@@ -34,7 +34,7 @@ def strip_of(
     kernels: Mapping[str, int | None],
     pauses: Iterable[LongPause],
 ) -> TimeStrip | None:
-    """Return what a GPU did when; nothing where its activities take no time, or less than their clock resolves.
+    """Return the strip of a GPU; None if its activities take no time, or less than their clock resolves.
 
     `span` is what it covers. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
     longest.

@@ -1,6 +1,6 @@
 """FLOP of PyTorch's operators by the shapes of their inputs, as `torch.utils.flop_counter` counts them.
 
-Only operators that multiply matrices count, a multiplication and an addition as two; what is done per element does not.
+Only operators that multiply matrices count, a multiplication and an addition as two; work per element does not.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _is_complex(dtype: str) -> bool:
 
 
 def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: str) -> float | None:
-    """Return the bytes of two matrices and their product, which has the data type of the operands where it is known.
+    """Return the bytes of two matrices and their product, which has the data type of the operands if it is known.
 
     An operand that is expanded over a dimension has a stride of 0 there, and is in memory once. Where strides are not
     known, those of batches may be.
@@ -228,7 +228,7 @@ def _tensors(shapes: Shapes, count: int) -> list[TensorShape]:
 
 
 def _integers(settings: OperatorSettings, place: int, count: int) -> tuple[int, ...] | None:
-    """Return a setting such as "[2, 2]" as so many numbers; one number stands for all."""
+    """Return a setting such as "[2, 2]" as so many numbers; a single number applies to all."""
     numbers = tuple(map(int, _INTEGERS.findall(_setting(settings, place))))
     if len(numbers) == 1:
         return numbers * count

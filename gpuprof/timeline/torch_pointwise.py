@@ -47,8 +47,8 @@ def pointwise_bytes(
 ) -> int | None:
     """Return the bytes that a call of one of POINTWISE reads and writes, if it touches each element in memory once.
 
-    `shapes`, `dtypes` and `strides` are those of its inputs. None where types, which may be promoted, or inputs that
-    may be a place for the result leave open what is read or written.
+    `shapes`, `dtypes` and `strides` are those of its inputs. None if promoted types, or inputs that may receive the
+    result, leave open what is read or written.
     """
     types = [dtype.removeprefix("c10::").lower() for dtype in dtypes]
     tensors = [place for place, shape in enumerate(shapes) if shape != ()]
@@ -70,7 +70,7 @@ def pointwise_bytes(
 
 
 def _broadcast(shapes: Sequence[TensorShape]) -> TensorShape | None:
-    """Return the shape of a result that inputs of these shapes give; None where they do not fit."""
+    """Return the shape of the result of inputs of these shapes; None if they do not fit."""
     lengths = [set(dims) - {1} for dims in zip_longest(*map(reversed, shapes), fillvalue=1)]
     if any(len(own) > 1 for own in lengths):
         return None

@@ -32,7 +32,7 @@ STACKS, SHAPES, MEMORY = "stacks", "shapes", "memory"
 
 
 class Collective(Struct, frozen=True):
-    """What a communication kernel does, where the trace says it: "all_reduce", bytes of one rank, number of ranks.
+    """What a communication kernel does, if the trace says so: "all_reduce", bytes of one rank, number of ranks.
 
     `group` names the ranks that do it together, and `number` counts what they did; None in older traces.
     """
@@ -51,9 +51,9 @@ class MatrixProduct(Struct, frozen=True):
     """A call of one of PyTorch's operators that multiply matrices, convolutions and attention included.
 
     `start_s` as of an activity. `shapes` are those of its inputs in their order, None for an input that is no tensor,
-    and None in all where the trace has no shapes. `dtypes` and `settings` are the data types and the values of the
-    inputs as the trace writes them, "" where it has none; there are no `settings` before PyTorch 2.1. `strides` are
-    those of `shapes`, empty where the trace has none.
+    and None in all if the trace has no shapes. `dtypes` and `settings` are the data types and the values of the
+    inputs as the trace writes them, "" if it has none; there are no `settings` before PyTorch 2.1. `strides` are
+    those of `shapes`, empty if the trace has none.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Activity(NamedTuple):
 
     `name` is a kernel's demangled name, the direction of a copy, or the number of a whole graph: "graph 3". `ranges`
     were open when it was launched, outermost first, without steps. `operator` is the framework's operator that launched
-    it, with shapes where recorded. `device` counts the trace's devices from 0. `shared_bytes` are per block, static and
+    it, with shapes if recorded. `device` counts the trace's devices from 0. `shared_bytes` are per block, static and
     dynamic. `launched_s` is when the program launched it, and `call` the number of the call that did, which grows with
     the calls of its process; all of a graph has the number of its launch. `product` is the place in the trace's
     products of the one that launched it. `graph_launch` is the same for all that one launch of a CUDA graph did, and
@@ -109,7 +109,7 @@ class Activity(NamedTuple):
 
     @property
     def launch_s(self) -> float:
-        """Return when the program launched it, or when it began, where that is all that is known."""
+        """Return when the program launched it, or when it began if only that is known."""
         return self.launched_s if self.launched_s is not None else self.start_s
 
     @property
@@ -166,9 +166,9 @@ class ProgramStep(Struct, frozen=True):
 class Trace(Struct, frozen=True):
     """One file as read. `activities`, `steps` and `products` come in the order of their start; of products only those
     that launched something on a GPU. `kind` is one of a timeline in `sources.SOURCE_KINDS`. `from_start`: it surely
-    begins with the program. `host_waits` come in the order of their end; None where no calls of CUDA were recorded.
+    begins with the program. `host_waits` come in the order of their end; None if no calls of CUDA were recorded.
     `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
-    that gpuprof opened in it; None where that is not known. `recorded` says what the profiler recorded beside times,
+    that gpuprof opened in it; None if that is not known. `recorded` says what the profiler recorded beside times,
     which slows the program: STACKS, SHAPES, MEMORY. `overhead` is what it recorded of its own work, by start.
     `incomplete`: some of what the GPUs did may be missing, so that a pause may be none."""
 
