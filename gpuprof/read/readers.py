@@ -31,7 +31,7 @@ from gpuprof.read.zstd_frames import STARTS as ZSTD
 
 
 class Told(NamedTuple):
-    """How gpuprof tells what it reads: where in the list it comes, and what it is called."""
+    """How gpuprof lists what it reads: the place in the list, and the description."""
 
     place: int
     description: str
@@ -162,7 +162,7 @@ KINDS: tuple[Readable | Refused, ...] = (
         hint="gpuprof reads {known}",
     ),
     Readable(
-        "output of ncu", _is_printed, "gpuprof.read.ncu_text:read_ncu_text", takes="text",
+        "an ncu log", _is_printed, "gpuprof.read.ncu_text:read_ncu_text", takes="text",
         told=Told(3, "ncu's text"), digest=True,
     ),
     _CSV,
@@ -178,7 +178,7 @@ def has_name_of_a_file(word: str) -> bool:
 
 
 def can_be_read(called: str) -> bool:
-    """Tell whether files that are called so can be read."""
+    """Return whether files that are called so can be read."""
     return any(kind.called == called for kind in _readable())
 
 
