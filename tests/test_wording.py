@@ -22,12 +22,12 @@ from benchmarks.golden.differences import differences
 from benchmarks.golden.inputs import own_inputs
 from benchmarks.golden.write import answer, file_of
 from gpuprof.code.patterns.lane_shapes import ShapeName
+from gpuprof.diagnose.facts.attention import AttentionRole
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule
 from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.occupancy import LIMITERS
-from gpuprof.model.patterns import AttentionRole
 from gpuprof.model.session import Finding
 from gpuprof.present.console import print_session
 from gpuprof.present.html import render_html

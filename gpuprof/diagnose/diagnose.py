@@ -15,6 +15,7 @@ from gpuprof.diagnose.causes import with_causes
 from gpuprof.diagnose.configurations import faster_launches
 from gpuprof.diagnose.counted_answers import counted_answers
 from gpuprof.diagnose.facts.kernel import KernelFacts
+from gpuprof.diagnose.facts.patterns import Patterns, patterns_of
 from gpuprof.diagnose.kinds import rules_of_kind, with_usual_change
 from gpuprof.diagnose.ranking import about, in_order, numbered, saving_of
 from gpuprof.diagnose.registry import RULES
@@ -23,7 +24,6 @@ from gpuprof.diagnose.summary import summarised
 from gpuprof.diagnose.timeline_findings import EXPOSED_SHARE
 from gpuprof.errors import DamagedInput
 from gpuprof.model.analyse import Analysis
-from gpuprof.model.patterns import Patterns
 from gpuprof.model.recorded import Missing
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, Session
@@ -49,6 +49,7 @@ def diagnose(analysis: Analysis) -> Session:
     pauses = pauses_of(session)
     exposed = exposed_of(session, EXPOSED_SHARE.value / 100)
     faster = faster_launches(analysis)
+    patterns = patterns_of(analysis.sequences, session.kernels)
     busy = busy_share(session)
     seen = SeenCode()
 
@@ -60,7 +61,7 @@ def diagnose(analysis: Analysis) -> Session:
             pauses=pauses.get(kernel.id),
             exposed=exposed.get(kernel.id, ()),
             faster=faster.get(kernel.id),
-            patterns=analysis.patterns.get(kernel.id, Patterns()),
+            patterns=patterns.get(kernel.id, Patterns()),
             timed_only=session.only_times,
             seen=seen,
         )

@@ -19,9 +19,9 @@ from gpuprof.model.implied import implied_peaks
 from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import launch_labels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch, resources_of
+from gpuprof.model.launch_sequences import LaunchInSequence
 from gpuprof.model.launch_times import launch_times
 from gpuprof.model.pages import with_pages_together
-from gpuprof.model.patterns import Patterns
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
 from gpuprof.model.recorded import WHOLE_GRAPH, Launch, Report
 from gpuprof.model.session import SCHEMA_VERSION, Averages, Ceiling, Denominator, Device, KernelProfile, Session, Source
@@ -48,13 +48,13 @@ class Analysis(Struct, frozen=True):
     """A session and, for each of its kernels in the same order, what it was made from.
 
     `members` are the numbers of its launches, counted over all reports; only of kernels that equal launches became.
-    `patterns` are those of the kernels of a timeline, by their ids.
+    `sequences` are what the streams of a timeline did, each in its order.
     """
 
     session: Session
     recorded: tuple[Recorded, ...]
     members: tuple[tuple[int, ...], ...] = ()
-    patterns: Mapping[int, Patterns] = {}
+    sequences: tuple[Sequence[LaunchInSequence], ...] = ()
 
 
 class _Entry(Struct, frozen=True):

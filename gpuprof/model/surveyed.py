@@ -67,7 +67,7 @@ def joined(profiled: Analysis, surveyed: Analysis) -> Analysis:
         kernels=tuple(kernels),
         timeline=timeline,
     )
-    return Analysis(session, tuple(recorded), patterns=surveyed.patterns)
+    return Analysis(session, tuple(recorded), sequences=surveyed.sequences)
 
 
 def only_timed(surveyed: Analysis, lacking: Missing) -> Analysis:

@@ -40,11 +40,11 @@ from gpuprof.read.torch_words import (
     product,
 )
 from gpuprof.store.read import no_search_for_garbage
-from gpuprof.timeline.attention import SDPA_MATH
 from gpuprof.timeline.trace import (
     COPY,
     KERNEL,
     MEMORY,
+    SDPA_MATH,
     SET,
     SHAPES,
     STACKS,

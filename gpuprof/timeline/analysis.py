@@ -15,7 +15,7 @@ from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import RankWaits, rank_waits
 from gpuprof.timeline.gpus import TracedGpu, device_timeline, gpus_of, waits_of
 from gpuprof.timeline.mfu import model_flop, rated_ceilings, with_operators
-from gpuprof.timeline.patterns import patterns_of
+from gpuprof.timeline.sequences import sequences_of
 from gpuprof.timeline.steps import judged_loop, step_times
 from gpuprof.timeline.strip import drawn_kernels
 from gpuprof.timeline.trace import Activity, Trace
@@ -46,7 +46,8 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     kernels = tuple(with_operators(shown, ids, kernels, specs))
     timeline = _timeline(traces, gpus, numbers, ids, specs)
     session = replace(analysis.session, ceilings=(), kernels=kernels, timeline=timeline)
-    return Analysis(session, analysis.recorded, patterns=patterns_of(shown, ids, kernels))
+    sequences = chain.from_iterable(sequences_of(trace, ids) for trace in shown)
+    return Analysis(session, analysis.recorded, sequences=tuple(sequences))
 
 
 def _judged(gpus: Iterable[TracedGpu]) -> Iterator[Activity]:

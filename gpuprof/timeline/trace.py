@@ -27,6 +27,9 @@ OPTIMIZER_STEP = "optimizer step"
 MODULE_CALL = "call of "
 """A step from one call of an outermost module to the next is called so, with the module's name behind it."""
 
+SDPA_MATH = "aten::_scaled_dot_product_attention_math"
+"""The operator with which PyTorch computes scaled_dot_product_attention without a fused kernel."""
+
 STACKS, SHAPES, MEMORY = "stacks", "shapes", "memory"
 """What PyTorch's profiler records at the cost of the program's time, if it was asked to."""
 

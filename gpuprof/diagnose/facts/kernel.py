@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from gpuprof.diagnose.facts.l1 import L1Facts
+from gpuprof.diagnose.facts.patterns import Patterns
 from gpuprof.model.field_types import Confidence
-from gpuprof.model.patterns import Patterns
 from gpuprof.timeline.worst_gpu import Exposed, Pauses
 
 

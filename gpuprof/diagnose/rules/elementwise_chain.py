@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuprof.diagnose.bounds import Saving
+from gpuprof.diagnose.facts.chains import SHORTEST_CHAIN
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_named, finding
 from gpuprof.diagnose.thresholds import Threshold
-from gpuprof.timeline.chains import SHORTEST_CHAIN
 
 CHAIN = Threshold("chain", SHORTEST_CHAIN, "kernel")
 

@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 
 from gpuprof.diagnose.bounds import Saving, saving
+from gpuprof.diagnose.facts.attention import WIDEST_HEAD, AttentionPart
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.unit_names import WORK
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.model.findings import CaseName
-from gpuprof.model.patterns import AttentionPart
 from gpuprof.model.session import OperatorFlop
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
-from gpuprof.timeline.attention import WIDEST_HEAD
 from gpuprof.timeline.torch_flop import ELEMENT_BYTES
 
 HEAD = Threshold("widest-head", WIDEST_HEAD, "element")

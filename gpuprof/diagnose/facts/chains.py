@@ -7,10 +7,10 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from itertools import chain as joined
 from itertools import groupby
 
-from gpuprof.model.patterns import ChainPart
+from msgspec import Struct
+
+from gpuprof.model.launch_sequences import LaunchInSequence
 from gpuprof.model.torch_ranges import OPTIMIZER_CALL
-from gpuprof.timeline.sequences import Launch
-from gpuprof.timeline.trace import Activity
 
 SHORTEST_CHAIN = 3
 """Kernels of the shortest chain; two in a row are in every program."""
@@ -21,16 +21,32 @@ _OF_LISTS = "multi_tensor_apply_kernel"
 """The name of a kernel for the tensors of a whole list, such as parameters."""
 
 
-def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterator[tuple[Activity, ChainPart]]:
-    """Yield the launches of one stream that are members of chains, which end before activities of the ids `others`.
+class ChainPart(Struct, frozen=True):
+    """The part that a point-wise kernel has in chains of such kernels over data of one size.
+
+    `kernels` is the number of kernels in the chain. `share` is the share of the kernel's time that goes if each kernel
+    of a chain reads only what the one before wrote. `by_shapes`: the sizes are those of the operators, else grids are
+    equal. `in_optimizer`: it is in a step of an optimizer.
+    """
+
+    kernels: int
+    share: float
+    by_shapes: bool
+    in_optimizer: bool
+
+
+def chains_of(
+    launches: Iterable[LaunchInSequence], others: Container[int] = ()
+) -> Iterator[tuple[LaunchInSequence, ChainPart]]:
+    """Yield the launches of one stream that are members of chains, which end before launches of the ids `others`.
 
     Launches of one kernel for one operator in a row count as one: they do the same to a list of tensors. Two copies in
     a row are two chains, because one hardly reads what the other wrote.
     """
-    for size, run in groupby(launches, key=lambda launch: None if id(launch.activity) in others else _size(launch)):
+    for size, run in groupby(launches, key=lambda launch: None if id(launch) in others else _size(launch)):
         if size is None:
             continue
-        chain: list[list[Launch]] = []
+        chain: list[list[LaunchInSequence]] = []
         for _, same in groupby(run, key=_what_it_does):
             member = list(same)
             if chain and _is_copy(member[0]) and _is_copy(chain[-1][0]):
@@ -40,7 +56,7 @@ def chains_of(launches: Iterable[Launch], others: Container[int] = ()) -> Iterat
         yield from _parts(chain)
 
 
-def _size(launch: Launch) -> Hashable:
+def _size(launch: LaunchInSequence) -> Hashable:
     """Return the size of a point-wise kernel's data, or its grid if that is not known; None for any other launch."""
     if not launch.is_pointwise:
         return None
@@ -48,25 +64,25 @@ def _size(launch: Launch) -> Hashable:
         return _OF_LISTS
     if launch.shapes:
         return launch.elements
-    return (launch.activity.grid, launch.activity.block) if launch.activity.grid is not None else None
+    return (launch.grid, launch.block) if launch.grid is not None else None
 
 
-def _what_it_does(launch: Launch) -> Hashable:
+def _what_it_does(launch: LaunchInSequence) -> Hashable:
     """Return the operator and the kernel; of a copy the launch itself, and of a kernel of lists only the operator."""
     if _is_copy(launch):
-        return id(launch.activity)
-    return launch.function, None if _is_of_list(launch) else launch.activity.name
+        return id(launch)
+    return launch.function, None if _is_of_list(launch) else launch.name
 
 
-def _is_of_list(launch: Launch) -> bool:
-    return _OF_LISTS in launch.activity.name
+def _is_of_list(launch: LaunchInSequence) -> bool:
+    return _OF_LISTS in launch.name
 
 
-def _is_copy(launch: Launch) -> bool:
-    return launch.operator == _COPY or (not launch.operator and _COPY_KERNEL in launch.activity.name)
+def _is_copy(launch: LaunchInSequence) -> bool:
+    return launch.operator == _COPY or (not launch.operator and _COPY_KERNEL in launch.name)
 
 
-def _parts(chain: Sequence[Sequence[Launch]]) -> Iterator[tuple[Activity, ChainPart]]:
+def _parts(chain: Sequence[Sequence[LaunchInSequence]]) -> Iterator[tuple[LaunchInSequence, ChainPart]]:
     """Yield the launches of a chain, if it is long enough, with the share of its passes that one kernel saves."""
     if len(chain) < SHORTEST_CHAIN:
         return
@@ -74,11 +90,11 @@ def _parts(chain: Sequence[Sequence[Launch]]) -> Iterator[tuple[Activity, ChainP
     saved = 2 * (len(chain) - 1)
     share = saved / max(sum(_passes(member[0]) for member in chain), saved + 2)
     for launch in joined.from_iterable(chain):
-        is_in_optimizer = any(map(OPTIMIZER_CALL.fullmatch, launch.activity.ranges))
-        yield launch.activity, ChainPart(len(chain), share, by_shapes=bool(launch.shapes), in_optimizer=is_in_optimizer)
+        is_in_optimizer = any(map(OPTIMIZER_CALL.fullmatch, launch.ranges))
+        yield launch, ChainPart(len(chain), share, by_shapes=bool(launch.shapes), in_optimizer=is_in_optimizer)
 
 
-def _passes(launch: Launch) -> int:
+def _passes(launch: LaunchInSequence) -> int:
     """Return how often a point-wise kernel passes over data of its size: once an operand, and once for its result."""
     if _is_copy(launch):
         return 2
