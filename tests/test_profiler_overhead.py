@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Session
 from gpuprof.present.timeline_text import timeline_facts
-from gpuprof.timeline.trace import ProfilerOverhead
+from gpuprof.timeline.intervals import TimeInterval
 from tests.table import each_row
 from tests.test_timeline import device, gaps_of, kernel, session, trace
 
 
-def slowed(*recorded: str, pause_us: float = 70, overhead: tuple[ProfilerOverhead, ...] = ()) -> Session:
+def slowed(*recorded: str, pause_us: float = 70, overhead: tuple[TimeInterval, ...] = ()) -> Session:
     """Kernels of 30 µs, each behind a pause, of which a profiler recorded more than times."""
     launches = [kernel("a", (30 + pause_us) * number, 30) for number in range(20)]
     return session(replace(trace(*launches), recorded=frozenset(recorded), overhead=overhead))
@@ -42,7 +42,7 @@ def test_a_survey_of_gpuprof_records_no_more_than_it_needs() -> None:
 
 def test_pauses_in_which_the_profiler_works_are_its_own() -> None:
     # 20 kernels of 30 µs and 19 pauses of 70; it flushes from 50 to 150 µs, so in the first pause and in the second.
-    flushes = (ProfilerOverhead("Buffer Flush", 50e-6, 120e-6), ProfilerOverhead("Buffer Flush", 110e-6, 150e-6))
+    flushes = ((50e-6, 120e-6), (110e-6, 150e-6))
     found = slowed(overhead=flushes)
     gpu = device(found)
     assert gpu.gaps is not None and gpu.gaps.profiler_s == pytest.approx(70e-6)

@@ -21,7 +21,8 @@ SELECT name FROM sqlite_master AS tables
 WHERE type = 'table' AND rootpage > 0 AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(tables.name) WHERE hidden <> 0)
 """
 """Only stored tables: views, virtual tables and computed columns can yield far more than is in the file."""
-_HEADER_BYTES = 100
+_PAGE_SIZE = slice(16, 18)
+"""The bytes of a database that have the size of its pages, of 64 KiB as 1 (sqlite.org/fileformat.html, 1.3.2)."""
 _LATEST_NS = 10**18
 """No time of a timeline comes near it: it is 30 years."""
 
@@ -89,27 +90,22 @@ class Export:
         return next((str(value) for value in values if value not in (None, "")), None)
 
 
-def check_whole(path: Path) -> None:
-    """Raise DamagedInput for a file that is shorter than it says, InputError for one that is still being written."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-        size = path.stat().st_size
-        beside = [path.with_name(path.name + end) for end in ("-journal", "-wal")]
-        writing = [other.name for other in beside if other.exists() and other.stat().st_size]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    page = int.from_bytes(header[16:18], "big")
-    # The count of pages is valid only if the library that wrote last says so (sqlite.org/fileformat.html, 1.3.7).
-    pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 1
-    expected = pages * (2**16 if page == 1 else page)
-    if len(header) < _HEADER_BYTES or size < expected:
-        raise DamagedInput(f"{path} is damaged: it has {size} of {max(expected, _HEADER_BYTES)} bytes", EXPORT_AGAIN)
-    if writing:
-        raise InputError(
-            f"{path} is still being written: {writing[0]} is beside it",
-            "wait until nsys export has ended, or export again",
-        )
+def refuse_unfinished(path: Path) -> None:
+    """Raise DamagedInput for a file that ends in the middle of a page, InputError for one that is still being written.
+
+    SQLite itself finds that pages are missing, but fills up the last one.
+    """
+    with path.open("rb") as file:
+        page = int.from_bytes(file.read(_PAGE_SIZE.stop)[_PAGE_SIZE], "big")
+    excess = path.stat().st_size % (2**16 if page == 1 else max(page, 1))
+    if excess:
+        raise DamagedInput(f"{path} is damaged: its last page is cut off", EXPORT_AGAIN)
+    for beside in (path.with_name(f"{path.name}-journal"), path.with_name(f"{path.name}-wal")):
+        if beside.exists() and beside.stat().st_size:
+            raise InputError(
+                f"{path} is still being written: {beside.name} is beside it",
+                "wait until nsys export has ended, or export again",
+            )
 
 
 def as_time(value: object) -> int | None:

@@ -7,36 +7,37 @@ import sqlite3
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import closing
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
+from gpuprof.model.torch_ranges import readable_range
 from gpuprof.read.nsys_export import (
     ABOUT_EXPORT,
     CALLS,
     EXPORT_AGAIN,
     Export,
     as_time,
-    check_whole,
     process_id,
+    refuse_unfinished,
 )
-from gpuprof.read.nsys_ranges import nvtx_ranges
 from gpuprof.read.nsys_work import CallKey, GpuWork, call_key
-from gpuprof.read.step_ranges import split_ranges
+from gpuprof.read.step_ranges import ProgramRange, split_ranges
 from gpuprof.read.timeline_parts import (
     LaunchOrigin,
-    WaitSpan,
     controls_profiler,
     count,
     device_numbers,
-    host_waits,
     impossible,
     open_at_places,
     program_steps,
     since_epoch,
     waits_for_gpu,
 )
-from gpuprof.timeline.trace import GRAPH, Activity, ProfilerOverhead, Trace
+from gpuprof.timeline.intervals import TimeInterval
+from gpuprof.timeline.trace import GRAPH, Activity, HostWait, Trace
 from gpuprof.units import counted
 
 KIND = "nsys-sqlite"
@@ -52,6 +53,8 @@ _GPU_COLUMNS = {
     "computeMinor": "computeCapabilityMinor",
 }
 """What is known of a GPU, and what exports before the middle of 2021 call it, as CUPTI does."""
+_PUSH_POP, _START_END = 59, 60
+"""Types of NVTX events."""
 _OVERHEAD = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
 _OF_CUPTI = (3, 4, 5)
 """ENUM_CUPTI_OVERHEAD_TYPE: CUPTI flushes buffers, instruments and manages resources. The others are the driver's."""
@@ -59,7 +62,7 @@ _OF_CUPTI = (3, 4, 5)
 
 def read_nsys_sqlite(path: Path, sha256: str) -> Trace:
     """Read the timeline of an export. Raises InputError for another database, DamagedInput for a broken one."""
-    check_whole(path)
+    refuse_unfinished(path)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             return _read(Export(connection), path, sha256)
@@ -81,14 +84,13 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
             f"{path} has no work of a GPU: no CUDA kernels, copies or graphs",
             "record a program that uses the GPU: nsys profile --trace=cuda,nvtx …",
         )
-    steps, ranges = split_ranges(nvtx_ranges(export))
+    steps, ranges = split_ranges(_nvtx_ranges(export))
     _find_places(export, work.calls)
     launches = (place.at for place in work.calls.values() if place is not None)
     origin = min([work.first, *launches, *(span.start for span in chain(steps, ranges))])
-    waits = host_waits(_waits(export), origin) if export.has(*CALLS) else None
     around = open_at_places(ranges, work.calls.values()) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))
-    activities = sorted(work.activities(origin, gpus, around), key=lambda activity: activity.start_s)
+    activities = sorted(work.activities(origin, gpus, around), key=attrgetter("start_s"))
     return Trace(
         file=str(path),
         sha256=sha256,
@@ -102,10 +104,25 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         created_s=_created_s(export, origin),
         incomplete=work.without_start > 0,
         warnings=(*_without_start(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
-        host_waits=waits,
+        host_waits=tuple(sorted(_waits(export, origin), key=attrgetter("end_s"))) if export.has(*CALLS) else None,
         profiler_calls=any(map(controls_profiler, export.strings.values())),
-        overhead=tuple(sorted(_overhead(export, origin), key=lambda part: part.start_s)),
+        overhead=tuple(sorted(_overhead(export, origin))),
     )
+
+
+def _nvtx_ranges(export: Export) -> Iterator[ProgramRange]:
+    """Yield the NVTX ranges that ended and have a name."""
+    known: dict[Hashable, Any] = {}
+    for start, end, row in export.spans(("NVTX_EVENTS",), "eventType", "text", "textId", "globalTid"):
+        kind = row["eventType"]
+        text = export.string(row["text"]) or export.string(row["textId"])
+        if kind not in (_PUSH_POP, _START_END, None) or not text:
+            continue
+        name = readable_range(text)
+        thread = row["globalTid"]
+        yield ProgramRange(
+            known.setdefault(name, name), known.setdefault(thread, thread), start, end, nested=kind != _START_END
+        )
 
 
 def _without_start(number: int) -> Iterator[str]:
@@ -138,20 +155,19 @@ def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> N
                 calls[call] = LaunchOrigin(threads.setdefault(thread, thread), at, None)
 
 
-def _waits(export: Export) -> Iterator[WaitSpan]:
+def _waits(export: Export, origin: int) -> Iterator[HostWait]:
     """Yield the calls in which a thread waited for a GPU."""
     waiting = {number for number, name in export.strings.items() if waits_for_gpu(name)}
     for start, end, row in export.spans(CALLS, "nameId", "globalTid"):
         if row["nameId"] in waiting:
-            yield WaitSpan(LaunchOrigin(None, start, process_id(row["globalTid"])), end)
+            yield HostWait((start - origin) / 1e9, (end - origin) / 1e9, process_id(row["globalTid"]))
 
 
-def _overhead(export: Export, origin: int) -> Iterator[ProfilerOverhead]:
+def _overhead(export: Export, origin: int) -> Iterator[TimeInterval]:
     """Yield when the profiler itself worked; what CUPTI calls overhead of the driver is the program's."""
-    for start, end, row in export.spans(_OVERHEAD, "nameId", "overheadType"):
+    for start, end, row in export.spans(_OVERHEAD, "overheadType"):
         if row["overheadType"] in (None, *_OF_CUPTI):
-            name = export.string(row["nameId"]) or "profiler"
-            yield ProfilerOverhead(name, (start - origin) / 1e9, (end - origin) / 1e9)
+            yield (start - origin) / 1e9, (end - origin) / 1e9
 
 
 def _devices(export: Export, used: Iterable[int]) -> tuple[RecordedDevice, ...]:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from gpuprof.errors import DamagedInput
 from gpuprof.model.groups import by_key
 from gpuprof.read.step_ranges import ProgramRange
-from gpuprof.timeline.trace import HostWait, ProgramStep
+from gpuprof.timeline.trace import ProgramStep
 
 _DEEPEST = 100
 """No program nests its spans deeper; of a file that does, the innermost ones are kept."""
@@ -41,14 +41,6 @@ class ThreadSpan(Protocol):
         ...
 
 
-class WaitSpan(NamedTuple):
-    """A call that waited for a GPU: where and when it began, its end in nanoseconds, and its operator, if known."""
-
-    place: LaunchOrigin
-    end: int
-    operator: str | None = None
-
-
 _WAITS = re.compile(
     r"cu(?:da)?(?:(?=\w*Synchronize)|Memcpy(?!\w*Async|\w*Peer)|(?:Mem)?Free(?!Host|Array|Mipmapped|Async))\w*"
 )
@@ -63,15 +55,6 @@ launches_graph = lru_cache(1024)(re.compile(r"cu(?:da)?GraphLaunch(?:_\w+)?").fu
 """Return a match for the name of a call that launches a graph: all of that has the correlation of this call."""
 controls_profiler = re.compile(r"cu(?:da)?Profiler(?:Start|Stop)(?:_v\d+)?").fullmatch
 """Return a match for the name of a call that starts or stops a profiler."""
-
-
-def host_waits(spans: Iterable[WaitSpan], origin: int) -> tuple[HostWait, ...]:
-    """Return waits as those of a trace that begins at `origin`, in the order of their end."""
-    waits = [
-        HostWait((place.at - origin) / 1e9, (end - origin) / 1e9, place.process, operator)
-        for place, end, operator in spans
-    ]
-    return tuple(sorted(waits, key=attrgetter("end_s", "start_s")))
 
 
 class LaunchOrigin(NamedTuple):

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct, field
 from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import MODULE
-from gpuprof.read.timeline_parts import LaunchOrigin, WaitSpan, count, launches_graph, waits_for_gpu
+from gpuprof.read.timeline_parts import LaunchOrigin, count, launches_graph, waits_for_gpu
 from gpuprof.read.torch_json import TraceEvent, decoded, dims, mapping, nanoseconds, text_of
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, operator_with_shapes
 from gpuprof.timeline.torch_flop import PRODUCTS
@@ -173,9 +173,10 @@ class Spans:
 class TraceEvents:
     """The events of a trace, by what they are. `call_names` are those of calls of CUDA.
 
-    `untimed` GPU activities have no time, by what they are, and `misplaced` ones a wrong one; `impossible` ones have a
-    duration that cannot be. `others` counts events by categories that are of no use here. `days` counts events by the
-    day in which they began, `firsts` are the first of the CPU in each day, and `last` is when all of these had ended.
+    `waits` are calls that waited for a GPU, each with its end. `untimed` GPU activities have no time, by what they are,
+    and `misplaced` ones a wrong one; `impossible` ones have a duration that cannot be. `others` counts events by
+    categories that are of no use here. `days` counts events by the day in which they began, `firsts` are the first of
+    the CPU in each day, and `last` is when all of these had ended.
     `shared` has one object of each value that many events have, which saves memory.
     """
 
@@ -187,7 +188,7 @@ class TraceEvents:
         self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(5))
         self.operators, self.ranges, self.steps, self.overhead, self.calls = self.cpu
         self.call_names, self.graph_launches, self.recorded = set[str](), set[int](), set[str]()
-        self.waits = list[WaitSpan]()
+        self.waits = list[tuple[LaunchOrigin, int]]()
         self.untimed, self.misplaced, self.others = Counter[str](), Counter[str](), Counter[str]()
         self.impossible = list[tuple[str, str]]()
         self.peak_memory_bytes: int | None = None
@@ -274,7 +275,7 @@ class TraceEvents:
                 self.graph_launches.add(correlation)
         if waits_for_gpu(name):
             thread, process = self._origins[origin]
-            self.waits.append(WaitSpan(LaunchOrigin(thread, start, process), end))
+            self.waits.append((LaunchOrigin(thread, start, process), end))
 
     def _add_operator(self, event: TraceEvent, start: int, end: int) -> None:
         name = _name(event.name)

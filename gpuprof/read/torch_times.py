@@ -33,7 +33,7 @@ def settle_times(events: TraceEvents) -> int | None:
 
         for spans in events.cpu:
             spans.keep(within)
-        events.waits = [wait for wait in events.waits if within(wait.place.at, wait.end)]
+        events.waits = [wait for wait in events.waits if within(wait[0].at, wait[1])]
         _keep(events, lambda event: within(event.start, event.start))
     events.last = min(end, events.last)
     return min((at for day, at in events.firsts.items() if day >= first), default=None)
@@ -78,7 +78,7 @@ def keep_what_has_kernels(events: TraceEvents) -> None:
         events.steps.keep(lambda _, end: end <= until)
         for spans in (events.ranges, events.operators):
             spans.keep(lambda start, _: start <= until)
-        events.waits = [wait for wait in events.waits if wait.place.at <= until]
+        events.waits = [wait for wait in events.waits if wait[0].at <= until]
         events.gpu = [event for event in events.gpu if event.place is None or event.place.at <= until]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,7 +19,6 @@ from gpuprof.read.timeline_parts import (
     controls_profiler,
     count,
     device_numbers,
-    host_waits,
     impossible,
     launches_work,
     open_at_places,
@@ -51,7 +50,6 @@ from gpuprof.timeline.trace import (
     Activity,
     Collective,
     HostWait,
-    ProfilerOverhead,
     Trace,
 )
 from gpuprof.units import format_si
@@ -113,10 +111,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     warnings = [*missing, *impossible(events.impossible)]
     if counters := _counters(events):
         warnings.append(f"{counters} are not read")
-    overhead = [
-        ProfilerOverhead(span.name, (span.start - origin) / 1e9, (span.end - origin) / 1e9)
-        for span in sorted(events.overhead.every(), key=attrgetter("start"))
-    ]
+    overhead = (((span.start - origin) / 1e9, (span.end - origin) / 1e9) for span in events.overhead.every())
     activities, calls, waits = _activities(events, used, origin, {step.name for step in found})
     return Trace(
         file=name,
@@ -138,7 +133,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         profiler_calls=any(map(controls_profiler, events.call_names)),
         hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
         recorded=frozenset(events.recorded.union(what for option, what in _OPTIONS.items() if fields.get(option))),
-        overhead=tuple(overhead),
+        overhead=tuple(sorted(overhead)),
         incomplete=bool(missing),
     )
 
@@ -210,7 +205,7 @@ def _activities(
     Each activity has what was open at its launch, but no range that is a step. The events are used up: both would take
     much memory.
     """
-    moments = [*(event.place for event in events.gpu), *(wait.place for wait in events.waits)]
+    moments = [*(event.place for event in events.gpu), *(place for place, _ in events.waits)]
     operators = events.operators.around(moments)
     ranges = [span for span in events.ranges.around(moments) if step_name(span.name) not in step_names]
     open_spans = open_at_places([*operators, *ranges], moments)
@@ -221,8 +216,11 @@ def _activities(
     for spans in events.cpu:
         spans.clear()
     recorded = _recorded(events, open_spans, calls, used, origin)
-    waits = [wait._replace(operator=_outermost_operator(open_spans[wait.place])) for wait in events.waits]
-    return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, host_waits(waits, origin)
+    waits = [
+        HostWait((at.at - origin) / 1e9, (end - origin) / 1e9, at.process, _outermost_operator(open_spans[at]))
+        for at, end in sorted(events.waits, key=itemgetter(1))
+    ]
+    return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, tuple(waits)
 
 
 def _outermost_operator(spans: Iterable[Span]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 from gpuprof.model.torch_ranges import operator_text
 from gpuprof.read.timeline_parts import count
 from gpuprof.read.torch_json import shape
+from gpuprof.timeline.torch_flop import element_bytes
 from gpuprof.timeline.torch_pointwise import POINTWISE, pointwise_bytes
 from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collective, MatrixProduct, TensorShape
 
@@ -16,15 +17,6 @@ _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
 _DIRECTIONS = dict(zip(("HD", "DH", "DD", "PP", "HH"), DIRECTIONS, strict=True))
 _MEMORY = re.compile(r"\b(Pageable|Pinned|Managed)\b")
 _MEMORIES = {"Pageable": PAGEABLE, "Pinned": PINNED, "Managed": UNIFIED}
-_ELEMENT_BYTES = {
-    **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
-    **dict.fromkeys(("Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
-    **dict.fromkeys(("Half", "BFloat16", "Short", "UInt16"), 2),
-    **dict.fromkeys(("Float", "Int", "ComplexHalf", "UInt32"), 4),
-    **dict.fromkeys(("Double", "Long", "ComplexFloat", "UInt64"), 8),
-    "ComplexDouble": 16,
-}
-"""The size of c10's scalar types, by the name that traces give them."""
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier")
 COLLECTIVE_NAME = "Collective name"
 
@@ -90,7 +82,7 @@ def collective(args: Mapping[str, Any]) -> Collective | None:
     name, ranks = _collective_name(recorded), count(args.get("Group size"))
     put_in, got = count(args.get("In msg nelems")), count(args.get("Out msg nelems"))
     elements = put_in or (_put_in(name, got, ranks) if got else put_in)
-    size = _ELEMENT_BYTES.get(str(args.get("dtype")))
+    size = element_bytes(str(args.get("dtype")))
     moved = elements * size if elements is not None and size is not None else None
     return Collective(name, moved, ranks, group=_group(args), number=count(args.get("Seq")))
 

@@ -56,7 +56,7 @@ class Pause(NamedTuple):
 
 def judged_pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> Iterator[Pause]:
     """Yield the parts of a GPU's pauses that are judged, each without the time in which the profiler was at work."""
-    overhead = merged((own.start_s, own.end_s) for own in trace.overhead)
+    overhead = merged(trace.overhead)
     for pause in _pauses(trace, activities, judged):
         for begin_s, end_s in between(judged.intervals, pause.start_s, pause.start_s + pause.length_s):
             profiler_s = length(between(overhead, begin_s, end_s))

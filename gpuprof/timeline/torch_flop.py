@@ -23,24 +23,20 @@ OTHER = "other"
 _NEWER = "record it with PyTorch 2.1 or newer, which also records an operator's settings"
 _MOST_FLOP = 1e24
 """No call of an operator comes near it: it takes the fastest GPU years."""
-_FP4 = "c10::Float4_e2m1fn_x2"
+_FP4, _FP8 = "float4_e2m1fn_x2", "float8_"
+_INT8 = ("signed char", "unsigned char", "char", "byte")
 _PATHS = {
-    "double": "fp64",
-    "Double": "fp64",
-    "float": "fp32",
-    "Float": "fp32",
-    "c10::Half": "tensor.fp16",
-    "Half": "tensor.fp16",
-    "c10::BFloat16": "tensor.bf16",
-    "BFloat16": "tensor.bf16",
-    **dict.fromkeys(("signed char", "unsigned char", "Char", "Byte"), "tensor.int8"),
-    _FP4: "tensor.fp4",
+    **{"double": "fp64", "float": "fp32", "half": "tensor.fp16", "bfloat16": "tensor.bf16", _FP4: "tensor.fp4"},
+    **dict.fromkeys(_INT8, "tensor.int8"),
 }
-ELEMENT_BYTES = {
-    **{"fp64": 8, "fp32": 4, "tensor.tf32": 4, "tensor.fp16": 2, "tensor.bf16": 2},
-    **dict.fromkeys(("tensor.fp8", "tensor.int8", "tensor.fp4"), 1),
+_BYTES = {
+    **dict.fromkeys((*_INT8, "bool", "qint8", "quint8", _FP4), 1),
+    **dict.fromkeys(("half", "bfloat16", "short", "short int", "uint16"), 2),
+    **dict.fromkeys(("float", "int", "complexhalf", "uint32"), 4),
+    **dict.fromkeys(("double", "long", "long int", "complexfloat", "uint64"), 8),
+    "complexdouble": 16,
 }
-"""Bytes of an element as torch stores it, two of FP4, by path."""
+"""Bytes of an element as torch stores it, two of FP4. Traces have the names of C++ ("long int") and of c10 ("Long")."""
 _INTEGERS = re.compile(r"-?\d{1,9}")
 _TRUTH = {"True": True, "False": False}
 _MASKS = {"0": False, "1": True, "2": True}
@@ -118,7 +114,7 @@ def _has_as_many_keys(formula: _Formula, shapes: Shapes) -> bool:
 
 def _products_of_elements(dtype: str) -> float:
     """Return how many products of numbers the product of two elements is."""
-    if dtype == _FP4:
+    if type_name(dtype) == _FP4:
         return 2.0
     return 4.0 if _is_complex(dtype) else 1.0
 
@@ -133,7 +129,7 @@ def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: st
     An operand that is expanded over a dimension has a stride of 0 there, and is in memory once. Where strides are not
     known, those of batches may be.
     """
-    size = ELEMENT_BYTES.get(path_of(dtype))
+    size = element_bytes(dtype)
     if product.name not in _MATRICES or size is None or (product.name in _BATCHED and not product.strides):
         return None
     elements = sum(elements_in_memory(place, shapes, product.strides) for place in (first, first + 1))
@@ -152,7 +148,19 @@ def elements_in_memory(place: int, shapes: Shapes, strides: Shapes) -> int:
 
 def path_of(dtype: str) -> str:
     """Return the path of work of a data type as traces write it: "c10::BFloat16" → `tensor.bf16`."""
-    return "tensor.fp8" if "Float8" in dtype else _PATHS.get(dtype, OTHER)
+    name = type_name(dtype)
+    return "tensor.fp8" if name.startswith(_FP8) else _PATHS.get(name, OTHER)
+
+
+def element_bytes(dtype: str) -> int | None:
+    """Return the bytes of an element of a data type as traces write it; None if they are not known."""
+    name = type_name(dtype)
+    return 1 if name.startswith(_FP8) else _BYTES.get(name)
+
+
+def type_name(dtype: str) -> str:
+    """Return the name of a data type in small letters: "c10::BFloat16" → "bfloat16"."""
+    return dtype.removeprefix("c10::").lower()
 
 
 def _product(shapes: Shapes, _: OperatorSettings) -> int | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from gpuprof.timeline.torch_flop import elements_in_memory
+from gpuprof.timeline.torch_flop import element_bytes, elements_in_memory, type_name
 from gpuprof.timeline.trace import TensorShape
 
 _UNARY = (
@@ -24,18 +24,7 @@ for _number, _names in enumerate((_UNARY, _BINARY, _TERNARY), 1):
     for _name in _names.split():
         _OPERANDS[f"aten::{_name}"] = _OPERANDS[f"aten::{_name}_"] = _number
 """Operators that compute each element of one result from those of their first inputs: how many these can be."""
-_FLOATS = {"double": 8, "float": 4, "half": 2, "bfloat16": 2}
-_SIZES = {
-    **_FLOATS,
-    "long int": 8,
-    "long": 8,
-    "int": 4,
-    "short int": 2,
-    "signed char": 1,
-    "unsigned char": 1,
-    "bool": 1,
-}
-"""Bytes of an element, by the names of types in traces, in small letters and without `c10::`."""
+_FLOATS = frozenset(("double", "float", "half", "bfloat16"))
 POINTWISE = frozenset(_OPERANDS)
 
 
@@ -50,23 +39,22 @@ def pointwise_bytes(
     `shapes`, `dtypes` and `strides` are those of its inputs. None if promoted types, or inputs that may receive the
     result, leave open what is read or written.
     """
-    types = [dtype.removeprefix("c10::").lower() for dtype in dtypes]
     tensors = [place for place, shape in enumerate(shapes) if shape != ()]
-    if not tensors or tensors[-1] >= min(_OPERANDS[name], len(types)):
+    if not tensors or tensors[-1] >= min(_OPERANDS[name], len(dtypes)):
         return None
     known = [shape for shape in shapes if shape]
-    own_types = {types[place] for place in tensors}
-    if len(known) < len(tensors) or not own_types <= _SIZES.keys():
+    sizes = [element_bytes(dtypes[place]) or 0 for place in tensors]
+    if len(known) < len(tensors) or 0 in sizes:
         return None
-    read = sum(elements_in_memory(place, shapes, strides) * _SIZES[types[place]] for place in tensors)
+    read = sum(elements_in_memory(place, shapes, strides) * size for place, size in zip(tensors, sizes, strict=True))
     if name in (_COPY, _FILL):
         return read if len(tensors) == _OPERANDS[name] else None
-    result = _broadcast(known)
-    if len(own_types) > 1 or not own_types <= _FLOATS.keys() or result is None:
+    result, types = _broadcast(known), {type_name(dtypes[place]) for place in tensors}
+    if len(types) > 1 or not types <= _FLOATS or result is None:
         return None
     if name.endswith("_") and shapes[0] != result:
         return None
-    return read + math.prod(result) * _SIZES[own_types.pop()]
+    return read + math.prod(result) * sizes[0]
 
 
 def _broadcast(shapes: Sequence[TensorShape]) -> TensorShape | None:

@@ -143,14 +143,6 @@ class HostWait(NamedTuple):
     operator: str | None = None
 
 
-class ProfilerOverhead(NamedTuple):
-    """Time that the profiler itself took, such as a request for a buffer. Times as of an activity."""
-
-    name: str
-    start_s: float
-    end_s: float
-
-
 class ProgramStep(Struct, frozen=True):
     """A step of the program: a profiler's, from one call of its optimizer or module to the next, or an NVTX range that
     comes again. Times as of an activity."""
@@ -172,8 +164,8 @@ class Trace(Struct, frozen=True):
     begins with the program. `host_waits` come in the order of their end; None if no calls of CUDA were recorded.
     `profiler_calls`: the program calls cudaProfilerStart or cudaProfilerStop. `hook_ranges` are the names of the ranges
     that gpuprof opened in it; None if that is not known. `recorded` says what the profiler recorded beside times,
-    which slows the program: STACKS, SHAPES, MEMORY. `overhead` is what it recorded of its own work, by start.
-    `incomplete`: some of what the GPUs did may be missing, so that a pause may be none."""
+    which slows the program: STACKS, SHAPES, MEMORY. `overhead` is when it worked itself, such as
+    flushing a buffer, by start. `incomplete`: some of what the GPUs did may be missing, so that a pause may be none."""
 
     file: str
     sha256: str
@@ -196,7 +188,7 @@ class Trace(Struct, frozen=True):
     profiler_calls: bool = False
     hook_ranges: frozenset[str] | None = None
     recorded: frozenset[str] = frozenset()
-    overhead: tuple[ProfilerOverhead, ...] = ()
+    overhead: tuple[TimeInterval, ...] = ()
     incomplete: bool = False
 
 

@@ -14,9 +14,9 @@ from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.model.findings import CaseName
 from gpuprof.model.session import OperatorFlop
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
-from gpuprof.timeline.torch_flop import ELEMENT_BYTES
 
 HEAD = Threshold("widest-head", WIDEST_HEAD, "element")
+_ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tensor.tf32": 4, "tensor.fp16": 2, "tensor.bf16": 2, "tensor.fp8": 1}
 _MOST = 0.5
 """Of the bytes: if the scores are less, the others can take all of the time."""
 
@@ -60,7 +60,7 @@ def _saving(facts: KernelFacts, part: AttentionPart) -> Saving | None:
 
 def _share_of_other_bytes(asked: OperatorFlop, ranges: Sequence[str], scores: int) -> float:
     """Return the share that others than the scores have in the bytes of a product's operands and its result."""
-    size = ELEMENT_BYTES.get(asked.path)
+    size = _ELEMENT_BYTES.get(asked.path)
     if asked.operand_bytes is not None and size is not None:
         return 1.0 - size * scores / asked.operand_bytes
     _, shapes = operator_and_shapes(innermost_operator(ranges))
