@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpuprof.read.step_ranges import ProgramRange, split_ranges, step_name
 from tests.table import each_row
@@ -28,14 +29,14 @@ def layout(*parts: tuple[str, float], rounds: int = 10, thread: int = 1, start: 
         at = start + number * PERIOD
         for name, share in parts:
             end = at + round(share * PERIOD)
-            spans.append(ProgramRange(name.replace("#", str(number)), thread, at, end, nested=True))
+            spans.append(ProgramRange(thread, at, end, name.replace("#", str(number))))
             at = end
     return spans
 
 
 def inside(name: str, spans: Sequence[ProgramRange]) -> list[ProgramRange]:
     """The ranges within one that begins and ends with them."""
-    outer = ProgramRange(name, spans[0].thread, spans[0].start, spans[-1].end, nested=True)
+    outer = ProgramRange(spans[0].thread, spans[0].start, spans[-1].end, name)
     return [outer, *spans]
 
 
@@ -112,9 +113,9 @@ def test_parts_of_steps_are_no_steps_and_those_of_each_thread_are() -> None:
     micro = [span for at in range(10) for span in layout(("microbatch", 0.2), rounds=1, start=at * PERIOD)]
     whole = layout(("step #", 0.97))
     assert steps([*whole, *parts, *micro]) == {"step": 10}
-    other = [span._replace(thread=2) for span in whole]
+    other = [replace(span, thread=2) for span in whole]
     gradients = [
-        span._replace(thread=3) for span in layout(("AddmmBackward0", 0.2), ("FlashAttnFuncBackward", 0.4), rounds=50)
+        replace(span, thread=3) for span in layout(("AddmmBackward0", 0.2), ("FlashAttnFuncBackward", 0.4), rounds=50)
     ]
     assert steps([*whole, *other, *gradients]) == {"step": 20}
 
@@ -127,8 +128,8 @@ def test_a_long_pause_between_steps_and_two_epochs_around_them_change_nothing() 
 
 def test_ranges_by_handle_and_ranges_without_length_are_no_steps() -> None:
     spans = layout(("step #", 0.98))
-    assert steps(span._replace(nested=False) for span in spans) == {}
-    assert steps(span._replace(start=0, end=0) for span in spans) == {}
+    assert steps(replace(span, nested=False) for span in spans) == {}
+    assert steps(replace(span, start=0, end=0) for span in spans) == {}
 
 
 def test_numbers_that_only_count_are_left_out_of_outermost_ranges() -> None:

@@ -118,11 +118,8 @@ def _nvtx_ranges(export: Export) -> Iterator[ProgramRange]:
         text = export.string(row["text"]) or export.string(row["textId"])
         if kind not in (_PUSH_POP, _START_END, None) or not text:
             continue
-        name = readable_range(text)
-        thread = row["globalTid"]
-        yield ProgramRange(
-            known.setdefault(name, name), known.setdefault(thread, thread), start, end, nested=kind != _START_END
-        )
+        thread, name = (known.setdefault(value, value) for value in (row["globalTid"], readable_range(text)))
+        yield ProgramRange(thread, start, end, name, nested=kind != _START_END)
 
 
 def _without_start(number: int) -> Iterator[str]:

@@ -21,6 +21,9 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from gpuprof.model.groups import by_key
 
 _STEPS_AT_LEAST = 3
@@ -41,13 +44,18 @@ _PARTS = re.compile(
 """Names of operators, gradients, modules, layers, calls of libraries, loaders and parts of compiled functions."""
 
 
-class ProgramRange(NamedTuple):
-    """A range of a thread, in nanoseconds; `nested` unless it was started and ended by a handle."""
+class ThreadSpan(Struct, frozen=True, gc=False):
+    """Something that a thread was doing from one nanosecond to another."""
 
-    name: str
     thread: Hashable
     start: int
     end: int
+
+
+class ProgramRange(ThreadSpan, frozen=True, gc=False):
+    """A range of a program; `nested` unless it was started and ended by a handle."""
+
+    name: str
     nested: bool = True
 
 
@@ -102,11 +110,11 @@ def _split_thread(spans: list[ProgramRange], split: SplitRanges) -> None:
     for span in spans:
         kind = kinds[span.name]
         if kind in loops and span.start >= step_end:
-            split.steps.append(span._replace(name=kind))
+            split.steps.append(replace(span, name=kind))
             step_end = span.end
             continue
         is_outermost = span.start >= other_end
-        split.others.append(span._replace(name=kind) if is_outermost and kind in counting else span)
+        split.others.append(replace(span, name=kind) if is_outermost and kind in counting else span)
         other_end = max(other_end, span.end)
 
 

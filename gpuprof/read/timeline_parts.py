@@ -6,11 +6,11 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.groups import by_key
-from gpuprof.read.step_ranges import ProgramRange
+from gpuprof.read.step_ranges import ProgramRange, ThreadSpan
 from gpuprof.timeline.trace import ProgramStep
 
 _DEEPEST = 100
@@ -20,25 +20,6 @@ _MOST_DEVICES = 1000
 _LARGEST_COUNT = 2**63
 _FIRST_EPOCH_S, _LAST_EPOCH_S = 10**9, 253_402_300_799
 """A clock that counts from 1970 stands after 2001 and before the year 10000."""
-
-
-class ThreadSpan(Protocol):
-    """Something that a thread was doing from one nanosecond to another."""
-
-    @property
-    def thread(self) -> Hashable:
-        """Which thread did it."""
-        ...
-
-    @property
-    def start(self) -> int:
-        """When it began."""
-        ...
-
-    @property
-    def end(self) -> int:
-        """When it ended."""
-        ...
 
 
 _WAITS = re.compile(

@@ -17,6 +17,7 @@ from msgspec import Raw, Struct, field
 from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import MODULE
+from gpuprof.read.step_ranges import ThreadSpan
 from gpuprof.read.timeline_parts import LaunchOrigin, count, launches_graph, waits_for_gpu
 from gpuprof.read.torch_json import TraceEvent, decoded, dims, mapping, nanoseconds, text_of
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, operator_with_shapes
@@ -57,13 +58,10 @@ class Named(Struct):
     operator: str | None = None
 
 
-class Span(Struct, frozen=True, gc=False):
-    """A call of an operator or a range, in nanoseconds."""
+class Span(ThreadSpan, frozen=True, gc=False):
+    """A call of an operator or a range."""
 
     what: Named
-    start: int
-    end: int
-    thread: str
 
     @property
     def name(self) -> str:
@@ -167,7 +165,7 @@ class Spans:
     def _span(self, row: Sequence[int]) -> Span:
         what, origin, start, end, _ = row
         thread, _ = self._origins[origin]
-        return Span(self._whats[what], start, end, thread)
+        return Span(thread, start, end, self._whats[what])
 
 
 class TraceEvents:
@@ -185,10 +183,10 @@ class TraceEvents:
         self._what_numbers, self._origin_numbers = dict[Hashable, int](), dict[Origin, int]()
         self.shared = dict[Hashable, Any]()
         self.gpu = list[GpuEvent]()
-        self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(5))
-        self.operators, self.ranges, self.steps, self.overhead, self.calls = self.cpu
+        self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(4))
+        self.operators, self.ranges, self.steps, self.calls = self.cpu
         self.call_names, self.graph_launches, self.recorded = set[str](), set[int](), set[str]()
-        self.waits = list[tuple[LaunchOrigin, int]]()
+        self.waits, self.overhead = list[tuple[LaunchOrigin, int]](), list[tuple[int, int]]()
         self.untimed, self.misplaced, self.others = Counter[str](), Counter[str](), Counter[str]()
         self.impossible = list[tuple[str, str]]()
         self.peak_memory_bytes: int | None = None
@@ -221,17 +219,17 @@ class TraceEvents:
         if category == "python_function":
             self.recorded.add(STACKS)
             if str(event.name).startswith(MODULE):
-                self._add_range(self.ranges, event, start, end)
+                self._add_range(event, start, end)
         elif category in _OPERATORS:
             self._add_operator(event, start, end)
         elif category in _CALLS:
             self._add_call(event, start, end)
         elif category == "user_annotation":
-            self._add_range(self.ranges, event, start, end)
+            self._add_range(event, start, end)
         elif category != "overhead":
             self.others[category] += 1
         elif event.name in _OWN_OVERHEAD:
-            self._add_range(self.overhead, event, start, end)
+            self.overhead.append((start, end))
 
     def _add_gpu(self, event: TraceEvent, role: str, start: int, end: int) -> None:
         name, args = _name(event.name), mapping(decoded(event.args))
@@ -281,7 +279,7 @@ class TraceEvents:
         name = _name(event.name)
         if "#" in name:
             # Traces of 2021 have no category for annotations; PyTorch's own ones, unlike operators, have this sign.
-            self._add_range(self.ranges, event, start, end)
+            self._add_range(event, start, end)
             return
         args = _cpu_args(event)
         written = [bytes(args.dims) or bytes(args.old_dims)]
@@ -300,13 +298,12 @@ class TraceEvents:
             self._whats.append(Named(name, values, operator_with_shapes(name, values)))
         self.operators.add(what, self._origin(event), start, end, count(args.number))
 
-    def _add_range(self, spans: Spans, event: TraceEvent, start: int, end: int) -> None:
+    def _add_range(self, event: TraceEvent, start: int, end: int) -> None:
         name = _name(event.name)
         what = self._what_numbers.setdefault(name, len(self._whats))
         if what == len(self._whats):
             self._whats.append(Named(name))
-        if _STEP.fullmatch(name):
-            spans = self.steps
+        spans = self.steps if _STEP.fullmatch(name) else self.ranges
         spans.add(what, self._origin(event), start, end, count(_cpu_args(event).number))
 
     def _add_memory(self, args: Mapping[str, Any]) -> None:

@@ -25,10 +25,10 @@ def steps(
     of an outermost module to the next. The first call only ends what was not recorded from its beginning: n calls make
     n − 1 steps.
     """
-    own = [ProgramRange(PROFILER_STEP, call.thread, call.start, call.end) for call in profiler if call.end > call.start]
+    own = [ProgramRange(call.thread, call.start, call.end, PROFILER_STEP) for call in profiler if call.end > call.start]
     if own:
         return own
-    ranges = split_ranges(ProgramRange(call.name, call.thread, call.start, call.end) for call in marked).steps
+    ranges = split_ranges(ProgramRange(call.thread, call.start, call.end, call.name) for call in marked).steps
     named = [step for step in ranges if is_named_step(step.name)]
     return named or _optimizer_steps(optimizers) or ranges or _module_steps(modules)
 
@@ -51,7 +51,7 @@ def _between(moments: Iterable[tuple[str, Hashable, int]]) -> list[ProgramRange]
     """Return the steps from each moment to the next with the same name and thread."""
     times_of = by_key(((name, thread), at) for name, thread, at in moments)
     return [
-        ProgramRange(name, thread, start, end)
+        ProgramRange(thread, start, end, name)
         for (name, thread), times in times_of.items()
         for start, end in pairwise(sorted(times))
         if end > start

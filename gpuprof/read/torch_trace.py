@@ -111,7 +111,6 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     warnings = [*missing, *impossible(events.impossible)]
     if counters := _counters(events):
         warnings.append(f"{counters} are not read")
-    overhead = (((span.start - origin) / 1e9, (span.end - origin) / 1e9) for span in events.overhead.every())
     activities, calls, waits = _activities(events, used, origin, {step.name for step in found})
     return Trace(
         file=name,
@@ -133,7 +132,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         profiler_calls=any(map(controls_profiler, events.call_names)),
         hook_ranges=frozenset(map(str, ranges)) if isinstance(ranges, list) else None,
         recorded=frozenset(events.recorded.union(what for option, what in _OPTIONS.items() if fields.get(option))),
-        overhead=tuple(sorted(overhead)),
+        overhead=tuple(((start - origin) / 1e9, (end - origin) / 1e9) for start, end in sorted(events.overhead)),
         incomplete=bool(missing),
     )
 
