@@ -42,7 +42,7 @@ def inside(name: str, spans: Sequence[ProgramRange]) -> list[ProgramRange]:
 
 def steps(spans: Iterable[ProgramRange]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for step in split_ranges(spans).steps:
+    for step in split_ranges(spans, ()).steps:
         counts[step_name(step.name)] = counts.get(step_name(step.name), 0) + 1
     return counts
 
@@ -134,7 +134,7 @@ def test_ranges_by_handle_and_ranges_without_length_are_no_steps() -> None:
 
 def test_numbers_that_only_count_are_left_out_of_outermost_ranges() -> None:
     def names(spans: Iterable[ProgramRange]) -> set[str]:
-        return {span.name for span in split_ranges(spans).others}
+        return {span.name for span in split_ranges(spans, ()).others}
 
     parts = layout(("forward #", 0.3), ("backward #", 0.5))
     assert names(parts) == {"forward", "backward"}

@@ -26,7 +26,7 @@ from gpuprof.read.nsys_export import (
 from gpuprof.read.nsys_work import CallKey, GpuWork, call_key
 from gpuprof.read.step_ranges import ProgramRange, split_ranges
 from gpuprof.read.timeline_parts import (
-    LaunchOrigin,
+    CpuCall,
     controls_profiler,
     count,
     device_numbers,
@@ -37,7 +37,7 @@ from gpuprof.read.timeline_parts import (
     waits_for_gpu,
 )
 from gpuprof.timeline.intervals import TimeInterval
-from gpuprof.timeline.trace import GRAPH, Activity, HostWait, Trace
+from gpuprof.timeline.trace import GRAPH, Activity, Trace
 from gpuprof.units import counted
 
 KIND = "nsys-sqlite"
@@ -84,13 +84,14 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
             f"{path} has no work of a GPU: no CUDA kernels, copies or graphs",
             "record a program that uses the GPU: nsys profile --trace=cuda,nvtx …",
         )
-    steps, ranges = split_ranges(_nvtx_ranges(export))
-    _find_places(export, work.calls)
-    launches = (place.at for place in work.calls.values() if place is not None)
-    origin = min([work.first, *launches, *(span.start for span in chain(steps, ranges))])
+    _find_calls(export, work.calls)
+    launches = [call for call in work.calls.values() if call is not None]
+    steps, ranges = split_ranges(_nvtx_ranges(export), launches)
+    origin = min([work.first, *(span.start for span in chain(launches, steps, ranges))])
     around = open_at_places(ranges, work.calls.values()) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))
     activities = sorted(work.activities(origin, gpus, around), key=attrgetter("start_s"))
+    waits = (call.as_wait(origin) for call in chain(_waits(export), work.waits))
     return Trace(
         file=str(path),
         sha256=sha256,
@@ -104,7 +105,7 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         created_s=_created_s(export, origin),
         incomplete=work.without_start > 0,
         warnings=(*_without_start(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
-        host_waits=tuple(sorted(_waits(export, origin), key=attrgetter("end_s"))) if export.has(*CALLS) else None,
+        host_waits=tuple(sorted(waits, key=attrgetter("end_s"))) if export.has(*CALLS) else None,
         profiler_calls=any(map(controls_profiler, export.strings.values())),
         overhead=tuple(sorted(_overhead(export, origin))),
     )
@@ -140,24 +141,25 @@ def _without_kernels(activities: Iterable[Activity]) -> Iterator[str]:
         )
 
 
-def _find_places(export: Export, calls: dict[CallKey, LaunchOrigin | None]) -> None:
-    """Add the thread and start of each call of CUDA."""
+def _find_calls(export: Export, calls: dict[CallKey, CpuCall | None]) -> None:
+    """Add the thread and the times of each call of CUDA."""
     threads: dict[object, Hashable] = {}
-    for row in export.rows(CALLS, "start", "globalTid", "correlationId"):
+    for row in export.rows(CALLS, "start", "end", "globalTid", "correlationId"):
         thread, at = row["globalTid"], as_time(row["start"])
         # Old exports do not name the process of an activity.
         for number in (thread, None):
             call = call_key(number, row["correlationId"])
             if at is not None and call in calls and calls[call] is None:
-                calls[call] = LaunchOrigin(threads.setdefault(thread, thread), at, None)
+                end = max(at, as_time(row["end"]) or at)
+                calls[call] = CpuCall(threads.setdefault(thread, thread), at, end, process_id(thread))
 
 
-def _waits(export: Export, origin: int) -> Iterator[HostWait]:
+def _waits(export: Export) -> Iterator[CpuCall]:
     """Yield the calls in which a thread waited for a GPU."""
     waiting = {number for number, name in export.strings.items() if waits_for_gpu(name)}
     for start, end, row in export.spans(CALLS, "nameId", "globalTid"):
         if row["nameId"] in waiting:
-            yield HostWait((start - origin) / 1e9, (end - origin) / 1e9, process_id(row["globalTid"]))
+            yield CpuCall(row["globalTid"], start, end, process_id(row["globalTid"]))
 
 
 def _overhead(export: Export, origin: int) -> Iterator[TimeInterval]:

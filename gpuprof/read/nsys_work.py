@@ -9,7 +9,7 @@ from typing import Any
 from gpuprof.model.recorded import Dim3
 from gpuprof.read.nsys_export import Export, as_time, process_id
 from gpuprof.read.step_ranges import ProgramRange
-from gpuprof.read.timeline_parts import LaunchOrigin, count
+from gpuprof.read.timeline_parts import CpuCall, count
 from gpuprof.timeline.trace import COPY, DIRECTIONS, GRAPH, KERNEL, PAGEABLE, PINNED, SET, UNIFIED, Activity
 
 _TABLES = {
@@ -60,8 +60,9 @@ class GpuWork:
     """The work of all GPUs. It is read twice, so that an activity is made once, when all is known that it needs.
 
     `first` is the earliest start, None without any work. `calls` are those that launched something, as yet without a
-    place, and `gpus` the numbers of the GPUs in the machine. `backwards` has what ends before its start, once all
-    activities were read.
+    place, and `gpus` the numbers of the GPUs in the machine. Once all activities were read,
+    `waits` has the calls that copied to pageable memory, which return when that is done, and `backwards` what ends
+    before its start.
     """
 
     def __init__(self, export: Export) -> None:
@@ -69,9 +70,10 @@ class GpuWork:
         self._numbers = _gpu_numbers(export)
         self._shared: dict[Any, Any] = {}
         self.first: int | None = None
-        self.calls: dict[CallKey, LaunchOrigin | None] = {}
+        self.calls: dict[CallKey, CpuCall | None] = {}
         self.gpus: set[int] = set()
         self.without_start = 0
+        self.waits: list[CpuCall] = []
         self.backwards: list[tuple[str, str]] = []
         for row in export.rows(_TABLES, *_STARTED):
             start = _start(row)
@@ -85,7 +87,7 @@ class GpuWork:
                 self.calls[call] = None
 
     def activities(
-        self, origin: int, devices: Sequence[int], around: Mapping[LaunchOrigin | None, Sequence[ProgramRange]]
+        self, origin: int, devices: Sequence[int], around: Mapping[CpuCall | None, Sequence[ProgramRange]]
     ) -> Iterator[Activity]:
         """Yield what the GPUs did since `origin`; `devices` are the GPUs of the trace, `around` the open ranges.
 
@@ -103,7 +105,9 @@ class GpuWork:
                 place = self.calls[call] if call is not None else None
                 graph_launch = call if count(row["graphNodeId"]) else None
                 by_nodes.add(graph_launch)
-                name = _name(row, kind, self._export)
+                name, memory = _name(row, kind, self._export), _memory(row) if kind == COPY else None
+                if place is not None and (name, memory) == (_TO_HOST, PAGEABLE):
+                    self.waits.append(place)
                 yield Activity(
                     kind=kind,
                     name=name,
@@ -119,9 +123,9 @@ class GpuWork:
                     ranges=self._one(tuple(span.name for span in around.get(place, ()))),
                     mangled=self._export.string(row["mangledName"]),
                     process=self._one(process_id(row["globalPid"])),
-                    launched_s=(place.at - origin) / 1e9 if place is not None else None,
+                    launched_s=(place.start - origin) / 1e9 if place is not None else None,
                     graph_launch=graph_launch,
-                    memory=_memory(row) if kind == COPY else None,
+                    memory=memory,
                 )
 
     def _duration_s(self, row: Row, start: int, name: str) -> float | None:

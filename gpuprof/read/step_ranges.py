@@ -5,9 +5,9 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 - the ranges of a kind differ in numbers only ("step 12"), and a thread has three or more of them;
 - a kind whose name says that it is a step ("train_iteration", "batch 7") fills at least a quarter of the time from one
   start to the next, in most cases: loading data may be outside of it. "step" alone may be that of an optimizer: half;
-- any other kind has one name without a number that differs, is in no range and fills nearly all of the time from its
-  first start to its last: a function that most of an iteration consists of, such as a backward pass, is no step, and
-  "stage 0", "stage 1" are parts of one pass;
+- any other kind has one name without a number that differs, is in no range, launches at least half of what its thread
+  does, and fills nearly all of the time from its first start to its last: a function that most of an iteration
+  consists of, such as a backward pass, is no step, and "stage 0", "stage 1" are parts of one pass;
 - operators, gradients, layers and calls of libraries are never steps;
 - a kind in a range of another one is a part of its steps, and an epoch is the steps in it.
 """
@@ -15,6 +15,7 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -69,12 +70,13 @@ class SplitRanges(NamedTuple):
     others: list[ProgramRange]
 
 
-def split_ranges(ranges: Iterable[ProgramRange]) -> SplitRanges:
-    """Return steps and other ranges apart."""
+def split_ranges(ranges: Iterable[ProgramRange], launches: Iterable[ThreadSpan]) -> SplitRanges:
+    """Return steps and other ranges apart; `launches` are the calls that launched something."""
     every = list(ranges)
     split = SplitRanges([], [span for span in every if not span.nested])
-    for spans in by_key((span.thread, span) for span in every if span.nested).values():
-        _split_thread(spans, split)
+    launched = by_key((call.thread, call.start) for call in launches)
+    for thread, spans in by_key((span.thread, span) for span in every if span.nested).items():
+        _split_thread(spans, sorted(launched.get(thread, ())) if launched else None, split)
     return split
 
 
@@ -89,8 +91,11 @@ def is_named_step(kind: str) -> bool:
     return _STEP_WORDS.fullmatch(kind) is not None
 
 
-def _split_thread(spans: list[ProgramRange], split: SplitRanges) -> None:
-    """Add the ranges of one thread: steps are of kinds that are loops, and in no other range of such a kind."""
+def _split_thread(spans: list[ProgramRange], launches: Sequence[int] | None, split: SplitRanges) -> None:
+    """Add the ranges of one thread: steps are of kinds that are loops, and in no other range of such a kind.
+
+    `launches` are the moments at which the thread launched something, in order; None if they are not known.
+    """
     spans.sort(key=lambda span: (span.start, -span.end))
     kinds = {name: step_name(name) for name in {span.name for span in spans}}
     of_kind: dict[str, list[ProgramRange]] = {}
@@ -103,7 +108,11 @@ def _split_thread(spans: list[ProgramRange], split: SplitRanges) -> None:
         if span.start < end:
             inner.add(kinds[span.name])
         end = max(end, span.end)
-    loops = {kind for kind, members in of_kind.items() if _is_loop(kind, members, is_inner=kind in inner)}
+    loops = {
+        kind
+        for kind, members in of_kind.items()
+        if (is_named_step(kind) or (kind not in inner and _launch_most(members, launches))) and _is_loop(kind, members)
+    }
     loops = {kind for kind in loops if not _EPOCHS.search(kind)} or loops
     counting = {kind for kind, members in of_kind.items() if _counts(members)}
     step_end = other_end = spans[0].start
@@ -123,8 +132,16 @@ def _counts(spans: Sequence[ProgramRange]) -> bool:
     return len(spans) >= _STEPS_AT_LEAST and len({span.name for span in spans}) == len(spans)
 
 
-def _is_loop(kind: str, spans: Sequence[ProgramRange], *, is_inner: bool) -> bool:
-    """Return whether ranges of one kind, one after the other, are steps; `is_inner` if any is in another range."""
+def _launch_most(spans: Iterable[ProgramRange], launches: Sequence[int] | None) -> bool:
+    """Return whether at least half of what a thread launches is launched in these ranges, as far as that is known."""
+    if launches is None:
+        return True
+    inside = sum(bisect_right(launches, span.end) - bisect_left(launches, span.start) for span in spans)
+    return 2 * inside >= max(1, len(launches))
+
+
+def _is_loop(kind: str, spans: Sequence[ProgramRange]) -> bool:
+    """Return whether ranges of one kind, one after the other, fill the time of their thread as steps do."""
     if len(spans) < _STEPS_AT_LEAST or _PARTS.match(kind):
         return False
     lengths = [span.end - span.start for span in spans]
@@ -132,7 +149,7 @@ def _is_loop(kind: str, spans: Sequence[ProgramRange], *, is_inner: bool) -> boo
     if is_named_step(kind):
         least = _BARE_FILL if spans[0].name.lower() == "step" else _NAMED_FILL
         return median(_share(*of_one) for of_one in zip(lengths, periods, strict=False)) >= least
-    if is_inner or len({span.name for span in spans}) > 1:
+    if len({span.name for span in spans}) > 1:
         return False
     return _share(sum(lengths[:-1]), sum(periods)) >= _FILL
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.groups import by_key
 from gpuprof.read.step_ranges import ProgramRange, ThreadSpan
-from gpuprof.timeline.trace import ProgramStep
+from gpuprof.timeline.trace import HostWait, ProgramStep
 
 _DEEPEST = 100
 """No program nests its spans deeper; of a file that does, the innermost ones are kept."""
@@ -38,32 +38,32 @@ controls_profiler = re.compile(r"cu(?:da)?Profiler(?:Start|Stop)(?:_v\d+)?").ful
 """Return a match for the name of a call that starts or stops a profiler."""
 
 
-class LaunchOrigin(NamedTuple):
-    """Where and when something was launched, in nanoseconds."""
+class CpuCall(ThreadSpan, frozen=True, gc=False):
+    """A call that launched something or waited."""
 
-    thread: Hashable
-    at: int
     process: int | None
+
+    def as_wait(self, origin: int, operator: str | None = None) -> HostWait:
+        """Return it as a wait in a trace that begins at `origin`; `operator` is the one around it."""
+        return HostWait((self.start - origin) / 1e9, (self.end - origin) / 1e9, self.process, operator)
 
 
 AnySpan = TypeVar("AnySpan", bound=ThreadSpan)
 
 
 def open_at_places(
-    spans: Iterable[AnySpan], places: Iterable[LaunchOrigin | None]
-) -> dict[LaunchOrigin | None, tuple[AnySpan, ...]]:
+    spans: Iterable[AnySpan], places: Iterable[CpuCall | None]
+) -> dict[CpuCall | None, tuple[AnySpan, ...]]:
     """Return for each place the spans of its thread that were open then, outermost first."""
     spans_of = by_key((span.thread, span) for span in spans)
     places_of = by_key((place.thread, place) for place in set(places) if place is not None)
-    open_spans: dict[LaunchOrigin | None, tuple[AnySpan, ...]] = {}
+    open_spans: dict[CpuCall | None, tuple[AnySpan, ...]] = {}
     for thread, own in places_of.items():
-        open_spans.update(_open_at(spans_of.get(thread, ()), sorted(own, key=attrgetter("at"))))
+        open_spans.update(_open_at(spans_of.get(thread, ()), sorted(own, key=attrgetter("start"))))
     return open_spans
 
 
-def _open_at(
-    spans: Sequence[AnySpan], places: Iterable[LaunchOrigin]
-) -> Iterator[tuple[LaunchOrigin, tuple[AnySpan, ...]]]:
+def _open_at(spans: Sequence[AnySpan], places: Iterable[CpuCall]) -> Iterator[tuple[CpuCall, tuple[AnySpan, ...]]]:
     """Sweep over the spans of a thread and its places, which come in the order of their time.
 
     A span is open from its first to its last nanosecond. Of spans that begin and end together the earlier one is outer.
@@ -72,12 +72,12 @@ def _open_at(
     stack: list[AnySpan] = []
     following = 0
     for place in places:
-        while following < len(ordered) and ordered[following].start <= place.at:
+        while following < len(ordered) and ordered[following].start <= place.start:
             _close(stack, ordered[following].start)
             stack.append(ordered[following])
             following += 1
-        _close(stack, place.at)
-        yield place, tuple(span for span in stack[-_DEEPEST:] if span.end >= place.at)
+        _close(stack, place.start)
+        yield place, tuple(span for span in stack[-_DEEPEST:] if span.end >= place.start)
 
 
 def _close(stack: list[AnySpan], moment: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -18,7 +19,7 @@ from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.torch_ranges import MODULE
 from gpuprof.read.step_ranges import ThreadSpan
-from gpuprof.read.timeline_parts import LaunchOrigin, count, launches_graph, waits_for_gpu
+from gpuprof.read.timeline_parts import CpuCall, count, launches_graph, waits_for_gpu
 from gpuprof.read.torch_json import TraceEvent, decoded, dims, mapping, nanoseconds, text_of
 from gpuprof.read.torch_words import COLLECTIVE_NAME, collective, operator_with_shapes
 from gpuprof.timeline.torch_flop import PRODUCTS
@@ -93,7 +94,7 @@ class GpuEvent(Struct, gc=False):
     shape: tuple[Dim3 | None, Dim3 | None, int | None, int | None]
     bytes: int | None
     collective: Collective | None
-    place: LaunchOrigin | None = None
+    place: CpuCall | None = None
 
 
 class _CpuArgs(Struct, gc=False):
@@ -132,9 +133,9 @@ class Spans:
         wanted_whats = [wanted(what.name) for what in self._whats]
         return [self._span(row) for row in self if wanted_whats[row[0]]]
 
-    def around(self, places: Iterable[LaunchOrigin | None]) -> list[Span]:
+    def around(self, places: Iterable[CpuCall | None]) -> list[Span]:
         """Return the spans that were open at one of the places, in the order of the file."""
-        moments = by_key((place.thread, place.at) for place in places if place is not None)
+        moments = by_key((place.thread, place.start) for place in places if place is not None)
         ordered = [sorted(moments.get(thread, ())) for thread, _ in self._origins]
         spans = []
         for row in self:
@@ -145,13 +146,13 @@ class Spans:
                 spans.append(self._span(row))
         return spans
 
-    def places(self, wanted: Set[int | None]) -> dict[int | None, LaunchOrigin]:
+    def places(self, wanted: Set[int | None]) -> dict[int | None, CpuCall]:
         """Return where and when the first ones with wanted numbers began."""
-        places: dict[int | None, LaunchOrigin] = {}
-        for _, origin, start, _, number in self if wanted else ():
+        places: dict[int | None, CpuCall] = {}
+        for _, origin, start, end, number in self if wanted else ():
             if number in wanted and number not in places:
                 thread, process = self._origins[origin]
-                places[number] = LaunchOrigin(thread, start, process)
+                places[number] = CpuCall(thread, start, end, process)
         return places
 
     def keep(self, within: Callable[[int, int], bool]) -> None:
@@ -169,9 +170,10 @@ class Spans:
 
 
 class TraceEvents:
-    """The events of a trace, by what they are. `call_names` are those of calls of CUDA.
+    """The events of a trace, by what they are. `call_names` are those of calls of CUDA, and
+    `first_call` is the lowest of their numbers.
 
-    `waits` are calls that waited for a GPU, each with its end. `untimed` GPU activities have no time, by what they are,
+    `waits` are calls that waited for a GPU. `untimed` GPU activities have no time, by what they are,
     and `misplaced` ones a wrong one; `impossible` ones have a duration that cannot be. `others` counts events by
     categories that are of no use here. `days` counts events by the day in which they began, `firsts` are the first of
     the CPU in each day, and `last` is when all of these had ended.
@@ -186,10 +188,11 @@ class TraceEvents:
         self.cpu = tuple(Spans(self._whats, self._origins) for _ in range(4))
         self.operators, self.ranges, self.steps, self.calls = self.cpu
         self.call_names, self.graph_launches, self.recorded = set[str](), set[int](), set[str]()
-        self.waits, self.overhead = list[tuple[LaunchOrigin, int]](), list[tuple[int, int]]()
+        self.waits, self.overhead = list[CpuCall](), list[tuple[int, int]]()
         self.untimed, self.misplaced, self.others = Counter[str](), Counter[str](), Counter[str]()
         self.impossible = list[tuple[str, str]]()
         self.peak_memory_bytes: int | None = None
+        self.first_call, self.warnings = sys.maxsize, list[str]()
         self.days, self.firsts, self.last = Counter[int](), dict[int, int](), 0
 
     def add(self, event: TraceEvent) -> None:
@@ -206,7 +209,7 @@ class TraceEvents:
         # CUPTI writes 0 for both times of a kernel that it could not time.
         if start is None or start == 0 == duration:
             if role is not None:
-                self.untimed[role] += 1
+                (self.untimed if start == 0 or event.ts is None else self.misplaced)[role] += 1
             return
         end = start + max(0, duration or 0)
         day = start // DAY_NS
@@ -268,12 +271,13 @@ class TraceEvents:
         correlation = count(_cpu_args(event).correlation)
         self.call_names.add(name)
         if correlation is not None:
-            self.calls.add(0, origin, start, start, correlation)
+            self.calls.add(0, origin, start, end, correlation)
+            self.first_call = min(self.first_call, correlation)
             if launches_graph(name):
                 self.graph_launches.add(correlation)
         if waits_for_gpu(name):
             thread, process = self._origins[origin]
-            self.waits.append((LaunchOrigin(thread, start, process), end))
+            self.waits.append(CpuCall(thread, start, end, process))
 
     def _add_operator(self, event: TraceEvent, start: int, end: int) -> None:
         name = _name(event.name)

@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from itertools import chain
@@ -52,6 +53,9 @@ _LAST = re.compile(rf'{_NEXT.pattern}|\}}(?=\s*\]\s*(?:,\s*"|\}}))')
 """The same, or the end of the last event."""
 _SEARCHED = 2**15
 """Characters at the end of a piece in which the end of an event is looked for."""
+_EVENTS_BEGIN = re.compile(rf'"{_EVENTS}"\s*:\s*(?=\[)')
+_NO_NUMBER = re.compile(r"(?<=[:,\[])\s*-?(?:nan|inf)\b")
+"""How C++ prints a number that JSON does not have, such as a bandwidth in no time."""
 _NAME = re.compile(r'"name"\s*:\s*"')
 _NAME_END = re.compile(r'"(?=\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)')
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
@@ -59,8 +63,8 @@ _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _LONGEST_TOKEN = 16
 """JSON text that is cut off is wrong so near its end, if not in a string."""
 _FEWER = "trace fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
-_AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
-_AGAIN_OR_PART = f"{_AGAIN}; --salvage reads the events before the damage"
+AGAIN = "copy it again; a trace is complete only once export_chrome_trace has returned"
+_AGAIN_OR_PART = f"{AGAIN}; --salvage reads the events that are whole"
 
 
 class TraceEvent(Struct, gc=False):
@@ -83,7 +87,7 @@ _ANY = msgspec.json.Decoder()
 class TraceJson:
     """A trace as a stream of events. With `salvage` damaged events are left out, and a missing end is accepted.
 
-    `fields` holds the needed fields outside the events, once all events are read.
+    `fields` holds the needed fields outside the events, once all events are read; `warnings` say which may lack.
     """
 
     def __init__(self, file: BinaryIO, name: str, *, salvage: bool = False) -> None:
@@ -97,6 +101,7 @@ class TraceJson:
         self._check(self._size)
         self._values = _Values(_texts(self._unzipped.read1 if self._unzipped is not None else file.read), salvage)
         self.fields: dict[str, Any] = {}
+        self.warnings: list[str] = []
 
     def events(self) -> Iterator[TraceEvent]:
         """Yield the events. Raises DamagedInput for broken data and InputError if a limit is exceeded."""
@@ -107,13 +112,15 @@ class TraceJson:
                     raise InputError(f"{self._name} {what}", _by_hand(self._name))
                 yield from batch
         except (ValueError, RecursionError, ArithmeticError) as error:
+            if self._values.is_complete:
+                self.warnings.append("what follows its events is damaged and left out")
+                return
             if not self._salvage or not self._values.count:
                 raise self._damaged(error) from error
             where = "ends in" if isinstance(error, _EndsEarly) else "is broken at"
             number, read = self._values.count, self._values.count - self._values.damaged
             self._values.end = (
-                f"the file {where} event {number + 1:,}: {read:,} events are read, how many are missing is not known, "
-                "and shares and idle times are of those read"
+                f"the file {where} event {number + 1:,}: {read:,} events are read, how many are missing is not known"
             )
         except MemoryError as error:
             raise InputError(f"{self._name} is a trace too large for the memory of this machine", _FEWER) from error
@@ -131,29 +138,51 @@ class TraceJson:
         if values.next_sign() == "[":
             yield from values.events(may_end=True)
         else:
-            lists = 0
-            for field in values.names():
-                if field == _EVENTS and values.next_sign() == "[":
-                    yield from values.events()
-                    lists += 1
-                    continue
-                value = values.value()
-                if field in _FIELDS:
-                    self.fields[field] = value
-            if lists != 1:
-                raise DamagedInput(f"{self._name} is damaged: it has {lists or 'no'} lists of {_EVENTS}", _AGAIN)
+            values.skip("{")
+            if not self._comes_to_events():
+                raise DamagedInput(f"{self._name} is damaged: it has no list of {_EVENTS}", AGAIN)
+            yield from values.events()
+            if values.skip(",}") == "," and self._read_fields():
+                raise DamagedInput(f"{self._name} is damaged: it has two lists of {_EVENTS}", AGAIN)
         if values.next_sign():
             raise ValueError("something follows its end")
+
+    def _comes_to_events(self) -> bool:
+        """Read the fields before the list of events; return whether there is one. A damaged field ends them."""
+        try:
+            return self._read_fields()
+        except ValueError:
+            with suppress(ValueError):
+                self._values.take(_EVENTS_BEGIN)
+                self.warnings.append("what precedes its events is damaged and left out in part")
+                return True
+            raise
+
+    def _read_fields(self) -> bool:
+        """Read fields up to the list of events or to the end of the object; return whether the list comes next."""
+        values = self._values
+        while True:
+            field = values.value()
+            if not isinstance(field, str):
+                raise ValueError("the name of a field is not a text")
+            values.skip(":")
+            if field == _EVENTS and values.next_sign() == "[":
+                return True
+            value = values.value()
+            if field in _FIELDS:
+                self.fields[field] = value
+            if values.skip(",}") == "}":
+                return False
 
     def _damaged(self, error: Exception) -> DamagedInput:
         """Return an error with the place of the damage and, if it is known, the cause."""
         number = self._values.count + 1
-        hint = _AGAIN_OR_PART if self._values.count else _AGAIN
+        hint = AGAIN if self._salvage or not self._values.count else _AGAIN_OR_PART
         if isinstance(error, _EndsEarly):
             where = f"in event {number:,}" if number > 1 else "before its first event is complete"
             what = f"it ends {where}: it was cut off, or the program ended while it was written"
         elif isinstance(error, _Unescaped):
-            what = f"PyTorch wrote a name in event {number:,} without escaping it: {error}"
+            what = f"in event {number:,} PyTorch wrote {error} without escaping it"
             hint = "--salvage reads the other events; record it again with with_stack=False or a newer PyTorch"
         else:
             said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
@@ -181,13 +210,14 @@ class _EndsEarly(ValueError):
 
 
 class _Unescaped(ValueError):
-    """An event is broken by a name that was not escaped."""
+    """An event is broken by a text that was not escaped: which one, as far as that is known."""
 
 
 class _Values:
     """A reader of JSON text that arrives in pieces; it holds only what is being read.
 
-    `count` events were read, `damaged` ones of them left out. `end` says how the list ends unless it is complete.
+    `count` events were read, `damaged` ones of them left out. `end` says how the list ends if it has no end of its own,
+    and `is_complete` that it has.
     """
 
     def __init__(self, texts: Iterator[str], salvage: bool) -> None:
@@ -198,30 +228,20 @@ class _Values:
         self._one_by_one_to = 0
         self.count = self.damaged = 0
         self.end: str | None = None
-
-    def names(self) -> Iterator[str]:
-        """Yield the names of an object's fields. The caller reads each value before the next name."""
-        self._skip("{")
-        while True:
-            name = self.value()
-            if not isinstance(name, str):
-                raise ValueError("the name of a field is not a text")
-            self._skip(":")
-            yield name
-            if self._skip(",}") == "}":
-                return
+        self.is_complete = False
 
     def events(self, *, may_end: bool = False) -> Iterator[list[TraceEvent]]:
         """Yield the events of a list, as many at a time as are in memory. One that `may_end` needs no bracket."""
-        self._skip("[")
+        self.skip("[")
         while (sign := self.next_sign()) != "]":
             if not sign and may_end:
                 self.end = f"the list of events has no end: there may have been more than {self.count:,}"
                 return
             yield self._in_memory()
             if self.next_sign() not in ("]", ""):
-                self._skip(",")
-        self._skip("]")
+                self.skip(",")
+        self.skip("]")
+        self.is_complete = True
 
     def _in_memory(self) -> list[TraceEvent]:
         """Return the events that are complete in memory, at least the next one unless it is damaged."""
@@ -245,22 +265,26 @@ class _Values:
         try:
             event = self.value()
         except (json.JSONDecodeError, _EndsEarly):
-            self._pass_damaged_event()
-            self.damaged += 1
-            event = None
+            event = self._repaired()
+            self.damaged += event is None
         self.count += 1
         return [_as_event(event)] if isinstance(event, dict) else []
 
-    def _pass_damaged_event(self) -> None:
-        """Go to the end of an event that cannot be decoded. Raises ValueError with the reason unless it may be so."""
-        while (end := _LAST.search(self._text, self._at)) is None:
-            self._need_more()
-        if not self._salvage:
-            self._explain(self._text[self._at : end.end()])
-        self._at = end.end()
+    def _repaired(self) -> object:
+        """Return an event that cannot be decoded as it is, without numbers that are none; None if it is damaged.
+
+        Raises ValueError with the reason unless damaged events may be left out.
+        """
+        written = self.take(_LAST)
+        try:
+            return self._decode(_NO_NUMBER.sub("null", written))[0]
+        except json.JSONDecodeError:
+            if not self._salvage:
+                self._explain(written)
+            return None
 
     def _explain(self, event: str) -> None:
-        """Raise the reason why an event cannot be decoded: with its name escaped it can be, or not even then."""
+        """Raise the reason why an event cannot be decoded: with its texts escaped it can be, or not even then."""
         before, *after = _NAME.split(event, 1)
         name, *rest = _NAME_END.split("".join(after), 1)
         escaped = f'{before}"name": {json.dumps(name)}{"".join(rest)}'
@@ -268,7 +292,14 @@ class _Values:
             self._decode(_ESCAPE.sub(lambda match: match[0] if len(match[0]) > 1 else r"\\", escaped))
         except json.JSONDecodeError:
             self._decode(event)
-        raise _Unescaped(f"{' '.join(name.split()):.60}")
+        raise _Unescaped(f"the name {' '.join(name.split()):.60}" if json.dumps(name) != f'"{name}"' else "a text")
+
+    def take(self, wanted: re.Pattern[str]) -> str:
+        """Consume and return the text up to the end of the next match. Raises ValueError if none is near."""
+        while (found := wanted.search(self._text, self._at)) is None:
+            self._need_more()
+        start, self._at = self._at, found.end()
+        return self._text[start : self._at]
 
     def value(self) -> object:
         """Read one value."""
@@ -295,7 +326,7 @@ class _Values:
         self._at = sign.start()
         return sign[0]
 
-    def _skip(self, signs: str) -> str:
+    def skip(self, signs: str) -> str:
         """Consume and return one of these characters. Raises ValueError if another one comes next."""
         sign = self.next_sign()
         if not sign:

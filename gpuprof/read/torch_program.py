@@ -8,6 +8,7 @@ from itertools import pairwise
 from gpuprof.model.groups import by_key
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
 from gpuprof.read.step_ranges import ProgramRange, is_named_step, split_ranges
+from gpuprof.read.timeline_parts import CpuCall
 from gpuprof.read.torch_events import Span
 from gpuprof.timeline.torch_flop import PRODUCTS
 from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP
@@ -18,17 +19,19 @@ def steps(
     marked: Iterable[Span],
     optimizers: Iterable[Span],
     modules: Iterable[Span],
+    launches: Iterable[CpuCall],
 ) -> list[ProgramRange]:
     """Return the profiler's steps; without them the `marked` ranges whose name says that they are steps.
 
     Else steps are from one call of an optimizer to the next; marked ranges that come again and again; or from one call
     of an outermost module to the next. The first call only ends what was not recorded from its beginning: n calls make
-    n − 1 steps.
+    n − 1 steps. `launches` are the calls that launched something.
     """
     own = [ProgramRange(call.thread, call.start, call.end, PROFILER_STEP) for call in profiler if call.end > call.start]
     if own:
         return own
-    ranges = split_ranges(ProgramRange(call.thread, call.start, call.end, call.name) for call in marked).steps
+    spans = [ProgramRange(call.thread, call.start, call.end, call.name) for call in marked]
+    ranges = split_ranges(spans, launches).steps
     named = [step for step in ranges if is_named_step(step.name)]
     return named or _optimizer_steps(optimizers) or ranges or _module_steps(modules)
 
@@ -66,7 +69,7 @@ def outermost(calls: Iterable[Span]) -> list[Span]:
     outer: list[Span] = []
     until: dict[Hashable, int] = {}
     for call in sorted(calls, key=lambda call: (call.start, -call.end)):
-        if call.start >= until.get(call.thread, call.start):
+        if call.end > until.get(call.thread, -1):
             outer.append(call)
             until[call.thread] = call.end
     return outer

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from statistics import median_high
 
 from gpuprof.read.torch_events import DAY_NS, GpuEvent, TraceEvents
 from gpuprof.timeline.trace import KERNEL
+from gpuprof.units import format_si
 
 _EARLY_NS = 10**6
 """No kernel of 13 real traces begins before its launch. CUPTI mixes up its clocks in some records
 (pytorch/pytorch#192021)."""
 
-_OUTLASTS_NS = 600 * 10**9
-"""No activity goes on so long after all else has begun or ended."""
+_FAR_NS = 60 * 10**9
+"""No activity begins so long before the CPU or after it, or goes on so long after all else has begun or ended."""
 
 
 def settle_times(events: TraceEvents) -> int | None:
-    """Keep the day with most events and the days next to it without a gap: no trace pauses for a day.
-
-    Return when the CPU began, if it did anything.
-    """
-    first = last = max(events.days, key=events.days.__getitem__, default=0)
-    while first - 1 in events.days:
-        first -= 1
-    while last + 1 in events.days:
-        last += 1
-    begin, end = first * DAY_NS, (last + 2) * DAY_NS
-    if len(events.days) > last - first + 1 or events.last > end:
+    """Keep the day with most events and those before and after it; return when the CPU began, if it did anything."""
+    day = max(events.days, key=events.days.__getitem__, default=0)
+    begin, end = (day - 1) * DAY_NS, (day + 2) * DAY_NS
+    if events.last > end or events.days.keys() - {day - 1, day, day + 1}:
 
         def within(start: int, until: int) -> bool:
             return begin <= start and until <= end
 
         for spans in events.cpu:
             spans.keep(within)
-        events.waits = [wait for wait in events.waits if within(wait[0].at, wait[1])]
+        events.waits = [wait for wait in events.waits if within(wait.start, wait.end)]
         _keep(events, lambda event: within(event.start, event.start))
     events.last = min(end, events.last)
-    return min((at for day, at in events.firsts.items() if day >= first), default=None)
+    return min((at for at in events.firsts.values() if at >= begin), default=None)
 
 
 def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
@@ -50,36 +45,28 @@ def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
     events.gpu = kept
 
 
-def correct_times(events: TraceEvents) -> None:
-    """Drop activities that begin long before their launch, and durations that end long after all else."""
+def correct_times(events: TraceEvents, first: int | None) -> None:
+    """Drop activities that begin before their launch, or far from all that the CPU did, which began with `first`.
 
-    def is_early(event: GpuEvent) -> bool:
-        return event.place is not None and event.start < event.place.at - _EARLY_NS
-
-    launched = sum(event.place is not None for event in events.gpu)
-    # If most are early, the clocks differ, and no event is wrong.
-    if 0 < 2 * sum(map(is_early, events.gpu)) < launched:
-        _keep(events, lambda event: not is_early(event))
-    latest = max([events.last, *(event.start for event in events.gpu)]) + _OUTLASTS_NS
+    If most begin before their launch, the clocks differ, and all are shifted. Durations that end long after all else
+    are dropped, too.
+    """
+    delays = [event.start - event.place.start for event in events.gpu if event.place is not None]
+    delay = median_high(delays or [0])
+    if delay < -_EARLY_NS:
+        behind = f"the GPU's clock is {format_si(-delay / 1e9, 's')} behind that of the CPU"
+        events.warnings.append(f"{behind}: its times are shifted, and pauses are not exact")
+        for event in events.gpu:
+            event.start -= delay
+    else:
+        _keep(events, lambda event: event.place is None or event.start >= event.place.start - _EARLY_NS)
+    if first is not None:
+        _keep(events, lambda event: first - _FAR_NS <= event.start <= events.last + _FAR_NS)
+    latest = max([events.last, *(event.start for event in events.gpu)]) + _FAR_NS
     for event in events.gpu:
         if event.duration is not None and event.start + event.duration > latest:
             events.impossible.append((event.name, f"{event.duration / 1000:g} µs"))
             event.duration = None
-
-
-def keep_what_has_kernels(events: TraceEvents) -> None:
-    """Drop what the CPU did after the last launch that all GPUs have: in the file, the GPUs come after the CPU."""
-    latest = {event.device: 0 for event in events.gpu}
-    for event in events.gpu:
-        if event.place is not None:
-            latest[event.device] = max(latest[event.device], event.place.at)
-    until = min(latest.values(), default=0)
-    if until:
-        events.steps.keep(lambda _, end: end <= until)
-        for spans in (events.ranges, events.operators):
-            spans.keep(lambda start, _: start <= until)
-        events.waits = [wait for wait in events.waits if wait[0].at <= until]
-        events.gpu = [event for event in events.gpu if event.place is None or event.place.at <= until]
 
 
 def without_times(events: TraceEvents) -> Iterator[str]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from math import inf
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from gpuprof.code.tools.demangle import demangled
-from gpuprof.errors import InputError
+from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.model.torch_ranges import MODULE, OPTIMIZER_CALL
 from gpuprof.read.step_ranges import step_name
 from gpuprof.read.timeline_parts import (
-    LaunchOrigin,
+    CpuCall,
     controls_profiler,
     count,
     device_numbers,
@@ -27,11 +28,12 @@ from gpuprof.read.timeline_parts import (
 )
 from gpuprof.read.torch_events import GpuEvent, Span, TraceEvents
 from gpuprof.read.torch_foreign import refuse_other_accelerators
-from gpuprof.read.torch_json import TraceJson, mapping, text_of
+from gpuprof.read.torch_json import AGAIN, TraceJson, mapping, text_of
 from gpuprof.read.torch_program import products, steps
-from gpuprof.read.torch_times import correct_times, keep_what_has_kernels, settle_times, without_times
+from gpuprof.read.torch_times import correct_times, settle_times, without_times
 from gpuprof.read.torch_words import (
     COLLECTIVE_NAME,
+    blocks,
     collective,
     direction,
     memory,
@@ -65,6 +67,7 @@ _TRACE_WORK = (
 _TRACE_AGAIN = (
     "record a longer window that ends after torch.cuda.synchronize(), with no other profiler, such as nsys, beside it"
 )
+_OTHER_RELEASE = "this is a fault of the profiler: record it again with another release of PyTorch"
 _TRACE_TIMES = (
     "for times of kernels record it without profiler_metrics in experimental_config; for counters: "
     "gpuprof run -- PROGRAM"
@@ -92,10 +95,11 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     refuse_other_accelerators(events, properties, name)
     first = settle_times(events)
     _find_launches(events)
-    correct_times(events)
-    if stream.is_cut_off:
-        keep_what_has_kernels(events)
+    correct_times(events, first)
+    left_out = [*stream.left_out()]
     if not events.gpu:
+        if left_out:
+            raise DamagedInput(f"{name} is damaged before the first GPU activity: {'; '.join(left_out)}", AGAIN)
         raise _without_gpu(events, name, first, of_torch=bool(properties))
     origin = min(event.start for event in events.gpu)
     origin = origin if first is None else min(origin, first)
@@ -105,10 +109,14 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
     # A survey of gpuprof itself counts steps by what its next run can count, too: calls.
     marked = [] if surveyed else events.ranges.every(lambda name: not name.startswith(MODULE))
     optimizers = events.ranges.every(OPTIMIZER_CALL.fullmatch)
-    found = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed))
+    launched = [event.place for event in events.gpu if event.place is not None]
+    found = steps(events.steps.every(), marked, optimizers, _modules(events, surveyed), launched)
+    if stream.is_cut_off:
+        # Any step may lack kernels: those of a trace do not come in the order of their launch.
+        found = []
     events.calls.clear()
-    missing = [*stream.left_out(), *without_times(events)]
-    warnings = [*missing, *impossible(events.impossible)]
+    missing = [*left_out, *without_times(events)]
+    warnings = [*stream.warnings, *events.warnings, *missing, *impossible(events.impossible)]
     if counters := _counters(events):
         warnings.append(f"{counters} are not read")
     activities, calls, waits = _activities(events, used, origin, {step.name for step in found})
@@ -138,8 +146,13 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
 
 
 def _find_launches(events: TraceEvents) -> None:
-    """Set where each GPU activity was launched: by the call of its correlation, else by the operator's number."""
+    """Set where each GPU activity was launched: by the call of its correlation, else by the operator's number.
+
+    A call that copies to pageable memory waits for the copy.
+    """
     calls = events.calls.places({event.correlation for event in events.gpu})
+    waits = [calls.get(event.correlation) for event in events.gpu if event.role == COPY and blocks(event.name)]
+    events.waits.extend(filter(None, waits))
     launchers = {event.launcher for event in events.gpu if event.correlation not in calls}
     operators = events.ranges.places(launchers) | events.operators.places(launchers)
     for event in events.gpu:
@@ -174,7 +187,7 @@ def _without_gpu(events: TraceEvents, name: str, first: int | None, *, of_torch:
         return InputError(f"{name} has {what}", _TRACE_TIMES)
     if missing := events.untimed.total() + events.misplaced.total():
         what = f"none of its {missing:,} GPU activities has a usable time"
-        return InputError(f"{name} has no timeline of a GPU: {what}", _TRACE_AGAIN)
+        return InputError(f"{name} has no timeline of a GPU: {what}", _OTHER_RELEASE)
     if any(map(launches_work, events.call_names)):
         return InputError(f"{name} has calls of CUDA that launch something, but not what the GPU did", _TRACE_AGAIN)
     if events.call_names and first is not None:
@@ -204,7 +217,7 @@ def _activities(
     Each activity has what was open at its launch, but no range that is a step. The events are used up: both would take
     much memory.
     """
-    moments = [*(event.place for event in events.gpu), *(place for place, _ in events.waits)]
+    moments = [*(event.place for event in events.gpu), *events.waits]
     operators = events.operators.around(moments)
     ranges = [span for span in events.ranges.around(moments) if step_name(span.name) not in step_names]
     open_spans = open_at_places([*operators, *ranges], moments)
@@ -216,8 +229,8 @@ def _activities(
         spans.clear()
     recorded = _recorded(events, open_spans, calls, used, origin)
     waits = [
-        HostWait((at.at - origin) / 1e9, (end - origin) / 1e9, at.process, _outermost_operator(open_spans[at]))
-        for at, end in sorted(events.waits, key=itemgetter(1))
+        call.as_wait(origin, _outermost_operator(open_spans[call]))
+        for call in sorted(events.waits, key=attrgetter("end"))
     ]
     return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, tuple(waits)
 
@@ -233,7 +246,7 @@ def _operators(spans: Iterable[Span]) -> list[Span]:
 
 def _recorded(
     events: TraceEvents,
-    open_spans: Mapping[LaunchOrigin | None, Sequence[Span]],
+    open_spans: Mapping[CpuCall | None, Sequence[Span]],
     calls: Iterable[Span],
     used: Sequence[int],
     origin: int,
@@ -268,7 +281,7 @@ def _recorded(
             operator=launcher.what.operator if launcher is not None else None,
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
-            launched_s=(place.at - origin) / 1e9 if place is not None else None,
+            launched_s=_launched_s(event, events.first_call, origin),
             call=event.correlation,
             product=next((numbers[id(span)] for span in launchers if id(span) in numbers), None),
             graph_launch=event.correlation if event.in_graph or event.correlation in events.graph_launches else None,
@@ -276,6 +289,12 @@ def _recorded(
             memory=memory(event.name) if event.role == COPY else None,
             in_sdpa=any(span.name == SDPA_MATH for span in launchers),
         )
+
+
+def _launched_s(event: GpuEvent, first_call: int, origin: int) -> float | None:
+    if event.place is not None:
+        return (event.place.start - origin) / 1e9
+    return -inf if event.correlation is not None and event.correlation < first_call else None
 
 
 def _kernel_names(events: Iterable[GpuEvent]) -> Mapping[str, str]:

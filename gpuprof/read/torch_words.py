@@ -15,6 +15,8 @@ from gpuprof.timeline.trace import DIRECTIONS, PAGEABLE, PINNED, UNIFIED, Collec
 
 _DIRECTION = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
 _DIRECTIONS = dict(zip(("HD", "DH", "DD", "PP", "HH"), DIRECTIONS, strict=True))
+blocks = re.compile(r"Memcpy DtoH \(\w+ -> Pageable\)").match
+"""Return a match for the name of a copy whose call returns when it is done."""
 _MEMORY = re.compile(r"\b(Pageable|Pinned|Managed)\b")
 _MEMORIES = {"Pageable": PAGEABLE, "Pinned": PINNED, "Managed": UNIFIED}
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier")
