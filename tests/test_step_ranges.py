@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpuprof.read.step_ranges import ProgramRange, split_ranges, step_name
+from gpuprof.read.step_ranges import ProgramRange, ThreadSpan, split_ranges, step_name
 from tests.table import each_row
 
 PERIOD = 1_000_000
@@ -130,6 +130,18 @@ def test_ranges_by_handle_and_ranges_without_length_are_no_steps() -> None:
     spans = layout(("step #", 0.98))
     assert steps(replace(span, nested=False) for span in spans) == {}
     assert steps(replace(span, start=0, end=0) for span in spans) == {}
+
+
+def test_ranges_without_a_name_of_steps_are_steps_only_if_their_thread_launches_most_in_them() -> None:
+    burst = layout(("FlashAttnFunc", 0.98))
+    # The thread launches once in each of the 10 ranges, and after them.
+    own = [ThreadSpan(1, span.start + 1, span.start + 2) for span in burst]
+    for others, thread, found in ((10, 1, 10), (11, 1, 0), (0, 1, 10), (100, 2, 10)):
+        later = [ThreadSpan(thread, (20 + number) * PERIOD, (20 + number) * PERIOD) for number in range(others)]
+        assert sum(1 for _ in split_ranges(burst, [*own, *later]).steps) == found
+    elsewhere = [ThreadSpan(2, span.start, span.end) for span in burst]
+    assert split_ranges(burst, elsewhere).steps == [], "a thread that launches nothing"
+    assert len(split_ranges(layout(("step #", 0.98)), elsewhere).steps) == 10
 
 
 def test_numbers_that_only_count_are_left_out_of_outermost_ranges() -> None:

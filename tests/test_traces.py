@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import closing
 from io import BytesIO
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -800,6 +801,22 @@ def test_the_gpus_of_an_old_export_are_found_by_the_columns_of_its_time(tmp_path
     assert (gpu.name, gpu.compute_capability, gpu.sm_count, gpu.memory_bytes) == ("Tesla T4", "7.5", 40, 16000)
 
 
+@each_row(("kind", "memory", "waits"), [(2, 0, 1), (2, 1, 0), (1, 0, 0)])
+def test_a_call_of_an_export_that_copies_to_pageable_memory_waits(
+    kind: int, memory: int, waits: int, tmp_path: Path
+) -> None:
+    path = change(
+        export(tmp_path / "e.sqlite"),
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({STARTED}, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, "
+        "dstKind INTEGER)",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (2000, 2100, 0, 7, 9, {PROCESS}, 8, {kind}, {memory}, 2)",
+        f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1800, 2150, {THREAD}, 9)",
+    )
+    found = read_export(path).host_waits
+    assert found is not None
+    assert [wait.end_s - wait.start_s for wait in found] == [pytest.approx(350e-9)] * waits
+
+
 def test_the_work_of_the_profiler_itself_is_known(tmp_path: Path) -> None:
     path = change(
         export(tmp_path / "e.sqlite"),
@@ -916,27 +933,72 @@ def test_a_kernel_before_its_launch_has_no_time_and_a_trace_without_it_is_incomp
     assert trace.incomplete and not read(*calls, *kernels).incomplete
 
 
-def test_steps_of_a_cut_trace_end_with_its_last_kernel() -> None:
+def test_a_trace_that_is_cut_off_has_no_steps_because_any_may_lack_kernels() -> None:
     calls = [launch(number, NOW + 1000 * number + 10) for number in range(4)]
     steps = [event("user_annotation", f"ProfilerStep#{number}", NOW + 1000 * number, 990) for number in range(4)]
     kernels = [gpu("kernel", "k", NOW + 1000 * number + 20, 900, number) for number in range(4)]
     whole = json.dumps({"traceEvents": [*calls, *steps, *kernels]})
     cut = whole[: whole.rindex('"ph"') - 1]
     found = read_torch_trace(BytesIO(cut.encode()), "t.json", "", salvage=True)
-    # The fourth step has no kernel in the file, and the third one ends after the last launch that has one.
-    assert (len(found.activities), len(found.steps), found.incomplete) == (3, 2, True)
+    assert (len(found.activities), found.steps, found.incomplete) == (3, (), True)
+    before = whole[: whole.index('"kernel"')]
+    with pytest.raises(DamagedInput, match=r"before the first GPU activity.* 8 events are read") as caught:
+        read_torch_trace(BytesIO(before.encode()), "t.json", "", salvage=True)
+    assert caught.value.hint is not None and caught.value.hint.startswith("copy it again")
 
 
-def test_a_gpu_clock_that_is_off_for_all_is_no_fault_of_one() -> None:
+def test_a_gpu_clock_that_is_behind_for_most_is_set_right_and_one_kernel_alone_is_left_out() -> None:
+    calls = [launch(number, NOW + 100 * number) for number in range(1, 6)]
+    behind = [gpu("kernel", f"k{number}", NOW + 100 * number - 5e6, 90, number) for number in range(1, 6)]
+    trace = read(*calls, *behind)
+    assert [one.start_s for one in trace.activities] == pytest.approx([one.launch_s for one in trace.activities])
+    (said,) = trace.warnings
+    assert "5.00 s behind" in said and not trace.incomplete
+    right = [gpu("kernel", f"k{number}", NOW + 100 * number + 5, 90, number) for number in range(1, 6)]
+    assert [one.name for one in read(*calls, behind[0], *right[1:]).activities] == ["k2", "k3", "k4", "k5"]
+
+
+@each_row("away_us", [-3600e6, -65e6, 65e6, 300e6, 5 * 3600e6])
+def test_a_kernel_far_from_all_that_the_cpu_did_is_left_out(away_us: float) -> None:
+    trace = read(launch(5, NOW), gpu("kernel", "k", NOW + 10, 20, 5), gpu("kernel", "stray", NOW + away_us, 20, 6))
+    assert only(trace).name == "k" and trace.incomplete
+    # Without the CPU nothing shows that it is wrong.
+    assert len(read(gpu("kernel", "k", NOW, 20, 5), gpu("kernel", "later", NOW + 300e6, 20, 6)).activities) == 2
+
+
+def test_kernels_that_were_launched_before_the_recording_are_of_no_step() -> None:
+    calls = [launch(number, NOW + 10 + number) for number in (7, 8, 9)]
+    # Three kernels of 100 µs are left from before; then the step's own.
+    kernels = [gpu("kernel", f"k{number}", NOW + 100 * (number - 4), 99, number) for number in range(4, 10)]
+    trace = read(event("user_annotation", "ProfilerStep#1", NOW, 50), *calls, *kernels)
+    assert [one.launch_s == -inf for one in trace.activities] == [True] * 3 + [False] * 3
+    session = analyse_traces([trace], HardwareFinder(), "1").session
+    assert session.timeline is not None
+    (device,) = session.timeline.devices
+    assert device.start_up is not None
+    assert (device.start_up.launches, sum(kernel.launches for kernel in session.kernels)) == (3, 3)
+    assert device.span_s == pytest.approx(300e-6)
+
+
+@each_row(("name", "operators"), [
+    ("Memcpy DtoH (Device -> Pageable)", ["aten::item"]), ("Memcpy DtoH (Device -> Pinned)", []),
+    ("Memcpy HtoD (Pageable -> Device)", []),
+])  # fmt: skip
+def test_a_call_that_copies_to_pageable_memory_waits_for_the_gpu(name: str, operators: list[str]) -> None:
     trace = read(
-        launch(5, NOW), launch(6, NOW + 5), *(gpu("kernel", "k", NOW - 5e6 + n, 1, n) for n in (5, 6))
-    )  # fmt: skip
-    assert len(trace.activities) == 2 and not trace.warnings
+        event("cpu_op", "aten::item", NOW, 200),
+        event("cuda_runtime", "cudaMemcpyAsync", NOW + 10, 150, correlation=5),
+        gpu("gpu_memcpy", name, NOW + 155, 2, 5),
+    )
+    assert trace.host_waits is not None
+    assert [wait.operator for wait in trace.host_waits] == operators
+    assert [wait.end_s - wait.start_s for wait in trace.host_waits] == [pytest.approx(150e-6)] * len(operators)
 
 
 def test_a_trace_whose_kernels_have_no_times_says_so() -> None:
-    with pytest.raises(InputError, match="none of its 1 GPU activities"):
+    with pytest.raises(InputError, match="none of its 1 GPU activities") as caught:
         read(launch(5, NOW), gpu("kernel", "k", 0, 0, 5))
+    assert caught.value.hint is not None and "another release of PyTorch" in caught.value.hint
 
 
 def test_times_are_exact_to_the_nanosecond() -> None:
@@ -967,7 +1029,7 @@ def test_a_name_that_was_not_escaped_is_the_cause_and_the_other_events_can_be_sa
     for before, after in ((KERNELS[:2], KERNELS[2:]), (KERNELS, []), ([], KERNELS)):
         parts = [*map(json.dumps, before), broken, *map(json.dumps, after)]
         data = f'{{"traceEvents": [{", ".join(parts)}], "traceName": "t"}}'.encode()
-        with pytest.raises(DamagedInput, match=f"event {len(before) + 1} without escaping") as caught:
+        with pytest.raises(DamagedInput, match=f"event {len(before) + 1} .*without escaping") as caught:
             read_torch_trace(BytesIO(data), "t.json", "")
         assert caught.value.hint is not None and "--salvage" in caught.value.hint and "with_stack" in caught.value.hint
         trace = read_torch_trace(BytesIO(data), "t.json", "", salvage=True)
@@ -1000,6 +1062,26 @@ def test_a_trace_that_is_cut_off_can_be_salvaged(tmp_path: Path) -> None:
         read_torch_trace(BytesIO(b'{"traceEvents": [{"ph'), "t.json", "", salvage=True)
 
 
+@each_row("text", [
+    r'{"traceEvents": EVENTS, "traceName": "C:\Users\me\t.json"}', '{"traceEvents": EVENTS', '{"traceEvents": EVENTS}}',
+    '{"traceEvents": EVENTS, "info": "a "b" c"}', '{"traceEvents": EVENTS} {"traceEvents": []}',
+    r'{"info": "C:\Users\me", "traceEvents": EVENTS}', '{"config": {"a": nan}, "traceEvents":  EVENTS}',
+])  # fmt: skip
+def test_damage_beside_the_events_is_said_and_loses_none(text: str) -> None:
+    data = text.replace("EVENTS", f"[{lines(*KERNELS)}]").encode()
+    for salvage in (False, True):
+        trace = read_torch_trace(BytesIO(data), "t.json", "", salvage=salvage)
+        assert [one.name for one in trace.activities] == ["k1", "k2", "k3", "k4"]
+        assert len(trace.warnings) == 1 and "its events is damaged" in trace.warnings[0] and not trace.incomplete
+
+
+def test_what_only_cpp_calls_a_number_damages_no_event() -> None:
+    copy = json.dumps(gpu("gpu_memcpy", "Memcpy HtoD", 60, 2, 9, bandwidth=1.5, bytes=8))
+    data = f'{{"traceEvents": [{lines(*KERNELS)}, {copy.replace("1.5", "inf")}, {copy.replace("1.5", "-nan")}]}}'
+    trace = read_torch_trace(BytesIO(data.encode()), "t.json", "")
+    assert [one.bytes for one in trace.activities[4:]] == [8, 8] and not trace.warnings
+
+
 def test_a_list_of_events_needs_no_bracket_at_its_end() -> None:
     for end in ("", ",", ",\n", "]", ",]"):
         trace = read_torch_trace(BytesIO(f"[{lines(*KERNELS)}{end}".encode()), "t.json", "")
@@ -1021,6 +1103,10 @@ def test_batches_and_single_events_give_the_same_trace() -> None:
     ([event("xpu_runtime", "zeEnqueue", 1, 2), gpu("kernel", "k", 3, 2, 5)], {}, "an Intel GPU"),
     ([gpu("kernel", "k", 3, 2, 5)], {"deviceProperties": [{"id": 0, "name": "Intel(R) Arc(TM)"}]}, "an Intel GPU"),
     ([event("hpu_op", "x", 1, 2)], {}, "Gaudi"),
+    ([event("musa_runtime", "x", 1, 2), gpu("kernel", "k", 3, 2, 5)], {}, "not NVIDIA's"),
+    ([event("cuda_runtime", "mcLaunchKernel", 1, 2), gpu("kernel", "k", 3, 2, 5)], {}, "not NVIDIA's"),
+    ([gpu("kernel", "k", 3, 2, 5)], {"deviceProperties": [{"id": 0, "warpSize": 64}]}, "not NVIDIA's"),
+    ([gpu("kernel", "Cijk_Alik_Bljk_BBS_BH", 3, 2, 5)], {}, "an AMD GPU"),
     ([event("privateuse1_runtime", "x", 1, 2)], {}, "PrivateUse1"),
     ([launch(5, 1), event("cuda_profiler_range", "k", 3, 2, **{"dram__bytes_read.sum": 5})], {}, "1 range"),
 ])  # fmt: skip

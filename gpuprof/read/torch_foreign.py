@@ -10,20 +10,26 @@ from gpuprof.errors import InputError
 from gpuprof.read.torch_events import TraceEvents
 from gpuprof.read.torch_json import text_of
 
-_AMD_WARP = 64
-_AMD, _INTEL = "an AMD GPU", "an Intel GPU"
+_AMD, _INTEL, _OTHER = "an AMD GPU", "an Intel GPU", "an accelerator that is not NVIDIA's"
 _VENDORS = {
     _AMD: re.compile(r"\b(?:AMD|Radeon|Instinct|gfx\d+)", re.IGNORECASE),
     _INTEL: re.compile(r"\bIntel\b"),
+    _OTHER: re.compile(r"\b(?:MTT|MetaX|Iluvatar|MLU)"),
 }
 _CATEGORIES = {
-    "mtia_": "an MTIA accelerator",
-    "xpu_": _INTEL,
-    "hpu_": "an Intel Gaudi accelerator",
-    "privateuse1_": "an accelerator that a plug-in of PyTorch supports (PrivateUse1)",
-    "glow_": "an accelerator that Glow supports",
+    "mtia": "an MTIA accelerator",
+    "xpu": _INTEL,
+    "hpu": "an Intel Gaudi accelerator",
+    "privateuse1": "an accelerator that a plug-in of PyTorch supports (PrivateUse1)",
+    "glow": "an accelerator that Glow supports",
 }
 """How the categories of events begin that Kineto writes for other accelerators."""
+_CALLS = {"hip": _AMD, "musa": _OTHER, "mc": _OTHER, "cn": _OTHER}
+"""How the calls of other makers begin: of AMD, Moore Threads, MetaX and Cambricon."""
+_CALL = re.compile(rf"({'|'.join(_CALLS)})[A-Z]")
+_WARPS = (None, 32)
+_TENSILE = "Cijk_"
+"""How the names of AMD's kernels for matrices begin."""
 _TOOLS_OF = {_AMD: "AMD's rocprof-compute", _INTEL: "Intel's VTune"}
 
 
@@ -42,16 +48,20 @@ def refuse_other_accelerators(events: TraceEvents, properties: Mapping[int, Mapp
 
 
 def _accelerator(events: TraceEvents, devices: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return which accelerator other than NVIDIA's a trace is of, by its calls, else by the properties of its GPUs."""
-    if any(name.startswith("hip") for name in events.call_names):
+    """Return which accelerator other than NVIDIA's a trace is of: by its calls and kernels, else by its GPUs."""
+    for name in events.call_names:
+        if call := _CALL.match(name):
+            return _CALLS[call[1]]
+    for category in events.others:
+        maker, _, what = category.partition("_")
+        if maker in _CATEGORIES or what in ("runtime", "driver"):
+            return _CATEGORIES.get(maker, _OTHER)
+    if any(event.name.startswith(_TENSILE) for event in events.gpu):
         return _AMD
-    for start, kind in _CATEGORIES.items():
-        if any(category.startswith(start) for category in events.others):
-            return kind
     for device in devices:
-        if device.get("warpSize") == _AMD_WARP:
-            return _AMD
         for kind, vendor in _VENDORS.items():
             if vendor.search(text_of(device.get("name")) or ""):
                 return kind
+        if device.get("warpSize") not in _WARPS:
+            return _OTHER
     return None
