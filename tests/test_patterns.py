@@ -475,6 +475,30 @@ def test_a_product_that_is_known_by_its_name_alone_gains_if_arithmetic_limits_it
         assert (finding.gain_kind, finding.confidence, finding.cases.action) == ("conditional", "guess", (action,))
 
 
+@each_row(
+    ("operator", "sizes", "action"),
+    [
+        ("aten::addmm [4096, 1023]×[1023, 4095]", ("4095", "1023"), "unaligned-product/pad-8"),
+        ("aten::addmm [4096, 1024]×[1024, 4096]", (), "inputs-of-16-bits"),
+        (None, (), "inputs-of-16-bits"),
+    ],
+)
+def test_a_library_multiplies_16_bits_in_fp32_if_sizes_are_unaligned(
+    operator: str | None, sizes: tuple[str, ...], action: str
+) -> None:
+    found = in_a_row(("volta_fp16_sgemm_fp16_128x64_tn", operator), device=V100)
+    (finding,) = of_rule(found, "tensor-cores-idle").values()
+    # FP16 does 8 times as much as FP32.
+    assert finding.gain_kernel == pytest.approx(1 - 15.7 / 125, rel=0.02)
+    assert finding.cases.action == (action,)
+    assert [label.texts for label in finding.labels if label.name == "sizes"] == ([sizes] if sizes else [])
+
+
+def test_tensor_cores_of_volta_do_not_take_bf16() -> None:
+    found = in_a_row(("volta_bf16_sgemm_bf16_128x64_tn", None), device=V100)
+    assert of_rule(found, "tensor-cores-idle") == {}
+
+
 def test_what_times_show_is_not_inferred_from_counters() -> None:
     assert "counters" in certainty_text("inferred", only_times=False)
     assert "counters" not in certainty_text("inferred", only_times=True)
