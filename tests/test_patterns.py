@@ -47,6 +47,8 @@ SCORES = "[32, 1024, 1024]"
 MAKE: Step = (GEMM, "aten::bmm [32, 1024, 64]×[32, 64, 1024]")
 READ: Step = (GEMM, f"aten::bmm {SCORES}×[32, 1024, 64]")
 NORMALISE: Step = (SOFTMAX, "aten::_softmax [2, 16, 1024, 1024]")
+NAMELESS: tuple[Step, ...] = ((GEMM, "aten::bmm"), (SOFTMAX, "aten::_softmax"), (GEMM, "aten::bmm"))
+"""Attention without the shapes of operators."""
 LINEAR: Step = (GEMM, "aten::addmm [2048, 1024]×[1024, 1024]")
 
 
@@ -65,7 +67,7 @@ def launches(*steps: Step, device: RecordedDevice = A100, **more: object) -> Tra
     products: list[MatrixProduct] = []
     for number, (name, operator) in enumerate(steps):
         product = None
-        if operator is not None and operator.startswith("aten::bmm"):
+        if operator is not None and operator.startswith("aten::bmm ["):
             left, right = (tuple(map(int, shape.strip("[]").split(","))) for shape in operator[10:].split("×"))
             product = len(products)
             dtypes = ("c10::BFloat16", "c10::BFloat16")
@@ -185,6 +187,63 @@ def test_the_backward_pass_of_unfused_attention_is_a_part_of_it() -> None:
 def test_attention_of_which_the_math_backend_was_chosen_needs_another_backend() -> None:
     found = in_a_row(MAKE, NORMALISE, READ, in_sdpa=True)
     assert {part.cases.action for part in of_rule(found, "unfused-attention").values()} == {("backend",)}
+
+
+def test_without_shapes_a_softmax_between_batched_products_is_a_guess() -> None:
+    first, softmax, last = NAMELESS
+    masked = (first, (ADD, "aten::add"), softmax, (DROPOUT, "aten::native_dropout"), last)
+    parts = of_rule(in_a_row(*masked, (GEMM, "aten::addmm"), (ADD, "aten::add")), "unfused-attention")
+    # One of two additions is between the products; of these nothing is known.
+    assert {operator: part.gain_kernel for operator, part in parts.items()} == {
+        "aten::bmm": None, "aten::add": 0.5, "aten::_softmax": 1.0, "aten::native_dropout": 1.0,
+    }  # fmt: skip
+    assert {(part.confidence, part.cases.action) for part in parts.values()} == {("guess", ("fused",))}
+    assert not any(part.labels for part in parts.values())
+
+
+@each_row(
+    "steps",
+    [
+        pytest.param((NAMELESS[0], NAMELESS[1], (GEMM, "aten::mm")), id="a layer reads it"),
+        pytest.param((NAMELESS[0], (GEMM, "aten::addmm"), *NAMELESS[1:]), id="a layer between"),
+        pytest.param(NAMELESS[1:], id="nothing makes it"),
+        pytest.param((NAMELESS[0], (SOFTMAX, "aten::_softmax [2048, 1024]"), NAMELESS[2]), id="shapes say no"),
+    ],
+)
+def test_names_alone_do_not_show_attention(steps: tuple[Step, ...]) -> None:
+    assert of_rule(in_a_row(*steps), "unfused-attention") == {}
+
+
+def test_all_that_the_math_backend_launches_is_attention_without_any_shapes() -> None:
+    others = ((MUL, "aten::mul"), ("reduce_kernel<bool>", "aten::all"))
+    found = in_a_row(others[0], *NAMELESS[:2], others[1], NAMELESS[2], in_sdpa=True)
+    parts = of_rule(found, "unfused-attention")
+    assert {operator: part.gain_kernel for operator, part in parts.items()} == {
+        "aten::mul": 1.0, "aten::bmm": None, "aten::_softmax": 1.0, "aten::all": 1.0,
+    }  # fmt: skip
+    assert {(part.confidence, part.cases.action) for part in parts.values()} == {("inferred", ("backend",))}
+
+
+@each_row(
+    ("side", "width", "parts"),
+    [
+        # FlashAttention takes 256; memory-efficient attention more, but then scores are worth it only if larger.
+        (128, 256, 3),
+        (4096, 512, 3),
+        (512, 512, 0),
+        (256, 768, 0),
+    ],
+)
+def test_of_heads_wider_than_flash_attention_takes_scores_are_larger(side: int, width: int, parts: int) -> None:
+    found = in_a_row(
+        (GEMM, f"aten::bmm [2, {side}, {width}]×[2, {width}, {side}]"),
+        (SOFTMAX, f"aten::_softmax [2, {side}, {side}]"),
+        (GEMM, f"aten::bmm [2, {side}, {side}]×[2, {side}, {width}]"),
+    )
+    findings = of_rule(found, "unfused-attention")
+    assert len(findings) == parts
+    change = ("wide" if width > 256 else "fused",)
+    assert all((part.cases.action, part.cases.advice) == (change, change) for part in findings.values())
 
 
 def test_a_trace_says_that_the_math_backend_launched_a_kernel() -> None:
