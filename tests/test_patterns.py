@@ -246,6 +246,27 @@ def test_of_heads_wider_than_flash_attention_takes_scores_are_larger(side: int, 
     assert all((part.cases.action, part.cases.advice) == (change, change) for part in findings.values())
 
 
+def test_a_layer_that_makes_values_or_positions_may_be_between() -> None:
+    positions = (GEMM, "aten::addmm [961, 512]×[512, 16]")
+    values = (GEMM, "aten::cudnn_convolution [32, 64, 32, 32]×[64, 64, 1, 1]")
+    parts = of_rule(in_a_row(MAKE, positions, NORMALISE, values, READ), "unfused-attention")
+    assert set(parts) == {MAKE[1], NORMALISE[1], READ[1]}
+
+
+@each_row(
+    "operator", ["aten::addmm [4096, 8192]×[8192, 512]", "aten::cudnn_convolution [4, 512, 128, 128]×[64, 512, 1, 1]"]
+)
+def test_a_layer_that_takes_what_looks_like_scores_is_before_another_softmax(operator: str) -> None:
+    # Linear attention: the keys' softmax, its product with the values, and that of queries with both.
+    layer = [
+        (SOFTMAX, "aten::_softmax [128, 64, 4096]"),
+        (GEMM, "aten::bmm [128, 64, 4096]×[128, 4096, 64]"),
+        (GEMM, "aten::bmm [128, 4096, 64]×[128, 64, 64]"),
+        (GEMM, operator),
+    ]
+    assert of_rule(in_a_row(*(2 * layer)), "unfused-attention") == {}
+
+
 def test_a_trace_says_that_the_math_backend_launched_a_kernel() -> None:
     trace = read(
         event("cpu_op", "aten::scaled_dot_product_attention", 0, 90),

@@ -95,8 +95,8 @@ def _around(softmax: LaunchInSequence, before: _Side, after: _Side) -> Iterator[
     scores = _scores(softmax, before)
     head: int | None = None
     if scores is not None:
-        first = [one for one in before if _heads(scores, _matrices(one))][:most]
-        last = [one for one in after if _heads(scores, _matrices(one)[:2])][:most]
+        first = [one for one in _until_layer(before, scores) if _heads(scores, _matrices(one))][:most]
+        last = [one for one in _until_layer(after, scores) if _heads(scores, _matrices(one)[:2])][:most]
         if not any(_heads(scores, _matrices(one)[2:]) for one in first):
             return
         head = max(head for one in (*first, *last) for head in _heads(scores, _matrices(one)))
@@ -114,6 +114,19 @@ def _around(softmax: LaunchInSequence, before: _Side, after: _Side) -> Iterator[
     for role, launches in roles.items():
         for launch in launches:
             yield launch, AttentionPart(role, scores, head, launch.in_sdpa)
+
+
+def _until_layer(launches: _Side, scores: tuple[int, int, int]) -> Iterator[LaunchInSequence]:
+    """Return the launches up to a layer's product with a matrix as large as the scores.
+
+    Such a layer takes what looks like scores, and so the softmax does not. Others make values or positions meanwhile.
+    """
+
+    def is_layer(one: LaunchInSequence) -> bool:
+        is_product = _PRODUCT.search(one.operator) is not None and not _matrices(one)
+        return is_product and math.prod(scores) in map(math.prod, one.shapes)
+
+    return takewhile(lambda one: not is_layer(one), launches)
 
 
 def _next_products(launches: _Side) -> list[LaunchInSequence]:
