@@ -48,6 +48,9 @@ LIBRARY = (
     ("ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_32x3_nn", None),
     ("volta_h884gemm_256x64_ldg8_nn", None),
     ("cutlass_80_tensorop_d884gemm_64x64_16x3_nt_align1", None),
+    ("volta_fp16_sgemm_fp16_128x64_tn", "fp32"),
+    ("maxwell_fp16_sgemm_fp16_128x128_nt", "fp32"),
+    ("ampere_bf16_sgemm_bf16_128x64_nn", "fp32"),
     ("my_sgemm", None),
 )
 TENSOR = (
@@ -86,7 +89,8 @@ def test_names_and_signatures_tell_data_types() -> None:
     assert [name for name in PLAIN if multiplies_on_tensor_cores(name)] == []
     assert has_inputs_of_16_bits("gemm(const __half *, const __half *, float *, int)")
     assert has_inputs_of_16_bits("void gemm<(int)4>(__nv_bfloat16 const*, __nv_bfloat16 const*, float*)")
-    for name in ("gemm(const __half *, const float *, float *)", "gemm(float *, float *)", "gemm_half"):
+    assert has_inputs_of_16_bits("volta_fp16_sgemm_fp16_128x64_tn")
+    for name in ("gemm(const __half *, const float *, float *)", "gemm(float *, float *)", "gemm_half", LIBRARY[0][0]):
         assert not has_inputs_of_16_bits(name)
     assert has_inputs_of_8_bits(BYTES) and has_inputs_of_8_bits("gemm(const uint8_t *, int8_t const *, int *)")
     for name in ("gemm(const signed char *, const float *, float *)", "gemm(signed char, float *)"):

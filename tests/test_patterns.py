@@ -47,6 +47,8 @@ SCORES = "[32, 1024, 1024]"
 MAKE: Step = (GEMM, "aten::bmm [32, 1024, 64]×[32, 64, 1024]")
 READ: Step = (GEMM, f"aten::bmm {SCORES}×[32, 1024, 64]")
 NORMALISE: Step = (SOFTMAX, "aten::_softmax [2, 16, 1024, 1024]")
+NAMELESS: tuple[Step, ...] = ((GEMM, "aten::bmm"), (SOFTMAX, "aten::_softmax"), (GEMM, "aten::bmm"))
+"""Attention without the shapes of operators."""
 LINEAR: Step = (GEMM, "aten::addmm [2048, 1024]×[1024, 1024]")
 
 
@@ -65,7 +67,7 @@ def launches(*steps: Step, device: RecordedDevice = A100, **more: object) -> Tra
     products: list[MatrixProduct] = []
     for number, (name, operator) in enumerate(steps):
         product = None
-        if operator is not None and operator.startswith("aten::bmm"):
+        if operator is not None and operator.startswith("aten::bmm ["):
             left, right = (tuple(map(int, shape.strip("[]").split(","))) for shape in operator[10:].split("×"))
             product = len(products)
             dtypes = ("c10::BFloat16", "c10::BFloat16")
@@ -185,6 +187,84 @@ def test_the_backward_pass_of_unfused_attention_is_a_part_of_it() -> None:
 def test_attention_of_which_the_math_backend_was_chosen_needs_another_backend() -> None:
     found = in_a_row(MAKE, NORMALISE, READ, in_sdpa=True)
     assert {part.cases.action for part in of_rule(found, "unfused-attention").values()} == {("backend",)}
+
+
+def test_without_shapes_a_softmax_between_batched_products_is_a_guess() -> None:
+    first, softmax, last = NAMELESS
+    masked = (first, (ADD, "aten::add"), softmax, (DROPOUT, "aten::native_dropout"), last)
+    parts = of_rule(in_a_row(*masked, (GEMM, "aten::addmm"), (ADD, "aten::add")), "unfused-attention")
+    # One of two additions is between the products; of these nothing is known.
+    assert {operator: part.gain_kernel for operator, part in parts.items()} == {
+        "aten::bmm": None, "aten::add": 0.5, "aten::_softmax": 1.0, "aten::native_dropout": 1.0,
+    }  # fmt: skip
+    assert {(part.confidence, part.cases.action) for part in parts.values()} == {("guess", ("fused",))}
+    assert not any(part.labels for part in parts.values())
+
+
+@each_row(
+    "steps",
+    [
+        pytest.param((NAMELESS[0], NAMELESS[1], (GEMM, "aten::mm")), id="a layer reads it"),
+        pytest.param((NAMELESS[0], (GEMM, "aten::addmm"), *NAMELESS[1:]), id="a layer between"),
+        pytest.param(NAMELESS[1:], id="nothing makes it"),
+        pytest.param((NAMELESS[0], (SOFTMAX, "aten::_softmax [2048, 1024]"), NAMELESS[2]), id="shapes say no"),
+    ],
+)
+def test_names_alone_do_not_show_attention(steps: tuple[Step, ...]) -> None:
+    assert of_rule(in_a_row(*steps), "unfused-attention") == {}
+
+
+def test_all_that_the_math_backend_launches_is_attention_without_any_shapes() -> None:
+    others = ((MUL, "aten::mul"), ("reduce_kernel<bool>", "aten::all"))
+    found = in_a_row(others[0], *NAMELESS[:2], others[1], NAMELESS[2], in_sdpa=True)
+    parts = of_rule(found, "unfused-attention")
+    assert {operator: part.gain_kernel for operator, part in parts.items()} == {
+        "aten::mul": 1.0, "aten::bmm": None, "aten::_softmax": 1.0, "aten::all": 1.0,
+    }  # fmt: skip
+    assert {(part.confidence, part.cases.action) for part in parts.values()} == {("inferred", ("backend",))}
+
+
+@each_row(
+    ("side", "width", "parts"),
+    [
+        # FlashAttention takes 256; memory-efficient attention more, but then scores are worth it only if larger.
+        (128, 256, 3),
+        (4096, 512, 3),
+        (512, 512, 0),
+        (256, 768, 0),
+    ],
+)
+def test_of_heads_wider_than_flash_attention_takes_scores_are_larger(side: int, width: int, parts: int) -> None:
+    found = in_a_row(
+        (GEMM, f"aten::bmm [2, {side}, {width}]×[2, {width}, {side}]"),
+        (SOFTMAX, f"aten::_softmax [2, {side}, {side}]"),
+        (GEMM, f"aten::bmm [2, {side}, {side}]×[2, {side}, {width}]"),
+    )
+    findings = of_rule(found, "unfused-attention")
+    assert len(findings) == parts
+    change = ("wide" if width > 256 else "fused",)
+    assert all((part.cases.action, part.cases.advice) == (change, change) for part in findings.values())
+
+
+def test_a_layer_that_makes_values_or_positions_may_be_between() -> None:
+    positions = (GEMM, "aten::addmm [961, 512]×[512, 16]")
+    values = (GEMM, "aten::cudnn_convolution [32, 64, 32, 32]×[64, 64, 1, 1]")
+    parts = of_rule(in_a_row(MAKE, positions, NORMALISE, values, READ), "unfused-attention")
+    assert set(parts) == {MAKE[1], NORMALISE[1], READ[1]}
+
+
+@each_row(
+    "operator", ["aten::addmm [4096, 8192]×[8192, 512]", "aten::cudnn_convolution [4, 512, 128, 128]×[64, 512, 1, 1]"]
+)
+def test_a_layer_that_takes_what_looks_like_scores_is_before_another_softmax(operator: str) -> None:
+    # Linear attention: the keys' softmax, its product with the values, and that of queries with both.
+    layer = [
+        (SOFTMAX, "aten::_softmax [128, 64, 4096]"),
+        (GEMM, "aten::bmm [128, 64, 4096]×[128, 4096, 64]"),
+        (GEMM, "aten::bmm [128, 4096, 64]×[128, 64, 64]"),
+        (GEMM, operator),
+    ]
+    assert of_rule(in_a_row(*(2 * layer)), "unfused-attention") == {}
 
 
 def test_a_trace_says_that_the_math_backend_launched_a_kernel() -> None:
@@ -473,6 +553,30 @@ def test_a_product_that_is_known_by_its_name_alone_gains_if_arithmetic_limits_it
     for finding in findings.values():
         assert finding.gain_kernel == pytest.approx(gain, rel=0.02)
         assert (finding.gain_kind, finding.confidence, finding.cases.action) == ("conditional", "guess", (action,))
+
+
+@each_row(
+    ("operator", "sizes", "action"),
+    [
+        ("aten::addmm [4096, 1023]×[1023, 4095]", ("4095", "1023"), "unaligned-product/pad-8"),
+        ("aten::addmm [4096, 1024]×[1024, 4096]", (), "inputs-of-16-bits"),
+        (None, (), "inputs-of-16-bits"),
+    ],
+)
+def test_a_library_multiplies_16_bits_in_fp32_if_sizes_are_unaligned(
+    operator: str | None, sizes: tuple[str, ...], action: str
+) -> None:
+    found = in_a_row(("volta_fp16_sgemm_fp16_128x64_tn", operator), device=V100)
+    (finding,) = of_rule(found, "tensor-cores-idle").values()
+    # FP16 does 8 times as much as FP32.
+    assert finding.gain_kernel == pytest.approx(1 - 15.7 / 125, rel=0.02)
+    assert finding.cases.action == (action,)
+    assert [label.texts for label in finding.labels if label.name == "sizes"] == ([sizes] if sizes else [])
+
+
+def test_tensor_cores_of_volta_do_not_take_bf16() -> None:
+    found = in_a_row(("volta_bf16_sgemm_bf16_128x64_tn", None), device=V100)
+    assert of_rule(found, "tensor-cores-idle") == {}
 
 
 def test_what_times_show_is_not_inferred_from_counters() -> None:

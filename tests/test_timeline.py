@@ -23,7 +23,7 @@ from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.intervals import common, merged
-from gpuprof.timeline.trace import COPY, KERNEL, SET, SHAPES, Activity, Collective, HostWait, ProgramStep, Trace
+from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, SHAPES, Activity, Collective, HostWait, ProgramStep, Trace
 from gpuprof.words.findings import run_sentence
 from tests.table import each_row
 from tests.worded import diagnose
@@ -422,7 +422,14 @@ def test_pauses_within_a_graph_are_counted_apart_and_no_graph_is_advised_for_the
     assert share.value == pytest.approx(100 * 54 / 99)
     # With 3 × 18.5 = 55.5 µs between launches most of the idle time is there.
     _, outside = gaps_of(session(replays(18.5)))
-    assert outside.cases.why[0] == "short"
+    assert (outside.cases.why[0], outside.cases.action) == ("graphs", ("graphs",))
+    # The same pauses without graphs are those of launching.
+    kernels = tuple(one._replace(graph_launch=None) for one in replays(18.5).activities)
+    _, alone = gaps_of(session(replace(replays(18.5), activities=kernels)))
+    assert alone.cases.action == ("short",)
+    whole = (kernels[0]._replace(kind=GRAPH, name="graph 1"), *kernels[1:])
+    _, beside = gaps_of(session(replace(replays(18.5), activities=whole)))
+    assert beside.cases.action == ("graphs",)
 
 
 @each_row(("call", "waits"), [

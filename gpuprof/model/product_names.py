@@ -27,7 +27,7 @@ _NO_PRODUCT = re.compile(
 """What has such a name and is bound by bytes: a vector or one channel for an operand, data only moved, or what Inductor
 fuses behind a product."""
 _PLAIN_LIBRARY = re.compile(
-    r"(?:^|[<: ])(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_(?P<blas>[sdchz])gemm_"
+    r"(?:^|[<: ])(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_(?:fp16_|bf16_)?(?P<blas>[sdchz])gemm_"
     r"|cutlass_\d+_simt_(?P<cutlass>[sdchzi])\d*(?:gemm|fprop|dgrad|wgrad)|_(?P<dnn>s)cudnn_"
     r"|magma_(?P<magma>[sd])gemmEx_kernel<(?:float|double), (?:float|double),"
     r"|(?:^|[<: ])(?P<early>[sd])gemm_\d+x\d+x\d+_[NT]{2}(?![A-Za-z])"
@@ -68,6 +68,9 @@ _ELEMENT_BYTES = (
 _WITHOUT_TENSOR_CORES = re.compile(r"gemv|gemmk1|gcgemm", re.IGNORECASE)
 _TYPES = {"s": "fp32", "f": "fp32", "c": "fp32", "d": "fp64", "z": "fp64", "h": "fp16", "i": "int8"}
 _OF_16_BITS = re.compile(r"\b(?:__half2?|half2?|__nv_bfloat162?|nv_bfloat162?|c10::(?:BFloat16|Half))\b")
+_NAMED_16_BITS = re.compile(r"_(?:fp|bf)16_s(?:gemm|cudnn)_")
+"""Kernels of cuBLAS and cuDNN with inputs of 16 bits that they multiply in FP32."""
+_BF16 = re.compile(r"bf(?:loat)?16", re.IGNORECASE)
 _OF_8_BITS = re.compile(r"\b(?:(?:un)?signed char|u?int8_t)\b")
 _OF_TORCH = re.compile(r"\b(?:at::|c10::|torch|triton_\w+_fused)")
 _INPUT = re.compile(r"\bconst\b[^*]*\*")
@@ -143,8 +146,13 @@ def needs_few_warps_by_name(demangled: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def has_inputs_of_16_bits(demangled: str) -> bool:
-    """Tell whether all that the kernel's signature only reads through pointers has 16 bits."""
-    return _are_all_inputs(_OF_16_BITS, demangled)
+    """Tell whether a library's name, or all that the kernel's signature only reads through pointers, has 16 bits."""
+    return _NAMED_16_BITS.search(demangled) is not None or _are_all_inputs(_OF_16_BITS, demangled)
+
+
+def names_bf16(demangled: str) -> bool:
+    """Return whether a kernel's name or signature has the type BF16."""
+    return _BF16.search(demangled) is not None
 
 
 @lru_cache(maxsize=4096)

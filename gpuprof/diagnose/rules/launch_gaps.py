@@ -24,6 +24,8 @@ _BEFORE = {
     SET: "before-memory-sets",
     TRY: "before-trials",
 }
+_OF_LAUNCHING = ("short", "launching", "between")
+"""Why the GPU pauses if launching itself takes the time, which CUDA graphs help against."""
 _OF_WAITS = {"waiting": "to-run-ahead", "after-waits": "out-of-loop"}
 """Why pauses begin in a wait, and the end of what to do then."""
 
@@ -44,6 +46,8 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
     is_spread = not MOSTLY.is_reached(wait.idle_s / idle_s)
     is_unsure = UNSURE.is_reached(gaps.unsure_s / idle_s)
     kind = _kind_of(gaps, wait)
+    if kind in _OF_LAUNCHING and (gaps.in_graph_s or device.graphs is not None):
+        kind = "graphs"
     is_slowed = _is_slowed(device.slowed_by, gaps, kind)
     yield finding(
         facts,

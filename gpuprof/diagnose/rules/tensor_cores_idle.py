@@ -25,9 +25,11 @@ from gpuprof.model.product_names import (
     is_only_a_convolution,
     is_product_by_name,
     multiplies_complex_numbers,
+    names_bf16,
     plain_library_type,
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
+from gpuprof.model.torch_ranges import product_size
 
 FUSED_SHARE = percent("fused-share", 80.0)
 OUTER_PRODUCTS = percent("outer-products", 80.0)
@@ -39,6 +41,9 @@ _WITH_TENSOR_CORES = re.compile(r"\bRTX\b|\bT4G?\b")
 """Of compute capability 7.5, only products of these names have tensor cores."""
 
 _IDLE = 0.005
+_NARROW = "inputs-of-16-bits"
+_ELEMENTS = 8
+"""Of 16 bits in 16 bytes."""
 
 
 class _Type(Struct, frozen=True):
@@ -115,12 +120,16 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
     rate = "rate" if facts.hardware.is_known else "least-rate"
     faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", scalar.name)
     evidence = [*facts.pipe_evidence("tensor"), faster]
+    change, why = product.change, (product.how, rate, *limit)
+    unaligned = _unaligned(facts, product)
+    if unaligned:
+        change, why = f"unaligned-product/pad-{_ELEMENTS}", (*why, "unaligned")
     if product.work is not None:
         headline.append("at-peak")
         evidence.append(facts.peak_evidence(plain, scalar.fused, product.work, FMA_WORK.value))
     yield finding(
         facts,
-        cases_of(product.change, tuple(headline), (product.how, rate, *limit)),
+        cases_of(change, tuple(headline), why),
         amounts=amounts_of(work=product.work, use=product.use, busy=facts.needs.get(busiest))
         + amounts_of("", times=speedup),
         labels=labels_of(
@@ -128,6 +137,7 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
             plain=(plain,),
             inputs=tuple(name for path, name in scalar.tensor.items() if product.times.get(path) == speedup),
             unit=(busiest,),
+            sizes=unaligned,
         ),
         confidence="guess" if is_guess else "inferred",
         saving=_saving(facts, product, is_limit=not limit),
@@ -135,6 +145,14 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         place=facts.code.place_of_opcode(scalar.fused),
         is_fact=bool(limit) and not is_by_name_alone,
     )
+
+
+def _unaligned(facts: KernelFacts, product: _Product) -> tuple[str, ...]:
+    """Return the sizes that keep a library from the tensor cores with inputs of 16 bits."""
+    if product.how != "by-library" or product.change != _NARROW:
+        return ()
+    sizes = dict.fromkeys(product_size(facts.kernel.ranges) or ())
+    return tuple(str(size) for size in sizes if size % _ELEMENTS)
 
 
 def _tensor_cores_are_idle(facts: KernelFacts) -> bool:
@@ -169,7 +187,9 @@ def _product(facts: KernelFacts) -> _Product | None:
     if path == "fp32":
         change = "tf32" if "tensor.tf32" in times else "narrower"
         if has_inputs_of_16_bits(name):
-            change = "inputs-of-16-bits"
+            change = _NARROW
+            if names_bf16(name) and "tensor.bf16" not in times:
+                return None
         elif is_complex:
             change = "complex"
     # Other integers than IDP are indices.

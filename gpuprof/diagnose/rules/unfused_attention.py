@@ -9,9 +9,9 @@ from gpuprof.diagnose.bounds import Saving, saving
 from gpuprof.diagnose.facts.attention import WIDEST_HEAD, AttentionPart
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.unit_names import WORK
-from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, cases_of, finding, labels_of
+from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import Threshold, context
-from gpuprof.model.findings import CaseName
+from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.session import OperatorFlop
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
 
@@ -25,15 +25,29 @@ def _unfused(facts: KernelFacts) -> Findings:
     part = facts.patterns.attention
     if part is None:
         return
-    why: tuple[CaseName, ...] = (part.role,)
+    scores = (" × ".join(map(str, part.scores)),) if part.scores is not None else ()
+    is_guess = not scores and not part.in_sdpa
+    why: list[CaseName] = [part.role] if scores else []
     if part.in_sdpa:
-        why += ("in-sdpa",)
+        why.append("in-sdpa")
+    if is_guess:
+        why.append("likely")
+    if not scores:
+        why.append("unknown-scores")
+    advice = "backend" if part.in_sdpa else "fused"
+    if part.head is not None and part.head > WIDEST_HEAD:
+        advice = "wide"
     yield finding(
         facts,
-        cases_of("backend" if part.in_sdpa else "fused", why=why),
+        Cases(
+            headline=("main" if scores else "unknown-scores",),
+            why=tuple(why),
+            action=("backend" if part.in_sdpa else advice,),
+            advice=(advice,),
+        ),
         amounts=amounts_of(work=facts.need(WORK)),
-        labels=labels_of(scores=(" × ".join(map(str, part.scores)),)),
-        confidence="inferred",
+        labels=labels_of(scores=scores),
+        confidence="guess" if is_guess else "inferred",
         saving=_saving(facts, part),
         severity="low" if part.role == "product" and WORK not in facts.needs else None,
         evidence=context("share", 100 * part.share, "%"),
@@ -48,7 +62,7 @@ def _saving(facts: KernelFacts, part: AttentionPart) -> Saving | None:
     if part.role != "product":
         return Saving(part.share)
     asked = facts.kernel.operator_flop
-    if WORK not in facts.needs or asked is None:
+    if WORK not in facts.needs or asked is None or part.scores is None:
         return None
     needs, stays = dict(facts.least_times), _share_of_other_bytes(asked, facts.kernel.ranges, math.prod(part.scores))
     if asked.dram_fraction is not None:
