@@ -36,6 +36,7 @@ from gpuprof.comparison.sides import (
     SideKernel,
     are_identical,
     has_replays_alone,
+    has_whole_graphs,
     is_replay,
     run_time_s,
     sides_of,
@@ -95,10 +96,13 @@ def compare(
         paired=paired,
         shift=dram_shift(base_side, new_side),
         identical=are_identical(base, new),
-        sums=sums_alike(base_side, new_side),
+        sums=sums_alike(base_side, new_side) and not has_whole_graphs(base_side) and not has_whole_graphs(new_side),
         base_s=base_side.total_s,
     )
-    matched = pairs_of(base_side, new_side, named, identical=context.identical)
+    matched = [
+        _unless_in_graphs(pair, base_side, new_side)
+        for pair in pairs_of(base_side, new_side, named, identical=context.identical)
+    ]
     kernels, pairs = _changes(matched, context)
     comparable = context.alike and not any(map(has_lost_effect, kernels))
     facts += facts_of(base_side, new_side, pairs, configured=configured)
@@ -117,6 +121,13 @@ def compare(
     return Compared(comparison, pairs, base_side, new_side)
 
 
+def _unless_in_graphs(pair: Pair, base: Side, new: Side) -> Pair:
+    """Return a pair; a kernel is neither new nor gone if whole CUDA graphs of the other side may run it."""
+    if (pair.match == "new" and has_whole_graphs(base)) or (pair.match == "gone" and has_whole_graphs(new)):
+        return replace(pair, match="unrecorded")
+    return pair
+
+
 def _without_copies(runs: Sequence[Run], side: SideName, facts: list[ComparisonFact]) -> tuple[Run, ...]:
     """Return the runs without copies of another one; add to the facts how many there are."""
     kept = without_copies(runs)
@@ -129,7 +140,7 @@ class _Context(Struct, frozen=True, kw_only=True):
     """The circumstances of a comparison that decide how each pair is compared.
 
     `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `sums`:
-    the times of both sides add up to the same. `base_s` is the GPU time of the base.
+    the times of both sides add up to all of the GPU time, or to the same part. `base_s` is the GPU time of the base.
     """
 
     alike: bool
@@ -149,12 +160,18 @@ def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChan
     Equal effects are in the same order whatever the order of launches.
     """
     ranked = [(_change(pair, context), pair) for pair in pairs]
-    ranked.sort(key=lambda item: (-abs(item[0].effect_s or 0.0), (*item[1].new, *item[1].base)[0].key.order))
+    ranked.sort(key=lambda item: (-_moved_s(item[1]), (*item[1].new, *item[1].base)[0].key.order))
     changes = [change for change, _ in ranked]
     numbered = []
     for number, (change, label) in enumerate(zip(changes, unique_labels(changes), strict=True)):
         numbered.append(replace(change, id=number, label=label))
     return tuple(numbered), tuple(pair for _, pair in ranked)
+
+
+def _moved_s(pair: Pair) -> float:
+    """Return how far the times of all launches are apart; 0 if they are not known."""
+    totals = pair.totals_s
+    return abs(totals.new - totals.base) if totals is not None else 0.0
 
 
 def _change(pair: Pair, context: _Context) -> KernelChange:
@@ -272,8 +289,8 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) 
         yield ComparisonFact(kind="no-kernels", side="new")
     gone = [pair.base[0].key.name for pair in pairs if pair.match == "gone"]
     came = [pair.new[0].key.name for pair in pairs if pair.match == "new"]
-    yield from _not_profiled(new, "new", len(gone))
-    yield from _not_profiled(base, "base", len(came))
+    yield from _not_profiled(new, "new", sum(not pair.new for pair in pairs))
+    yield from _not_profiled(base, "base", sum(not pair.base for pair in pairs))
     if not configured:
         has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
         yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
@@ -286,7 +303,10 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) 
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:
-    """Yield that `absent` kernels may have run on a side: each of its runs was profiled in part."""
+    """Yield that `absent` kernels may have run on a side: it has whole graphs, or each run was profiled in part."""
+    if absent and has_whole_graphs(side):
+        yield ComparisonFact(kind="whole-graphs", side=name, numbers=(absent,))
+        return
     reasons = all_known(_partial(run.session, name, absent) for run in side.runs)
     if absent and side.kernels and reasons:
         yield reasons[0]

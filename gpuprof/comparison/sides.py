@@ -150,6 +150,12 @@ def has_replays_alone(side: Side) -> bool:
     return _kinds_of_times(side) == {True}
 
 
+def has_whole_graphs(side: Side) -> bool:
+    """Return whether traces of a side have CUDA graphs that were recorded as a whole, without their kernels."""
+    timelines = [run.session.timeline for run in side.runs]
+    return any(gpu.graphs is not None for timeline in timelines if timeline is not None for gpu in timeline.devices)
+
+
 def is_replay(kernel: SideKernel) -> bool:
     """Return whether a kernel is a whole CUDA graph that was timed by replaying it under ncu."""
     return kernel.representative.duration_source == GRAPH_REPLAY

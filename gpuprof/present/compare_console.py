@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import TIMES, ComparedSide, Comparison, Gate, GateCheck, KernelChange, RunCondition
+from gpuprof.comparison.contract import ComparedSide, Comparison, Gate, GateCheck, KernelChange, RunCondition, run_time
 from gpuprof.present.compare_console_kernel import change_lines
 from gpuprof.present.compare_console_table import folded, limited, rows_of, table_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
@@ -181,9 +181,10 @@ def _told(side: ComparedSide) -> str:
 
 
 def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
-    """Yield the figures of the run that changed, beside the GPU time, which the sentence has."""
-    others = [quantity for quantity in comparison.total if quantity.name not in TIMES]
-    changed = [quantity for quantity in others if quantity.ratio not in (None, 1.0)]
+    """Yield the figures of the run that changed, beside the time that the sentence has."""
+    others = [quantity for quantity in comparison.total if quantity is not run_time(comparison.total)]
+    known = [quantity for quantity in others if quantity.base is not None and quantity.new is not None]
+    changed = [quantity for quantity in known if quantity.ratio != 1.0 and quantity.base != quantity.new]
     texts = [*map(quantity_text, changed[: brief.totals if brief else None])]
     names = {quantity.name for quantity in others}
     if "span" in names and "step" not in names:

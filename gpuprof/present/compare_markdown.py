@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
-    TIMES,
     ComparedSide,
     Comparison,
     GateCheck,
     KernelChange,
+    run_time,
 )
 from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
@@ -119,8 +119,9 @@ def _check_line(check: GateCheck, whose: str) -> str:
 
 
 def _totals(comparison: Comparison) -> Iterator[str]:
-    """Yield the figures of the run beside the time of all kernels, which the verdict has."""
-    moved = [quantity for quantity in comparison.total if quantity.name not in TIMES and quantity.ratio != 1.0]
+    """Yield the figures of the run beside the time that the verdict has."""
+    time = run_time(comparison.total)
+    moved = [quantity for quantity in comparison.total if quantity is not time and quantity.ratio != 1.0]
     if moved:
         yield " · ".join(cell(quantity_text(quantity)) for quantity in moved)
         yield ""

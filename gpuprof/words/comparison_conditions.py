@@ -87,6 +87,8 @@ _FACTS: Mapping[FactKind, str] = {
     "some-runs": "{0} {kernels} {are} in some of the {1} runs of the {side} side only.",
     "lanes": "The {side} side has several ranks or GPUs: each counts as a run in verdicts on time.",
     "unmatched": "{0} {kernels} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
+    "whole-graphs": "Kernels in whole CUDA graphs of the {side} side were not recorded: "
+    "{0} {kernels} of the other side may run in them. Record both sides with nsys profile --cuda-graph-trace=node.",
     "left-out": "{0} of {1} kernels are left out{share}: {options}. Totals are of all kernels.",
     "no-base": "{0} {kernels} {are} new: {they_have} no base, so no limit of a kernel was checked.",
     "accepted-no-limit": "{texts[0]}: no limit is about {texts[1]}",

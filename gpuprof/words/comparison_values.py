@@ -36,6 +36,10 @@ _NAMES = {
     "shared-memory": "shared memory per block",
     "spills": "local-memory sectors",
     "launches": "launches per run",
+    "busy": "busy time",
+    "busy-per-step": "busy time per step",
+    "whole-graphs": "in whole CUDA graphs",
+    "whole-graphs-per-step": "in whole CUDA graphs per step",
 }
 """Names that differ from those of the contract. Spills: local arrays make the same sectors."""
 _UPPER = {"l1": "L1", "l2": "L2", "dram": "DRAM", "gpu": "GPU", "sm": "SM"}
