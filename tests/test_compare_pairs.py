@@ -126,6 +126,13 @@ def test_a_function_that_is_launched_in_another_grid_for_a_part_is_one_kernel_wi
     assert {change.match for change in added} == {"exact", "new"}, "what is as often on both sides is compared alone"
 
 
+def test_a_side_without_launch_configurations_is_compared_with_a_kernel_of_several_that_is_new() -> None:
+    base = run(kernel("f", grid=None, block=None))
+    new = run(kernel("f"), kernel("g", [1e-3]), kernel("g", [3e-3], grid=(8, 1, 1)))
+    changes = compare([base], [new], "0").comparison.kernels
+    assert {(change.label, change.match) for change in changes} == {("f", "exact"), ("g", "new")}
+
+
 @each_row(
     ("base_ranges", "new_ranges", "new_grid", "launches"),
     [

@@ -224,9 +224,9 @@ def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
 
     One side is a CUDA graph replayed by ncu, or stores nothing, or has launches of other lengths in ranges of its own.
     """
-    base = set(map(is_replay, pair.base))
-    new = set(map(is_replay, pair.new))
-    if base and new and base != new:
+    if not pair.base or not pair.new:
+        return None
+    if set(map(is_replay, pair.base)) != set(map(is_replay, pair.new)):
         return TimeDoubt(kind="graph-replay")
     side = side_without_stores({change.name: change for change in work.counts})
     if side is not None:
