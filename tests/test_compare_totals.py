@@ -46,7 +46,8 @@ def timeline(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
     ) if idle_s is not None else None  # fmt: skip
     device = DeviceTimeline(
-        source=0, ordinal=0, device=0, span_s=span_s, busy_s=span_s - (idle_s or 0.0), kernel_s=0.0, gaps=gaps,
+        source=0, ordinal=0, device=0, span_s=span_s, busy_s=span_s - (idle_s or 0.0),
+        kernel_s=span_s - (idle_s or 0.0) - (graphs_s or 0.0), gaps=gaps,
         copies=(), communication=None, untimed=0,
         judged=judged, steps=steps,
         graphs=WholeGraphs(graphs=1, replays=20, time_s=graphs_s, longest=()) if graphs_s is not None else None,
@@ -105,6 +106,7 @@ def test_times_of_different_parts_of_traces_are_not_compared() -> None:
         # A step of a judged part takes what the GPU takes for it; another one was timed in the program.
         assert {"gpu-time", "launches"} <= {*names} and ("step" in names) == (not told)
         conditions = [each for each in comparison.conditions if each.name == "judged-part"]
+        assert [(each.affects, each.kind) for each in conditions] == ([("totals", "new")] if told else [])
         assert [value for each in conditions for value in (each.base, each.new)] == told
         assert comparison.alike
 
@@ -179,6 +181,31 @@ def test_runs_of_other_numbers_of_steps_are_compared_by_step() -> None:
     # What the files have is that of the runs.
     assert (comparison.base.launches, comparison.new.launches) == (60, 120)
     assert [comparison.base.time_s, comparison.new.time_s] == pytest.approx([3.6e-3, 7.8e-3])
+
+
+def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_and_kernels_have() -> None:
+    one = a_loop(10, 60e-6)
+    assert one.session.timeline is not None
+    (gpu,) = one.session.timeline.devices
+    both = replace(one.session.timeline, devices=(gpu, replace(gpu, ordinal=1)))
+    kernels = one.session.kernels
+    two = run(*(replace(each, launches=2 * each.launches) for each in kernels), timeline=both)
+    # A second GPU that only copies is not one that kernels run on.
+    idle = replace(both, devices=(gpu, replace(gpu, ordinal=1, kernel_s=0.0)))
+    whole = run(*kernels, timeline=timeline(5e-3, 1e-3))
+    for other, gpus, condition in (
+        (two, 2, [("gpu-count", "totals")]),
+        (run(*kernels, timeline=idle), 1, []),
+        (whole, 1, [("judged-part", "totals")]),
+    ):
+        compared = compare([one] * 6, [other] * 6, "0", paired=True)
+        comparison = compared.comparison
+        assert [len(comparison.base.gpus), len(comparison.new.gpus)] == [1, gpus]
+        assert [(each.name, each.affects) for each in comparison.conditions if each.name != "file"] == condition
+        assert comparison.alike and {change.time.verdict for change in comparison.kernels} == {"same"}
+        gate = gated(compared, limits_of(["total-time:5%"])).comparison.gate
+        assert gate is not None
+        assert [check.because for check in gate.checks] == ["conditions"] * len(condition)
 
 
 def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
@@ -35,6 +36,7 @@ from gpuprof.comparison.sides import (
     Side,
     SideKernel,
     are_identical,
+    gpus_of,
     has_replays_alone,
     has_whole_graphs,
     is_replay,
@@ -104,7 +106,7 @@ def compare(
         for pair in pairs_of(base_side, new_side, named, identical=context.identical)
     ]
     kernels, pairs = _changes(matched, context)
-    comparable = context.alike and not any(map(has_lost_effect, kernels))
+    comparable = context.alike and "totals" not in affected and not any(map(has_lost_effect, kernels))
     facts += facts_of(base_side, new_side, pairs, configured=configured)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
@@ -271,10 +273,12 @@ def _compared_side(side: Side) -> ComparedSide:
     sessions = [run.session for run in side.runs]
     times = [time for time in map(run_time_s, sessions) if time is not None]
     launches = [sum(kernel.launches for kernel in session.kernels) for session in sessions]
-    names = [device.name or device.spec for session in sessions for device in session.devices]
+    gpus = Counter[str]()
+    for session in sessions:
+        gpus |= Counter(gpus_of(session))
     return ComparedSide(
         files=tuple(run.file for run in side.runs),
-        gpus=tuple(dict.fromkeys(name for name in names if name)),
+        gpus=tuple(gpus.elements()),
         kernels=len({kernel.key.name for kernel in side.kernels}),
         launches=round(fmean(launches)) if launches else 0,
         time_s=fmean(times) if times and not has_replays_alone(side) else None,

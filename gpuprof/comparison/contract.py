@@ -104,7 +104,7 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
     """One side of the comparison."""
 
     files: Annotated[tuple[str, ...], about("its files, each a run of the same program")]
-    gpus: Annotated[tuple[str, ...], about("names of its GPUs")]
+    gpus: Annotated[tuple[str, ...], about("names of its GPUs, in traces one for each that ran more than copies")]
     kernels: Annotated[Whole, about("kernel functions")]
     launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]
     time_s: Annotated[

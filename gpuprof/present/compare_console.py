@@ -20,6 +20,7 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_si
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
+from gpuprof.words.comparison_values import gpu_texts
 from gpuprof.words.comparison_verdicts import quantity_text
 
 _SCREEN, _LEAST_ROWS = 29, 3
@@ -170,7 +171,7 @@ def _names(comparison: Comparison, side: ComparedSide) -> list[str]:
 
 
 def _told(side: ComparedSide) -> str:
-    parts = [*side.gpus]
+    parts = gpu_texts(side.gpus)
     if len(side.files) > 1:
         parts.append(count_text(len(side.files), "run"))
     parts.append(count_text(side.kernels, "kernel"))
@@ -181,10 +182,14 @@ def _told(side: ComparedSide) -> str:
 
 
 def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
-    """Yield the figures of the run that changed, beside the time that the sentence has."""
+    """Yield the step and the figures of the run that changed, beside the time that the sentence has."""
     others = [quantity for quantity in comparison.total if quantity is not run_time(comparison.total)]
     known = [quantity for quantity in others if quantity.base is not None and quantity.new is not None]
-    changed = [quantity for quantity in known if quantity.ratio != 1.0 and quantity.base != quantity.new]
+    changed = [
+        quantity
+        for quantity in known
+        if quantity.name == "step" or (quantity.ratio != 1.0 and quantity.base != quantity.new)
+    ]
     texts = [*map(quantity_text, changed[: brief.totals if brief else None])]
     names = {quantity.name for quantity in others}
     if "span" in names and "step" not in names:

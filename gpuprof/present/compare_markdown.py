@@ -25,7 +25,7 @@ from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
 from gpuprof.present.session_text import count_text
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import gate_text
-from gpuprof.words.comparison_values import change_text, count_name, count_values, interval_text
+from gpuprof.words.comparison_values import change_text, count_name, count_values, gpu_texts, interval_text
 from gpuprof.words.comparison_verdicts import (
     changed_counts,
     gain_text,
@@ -227,6 +227,6 @@ def _side(name: str, side: ComparedSide) -> Iterator[str]:
     files = list(map(cell, told[:_FILES]))
     if len(side.files) > _FILES:
         files.append(f"{len(side.files) - _FILES} more")
-    gpus = ", ".join(map(cell, side.gpus[:_FILES])) or "GPU not known"
+    gpus = ", ".join(map(cell, gpu_texts(side.gpus)[:_FILES])) or "GPU not known"
     launches = f"{count_text(side.kernels, 'kernel')}, {count_text(side.launches, 'launch', 'es')} a run"
     yield f"{name}: {', '.join(files) or 'no file'}; {gpus}; {launches}  "

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gpuprof.comparison.causes.opcodes import has_lost_effect
 from gpuprof.comparison.contract import GPU_TIME, Comparison, Interval, KernelChange, RunCondition, run_time
 from gpuprof.comparison.values import Values
+from gpuprof.model.headline import listed
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import significant
 from gpuprof.words.comparison_causes import cause_text, lost_effect_text
@@ -40,6 +41,8 @@ _CONDITIONS = {
     "compute-capability": "GPUs",
     "sm-count": "numbers of SMs",
     "durations": "ways of measuring times",
+    "gpu-count": "numbers of GPUs",
+    "judged-part": "parts of the traces",
 }
 """What differs, by the name of the condition that forbids a verdict."""
 _MOVED = ("slower", "faster", "new", "gone")
@@ -111,14 +114,12 @@ def _forbidden(conditions: Sequence[RunCondition]) -> str:
     if not conditions:
         return ""
     affected = {condition.affects for condition in conditions}
-    verdict = "time and work"
-    if affected == {"time"}:
-        verdict = "time"
-    elif affected == {"work"}:
-        verdict = "work"
+    verdicts = [name for name in ("time", "work") if not affected.isdisjoint((name, "both"))]
+    if "totals" in affected:
+        verdicts.append("totals")
     names = [_CONDITIONS.get(item.name) or count_name(item.name) for item in conditions]
-    listed = " and ".join(list(dict.fromkeys(names))[:_NAMED])
-    return f"no verdict on {verdict}: different {listed}"
+    different = " and ".join(list(dict.fromkeys(names))[:_NAMED])
+    return f"no verdict on {listed(verdicts)}: different {different}"
 
 
 def _run_time(comparison: Comparison) -> str:

@@ -20,7 +20,7 @@ _WORDS = {
     ("printed-counts", "full"): "in full",
 }
 """Values that are words of the contract, by the name of their condition."""
-_UNITS = {"sm-count": "SMs", "temperature": "°C"}
+_UNITS = {"sm-count": "SMs", "gpu-count": "GPUs", "temperature": "°C"}
 _SENTENCES = {
     "kernels/none": "Neither side has a kernel: nothing is compared.",
     "kernels/base": "The base side has no kernels, so all kernels of the new side are new. Check what was profiled.",
@@ -43,6 +43,12 @@ _SENTENCES = {
     "often with locked clocks and flushed caches. Record both sides alike.",
     "durations/graph-replays": "One side has times of whole CUDA graphs, replayed under ncu with the gaps between "
     "nodes; the other has times of kernels. They are not compared. Profile both with the same --graph-profiling.",
+    "gpu-count": "The sides have different numbers of GPUs, and GPU time and launches are sums over them: compare "
+    "steps, and times of a launch.",
+    "judged-part/base": "Only the base side has steps: its totals are of all of them, those of the new side of another "
+    "part of its trace, and none are per step. Record both sides alike.",
+    "judged-part/new": "Only the new side has steps: its totals are of all of them, those of the base side of another "
+    "part of its trace, and none are per step. Record both sides alike.",
     "judged-part": "Spans, busy and idle times and copies are of different parts of the traces, and are not compared. "
     "Record both sides alike.",
     "clock-control": "ncu controlled the clocks differently on each side, and not all launches have an SM clock: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from gpuprof.comparison.contract import CountChange, Interval, ValueChange
@@ -62,6 +63,11 @@ def count_name(name: str) -> str:
 def names_text(names: Sequence[str]) -> str:
     """Write the names of the first three counts, and how many more there are."""
     return short_list(list(map(count_name, names)), _SHOWN)
+
+
+def gpu_texts(gpus: Sequence[str]) -> list[str]:
+    """Write the GPUs of a side, a text for each model: "2 × NVIDIA H100"."""
+    return [name if number == 1 else f"{number} × {name}" for name, number in Counter(gpus).items()]
 
 
 def value_text(

@@ -109,7 +109,8 @@ def _applied_limits(compared: Compared, limits: Sequence[GateLimit]) -> Iterator
             yield _AppliedLimit(limit, None, _not_compared(limit, comparison.kernels))
         elif limit.quantity == TOTAL_TIME:
             lost = any(map(has_lost_effect, comparison.kernels))
-            yield _AppliedLimit(limit, None, partial(check_total, comparison.total, alike=alike, lost=lost))
+            of_all = alike and all(condition.affects != "totals" for condition in comparison.conditions)
+            yield _AppliedLimit(limit, None, partial(check_total, comparison.total, alike=of_all, lost=lost))
 
 
 def _deciding(limits: Sequence[GateLimit]) -> list[GateLimit]:
