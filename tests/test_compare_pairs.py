@@ -16,6 +16,7 @@ from gpuprof.comparison.matching.pairs import pairs_of
 from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import Run, Side, SideKernel, side_of
 from gpuprof.errors import UsageError
+from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import KernelProfile, RunTotals
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
@@ -123,6 +124,33 @@ def test_a_function_that_is_launched_in_another_grid_for_a_part_is_one_kernel_wi
     more = [kernel("gemm", [20e-6], grid=(7, 1, 1))]
     added = compare([run(*base)], [run(*base, *more)], "0").comparison.kernels
     assert {change.match for change in added} == {"exact", "new"}, "what is as often on both sides is compared alone"
+
+
+def test_a_side_without_launch_configurations_is_compared_with_a_kernel_of_several_that_is_new() -> None:
+    base = run(kernel("f", grid=None, block=None))
+    new = run(kernel("f"), kernel("g", [1e-3]), kernel("g", [3e-3], grid=(8, 1, 1)))
+    changes = compare([base], [new], "0").comparison.kernels
+    assert {(change.label, change.match) for change in changes} == {("f", "exact"), ("g", "new")}
+
+
+@each_row(
+    ("base_ranges", "new_ranges", "new_grid", "launches"),
+    [
+        (("layer_0", "layer_1"), ("layer_0", "layer_0"), (512, 1, 1), (4, 4)),
+        (("layer_0", "layer_0"), ("layer_0", "layer_1"), (512, 1, 1), (4, 4)),
+        (("layer_0", "layer_1"), ("layer_0",), (512, 1, 1), (4, 2)),
+        (("layer_0", "layer_1"), ("layer_0",), (40, 1, 2), (4, 2)),
+    ],
+)
+def test_no_part_of_a_kernel_is_gone_or_new_when_its_ranges_and_its_grid_differ(
+    base_ranges: Sequence[str], new_ranges: Sequence[str], new_grid: Dim3, launches: tuple[int, int]
+) -> None:
+    base = [kernel("f", [2e-3] * 2, ranges=(name,), grid=(256, 1, 1)) for name in base_ranges]
+    new = [kernel("f", [3e-3] * 2, ranges=(name,), grid=new_grid) for name in new_ranges]
+    others = [kernel("g", ranges=("layer_0",))]
+    pairs = [pair for pair in pairs_of(side(*base, *others), side(*new, *others)) if pair.match != "exact"]
+    assert [(pair.match, pair.launches) for pair in pairs] == [("reconfigured", launches)]
+    assert [kernel.key.grid for kernel in (*pairs[0].base, *pairs[0].new)] == [(256, 1, 1), new_grid]
 
 
 def test_candidates_as_good_as_each_other_are_told_apart_by_their_work_or_not_at_all() -> None:

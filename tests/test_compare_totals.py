@@ -7,15 +7,27 @@ from msgspec.structs import replace
 
 from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import QuantityChange
+from gpuprof.comparison.gate.gate import gated
+from gpuprof.comparison.gate.limits import limits_of
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, side_of, sides_of
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.groups import spread
-from gpuprof.model.session import DeviceTimeline, Exclusion, Gaps, KernelProfile, RunTotals, StepTimes, Timeline
+from gpuprof.model.session import (
+    DeviceTimeline,
+    Exclusion,
+    Gaps,
+    KernelProfile,
+    RunTotals,
+    StepTimes,
+    Timeline,
+    WholeGraphs,
+)
 from gpuprof.words.comparison import whole_sentence
 from tests.compare_builders import kernel, run, side, source
+from tests.table import each_row
 
 
 def totals(base: Side, new: Side) -> dict[str, QuantityChange]:
@@ -23,15 +35,22 @@ def totals(base: Side, new: Side) -> dict[str, QuantityChange]:
 
 
 def timeline(
-    span_s: float, idle_s: float | None, *steps_s: float, judged: JudgedPart = "all", steps: int = 0
+    span_s: float,
+    idle_s: float | None,
+    *steps_s: float,
+    judged: JudgedPart = "all",
+    steps: int = 0,
+    graphs_s: float | None = None,
 ) -> Timeline:
     gaps = Gaps(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
     ) if idle_s is not None else None  # fmt: skip
     device = DeviceTimeline(
-        source=0, ordinal=0, device=0, span_s=span_s, busy_s=span_s - (idle_s or 0.0), kernel_s=0.0, gaps=gaps,
+        source=0, ordinal=0, device=0, span_s=span_s, busy_s=span_s - (idle_s or 0.0),
+        kernel_s=span_s - (idle_s or 0.0) - (graphs_s or 0.0), gaps=gaps,
         copies=(), communication=None, untimed=0,
         judged=judged, steps=steps,
+        graphs=WholeGraphs(graphs=1, replays=20, time_s=graphs_s, longest=()) if graphs_s is not None else None,
     )  # fmt: skip
     times = spread(steps_s)
     loop = () if times is None else (
@@ -87,8 +106,51 @@ def test_times_of_different_parts_of_traces_are_not_compared() -> None:
         # A step of a judged part takes what the GPU takes for it; another one was timed in the program.
         assert {"gpu-time", "launches"} <= {*names} and ("step" in names) == (not told)
         conditions = [each for each in comparison.conditions if each.name == "judged-part"]
+        assert [(each.affects, each.kind) for each in conditions] == ([("totals", "new")] if told else [])
         assert [value for each in conditions for value in (each.base, each.new)] == told
         assert comparison.alike
+
+
+FLASH = kernel("flash", [1e-3] * 20)
+DECODE = kernel("decode", [450e-6] * 100)
+BY_NODES = run(FLASH, DECODE, timeline=timeline(98.5e-3, 33.5e-3))
+AS_A_WHOLE = run(FLASH, timeline=timeline(98.6e-3, 29.6e-3, graphs_s=49e-3))
+
+
+@each_row(("base", "new", "busy_s", "graphs_s"), [
+    (BY_NODES, AS_A_WHOLE, (65e-3, 69e-3), (0, 49e-3)),
+    (AS_A_WHOLE, BY_NODES, (69e-3, 65e-3), (49e-3, 0)),
+])  # fmt: skip
+def test_a_kernel_that_whole_graphs_of_the_other_side_may_run_is_neither_new_nor_gone(
+    base: Run, new: Run, busy_s: tuple[float, float], graphs_s: tuple[float, float]
+) -> None:
+    compared = compare([base], [new], "0")
+    found = {change.label: change for change in compared.comparison.kernels}
+    assert [found[name].match for name in ("flash", "decode")] == ["exact", "unrecorded"]
+    assert (found["decode"].time.verdict, found["decode"].work.verdict) == ("unknown", "unknown")
+    assert {(change.effect_s, change.effect) for change in found.values()} == {(None, None)}
+    # The time of the kernels is a part of what ran: the verdict is on all of it.
+    whole = {change.name: (change.base, change.new) for change in compared.comparison.total}
+    assert [*whole][:2] == ["busy", "whole-graphs"] and not {"gpu-time", "launches"} & {*whole}
+    assert whole["busy"] == pytest.approx(busy_s) and whole["whole-graphs"] == graphs_s
+    gate = gated(compared, limits_of(["time:3%", "registers", "total-time:50%"])).comparison.gate
+    assert gate is not None
+    about = {(check.quantity, check.kernel): (check.word, check.because) for check in gate.checks}
+    assert about["total-time", None] == ("unclear", "noise")
+    for quantity in ("time", "registers"):
+        assert about[quantity, found["decode"].id] == ("not-compared", "unknown")
+
+
+def test_a_kernel_that_the_side_with_whole_graphs_alone_has_is_new_and_their_busy_time_has_the_verdict() -> None:
+    more = run(FLASH, kernel("sample"), timeline=timeline(98.6e-3, 29.6e-3, graphs_s=49e-3))
+    found = {change.label: change.match for change in compare([BY_NODES], [more], "0").comparison.kernels}
+    assert found == {"flash": "exact", "decode": "unrecorded", "sample": "new"}
+    by_step = [
+        run(FLASH, timeline=timeline(100e-3, idle_s, judged="steps", steps=20, graphs_s=graphs_s))
+        for idle_s, graphs_s in ((31e-3, 49e-3), (8e-3, 72e-3))
+    ]
+    first = compare(by_step[:1], by_step[1:], "0").comparison.total[0]
+    assert first.name == "busy-per-step" and first.ratio == pytest.approx(92 / 69)
 
 
 def a_loop(steps: int, launch_s: float, *more: KernelProfile, launches: int = 6, idle_s: float = 72e-6) -> Run:
@@ -119,6 +181,31 @@ def test_runs_of_other_numbers_of_steps_are_compared_by_step() -> None:
     # What the files have is that of the runs.
     assert (comparison.base.launches, comparison.new.launches) == (60, 120)
     assert [comparison.base.time_s, comparison.new.time_s] == pytest.approx([3.6e-3, 7.8e-3])
+
+
+def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_and_kernels_have() -> None:
+    one = a_loop(10, 60e-6)
+    assert one.session.timeline is not None
+    (gpu,) = one.session.timeline.devices
+    both = replace(one.session.timeline, devices=(gpu, replace(gpu, ordinal=1)))
+    kernels = one.session.kernels
+    two = run(*(replace(each, launches=2 * each.launches) for each in kernels), timeline=both)
+    # A second GPU that only copies is not one that kernels run on.
+    idle = replace(both, devices=(gpu, replace(gpu, ordinal=1, kernel_s=0.0)))
+    whole = run(*kernels, timeline=timeline(5e-3, 1e-3))
+    for other, gpus, condition in (
+        (two, 2, [("gpu-count", "totals")]),
+        (run(*kernels, timeline=idle), 1, []),
+        (whole, 1, [("judged-part", "totals")]),
+    ):
+        compared = compare([one] * 6, [other] * 6, "0", paired=True)
+        comparison = compared.comparison
+        assert [len(comparison.base.gpus), len(comparison.new.gpus)] == [1, gpus]
+        assert [(each.name, each.affects) for each in comparison.conditions if each.name != "file"] == condition
+        assert comparison.alike and {change.time.verdict for change in comparison.kernels} == {"same"}
+        gate = gated(compared, limits_of(["total-time:5%"])).comparison.gate
+        assert gate is not None
+        assert [check.because for check in gate.checks] == ["conditions"] * len(condition)
 
 
 def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:

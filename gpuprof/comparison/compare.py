@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
@@ -35,7 +36,9 @@ from gpuprof.comparison.sides import (
     Side,
     SideKernel,
     are_identical,
+    gpus_of,
     has_replays_alone,
+    has_whole_graphs,
     is_replay,
     run_time_s,
     sides_of,
@@ -95,12 +98,15 @@ def compare(
         paired=paired,
         shift=dram_shift(base_side, new_side),
         identical=are_identical(base, new),
-        sums=sums_alike(base_side, new_side),
+        sums=sums_alike(base_side, new_side) and not has_whole_graphs(base_side) and not has_whole_graphs(new_side),
         base_s=base_side.total_s,
     )
-    matched = pairs_of(base_side, new_side, named, identical=context.identical)
+    matched = [
+        _unless_in_graphs(pair, base_side, new_side)
+        for pair in pairs_of(base_side, new_side, named, identical=context.identical)
+    ]
     kernels, pairs = _changes(matched, context)
-    comparable = context.alike and not any(map(has_lost_effect, kernels))
+    comparable = context.alike and "totals" not in affected and not any(map(has_lost_effect, kernels))
     facts += facts_of(base_side, new_side, pairs, configured=configured)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
@@ -117,6 +123,13 @@ def compare(
     return Compared(comparison, pairs, base_side, new_side)
 
 
+def _unless_in_graphs(pair: Pair, base: Side, new: Side) -> Pair:
+    """Return a pair; a kernel is neither new nor gone if whole CUDA graphs of the other side may run it."""
+    if (pair.match == "new" and has_whole_graphs(base)) or (pair.match == "gone" and has_whole_graphs(new)):
+        return replace(pair, match="unrecorded")
+    return pair
+
+
 def _without_copies(runs: Sequence[Run], side: SideName, facts: list[ComparisonFact]) -> tuple[Run, ...]:
     """Return the runs without copies of another one; add to the facts how many there are."""
     kept = without_copies(runs)
@@ -129,7 +142,7 @@ class _Context(Struct, frozen=True, kw_only=True):
     """The circumstances of a comparison that decide how each pair is compared.
 
     `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `sums`:
-    the times of both sides add up to the same. `base_s` is the GPU time of the base.
+    the times of both sides add up to all of the GPU time, or to the same part. `base_s` is the GPU time of the base.
     """
 
     alike: bool
@@ -149,12 +162,18 @@ def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChan
     Equal effects are in the same order whatever the order of launches.
     """
     ranked = [(_change(pair, context), pair) for pair in pairs]
-    ranked.sort(key=lambda item: (-abs(item[0].effect_s or 0.0), (*item[1].new, *item[1].base)[0].key.order))
+    ranked.sort(key=lambda item: (-_moved_s(item[1]), (*item[1].new, *item[1].base)[0].key.order))
     changes = [change for change, _ in ranked]
     numbered = []
     for number, (change, label) in enumerate(zip(changes, unique_labels(changes), strict=True)):
         numbered.append(replace(change, id=number, label=label))
     return tuple(numbered), tuple(pair for _, pair in ranked)
+
+
+def _moved_s(pair: Pair) -> float:
+    """Return how far the times of all launches are apart; 0 if they are not known."""
+    totals = pair.totals_s
+    return abs(totals.new - totals.base) if totals is not None else 0.0
 
 
 def _change(pair: Pair, context: _Context) -> KernelChange:
@@ -207,9 +226,9 @@ def _barred(pair: Pair, work: WorkChange) -> TimeDoubt | None:
 
     One side is a CUDA graph replayed by ncu, or stores nothing, or has launches of other lengths in ranges of its own.
     """
-    base = set(map(is_replay, pair.base))
-    new = set(map(is_replay, pair.new))
-    if base and new and base != new:
+    if not pair.base or not pair.new:
+        return None
+    if set(map(is_replay, pair.base)) != set(map(is_replay, pair.new)):
         return TimeDoubt(kind="graph-replay")
     side = side_without_stores({change.name: change for change in work.counts})
     if side is not None:
@@ -254,10 +273,12 @@ def _compared_side(side: Side) -> ComparedSide:
     sessions = [run.session for run in side.runs]
     times = [time for time in map(run_time_s, sessions) if time is not None]
     launches = [sum(kernel.launches for kernel in session.kernels) for session in sessions]
-    names = [device.name or device.spec for session in sessions for device in session.devices]
+    gpus = Counter[str]()
+    for session in sessions:
+        gpus |= Counter(gpus_of(session))
     return ComparedSide(
         files=tuple(run.file for run in side.runs),
-        gpus=tuple(dict.fromkeys(name for name in names if name)),
+        gpus=tuple(gpus.elements()),
         kernels=len({kernel.key.name for kernel in side.kernels}),
         launches=round(fmean(launches)) if launches else 0,
         time_s=fmean(times) if times and not has_replays_alone(side) else None,
@@ -272,8 +293,8 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) 
         yield ComparisonFact(kind="no-kernels", side="new")
     gone = [pair.base[0].key.name for pair in pairs if pair.match == "gone"]
     came = [pair.new[0].key.name for pair in pairs if pair.match == "new"]
-    yield from _not_profiled(new, "new", len(gone))
-    yield from _not_profiled(base, "base", len(came))
+    yield from _not_profiled(new, "new", sum(not pair.new for pair in pairs))
+    yield from _not_profiled(base, "base", sum(not pair.base for pair in pairs))
     if not configured:
         has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
         yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")
@@ -286,7 +307,10 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) 
 
 
 def _not_profiled(side: Side, name: SideName, absent: int) -> Iterator[ComparisonFact]:
-    """Yield that `absent` kernels may have run on a side: each of its runs was profiled in part."""
+    """Yield that `absent` kernels may have run on a side: it has whole graphs, or each run was profiled in part."""
+    if absent and has_whole_graphs(side):
+        yield ComparisonFact(kind="whole-graphs", side=name, numbers=(absent,))
+        return
     reasons = all_known(_partial(run.session, name, absent) for run in side.runs)
     if absent and side.kernels and reasons:
         yield reasons[0]

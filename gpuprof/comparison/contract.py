@@ -8,6 +8,7 @@ independent verdicts: `work` (what was executed, counted) and `time` (how long i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
 from msgspec import Struct
@@ -33,10 +34,11 @@ TimeWord = Literal["same", "faster", "slower", "unclear", "new", "gone", "unknow
 WorkWord = Literal["same", "less", "more", "changed", "unclear", "new", "gone", "unknown"]
 """`changed`: some counters rose and others fell. `unclear`: within the variation of data-dependent work."""
 CountWord = Literal["same", "less", "more", "unclear", "only-base", "only-new"]
-MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone"]
+MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone", "unrecorded"]
 """`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block
-or template arguments; `named`: by --match."""
-Affects = Literal["time", "work", "both"]
+or template arguments; `named`: by --match; `unrecorded`: on one side, and whole CUDA graphs of the other may run it."""
+Affects = Literal["time", "work", "both", "totals"]
+"""`totals`: the figures of the whole run; `both`: time and work of kernels."""
 Per = Literal["run", "step"]
 FindingWord = Literal["went", "came", "stayed"]
 Direction = Literal["slower", "faster", "neutral"]
@@ -45,7 +47,7 @@ GateWord = Literal["ok", "regression", "unclear", "accepted", "not-compared"]
 """`not-compared`: a side lacks the quantity of the limit; `accepted`: a regression that a file of them allows."""
 DoubtKind = Literal[
     "few-runs", "noise", "overlap", "drift", "dram-clock", "clocks-disagree", "conditions", "stores", "other-ranges",
-    "graph-replay", "no-durations",
+    "graph-replay", "in-graphs", "no-durations",
 ]  # fmt: skip
 NoiseBasis = Literal["assumed", "pairs", "runs"]
 WorkNoteKind = Literal[
@@ -67,7 +69,7 @@ CheckReason = Literal[
 ]
 FactKind = Literal[
     "copies", "no-kernels", "excluded", "launches-profiled", "option", "no-configurations", "some-runs", "lanes",
-    "unmatched", "left-out", "no-base", "accepted-no-limit", "accepted-no-kernel", "accepted-twice",
+    "unmatched", "whole-graphs", "left-out", "no-base", "accepted-no-limit", "accepted-no-kernel", "accepted-twice",
     "accepted-idle",
     "accepted-ended",
 ]  # fmt: skip
@@ -102,7 +104,7 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
     """One side of the comparison."""
 
     files: Annotated[tuple[str, ...], about("its files, each a run of the same program")]
-    gpus: Annotated[tuple[str, ...], about("names of its GPUs")]
+    gpus: Annotated[tuple[str, ...], about("names of its GPUs, in traces one for each that ran more than copies")]
     kernels: Annotated[Whole, about("kernel functions")]
     launches: Annotated[Whole, about("launches of a run, on average over the runs rounded")]
     time_s: Annotated[
@@ -294,17 +296,15 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     @property
     def is_one_sided(self) -> bool:
         """Return whether only one side has it."""
-        return self.match in ("new", "gone")
+        return not self.base or not self.new
 
     @property
     def is_changed(self) -> bool:
         """Return whether a verdict says that its time, its work or its presence changed."""
-        return self.time.is_change or self.is_one_sided or self.work.verdict in ("more", "less", "changed")
+        return self.time.is_change or self.match in ("new", "gone") or self.work.verdict in ("more", "less", "changed")
 
 
-GPU_TIME, REPLAYS, PER_STEP = "gpu-time", "graph-replays", "-per-step"
-TIMES = (GPU_TIME, REPLAYS, f"{GPU_TIME}{PER_STEP}")
-"""Names of the time of all kernels among the figures of a run, and of that of whole CUDA graphs under ncu."""
+GPU_TIME, REPLAYS, BUSY, PER_STEP = "gpu-time", "graph-replays", "busy", "-per-step"
 
 
 class QuantityChange(Struct, frozen=True, kw_only=True):
@@ -316,6 +316,16 @@ class QuantityChange(Struct, frozen=True, kw_only=True):
     new: Annotated[Number | None, about("on the new side")]
     ratio: Annotated[float | None, about("new ÷ base")]
     verdict: Annotated[TimeWord, about("whether it is as it was; figures other than times have these words, too")]
+
+
+def run_time(total: Sequence[QuantityChange]) -> QuantityChange | None:
+    """Return the time that a verdict on the run is on: the first of its figures; None if that is another one.
+
+    It is the time of all kernels, that of whole CUDA graphs under ncu, or, if there are whole graphs in a trace, the
+    time with any work.
+    """
+    names = (GPU_TIME, REPLAYS, BUSY)
+    return next((quantity for quantity in total[:1] if quantity.name.removesuffix(PER_STEP) in names), None)
 
 
 class Acceptance(Struct, frozen=True, kw_only=True):

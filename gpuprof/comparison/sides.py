@@ -150,6 +150,20 @@ def has_replays_alone(side: Side) -> bool:
     return _kinds_of_times(side) == {True}
 
 
+def has_whole_graphs(side: Side) -> bool:
+    """Return whether traces of a side have CUDA graphs that were recorded as a whole, without their kernels."""
+    timelines = [run.session.timeline for run in side.runs]
+    return any(gpu.graphs is not None for timeline in timelines if timeline is not None for gpu in timeline.devices)
+
+
+def gpus_of(session: Session) -> list[str]:
+    """Return the model of each GPU that ran more than copies; without a timeline, each model once."""
+    names = {device.id: device.name or device.spec for device in session.devices}
+    gpus = session.timeline.devices if session.timeline is not None else ()
+    ran = [names.get(gpu.device) for gpu in gpus if gpu.kernel_s or gpu.graphs is not None]
+    return [name for name in ran or dict.fromkeys(names.values()) if name]
+
+
 def is_replay(kernel: SideKernel) -> bool:
     """Return whether a kernel is a whole CUDA graph that was timed by replaying it under ncu."""
     return kernel.representative.duration_source == GRAPH_REPLAY

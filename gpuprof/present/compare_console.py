@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import TIMES, ComparedSide, Comparison, Gate, GateCheck, KernelChange, RunCondition
+from gpuprof.comparison.contract import ComparedSide, Comparison, Gate, GateCheck, KernelChange, RunCondition, run_time
 from gpuprof.present.compare_console_kernel import change_lines
 from gpuprof.present.compare_console_table import folded, limited, rows_of, table_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
@@ -20,6 +20,7 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.session_text import count_text
 from gpuprof.units import format_si
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
+from gpuprof.words.comparison_values import gpu_texts
 from gpuprof.words.comparison_verdicts import quantity_text
 
 _SCREEN, _LEAST_ROWS = 29, 3
@@ -170,7 +171,7 @@ def _names(comparison: Comparison, side: ComparedSide) -> list[str]:
 
 
 def _told(side: ComparedSide) -> str:
-    parts = [*side.gpus]
+    parts = gpu_texts(side.gpus)
     if len(side.files) > 1:
         parts.append(count_text(len(side.files), "run"))
     parts.append(count_text(side.kernels, "kernel"))
@@ -181,9 +182,14 @@ def _told(side: ComparedSide) -> str:
 
 
 def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
-    """Yield the figures of the run that changed, beside the GPU time, which the sentence has."""
-    others = [quantity for quantity in comparison.total if quantity.name not in TIMES]
-    changed = [quantity for quantity in others if quantity.ratio not in (None, 1.0)]
+    """Yield the step and the figures of the run that changed, beside the time that the sentence has."""
+    others = [quantity for quantity in comparison.total if quantity is not run_time(comparison.total)]
+    known = [quantity for quantity in others if quantity.base is not None and quantity.new is not None]
+    changed = [
+        quantity
+        for quantity in known
+        if quantity.name == "step" or (quantity.ratio != 1.0 and quantity.base != quantity.new)
+    ]
     texts = [*map(quantity_text, changed[: brief.totals if brief else None])]
     names = {quantity.name for quantity in others}
     if "span" in names and "step" not in names:

@@ -23,7 +23,7 @@ _WANTED_NAME, _MOST_NAME = 30, 60
 _HEAD = ("time of a launch", "change", "time", "work", "on the run")
 _LEFT = (2, 3)
 _NONE = "–"
-_FOLDED: tuple[MatchKind, ...] = ("exact", "reconfigured", "renamed", "new", "gone")
+_FOLDED: tuple[MatchKind, ...] = ("exact", "reconfigured", "renamed", "new", "gone", "unrecorded")
 TIME_STYLES = {
     "slower": "bold red", "faster": "green", "unclear": "yellow", "unknown": "yellow", "new": "cyan", "gone": "cyan",
 }  # fmt: skip
@@ -100,7 +100,11 @@ def _mean(times: Sequence[tuple[float | None, float]]) -> float | None:
 def is_quiet(kernel: KernelChange) -> bool:
     """Return whether a kernel is not known to have changed: its work is the same, its time the same or unclear."""
     is_same_work = kernel.work.verdict in ("same", "unknown", "unclear")
-    return kernel.match == "exact" and is_same_work and kernel.time.verdict in ("same", "unclear", "unknown")
+    return (
+        kernel.match in ("exact", "unrecorded")
+        and is_same_work
+        and kernel.time.verdict in ("same", "unclear", "unknown")
+    )
 
 
 def table_lines(
@@ -182,8 +186,8 @@ def _sides(row: KernelChange) -> tuple[str, str]:
     """Return the times of both sides."""
     base, new = time_texts(row.time)
     has_base, has_new = (
-        row.match != "new" and row.time.base_s is not None,
-        row.match != "gone" and row.time.new_s is not None,
+        bool(row.base) and row.time.base_s is not None,
+        bool(row.new) and row.time.new_s is not None,
     )
     return base if has_base else _NONE, new if has_new else _NONE
 

@@ -22,6 +22,7 @@ from gpuprof.present.file_names import file_name
 from gpuprof.present.text import cut_end, cut_middle, printable
 from gpuprof.words.comparison_gate import gate_text
 from gpuprof.words.comparison_values import count_text as count_change_text
+from gpuprof.words.comparison_values import gpu_texts
 from gpuprof.words.comparison_verdicts import changed_counts, match_text, reason_text, time_text, time_values
 
 _COUNTS, _CAUSES = 12, 5
@@ -101,7 +102,7 @@ def _properties(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "gpuprof", comparison.gpuprof_version
     for name, side in (("base", comparison.base), ("new", comparison.new)):
         yield name, ", ".join(map(file_name, side.files))
-        yield f"{name} GPU", ", ".join(side.gpus) or "not known"
+        yield f"{name} GPU", ", ".join(gpu_texts(side.gpus)) or "not known"
     yield "verdict", comparison.sentence
     for condition in comparison.forbidding:
         yield f"not alike: {condition.name}", condition.sentence

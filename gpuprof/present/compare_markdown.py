@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
-    TIMES,
     ComparedSide,
     Comparison,
     GateCheck,
     KernelChange,
+    run_time,
 )
 from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
@@ -25,7 +25,7 @@ from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
 from gpuprof.present.session_text import count_text
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import gate_text
-from gpuprof.words.comparison_values import change_text, count_name, count_values, interval_text
+from gpuprof.words.comparison_values import change_text, count_name, count_values, gpu_texts, interval_text
 from gpuprof.words.comparison_verdicts import (
     changed_counts,
     gain_text,
@@ -119,8 +119,9 @@ def _check_line(check: GateCheck, whose: str) -> str:
 
 
 def _totals(comparison: Comparison) -> Iterator[str]:
-    """Yield the figures of the run beside the time of all kernels, which the verdict has."""
-    moved = [quantity for quantity in comparison.total if quantity.name not in TIMES and quantity.ratio != 1.0]
+    """Yield the figures of the run beside the time that the verdict has."""
+    time = run_time(comparison.total)
+    moved = [quantity for quantity in comparison.total if quantity is not time and quantity.ratio != 1.0]
     if moved:
         yield " · ".join(cell(quantity_text(quantity)) for quantity in moved)
         yield ""
@@ -226,6 +227,6 @@ def _side(name: str, side: ComparedSide) -> Iterator[str]:
     files = list(map(cell, told[:_FILES]))
     if len(side.files) > _FILES:
         files.append(f"{len(side.files) - _FILES} more")
-    gpus = ", ".join(map(cell, side.gpus[:_FILES])) or "GPU not known"
+    gpus = ", ".join(map(cell, gpu_texts(side.gpus)[:_FILES])) or "GPU not known"
     launches = f"{count_text(side.kernels, 'kernel')}, {count_text(side.launches, 'launch', 'es')} a run"
     yield f"{name}: {', '.join(files) or 'no file'}; {gpus}; {launches}  "

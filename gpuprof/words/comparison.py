@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import TIMES, Comparison, Interval, KernelChange, RunCondition
+from gpuprof.comparison.contract import GPU_TIME, Comparison, Interval, KernelChange, RunCondition, run_time
 from gpuprof.comparison.values import Values
+from gpuprof.model.headline import listed
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import significant
 from gpuprof.words.comparison_causes import cause_text, lost_effect_text
@@ -40,6 +41,8 @@ _CONDITIONS = {
     "compute-capability": "GPUs",
     "sm-count": "numbers of SMs",
     "durations": "ways of measuring times",
+    "gpu-count": "numbers of GPUs",
+    "judged-part": "parts of the traces",
 }
 """What differs, by the name of the condition that forbids a verdict."""
 _MOVED = ("slower", "faster", "new", "gone")
@@ -49,6 +52,8 @@ _QUIET = ("unclear", "unknown", "same")
 """Verdicts on time without a change, the least clear first."""
 _RESHAPED = "reshaped"
 """Counted like a verdict: a function of both sides has a launch configuration that only one side has."""
+_IN_GRAPHS = "unrecorded"
+"""Counted like a verdict: a function of one side may run in whole CUDA graphs of the other."""
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
@@ -57,6 +62,7 @@ _OTHERS = (
     (_RESHAPED, "kernel has other launch configurations", "kernels have other launch configurations"),
     ("same", "kernel is the same", "kernels are the same"),
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
+    (_IN_GRAPHS, "kernel may run in whole CUDA graphs", "kernels may run in whole CUDA graphs"),
     ("unknown", "kernel without times", "kernels without times"),
 )
 """Verdicts on time in the order of counting, with the words for one kernel and for several."""
@@ -97,7 +103,7 @@ def whole_sentence(comparison: Comparison) -> str:
     """Write what forbids a verdict, the change of the run, and the kernels that changed most."""
     kernels = comparison.kernels
     if comparison.identical:
-        named = [kernel for kernel in kernels if kernel.match not in ("exact", "new", "gone")]
+        named = [kernel for kernel in kernels if kernel.match != "exact" and not kernel.is_one_sided]
         return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
     change = joined_by(": ", _run_time(comparison), _kernels(kernels))
     return joined_by("; ", _forbidden(comparison.forbidding), change) or "nothing to compare"
@@ -108,23 +114,21 @@ def _forbidden(conditions: Sequence[RunCondition]) -> str:
     if not conditions:
         return ""
     affected = {condition.affects for condition in conditions}
-    verdict = "time and work"
-    if affected == {"time"}:
-        verdict = "time"
-    elif affected == {"work"}:
-        verdict = "work"
+    verdicts = [name for name in ("time", "work") if not affected.isdisjoint((name, "both"))]
+    if "totals" in affected:
+        verdicts.append("totals")
     names = [_CONDITIONS.get(item.name) or count_name(item.name) for item in conditions]
-    listed = " and ".join(list(dict.fromkeys(names))[:_NAMED])
-    return f"no verdict on {verdict}: different {listed}"
+    different = " and ".join(list(dict.fromkeys(names))[:_NAMED])
+    return f"no verdict on {listed(verdicts)}: different {different}"
 
 
 def _run_time(comparison: Comparison) -> str:
     """Write the time of the run on both sides; empty if it is not known."""
-    time = next((quantity for quantity in comparison.total if quantity.name in TIMES), None)
+    time = run_time(comparison.total)
     if time is None or time.base is None or time.new is None:
         return ""
-    values = Values(time.base, time.new)
-    return f"{count_name(time.name)} {times_text(values)}{_common_time(comparison.kernels)}"
+    common = _common_time(comparison.kernels) if time.name.startswith(GPU_TIME) else ""
+    return f"{count_name(time.name)} {times_text(Values(time.base, time.new))}{common}"
 
 
 def _common_time(kernels: Sequence[KernelChange]) -> str:
@@ -188,6 +192,8 @@ def _word(function: Sequence[KernelChange]) -> str:
     """
     changed = list(filter(_has_effect, function))
     first = changed[0] if changed else min(function, key=lambda kernel: _QUIET.index(kernel.time.verdict))
+    if first.match == "unrecorded":
+        return _IN_GRAPHS
     return _RESHAPED if first.is_one_sided and _is_on_both_sides(function) else first.time.verdict
 
 

@@ -20,7 +20,7 @@ _WORDS = {
     ("printed-counts", "full"): "in full",
 }
 """Values that are words of the contract, by the name of their condition."""
-_UNITS = {"sm-count": "SMs", "temperature": "°C"}
+_UNITS = {"sm-count": "SMs", "gpu-count": "GPUs", "temperature": "°C"}
 _SENTENCES = {
     "kernels/none": "Neither side has a kernel: nothing is compared.",
     "kernels/base": "The base side has no kernels, so all kernels of the new side are new. Check what was profiled.",
@@ -43,6 +43,12 @@ _SENTENCES = {
     "often with locked clocks and flushed caches. Record both sides alike.",
     "durations/graph-replays": "One side has times of whole CUDA graphs, replayed under ncu with the gaps between "
     "nodes; the other has times of kernels. They are not compared. Profile both with the same --graph-profiling.",
+    "gpu-count": "The sides have different numbers of GPUs, and GPU time and launches are sums over them: compare "
+    "steps, and times of a launch.",
+    "judged-part/base": "Only the base side has steps: its totals are of all of them, those of the new side of another "
+    "part of its trace, and none are per step. Record both sides alike.",
+    "judged-part/new": "Only the new side has steps: its totals are of all of them, those of the base side of another "
+    "part of its trace, and none are per step. Record both sides alike.",
     "judged-part": "Spans, busy and idle times and copies are of different parts of the traces, and are not compared. "
     "Record both sides alike.",
     "clock-control": "ncu controlled the clocks differently on each side, and not all launches have an SM clock: "
@@ -87,6 +93,8 @@ _FACTS: Mapping[FactKind, str] = {
     "some-runs": "{0} {kernels} {are} in some of the {1} runs of the {side} side only.",
     "lanes": "The {side} side has several ranks or GPUs: each counts as a run in verdicts on time.",
     "unmatched": "{0} {kernels} removed, {1} added, no confident match. If {it_was} renamed: --match OLD=NEW.",
+    "whole-graphs": "Kernels in whole CUDA graphs of the {side} side were not recorded: "
+    "{0} {kernels} of the other side may run in them. Record both sides with nsys profile --cuda-graph-trace=node.",
     "left-out": "{0} of {1} kernels are left out{share}: {options}. Totals are of all kernels.",
     "no-base": "{0} {kernels} {are} new: {they_have} no base, so no limit of a kernel was checked.",
     "accepted-no-limit": "{texts[0]}: no limit is about {texts[1]}",

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gpuprof.comparison.contract import (
+    GPU_TIME,
     PER_STEP,
-    TIMES,
     CountChange,
     Gate,
     GateCheck,
     KernelChange,
     QuantityChange,
+    run_time,
 )
 from gpuprof.comparison.gate.limits import TIME, TOTAL_TIME
 from gpuprof.units import counted, format_percent, significant
@@ -84,7 +85,7 @@ def _check(
     kernel = next((kernel for kernel in kernels if kernel.id == check.kernel), None)
     if kernel is None:
         return f"{count_name(check.quantity)} {_moved(check.change)}, {_limit(check)}"
-    if check.quantity == TIME:
+    if check.quantity == TIME or kernel.is_one_sided:
         return _kernel_time(check, kernel)
     count = next((count for count in kernel.work.counts if count.name == check.quantity), None)
     if count is None:
@@ -96,7 +97,7 @@ def _check(
 def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
     why = _because(doubt_text(kernel.time))
     if check.because == "unknown":
-        return f"time is not compared{why}"
+        return f"{count_name(check.quantity)} is not compared{why}"
     text = f"time {_moved(check.change)}"
     if check.because == "conditions":
         return f"{text}, and the runs are not alike{why}"
@@ -113,7 +114,8 @@ def _total_time(
 ) -> str:
     if check.because == "unknown":
         return "GPU time of the run is not known on a side"
-    name = next((quantity.name for quantity in total if quantity.name in TIMES), TIMES[0])
+    time = run_time(total)
+    name = time.name if time is not None else GPU_TIME
     of = "" if name.endswith(PER_STEP) else " of the run"
     text = f"{count_name(name)}{of} {_moved(check.change)}"
     if check.because == "conditions":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from gpuprof.comparison.contract import CountChange, Interval, ValueChange
@@ -36,6 +37,10 @@ _NAMES = {
     "shared-memory": "shared memory per block",
     "spills": "local-memory sectors",
     "launches": "launches per run",
+    "busy": "busy time",
+    "busy-per-step": "busy time per step",
+    "whole-graphs": "in whole CUDA graphs",
+    "whole-graphs-per-step": "in whole CUDA graphs per step",
 }
 """Names that differ from those of the contract. Spills: local arrays make the same sectors."""
 _UPPER = {"l1": "L1", "l2": "L2", "dram": "DRAM", "gpu": "GPU", "sm": "SM"}
@@ -58,6 +63,11 @@ def count_name(name: str) -> str:
 def names_text(names: Sequence[str]) -> str:
     """Write the names of the first three counts, and how many more there are."""
     return short_list(list(map(count_name, names)), _SHOWN)
+
+
+def gpu_texts(gpus: Sequence[str]) -> list[str]:
+    """Write the GPUs of a side, a text for each model: "2 × NVIDIA H100"."""
+    return [name if number == 1 else f"{number} × {name}" for name, number in Counter(gpus).items()]
 
 
 def value_text(

@@ -146,6 +146,10 @@ _DOUBTS: dict[DoubtKind, tuple[str, str]] = {
         "launches of other lengths, not as often and in other ranges or configurations",
         ": compare the total",
     ),
+    "in-graphs": (
+        "it may run in whole CUDA graphs of the {sides} side",
+        "; record both with nsys profile --cuda-graph-trace=node",
+    ),
     "graph-replay": ("the time of a whole CUDA graph is that of its replay under ncu", ""),
     "no-durations": ("no durations on the {sides} side", ""),
 }
@@ -350,6 +354,7 @@ def match_text(kernel: KernelChange) -> str:
         "exact": "",
         "new": "",
         "gone": "",
+        "unrecorded": "",
         "reconfigured": _reconfigured_text(kernel),
         "renamed": "renamed",
         "named": "matched by --match",
@@ -395,6 +400,8 @@ def verdict_parts(change: KernelChange) -> tuple[str, str]:
         if time.noise is None:
             return "times not comparable", ""
         return f"time {format_change(time.ratio)}", f"unclear from {_runs(time)}"
+    if change.match == "unrecorded":
+        return f"recorded on the {'base' if change.base else 'new'} side alone", ""
     return {"same": "same time", "unknown": "time not known"}.get(time.verdict, time.verdict), ""
 
 
@@ -443,6 +450,8 @@ def kernel_reasons(change: KernelChange) -> str:
         return f"{format_si(time.new_s, 's')} a launch" if time.new_s is not None else ""
     if time.verdict == "gone":
         return f"it took {format_si(time.base_s, 's')} a launch" if time.base_s is not None else ""
+    if change.is_one_sided:
+        return reason_text(time, brief=True)
     if _has_same_work(change):
         return "the same work"
     line = next((cause.sentence for cause in change.causes if cause.location is not None), "")
@@ -493,7 +502,7 @@ def beside_figures(change: KernelChange) -> str:
     The doubt comes before the causes, which may be long: a view cuts the end.
     """
     if change.is_one_sided:
-        return ""
+        return reason_text(change.time, brief=True)
     return joined_by(
         "; ",
         match_text(change),
@@ -529,6 +538,8 @@ def quiet_texts(quiet: Sequence[KernelChange]) -> Iterator[str]:
     kinds: dict[str, list[KernelChange]] = {}
     for kernel in quiet:
         kind = _QUIET.get((kernel.time.verdict, kernel.work.verdict), _NO_VERDICT)
+        if kernel.is_one_sided:
+            kind = "that may run in whole CUDA graphs of the other side"
         kinds.setdefault(kind, []).append(kernel)
     while len(kinds) > _MOST_QUIET:
         _, members = kinds.popitem()

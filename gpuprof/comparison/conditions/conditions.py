@@ -17,8 +17,8 @@ from gpuprof.comparison.conditions.values import (
     sources,
     timing,
 )
-from gpuprof.comparison.contract import Affects, RunCondition
-from gpuprof.comparison.sides import Side, SideKernel, are_identical, sums_alike
+from gpuprof.comparison.contract import SIDES, Affects, RunCondition
+from gpuprof.comparison.sides import Side, SideKernel, are_identical, gpus_of, sums_alike
 from gpuprof.comparison.timing.totals import judged_parts
 from gpuprof.model.session import Source
 from gpuprof.model.sources import kind_named
@@ -27,7 +27,7 @@ _CACHES = "cache-control"
 _PRINTED = "printed-counts"
 _DETAILS = ("ncu-csv-details", "ncu-text")
 """Kinds of files whose numbers ncu printed with about four digits."""
-_ORDER: tuple[Affects | None, ...] = ("both", "work", "time", None)
+_ORDER: tuple[Affects | None, ...] = ("both", "work", "time", "totals", None)
 
 
 def conditions_of(base: Side, new: Side) -> tuple[RunCondition, ...]:
@@ -95,6 +95,9 @@ def _gpus(base: Side, new: Side) -> Iterator[RunCondition]:
         yield condition("gpu", names, kind="unknown")
     if max(map(len, names)) > 1:
         yield condition("mixed-gpus", names)
+    numbers = [known(len(gpus_of(run.session)) for run in side.runs if run.session.timeline) for side in (base, new)]
+    if differ(*numbers):
+        yield condition("gpu-count", numbers, "totals")
 
 
 def _measured(base: Side, new: Side) -> Iterator[RunCondition]:
@@ -120,10 +123,18 @@ def _duration_source(kernel: SideKernel) -> str | None:
 
 
 def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
-    """Yield a difference between the judged parts of the traces."""
+    """Yield a difference between the judged parts of the traces: their kernels are those of that part.
+
+    Those of a survey are of the whole run. The kind is the only side with steps.
+    """
     parts = [sorted(judged_parts(side)) for side in (base, new)]
-    if differ(*parts):
+    if not differ(*parts):
+        return
+    if any(source.is_survey for side in (base, new) for source in sources(side)):
         yield condition("judged-part", parts)
+        return
+    with_steps = [name for name, of_side in zip(SIDES, parts, strict=True) if "steps" in of_side]
+    yield condition("judged-part", parts, "totals", kind=with_steps[0] if len(with_steps) == 1 else "")
 
 
 def _controls(base: Side, new: Side) -> Iterator[RunCondition]:

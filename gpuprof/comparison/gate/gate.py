@@ -20,7 +20,6 @@ from gpuprof.comparison.causes.opcodes import has_lost_effect
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
     PER_STEP,
-    TIMES,
     Acceptance,
     CheckReason,
     ComparisonFact,
@@ -33,6 +32,7 @@ from gpuprof.comparison.contract import (
     QuantityChange,
     TimeChange,
     WorkChange,
+    run_time,
 )
 from gpuprof.comparison.gate.accepted import Accepted, fitting
 from gpuprof.comparison.gate.limits import OCCUPANCY, TIME, TOTAL_TIME, GateLimit
@@ -97,7 +97,7 @@ def _applied_limits(compared: Compared, limits: Sequence[GateLimit]) -> Iterator
     patterns = [(limit, _pattern(limit)) for limit in limits if limit.quantity != TOTAL_TIME]
     idle = {limit for limit, _ in patterns}
     for change in comparison.kernels:
-        if change.is_one_sided:
+        if change.match in ("new", "gone"):
             continue
         fitting_limits = [limit for limit, pattern in patterns if pattern is None or fits(pattern, change)]
         idle.difference_update(fitting_limits)
@@ -109,7 +109,8 @@ def _applied_limits(compared: Compared, limits: Sequence[GateLimit]) -> Iterator
             yield _AppliedLimit(limit, None, _not_compared(limit, comparison.kernels))
         elif limit.quantity == TOTAL_TIME:
             lost = any(map(has_lost_effect, comparison.kernels))
-            yield _AppliedLimit(limit, None, partial(check_total, comparison.total, alike=alike, lost=lost))
+            of_all = alike and all(condition.affects != "totals" for condition in comparison.conditions)
+            yield _AppliedLimit(limit, None, partial(check_total, comparison.total, alike=of_all, lost=lost))
 
 
 def _deciding(limits: Sequence[GateLimit]) -> list[GateLimit]:
@@ -249,7 +250,7 @@ def check_time(time: TimeChange, most: float, *, alike: bool = True) -> CheckRes
 
 def check_total(total: Sequence[QuantityChange], most: float, *, alike: bool = True, lost: bool = False) -> CheckResult:
     """Check a limit for the time of a run. `lost`: a kernel stores on one side only."""
-    time = next((quantity for quantity in total if quantity.name in TIMES), None)
+    time = run_time(total)
     if time is None or time.ratio is None or not math.isfinite(time.ratio):
         return CheckResult("not-compared", because="unknown")
     rise = time.ratio - 1

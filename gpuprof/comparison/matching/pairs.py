@@ -53,7 +53,7 @@ def pairs_of(base: Side, new: Side, named: Sequence[NamedMatch] = (), *, identic
 
 
 def _with_reconfigured(pairs: Sequence[Pair]) -> Iterator[Pair]:
-    """Yield pairs, as one those of a function that has launch configurations of one side, and launches not as often."""
+    """Yield the pairs; all that may be moved of a function are one pair if some of its launches have no partner."""
     functions: defaultdict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         if _may_be_moved(pair):
@@ -70,10 +70,15 @@ def _with_reconfigured(pairs: Sequence[Pair]) -> Iterator[Pair]:
 
 
 def _may_be_moved(pair: Pair) -> bool:
-    """Return whether launches of a kernel without counters may have another configuration on the other side."""
+    """Return whether launches of a kernel without counters may have another configuration on the other side.
+
+    Those of an equal kernel are not, if there are as many of them.
+    """
     kernels = (*pair.base, *pair.new)
     if any(kernel.counts or kernel.key.grid is None for kernel in kernels):
         return False
+    if pair.match == "reconfigured":
+        return len({kernel.key.name for kernel in kernels}) == 1
     return pair.match in ("new", "gone") or (pair.match == "exact" and pair.launches.base != pair.launches.new)
 
 

@@ -8,8 +8,8 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import GPU_TIME, PER_STEP, REPLAYS, QuantityChange, TimeWord
-from gpuprof.comparison.sides import Side, has_replays_alone, run_time_s, sums_alike
+from gpuprof.comparison.contract import BUSY, GPU_TIME, PER_STEP, REPLAYS, QuantityChange, TimeWord
+from gpuprof.comparison.sides import Side, has_replays_alone, has_whole_graphs, run_time_s, sums_alike
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
 from gpuprof.comparison.values import Values, all_known
 from gpuprof.model.field_types import JudgedPart
@@ -34,7 +34,7 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
     """Return the figures that a side or both have, the GPU time of all kernels first.
 
     Figures of the judged part of traces are left out if that differs between the sides; times and
-    launches of kernels are, if the other side has those of whole graphs.
+    launches of kernels are, if a side has those of whole graphs: then the time with any work comes first.
 
     By step, the span is left out: it is the step.
 
@@ -42,11 +42,15 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
     """
     parts = judged_parts(base), judged_parts(new)
     alike = not all(parts) or parts[0] == parts[1]
-    quantities = [quantity for quantity in _QUANTITIES if alike or not quantity.of_judged]
-    if sums_alike(base, new):
+    first: tuple[_Quantity, ...] = ()
+    if has_whole_graphs(base) or has_whole_graphs(new):
+        first = (_BUSY, _GRAPHS)
+    elif sums_alike(base, new):
         replays = has_replays_alone(base) or has_replays_alone(new)
         time = _Quantity(REPLAYS if replays else GPU_TIME, "s", run_time_s)
-        quantities = [time, _Quantity("launches", "launches", _launches), *quantities]
+        first = (time, _Quantity("launches", "launches", _launches))
+    quantities = [*first, *(quantity for quantity in _QUANTITIES if quantity not in first)]
+    quantities = [quantity for quantity in quantities if alike or not quantity.of_judged]
     if base.per == "step":
         quantities = [quantity for quantity in quantities if quantity.name != _SPAN]
     changes = [_change(quantity, base, new, comparable=comparable, shift=shift) for quantity in quantities]
@@ -123,6 +127,10 @@ def _idle_s(device: DeviceTimeline) -> float | None:
     return device.gaps.total_s if device.gaps is not None else None
 
 
+def _graphs_s(device: DeviceTimeline) -> float:
+    return device.graphs.time_s if device.graphs is not None else 0.0
+
+
 def _step_s(session: Session) -> float | None:
     """Return how long a step takes on the GPU; the median of its loops in the program if no GPU is judged by steps."""
     if session.timeline is None:
@@ -139,10 +147,12 @@ def _peak_memory(session: Session) -> float | None:
 
 
 _SPAN = "span"
+_BUSY = _Quantity(BUSY, "s", _of_gpus(lambda device: device.busy_s), of_judged=True)
+_GRAPHS = _Quantity("whole-graphs", "s", _of_gpus(_graphs_s), of_judged=True)
 _QUANTITIES = (
     _Quantity("step", "s", _step_s, of_judged=True, by_step=False),
     _Quantity(_SPAN, "s", _of_gpus(running_s), of_judged=True),
-    _Quantity("busy", "s", _of_gpus(lambda device: device.busy_s), of_judged=True),
+    _BUSY,
     _Quantity("idle", "s", _of_gpus(_idle_s), of_judged=True),
     _Quantity("copies", "s", _of_gpus(_copies_s), of_judged=True),
     _Quantity("peak-memory", "B", _peak_memory, by_step=False),

@@ -63,6 +63,8 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
     """
     if pair.match == "new" or pair.match == "gone":  # noqa: PLR1714 - mypy narrows no membership
         return WorkChange(verdict=pair.match, counts=())
+    if pair.match == "unrecorded":
+        return WorkChange(verdict="unknown", counts=())
     per_run = not pair.is_one_to_one or (pair.match != "exact" and pair.launches.base != pair.launches.new)
     base = amounts_of(pair.base, per_run=per_run, exact=not rounded)
     new = amounts_of(pair.new, per_run=per_run, exact=not rounded)

@@ -203,12 +203,12 @@ def _gate_row(check: GateCheck, labels: dict[int | None, str], detailed: set[int
 
 def _condition(condition: RunCondition) -> ConditionRow:
     base, new = condition_values(condition)
-    affects = {"time": "no verdict on time", "work": "no verdict on work", "both": "no verdict", None: ""}
+    affects = {"both": "no verdict", None: ""}
     return ConditionRow(
         name=_capital(printable(count_name(condition.name))),
         base=cut_middle(told(base), _VALUE_LENGTH),
         new=cut_middle(told(new), _VALUE_LENGTH),
-        affects=affects[condition.affects],
+        affects=affects.get(condition.affects, f"no verdict on {condition.affects}"),
         sentence=told(condition.sentence),
     )
 

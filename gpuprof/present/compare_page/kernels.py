@@ -154,7 +154,7 @@ def _configuration(change: KernelChange) -> str:
 
 def _work(change: KernelChange) -> tuple[str, str]:
     """Return the verdict on work, and the count that changed most."""
-    if change.work.verdict in ("new", "gone"):
+    if change.is_one_sided:
         return "", ""
     main = main_count(change.work) if change.work.verdict in ("more", "less", "changed") else None
     if main is None:

@@ -14,7 +14,7 @@ from gpuprof.present.page.parts import LabelledText, percent_number
 from gpuprof.present.page.provenance import run_facts, source_facts
 from gpuprof.present.session_text import count_text
 from gpuprof.present.text import cut_middle, printable
-from gpuprof.words.comparison_values import change_text, count_name, side_texts, value_text
+from gpuprof.words.comparison_values import change_text, count_name, gpu_texts, side_texts, value_text
 
 _NAME_LENGTH, _FILES = 100, 3
 
@@ -117,4 +117,4 @@ def _files(side: ComparedSide) -> str:
 
 
 def _gpus(side: ComparedSide) -> str:
-    return cut_middle(printable(", ".join(side.gpus)), _NAME_LENGTH) or value_text(None, "")
+    return cut_middle(printable(", ".join(gpu_texts(side.gpus))), _NAME_LENGTH) or value_text(None, "")

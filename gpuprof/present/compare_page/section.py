@@ -126,7 +126,7 @@ def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
         time=change.time.verdict,
         verdict=verdict,
         sentence=sentence,
-        one_sided=change.match if change.is_one_sided else "",
+        one_sided="" if not change.is_one_sided else "gone" if change.base else "new",
         time_note=_time_note(change.time) if not change.is_one_sided else "",
         causes=tuple(_causes(change)),
         facts=tuple(launch_facts(change, pair)),
