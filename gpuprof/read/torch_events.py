@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -171,7 +170,7 @@ class Spans:
 
 class TraceEvents:
     """The events of a trace, by what they are. `call_names` are those of calls of CUDA, and
-    `first_call` is the lowest of their numbers.
+    `first_call` is the lowest of their numbers, 0 without any.
 
     `waits` are calls that waited for a GPU. `untimed` GPU activities have no time, by what they are,
     and `misplaced` ones a wrong one; `impossible` ones have a duration that cannot be. `others` counts events by
@@ -192,7 +191,7 @@ class TraceEvents:
         self.untimed, self.misplaced, self.others = Counter[str](), Counter[str](), Counter[str]()
         self.impossible = list[tuple[str, str]]()
         self.peak_memory_bytes: int | None = None
-        self.first_call, self.warnings = sys.maxsize, list[str]()
+        self.first_call, self.warnings = 0, list[str]()
         self.days, self.firsts, self.last = Counter[int](), dict[int, int](), 0
 
     def add(self, event: TraceEvent) -> None:
@@ -272,7 +271,7 @@ class TraceEvents:
         self.call_names.add(name)
         if correlation is not None:
             self.calls.add(0, origin, start, end, correlation)
-            self.first_call = min(self.first_call, correlation)
+            self.first_call = min(self.first_call or correlation, correlation)
             if launches_graph(name):
                 self.graph_launches.add(correlation)
         if waits_for_gpu(name):

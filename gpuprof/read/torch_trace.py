@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -59,6 +58,8 @@ from gpuprof.units import format_si
 _RANGE = "cuda_profiler_range"
 """The category of counters that CUPTI has for a range of kernels."""
 _OPTIONS = {"with_stack": STACKS, "record_shapes": SHAPES, "profile_memory": MEMORY}
+_BEFORE = CpuCall(None, -(2**62), -(2**62), None)
+"""The call of what was launched before the recording began."""
 _TRACE_GPU = "trace the GPU too: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 _TRACE_WORK = (
     "profile in the process that uses the GPU, such as a worker, and let its steps come in the window: see wait and "
@@ -155,8 +156,11 @@ def _find_launches(events: TraceEvents) -> None:
     events.waits.extend(filter(None, waits))
     launchers = {event.launcher for event in events.gpu if event.correlation not in calls}
     operators = events.ranges.places(launchers) | events.operators.places(launchers)
+    first = min((event.start for event in events.gpu if event.correlation in calls), default=0)
     for event in events.gpu:
         event.place = calls.get(event.correlation) or operators.get(event.launcher)
+        if event.place is None and event.start < first and (event.correlation or 0) < events.first_call:
+            event.place = _BEFORE
 
 
 def _modules(events: TraceEvents, surveyed: Mapping[str, Any]) -> list[Span]:
@@ -281,7 +285,7 @@ def _recorded(
             operator=launcher.what.operator if launcher is not None else None,
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
-            launched_s=_launched_s(event, events.first_call, origin),
+            launched_s=(place.start - origin) / 1e9 if place is not None else None,
             call=event.correlation,
             product=next((numbers[id(span)] for span in launchers if id(span) in numbers), None),
             graph_launch=event.correlation if event.in_graph or event.correlation in events.graph_launches else None,
@@ -289,12 +293,6 @@ def _recorded(
             memory=memory(event.name) if event.role == COPY else None,
             in_sdpa=any(span.name == SDPA_MATH for span in launchers),
         )
-
-
-def _launched_s(event: GpuEvent, first_call: int, origin: int) -> float | None:
-    if event.place is not None:
-        return (event.place.start - origin) / 1e9
-    return -inf if event.correlation is not None and event.correlation < first_call else None
 
 
 def _kernel_names(events: Iterable[GpuEvent]) -> Mapping[str, str]:
