@@ -17,7 +17,7 @@ def run_of(session: Session) -> RunTotals:
     if session.run is not None:
         return session.run
     timed = [kernel for kernel in session.kernels if kernel.time_total_s is not None]
-    times = summed((kernel.function_name, kernel.time_total_s or 0.0) for kernel in timed)
+    times = summed((kernel.numbered_name, kernel.time_total_s or 0.0) for kernel in timed)
     is_one = are_ranks(session)
     shapes = alike((_configuration(kernel, is_one), kernel) for kernel in timed)
     total_s = sum(times.values())
@@ -45,7 +45,7 @@ def _configuration(kernel: KernelProfile, is_one: bool) -> LaunchKind:
     """Return the function and launch configuration of a kernel, on its GPU unless all are of one run."""
     shape, resources = (kernel.grid, kernel.block), resources_of_kernel(kernel)
     source, device = (0, 0) if is_one else (kernel.source, kernel.device)
-    return kind_of(source, device, kernel.function_name, shape, resources, (), kernel.id)
+    return kind_of(source, device, kernel.numbered_name, shape, resources, (), kernel.id)
 
 
 def timed_launches(kernel: KernelProfile) -> int:

@@ -47,6 +47,7 @@ from gpuprof.model.field_types import (
     about,
 )
 from gpuprof.model.findings import Amount, CaseName, Cases, Label, Role
+from gpuprof.model.kernel_names import unnumbered
 from gpuprof.model.recorded import Dim3, GpuSamples, Missing
 from gpuprof.model.sources import SURVEY_MARK, SourceKindName, kind_named
 
@@ -591,7 +592,12 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
         OperatorBytes | None,
         about("bytes by the shapes of its point-wise operator; null: no shapes, or another operator"),
     ] = None
-    function: Annotated[str, about("short name of its function, if the label names what launched it; else empty")] = ""
+    function: Annotated[
+        str,
+        about(
+            "short name of its function, if the label names what launched it, or which of several like it; else empty"
+        ),
+    ] = ""
 
     @property
     def own_flop(self) -> OperatorFlop | None:
@@ -602,6 +608,12 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     def function_name(self) -> str:
         """Return the short name of its function, which it shares with all launches of that in a session."""
         return self.function or self.label
+
+    @property
+    def numbered_name(self) -> str:
+        """Return that name with the number that a compiler gave the kernel, if it has one."""
+        _, number = unnumbered(self.demangled)
+        return self.function_name if self.function_name.endswith(number) else self.function_name + number
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
