@@ -131,7 +131,7 @@ def _of_ranks(timeline: Timeline, rates: Rates) -> Iterator[tuple[str, _OfRank]]
     ranks = timeline.source_ranks
     for device in timeline.devices:
         busy = device.busy_s / running_s(device) if device.span_s > 0 else 1.0
-        text, share = _device_text(device), format_percent(busy)
+        text, share = _device_text(device), f"{_least(device)}{format_percent(busy)}"
         yield f"GPU {device.ordinal}", _OfRank(ranks[device.source], text, -busy, share, "least busy")
     flop_of = {flop.source: flop for flop in timeline.model_flop}
     for step in timeline.steps:
@@ -196,14 +196,21 @@ def _device_text(device: DeviceTimeline) -> str:
         each = f", {format_si(idle_s / device.steps, 's')} a step"
     elif start_up_s(device):
         of += " after start-up"
-    return f"busy {format_percent(busy)} of {of}, {_kernel_share(device, span_s)}; idle {format_si(idle_s, 's')}{each}"
+    least = _least(device)
+    idle = f"idle {'at most ' if least else ''}{format_si(idle_s, 's')}{each}"
+    return f"busy {least}{format_percent(busy)} of {of}, {_kernel_share(device, span_s)}; {idle}"
+
+
+def _least(device: DeviceTimeline) -> str:
+    """Return "at least " if a GPU may have been busy in pauses, too: with what the trace has no times of."""
+    return "at least " if device.gaps is not None and device.gaps.unsure_s else ""
 
 
 def _kernel_share(device: DeviceTimeline, span_s: float) -> str:
-    kernels = format_percent(device.kernel_s / span_s)
+    kernels = f"{_least(device)}{format_percent(device.kernel_s / span_s)}"
     if device.graphs is None:
         return f"{kernels} with kernels"
-    graphs = format_percent(device.graphs.time_s / span_s)
+    graphs = f"{_least(device)}{format_percent(device.graphs.time_s / span_s)}"
     return f"{graphs} in whole CUDA graphs whose kernels were not recorded, {kernels} with other kernels"
 
 
@@ -239,11 +246,14 @@ def _gaps_text(device: DeviceTimeline) -> str:
     span_s = running_s(device)
     of = f" ({format_percent(gaps.total_s / span_s)})" if span_s > 0 else ""
     in_graphs = f"{format_si(gaps.in_graph_s, 's')} between nodes of CUDA graphs, " if gaps.in_graph_s else ""
+    unsure = ""
+    if gaps.unsure_s:
+        unsure = f"; up to {format_si(gaps.unsure_s, 's')} of it may be work that the trace has no times of"
     return (
         f"{count_text(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
         f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {in_graphs}"
         f"{format_si(gaps.short_s, 's')} in {'other ' if in_graphs else ''}pauses under 20 µs, "
-        f"{format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
+        f"{format_si(gaps.long_s, 's')} in pauses of 1 ms and longer{unsure}"
     )
 
 

@@ -51,7 +51,7 @@ def device_timeline(
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     activities, judged = gpu.activities, gpu.judged
-    longest = nlargest(_LONGEST, gpu.pauses, key=lambda pause: pause.length_s)
+    longest = nlargest(_LONGEST, (pause for pause in gpu.pauses if not pause.unsure), key=lambda pause: pause.length_s)
     drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
     begin_s = min(judged.start_s, judged.warm_up_s)
