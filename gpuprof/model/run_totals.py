@@ -69,9 +69,15 @@ def loading_s(device: DeviceTimeline) -> float:
     return (device.gaps.start_up_s or 0.0) if device.gaps is not None else 0.0
 
 
+def begins_with_start_up(device: DeviceTimeline) -> bool:
+    """Return whether what comes before the judged part is a start-up: a recording can begin in a loop, too."""
+    return device.from_start or device.judged == "repetition"
+
+
 def start_up_s(device: DeviceTimeline) -> float:
     """Return how long a GPU's start-up takes: all before the judged part, and the start-up pauses in it."""
-    before = (part.time_s for part in (device.start_up, device.warm_up) if part is not None)
+    start_up = device.start_up if begins_with_start_up(device) else None
+    before = (part.time_s for part in (start_up, device.warm_up) if part is not None)
     return sum(before) + loading_s(device)
 
 

@@ -816,6 +816,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     steps: Annotated[Whole, about("steps in that part; 0 if it has none")] = 0
     warm_up: Annotated[LeftOut | None, about("first steps, which load and compile; null: none")] = None
     between: Annotated[LeftOut | None, about("activity between steps, such as an evaluation; null: none")] = None
+    from_start: Annotated[bool, about("whether the recording surely begins with the program")] = False
     slowed_by: Annotated[
         tuple[Word, ...],
         about("recorded beside times, which makes launching slower: stacks, shapes, memory", most=10),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.groups import by_key
 from gpuprof.model.headline import listed
-from gpuprof.model.run_totals import are_ranks, loading_s, running_s, start_up_s, step_s
+from gpuprof.model.run_totals import are_ranks, begins_with_start_up, loading_s, running_s, start_up_s, step_s
 from gpuprof.model.session import (
     Communication,
     Copies,
@@ -26,7 +26,7 @@ from gpuprof.timeline.trace import GRAPH, KERNEL, SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
 from gpuprof.words.whole_graphs import graphs_text
 
-NOT_JUDGED = ("start-up", "warm-up", "between", "the end", "profiler")
+NOT_JUDGED = ("start-up", "before", "warm-up", "between", "the end", "profiler")
 """The names of facts on what is not judged."""
 _MILLION = 1e6
 _HOUR_S = 3600.0
@@ -220,7 +220,8 @@ def _left_out_facts(device: DeviceTimeline) -> Iterator[tuple[str, str]]:
         old = "judged with the rest, as an older gpuprof wrote this session; read the trace again to see it apart"
         yield "start-up", old
     if device.start_up is not None:
-        yield "start-up", _left_out_text(device.start_up, _UNTIL.get(device.judged, "before"))
+        name = "start-up" if begins_with_start_up(device) else "before"
+        yield name, _left_out_text(device.start_up, _UNTIL.get(device.judged, "before"))
     if loading_s(device):
         loading = format_si(loading_s(device), "s")
         yield "start-up", f"{loading} in pauses before first launches, to load and compile; not judged"

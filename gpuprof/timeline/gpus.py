@@ -74,6 +74,7 @@ def device_timeline(
         warm_up=_left_out(gpu.every, [(begin_s, judged.start_s)], judged.warm_up_steps),
         between=_left_out(gpu.every, holes(judged.intervals)),
         after_s=max(0.0, last_s - judged.end_s),
+        from_start=gpu.trace.from_start,
         slowed_by=_slowed_by(gpu.trace),
     )
 
