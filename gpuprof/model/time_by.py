@@ -41,10 +41,14 @@ class GroupedKernel(Struct, frozen=True):
 
 
 class Steps(Struct, frozen=True):
-    """The steps of a program, counted on each GPU, and the time of the GPUs for them."""
+    """The steps of a program, counted on each GPU, and the time of the GPUs for them.
+
+    `gpus` is how many GPUs have as many of them each; None if not all have.
+    """
 
     count: int
     time_s: float
+    gpus: int | None = None
 
 
 class TimeGroup(Struct, frozen=True):
@@ -163,7 +167,8 @@ def _steps_of(session: Session) -> Steps | None:
     time_s = sum(map(running_s, devices))
     if time_s <= 0 or any(source.is_survey for source in session.sources) or not all(own.steps for own in devices):
         return None
-    return Steps(sum(device.steps for device in devices), time_s)
+    are_alike = len({device.steps for device in devices}) == 1
+    return Steps(sum(device.steps for device in devices), time_s, len(devices) if are_alike else None)
 
 
 def _names(session: Session, kernels: Sequence[KernelProfile], by: By) -> list[str]:

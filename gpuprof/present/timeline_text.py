@@ -55,19 +55,29 @@ class Rates(NamedTuple):
 NO_RATES = Rates()
 
 
-def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[str, str]]:
-    """Yield name and value of everything that the timeline shows; nothing for a session without one."""
+def timeline_facts(
+    session: Session, rates: Rates = NO_RATES, gpu: DeviceTimeline | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield name and value of everything that the timeline shows; nothing for a session without one.
+
+    With `gpu` only those of this GPU and of its file.
+    """
     timeline = session.timeline
     if timeline is None:
         return
-    for device in timeline.devices:
+    for device in (gpu,) if gpu is not None else timeline.devices:
         yield from _device_facts(session, device)
     for slowed_by in dict.fromkeys(device.slowed_by for device in timeline.devices if device.slowed_by):
         yield "profiler", f"it also recorded {listed(slowed_by)}: pauses are longer than without"
+    sources = range(len(session.sources)) if gpu is None else (gpu.source,)
     for step in timeline.steps:
+        if step.source not in sources:
+            continue
         own = [device for device in timeline.devices if step.loop and device.source == step.source]
         yield "steps", f"{_of_source(session, step.source)}{_step_text(step, step_s(own), rates)}"
     for model_flop in timeline.model_flop:
+        if model_flop.source not in sources:
+            continue
         loop = next((step for step in timeline.steps if step.loop and step.source == model_flop.source), None)
         of = _of_source(session, model_flop.source)
         yield from ((name, f"{of}{text}") for name, text in model_facts(model_flop, loop))
@@ -109,6 +119,11 @@ def _ranks_facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
         yield "ranks", f"{len(shown)}{of_all}: the traces of the others are not here"
 
 
+def busy_share(device: DeviceTimeline) -> float:
+    """Return for which part of its judged time a GPU was busy, as far as is known."""
+    return device.busy_s / running_s(device) if device.span_s > 0 else 1.0
+
+
 class _OfRank(NamedTuple):
     """A line of one rank, and what ranks are compared by: a number that grows with it, its text and its adjective."""
 
@@ -130,7 +145,7 @@ def rank_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
 def _of_ranks(timeline: Timeline, rates: Rates) -> Iterator[tuple[str, _OfRank]]:
     ranks = timeline.source_ranks
     for device in timeline.devices:
-        busy = device.busy_s / running_s(device) if device.span_s > 0 else 1.0
+        busy = busy_share(device)
         text, share = _device_text(device), f"{_least(device)}{format_percent(busy)}"
         yield f"GPU {device.ordinal}", _OfRank(ranks[device.source], text, -busy, share, "least busy")
     flop_of = {flop.source: flop for flop in timeline.model_flop}
