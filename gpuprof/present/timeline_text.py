@@ -146,7 +146,7 @@ def _of_ranks(timeline: Timeline, rates: Rates) -> Iterator[tuple[str, _OfRank]]
     ranks = timeline.source_ranks
     for device in timeline.devices:
         busy = busy_share(device)
-        text, share = _device_text(device), f"{_least(device)}{format_percent(busy)}"
+        text, share = _device_text(device), _share_text(device, busy)
         yield f"GPU {device.ordinal}", _OfRank(ranks[device.source], text, -busy, share, "least busy")
     flop_of = {flop.source: flop for flop in timeline.model_flop}
     for step in timeline.steps:
@@ -211,21 +211,26 @@ def _device_text(device: DeviceTimeline) -> str:
         each = f", {format_si(idle_s / device.steps, 's')} a step"
     elif start_up_s(device):
         of += " after start-up"
-    least = _least(device)
-    idle = f"idle {'at most ' if least else ''}{format_si(idle_s, 's')}{each}"
-    return f"busy {least}{format_percent(busy)} of {of}, {_kernel_share(device, span_s)}; {idle}"
+    idle = f"idle {'at most ' if _is_unsure(device) else ''}{format_si(idle_s, 's')}{each}"
+    return f"busy {_share_text(device, busy)} of {of}, {_kernel_share(device, span_s)}; {idle}"
 
 
-def _least(device: DeviceTimeline) -> str:
-    """Return "at least " if a GPU may have been busy in pauses, too: with what the trace has no times of."""
-    return "at least " if device.gaps is not None and device.gaps.unsure_s else ""
+def _is_unsure(device: DeviceTimeline) -> bool:
+    """Return whether a GPU may have been busy in its pauses, with what the trace has no times of."""
+    return device.gaps is not None and device.gaps.unsure_s > 0
+
+
+def _share_text(device: DeviceTimeline, fraction: float) -> str:
+    """Write the share of a GPU's time that something is known to take."""
+    share = format_percent(fraction)
+    return f"at least {share.lstrip('>')}" if _is_unsure(device) else share
 
 
 def _kernel_share(device: DeviceTimeline, span_s: float) -> str:
-    kernels = f"{_least(device)}{format_percent(device.kernel_s / span_s)}"
+    kernels = _share_text(device, device.kernel_s / span_s)
     if device.graphs is None:
         return f"{kernels} with kernels"
-    graphs = f"{_least(device)}{format_percent(device.graphs.time_s / span_s)}"
+    graphs = _share_text(device, device.graphs.time_s / span_s)
     return f"{graphs} in whole CUDA graphs whose kernels were not recorded, {kernels} with other kernels"
 
 
