@@ -24,7 +24,7 @@ from gpuprof.notebook import LoadedSession
 from gpuprof.privacy.border import with_clean_labels, without_private
 from gpuprof.privacy.source_files import PathMap
 from gpuprof.read.files import read_file
-from gpuprof.read.folders import files_named
+from gpuprof.read.folders import files_named, with_ranks
 from gpuprof.read.plain_file import STDIN
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.trace import Trace
@@ -93,7 +93,7 @@ def _recorded(
                 "timelines and reports with counters cannot be shown together",
                 "show them separately, or profile by the timeline: gpuprof run --survey TIMELINE -- PROGRAM",
             )
-        analysis = analyse_traces(traces, HardwareFinder(spec), __version__)
+        analysis = analyse_traces(with_ranks(traces), HardwareFinder(spec), __version__)
         return worded(diagnose(analysis if keep_private else with_clean_labels(analysis))), {}
     sessions = [file for file in files if isinstance(file, Session)]
     if sessions:

@@ -21,14 +21,14 @@ from gpuprof.model.time_by import TimeBy, TimeGroup, first_times
 from gpuprof.present.console import print_session
 from gpuprof.present.html import render_html
 from gpuprof.present.markdown import markdown_lines
-from gpuprof.present.time_by_text import rows_of
+from gpuprof.present.time_by_text import header_text, rows_of
 from gpuprof.timeline.trace import Activity, MatrixProduct, ProgramStep
 from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, session
 from tests.readings import shown_session_of, trace_of
 from tests.table import each_row
 from tests.test_time_by import RECORDED, TRAINING, launched, of_kind
-from tests.test_timeline import kernel, trace
+from tests.test_timeline import A100, kernel, trace
 from tests.test_timeline import session as analysed
 
 BF16 = "c10::BFloat16"
@@ -98,6 +98,19 @@ def test_a_share_is_of_the_step_only_if_all_kernels_ran_in_steps() -> None:
     outside = by_operator(stepped(kernel("warm_up", -500, 50, operator="aten::fill_", launched_s=-501e-6)))
     assert (outside.steps is None) == ("aten::fill_" in {group.name for group in outside.groups})
     assert by_operator(analysed(trace(kernel("k", 0, 1, operator="aten::add")))).steps is None
+
+
+def test_steps_on_several_gpus_are_counted_as_those_of_each() -> None:
+    steps = tuple(ProgramStep("ProfilerStep", number * 1e-3, 1e-3) for number in range(3))
+    launches = [
+        kernel("k", 1000.0 * number, 900 - 300 * gpu, operator="aten::add")._replace(device=gpu)
+        for number in range(3)
+        for gpu in range(2)
+    ]
+    times = by_operator(analysed(structs.replace(trace(*launches, steps=steps), devices=(A100, A100))))
+    assert times.steps is not None and (times.steps.count, times.steps.gpus) == (6, 2)
+    # 3 · (900 + 600) µs in six steps of a GPU.
+    assert "3 × 2 GPUs" in header_text(times) and "750 µs" in header_text(times)
 
 
 def product_of(path: str, flop: float, *fractions: float) -> OperatorFlop:

@@ -79,15 +79,52 @@ def test_how_many_ranks_are_missing_is_said(tmp_path: Path) -> None:
     assert "of the others" not in typed("show", "log", cwd=tmp_path).stdout
 
 
-def test_ranks_in_the_names_of_files_count_if_the_traces_say_none(tmp_path: Path) -> None:
-    log = written(tmp_path, {"trace_rank1.json": trace(), "trace_rank0.json": trace()})
-    assert [source.file for source in gpuprof.load(log).sources] == ["trace_rank0.json", "trace_rank1.json"]
+@each_row(
+    "name",
+    ["trace_rank{}.json", "dp0_pp0_tp{0}_ep0_rank{0}.17000.pt.trace.json", "17.34-TP-{}.trace.json"],
+    ids=["rank", "vLLM", "SGLang"],
+)
+def test_ranks_in_the_names_of_files_count_if_the_traces_say_none(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / str(len(name))
+    folder.mkdir()
+    log = written(folder, {name.format(rank): trace() for rank in (1, 0)})
+    files = [name.format(rank) for rank in (0, 1)]
+    for session in (gpuprof.load(log), gpuprof.load(*(log / file for file in files))):
+        assert [source.file for source in session.sources] == files
+        assert session.timeline is not None and session.timeline.source_ranks == (0, 1)
+        assert {kernel.rank for kernel in session.kernels} == {0, 1}
+
+
+def test_ranks_in_the_names_of_files_give_way_to_those_in_the_traces(tmp_path: Path) -> None:
+    log = written(tmp_path, {"rank0.json": trace(1, 2), "rank1.json": trace(0, 2)})
+    timeline = gpuprof.load(log / "rank0.json", log / "rank1.json").timeline
+    assert timeline is not None and timeline.source_ranks == (1, 0)
+
+
+@each_row("names", [("run-TP-0-DP-0.json", "run-TP-1-DP-1.json"), ("a.json", "b.json")], ids=["TP and DP", "none"])
+def test_names_that_do_not_say_a_rank_alone_give_none(tmp_path: Path, names: tuple[str, str]) -> None:
+    folder = tmp_path / str(len(names[0]))
+    folder.mkdir()
+    log = written(folder, dict.fromkeys(names, trace()))
+    refusal(log)
+    timeline = gpuprof.load(*(log / name for name in names)).timeline
+    assert timeline is not None and timeline.source_ranks == (None, None)
 
 
 def test_recordings_of_one_process_are_no_ranks(tmp_path: Path) -> None:
     files = {f"host_1.{time}.pt.trace.json": trace() for time in (1700000001, 1700000003, 1700000002)}
     message, hint = refusal(written(tmp_path, files))
-    assert "3 traces of one process" in message and hint.endswith("log/host_1.1700000003.pt.trace.json")
+    assert "3 traces of 1 process" in message and hint.endswith("log/host_1.1700000003.pt.trace.json")
+
+
+def test_processes_that_ran_alone_are_not_one_process(tmp_path: Path) -> None:
+    message, _ = refusal(written(tmp_path, {"a.pt.trace.json": trace(0, 1), "b.pt.trace.json": trace(0, 1)}))
+    assert "2 traces, and they do not say" in message
+
+
+def test_a_trace_that_was_not_finished_is_no_other_trace(tmp_path: Path) -> None:
+    log = written(tmp_path, {"host_1.2.pt.trace.json": trace(), "host_1.3.pt.trace.json.tmp": trace()})
+    assert [source.file for source in gpuprof.load(log).sources] == ["host_1.2.pt.trace.json"]
 
 
 def test_recordings_of_each_rank_are_not_read_as_more_ranks(tmp_path: Path) -> None:

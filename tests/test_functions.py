@@ -16,6 +16,7 @@ from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import Comparison
 from gpuprof.comparison.sides import Run
 from gpuprof.diagnose.verdict import is_typical
+from gpuprof.model.labels import launch_labels
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.recommendation_text import recommendation_texts
@@ -109,6 +110,35 @@ def test_the_longest_launch_of_the_leading_function_represents_it() -> None:
     session = judged(*layers(0.1, 0.2, 0.15), *layers(0.3, name="gemm", first=3), *layers(0.25, name="add", first=4))
     assert session.verdict is not None and session.verdict.kernel == 1
     assert "45 % of GPU time in 3 launches" in session.verdict.sentence
+
+
+def compiled(*numbers: int, time_s: float = 1.0, first: int = 0) -> list[KernelProfile]:
+    """Return kernels that inductor made of the same operators, as a session has them."""
+    names = [f"triton_poi_fused_add_{number}" for number in numbers]
+    labels = launch_labels(names, [()] * len(names))
+    return [
+        hand_made.kernel(
+            first + place, label=label, function=function, demangled=name, time_total_s=time_s, ranges=(),
+            time_share=time_s / 6, throughput=(), launches=3,
+        )
+        for place, (name, (label, function)) in enumerate(zip(names, labels, strict=True))
+    ]  # fmt: skip
+
+
+def test_fused_kernels_that_differ_in_their_number_are_judged_as_one() -> None:
+    session = judged(*compiled(0, 1, 2, 3), *layers(1 / 3, name="gemm", first=4))
+    assert session.verdict is not None and session.verdict.kernel == 0
+    assert session.verdict.sentence.startswith("triton_poi_fused_add (")
+    assert "67 % of GPU time with 4 kernels in 12 launches" in session.verdict.sentence
+    assert run_of(session).kernels == 5
+
+
+def test_fused_kernels_keep_their_numbers_in_a_comparison() -> None:
+    base, new = compiled(0, 1, 2), compiled(2, 1, 0)
+    changes = compared(base, new).kernels
+    assert {change.match for change in changes} == {"exact"}
+    for change in changes:
+        assert change.label == change.base[0].demangled == change.new[0].demangled == change.base[0].function
 
 
 def test_a_fix_for_one_function_in_many_layers_names_it_once_with_launches_and_share() -> None:

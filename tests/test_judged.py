@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from gpuprof.model.run_totals import start_up_s
 from gpuprof.model.session import Session
+from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.read.files import read_file
 from gpuprof.timeline.trace import Activity, ProgramStep, Trace
 from tests.table import each_row
@@ -78,6 +80,18 @@ def test_steps_have_what_was_launched_in_them_and_no_more() -> None:
     assert gpu.after_s == pytest.approx(5010e-6 - 230e-6)
     assert gpu.copies == () and of_rule(found, "exposed-copies") == []
     assert gpu.strip is not None and gpu.strip.bin_s * 270 == pytest.approx(230e-6)
+
+
+@each_row(("from_start", "name"), [(False, "before"), (True, "start-up")])
+def test_what_comes_before_the_steps_is_a_start_up_if_the_recording_begins_with_the_program(
+    from_start: bool, name: str
+) -> None:
+    # As a window of the profiler's schedule: a kernel of the step before ends in it.
+    activities = (launched(kernel("a", 10, 90), 0), launched(kernel("a", 100, 90), 90))
+    found = session(replace(trace(*activities, steps=(step(50, 100),)), from_start=from_start))
+    facts = dict(timeline_facts(found))
+    assert facts.keys() & {"before", "start-up"} == {name}
+    assert facts[name].startswith("90.0 µs") and start_up_s(device(found)) == pytest.approx(90e-6 if from_start else 0)
 
 
 def test_what_was_launched_before_the_steps_keeps_the_gpu_busy_in_them() -> None:

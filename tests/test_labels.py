@@ -103,6 +103,18 @@ def test_hint_shared_by_all_launches_names_a_kernel_that_says_nothing() -> None:
     assert launch_labels(["Kernel", "Kernel"], [("conv1",), ("conv2",)]) == (("Kernel", ""), ("Kernel", ""))
 
 
+def test_fused_kernels_that_differ_in_their_number_are_one_function_under_labels_of_their_own() -> None:
+    names = [
+        "triton_poi_fused_add_mul_3", "triton_poi_fused_add_mul_12", "triton_per_fused_add_mul_4",
+        "triton_poi_fused_add_mul_5_0d1d2de3", "triton_poi_fused_0", "triton_poi_fused_1", "sgemm_3", "sgemm_4",
+    ]  # fmt: skip
+    labels = launch_labels(names, [()] * len(names))
+    assert [label for label, _ in labels] == [*names[:3], "triton_poi_fused_add_mul_5", *names[4:]]
+    one = "triton_poi_fused_add_mul"
+    # A number that tells nothing apart stays, and so does one that is all of the name.
+    assert [function for _, function in labels] == [one, one, "", one, "", "", "", ""]
+
+
 @each_row("name", ["<" * 20_000, "a<" * 20_000, "(a" * 20_000, "[" * 20_000, "{lambda" * 9_000, "a<b>::" * 8_000])
 def test_unbalanced_brackets_of_any_depth_give_a_label(name: str) -> None:
     assert 0 < len(_label(name)) <= MAX_WIDTH

@@ -17,9 +17,12 @@ from gpuprof.model.headline import by_time
 from gpuprof.model.session import Session
 from gpuprof.present.console import Depth, print_session
 from gpuprof.present.text import cut_end, cut_middle
+from gpuprof.timeline.trace import GRAPH, Activity
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of
 from tests.table import each_row
+from tests.test_timeline import A100, trace
+from tests.test_timeline import session as traced
 
 WIDTHS = (60, 80, 100, 140, 200)
 LONG = "void at::native::<unnamed>::vectorized_elementwise_kernel<(int)4, at::native::BinaryFunctor<float, " + "x" * 200
@@ -95,6 +98,24 @@ def test_wide_and_hostile_names_take_a_screen(name: str, width: int) -> None:
     lines = screen(many(500, name + "{}"), width).splitlines()
     assert len(lines) + 1 <= 30
     assert max(map(cell_len, lines)) <= width
+
+
+def test_of_several_gpus_the_least_busy_one_is_shown_if_there_is_no_room_for_all() -> None:
+    def of(*gpus: int) -> str:
+        """The screen of GPUs that replay a graph of their own, the first two for 80 and 40 of 100 µs."""
+        activities = (
+            Activity(GRAPH, f"graph {gpu}", gpu, (at + 100 * number) * 1e-6, us * 1e-6)
+            for gpu in gpus
+            for number in range(2)
+            for at, us in ((0, (80, 40, 60)[gpu] - 1), (99, 1))
+        )
+        return screen(traced(trace(*activities, devices=(A100,) * 3)))
+
+    both = of(0, 1)
+    assert "GPU 1" in both and "graph 1" in both and "of 2" in both
+    assert "GPU 0" not in both and "graph 0" not in both
+    assert [gpu for gpu in range(3) if f"GPU {gpu}" in of(0, 1, 2)] == [1]
+    assert "graph 0" in of(0)
 
 
 # What to do

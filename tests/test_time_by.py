@@ -135,6 +135,13 @@ def test_a_trace_names_functions_and_compiled_kernels_as_operators() -> None:
     compiled = session(launched(0, name, 1e-3, "GPT", "Torch-Compiled Region: 0/0", name), plain)
     assert milliseconds("operator", compiled) == {"aten::add": 1, name: 1}
     assert milliseconds("module", compiled) == {"GPT": 1, "x": 1}
+    # What fuses the same operators is one.
+    names = [f"triton_poi_fused_add_{number}" for number in (3, 12)]
+    fused = [launched(number, name, 1e-3, "GPT", name) for number, name in enumerate(names)]
+    assert milliseconds("operator", session(*fused, replace(plain, id=2))) == {
+        "triton_poi_fused_add": 2,
+        "aten::add": 1,
+    }
     # A function with shapes is an operator, and numbers are modules of a Sequential.
     own = session(flash, launched(1, "gemm", 2e-3, "Sequential", "0", "aten::linear", "aten::addmm"))
     assert milliseconds("operator", own) == {"aten::addmm": 2, "FlashAttnFunc": 1}

@@ -270,6 +270,14 @@ def test_time_that_launches_without_a_time_may_have_filled_is_not_idle() -> None
     assert one.gaps.total_s == pytest.approx(890e-6)
     assert one.gaps.unsure_s == pytest.approx(890e-6)
     assert [finding.rule for each in found.kernels for finding in each.findings if finding.rule == "launch-gaps"] == []
+    facts = dict(timeline_facts(found))
+    assert "at least 10 % of 990 µs" in facts["GPU time"] and "at most 890 µs" in facts["GPU time"]
+    assert one.strip is not None and one.strip.pauses == ()
+    known = dict(timeline_facts(session(trace(kernel("a", 0, 10), kernel("a", 980, 10)))))["GPU time"]
+    assert "at least" not in known and "at most" not in known
+    # What a trace lacks altogether may have filled any pause.
+    lacking = session(replace(trace(kernel("a", 0, 10), kernel("a", 980, 10)), incomplete=True))
+    assert "at most 970 µs" in dict(timeline_facts(lacking))["GPU time"]
 
 
 ACTIVITIES = st.lists(

@@ -259,7 +259,7 @@ def _kernel(kernel: SideKernel) -> ComparedKernel:
         run=kernel.run,
         id=representative.id,
         label=kernel.label,
-        function=representative.function_name,
+        function=representative.numbered_name,
         demangled=representative.demangled,
         ranges=kernel.key.ranges,
         grid=representative.grid if not kernel.is_mixed else None,

@@ -111,7 +111,7 @@ class SideKernel(Struct, frozen=True):
         """Return its label; that of its function if its launches are in several ranges."""
         if self.key.ranges:
             return self.representative.label
-        return self.representative.function_name
+        return self.representative.numbered_name
 
 
 class Side(Struct, frozen=True):

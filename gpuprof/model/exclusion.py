@@ -57,8 +57,8 @@ def _exclusion(
 ) -> Exclusion:
     """Return the exclusion of these kernels added to an earlier one of the session."""
     known = before or Exclusion(patterns=(), kernels=0, launches=0, untimed=0, time_s=None, time_share=None)
-    functions = {kernel.function_name for kernel in gone}
-    is_in_part = not functions.isdisjoint(kernel.function_name for kernel in left)
+    functions = {kernel.numbered_name for kernel in gone}
+    is_in_part = not functions.isdisjoint(kernel.numbered_name for kernel in left)
     share = _sum(known.time_share, *(kernel.time_share for kernel in gone))
     return Exclusion(
         patterns=tuple(dict.fromkeys((*known.patterns, *used))),

@@ -17,6 +17,7 @@ _ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::")
 _CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")
 _CPP_SIGN = re.compile(r"\w<|::|\w\(|operator")
 _INTEGER_SUFFIX = re.compile(r"(?<![\w.])(\d+)[uU]?[lL]{0,2}\b")
+_FUSED = re.compile(r"triton_[a-z_]{2,10}_fused_")
 _MANGLED_LENGTH = re.compile(r"\d{1,4}")
 
 
@@ -111,3 +112,24 @@ def _mangled_base(text: str) -> str:
         position = digits.end() + int(digits.group())
         identifier = text[digits.end() : position] or identifier
     return identifier or text
+
+
+def without_specialisation(text: str) -> str:
+    """Return a name without Triton's suffix: all arguments, counted from 0, each with what Triton knows of its value.
+
+    `c` stands for 1, `d` and `e` for multiples of 16 and 8. Digits alone, or that do not count, are part of the name.
+    """
+    head, _, suffix = text.rpartition("_")
+    digits = re.sub("[cde]", "", suffix)
+    counted = digits.startswith("01") and "".join(map(str, range(len(digits)))).startswith(digits)
+    return head if counted and digits != suffix else text
+
+
+def unnumbered(name: str) -> tuple[str, str]:
+    """Return a name without the number that PyTorch's inductor gives a kernel, and that number with its `_`.
+
+    Kernels that differ in it alone fuse the same operators, such as `triton_poi_fused_add_mul_3` in each layer of a
+    model. One without operators in its name has no other name than its number.
+    """
+    head, _, number = without_specialisation(name).rpartition("_")
+    return (head, f"_{number}") if number.isdecimal() and _FUSED.match(head) else (name, "")

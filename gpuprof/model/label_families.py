@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from gpuprof.model.kernel_names import KernelName
+from gpuprof.model.kernel_names import KernelName, without_specialisation
 from gpuprof.model.label_torch import TORCH_CARRIERS, torch_elementwise, torch_multi_tensor
 from gpuprof.model.name_tree import Part, Type, walk
 from gpuprof.model.type_words import (
@@ -54,23 +54,12 @@ def _nccl(name: KernelName) -> str:
 
 def _identifier(text: str) -> str:
     """Return a name without brackets and without its constant words: Triton's digits, cuDNN's and XMMA's."""
-    text = _without_specialisation(text) or text
+    text = without_specialisation(text) or text
     text = re.sub(r"\Acudnn_(?:infer|train)_(?=.)", "", text)
     if len(text) > TARGET_WIDTH and "_xmma_" in text:
         text = re.sub(r"_execute_(?:segment_k_off_)?kernel.*", "", text, flags=re.DOTALL)
         text = re.sub(r"_(?:warpsize|warpgroupsize)\d+x\d+x\d+|(?<=_)tilesize", "", text)
     return text
-
-
-def _without_specialisation(text: str) -> str:
-    """Return a name without Triton's suffix: all arguments, counted from 0, each with what Triton knows of its value.
-
-    `c` stands for 1, `d` and `e` for multiples of 16 and 8. Digits alone, or that do not count, are part of the name.
-    """
-    head, _, suffix = text.rpartition("_")
-    digits = re.sub("[cde]", "", suffix)
-    counted = digits.startswith("01") and "".join(map(str, range(len(digits)))).startswith(digits)
-    return head if counted and digits != suffix else text
 
 
 def _flash_attention(name: KernelName) -> str:

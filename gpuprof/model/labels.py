@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from gpuprof.model.kernel_names import KernelName, harmless, parse_name
+from gpuprof.model.kernel_names import KernelName, harmless, parse_name, unnumbered
 from gpuprof.model.label_families import SAYS_NOTHING, TARGET_WIDTH, worded
 from gpuprof.model.name_tree import WORD_START, is_number
 from gpuprof.model.torch_ranges import launched_by
@@ -31,7 +31,10 @@ _ARCHITECTURE = re.compile(r"_?(?<![A-Za-z0-9])(forwardCompat|[Ss][Mm]_?\d{2,3}[
 
 
 class LaunchLabel(NamedTuple):
-    """The label of a launch, and that of its function; empty if they are the same."""
+    """The label of a launch, and that of its function; empty if they are the same.
+
+    Kernels that differ in a compiler's number alone are one function.
+    """
 
     label: str
     function: str
@@ -49,14 +52,23 @@ def launch_labels(demangled: Sequence[str], ranges: Sequence[tuple[str, ...]]) -
     If the ranges name an operator of torch, the label is that with its module. Without one it is that of the function.
     A range that all launches of a function share is shown if the name alone says nothing, such as `Kernel`.
     """
-    functions = _function_labels(demangled, ranges)
+    kernels = _function_labels(demangled, ranges)
+    names = _functions(kernels)
+    functions = _function_labels([names[text] for text in demangled], ranges)
     launches = [(text, harmless(launched_by(own))) for text, own in zip(demangled, ranges, strict=True)]
-    launched = _launched(list(dict.fromkeys(launches)), functions)
+    launched = _launched(list(dict.fromkeys(launches)), kernels)
     labels = []
     for launch in launches:
-        label, function = launched[launch], functions[launch[0]]
+        label, function = launched[launch], functions[names[launch[0]]]
         labels.append(LaunchLabel(label, function if function != label else ""))
     return tuple(labels)
+
+
+def _functions(demangled: Iterable[str]) -> dict[str, str]:
+    """Return the name of each kernel, without its number if another one then has the same."""
+    heads = {text: unnumbered(text)[0] for text in demangled}
+    alike = Counter(heads.values())
+    return {text: head if alike[head] > 1 else text for text, head in heads.items()}
 
 
 def _function_labels(demangled: Sequence[str], hints: Sequence[tuple[str, ...]]) -> dict[str, str]:

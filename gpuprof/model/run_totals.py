@@ -17,7 +17,7 @@ def run_of(session: Session) -> RunTotals:
     if session.run is not None:
         return session.run
     timed = [kernel for kernel in session.kernels if kernel.time_total_s is not None]
-    times = summed((kernel.function_name, kernel.time_total_s or 0.0) for kernel in timed)
+    times = summed((kernel.numbered_name, kernel.time_total_s or 0.0) for kernel in timed)
     is_one = are_ranks(session)
     shapes = alike((_configuration(kernel, is_one), kernel) for kernel in timed)
     total_s = sum(times.values())
@@ -45,7 +45,7 @@ def _configuration(kernel: KernelProfile, is_one: bool) -> LaunchKind:
     """Return the function and launch configuration of a kernel, on its GPU unless all are of one run."""
     shape, resources = (kernel.grid, kernel.block), resources_of_kernel(kernel)
     source, device = (0, 0) if is_one else (kernel.source, kernel.device)
-    return kind_of(source, device, kernel.function_name, shape, resources, (), kernel.id)
+    return kind_of(source, device, kernel.numbered_name, shape, resources, (), kernel.id)
 
 
 def timed_launches(kernel: KernelProfile) -> int:
@@ -69,9 +69,15 @@ def loading_s(device: DeviceTimeline) -> float:
     return (device.gaps.start_up_s or 0.0) if device.gaps is not None else 0.0
 
 
+def begins_with_start_up(device: DeviceTimeline) -> bool:
+    """Return whether what comes before the judged part is a start-up: a recording can begin in a loop, too."""
+    return device.from_start or device.judged == "repetition"
+
+
 def start_up_s(device: DeviceTimeline) -> float:
     """Return how long a GPU's start-up takes: all before the judged part, and the start-up pauses in it."""
-    before = (part.time_s for part in (device.start_up, device.warm_up) if part is not None)
+    start_up = device.start_up if begins_with_start_up(device) else None
+    before = (part.time_s for part in (start_up, device.warm_up) if part is not None)
     return sum(before) + loading_s(device)
 
 

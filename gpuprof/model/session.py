@@ -47,6 +47,7 @@ from gpuprof.model.field_types import (
     about,
 )
 from gpuprof.model.findings import Amount, CaseName, Cases, Label, Role
+from gpuprof.model.kernel_names import unnumbered
 from gpuprof.model.recorded import Dim3, GpuSamples, Missing
 from gpuprof.model.sources import SURVEY_MARK, SourceKindName, kind_named
 
@@ -591,7 +592,12 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
         OperatorBytes | None,
         about("bytes by the shapes of its point-wise operator; null: no shapes, or another operator"),
     ] = None
-    function: Annotated[str, about("short name of its function, if the label names what launched it; else empty")] = ""
+    function: Annotated[
+        str,
+        about(
+            "short name of its function, if the label names what launched it, or which of several like it; else empty"
+        ),
+    ] = ""
 
     @property
     def own_flop(self) -> OperatorFlop | None:
@@ -602,6 +608,12 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     def function_name(self) -> str:
         """Return the short name of its function, which it shares with all launches of that in a session."""
         return self.function or self.label
+
+    @property
+    def numbered_name(self) -> str:
+        """Return that name with the number that a compiler gave the kernel, if it has one."""
+        _, number = unnumbered(self.demangled)
+        return self.function_name if self.function_name.endswith(number) else self.function_name + number
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -804,6 +816,7 @@ class DeviceTimeline(Struct, frozen=True, kw_only=True):
     steps: Annotated[Whole, about("steps in that part; 0 if it has none")] = 0
     warm_up: Annotated[LeftOut | None, about("first steps, which load and compile; null: none")] = None
     between: Annotated[LeftOut | None, about("activity between steps, such as an evaluation; null: none")] = None
+    from_start: Annotated[bool, about("whether the recording surely begins with the program")] = False
     slowed_by: Annotated[
         tuple[Word, ...],
         about("recorded beside times, which makes launching slower: stacks, shapes, memory", most=10),

@@ -15,6 +15,7 @@ from gpuprof.model.group_work import OfPeak, flop_of, of_peak
 from gpuprof.model.groupings import GROUPINGS, By
 from gpuprof.model.groups import collected
 from gpuprof.model.headline import by_time, main_point
+from gpuprof.model.kernel_names import unnumbered
 from gpuprof.model.labels import short_name
 from gpuprof.model.run_totals import run_of, running_s, timed_launches
 from gpuprof.model.session import KernelProfile, Session
@@ -40,10 +41,14 @@ class GroupedKernel(Struct, frozen=True):
 
 
 class Steps(Struct, frozen=True):
-    """The steps of a program, counted on each GPU, and the time of the GPUs for them."""
+    """The steps of a program, counted on each GPU, and the time of the GPUs for them.
+
+    `gpus` is how many GPUs have as many of them each; None if not all have.
+    """
 
     count: int
     time_s: float
+    gpus: int | None = None
 
 
 class TimeGroup(Struct, frozen=True):
@@ -115,23 +120,23 @@ def first_times(session: Session, kernels: Sequence[KernelProfile]) -> TimeBy | 
     """
     if not session.only_times:
         return None
-    places: dict[str, set[tuple[str, ...]]] = {}
+    places: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
     for kernel in kernels:
-        places.setdefault(kernel.demangled, set()).add(kernel.ranges)
-    is_split = any(len(ranges) > 1 for ranges in places.values())
+        places.setdefault(kernel.function_name, set()).add((kernel.demangled, kernel.ranges))
+    is_split = any(len(own) > 1 for own in places.values())
     return _times(session, kernels, "operator") or (_times(session, kernels, "kernel") if is_split else None)
 
 
 def _times(session: Session, kernels: Sequence[KernelProfile], by: By) -> TimeBy | None:
     labels, run_time_s = own_labels(session.kernels), run_of(session).time_s
-    names = _names(session, kernels, by, labels)
+    names = _names(session, kernels, by)
     if not any(names):
         return None
     steps = _steps_of(session) if by == "operator" else None
     members: dict[tuple[By, str], list[KernelProfile]] = {}
     for name, kernel in zip(names, kernels, strict=True):
         kind: By = "kernel" if by == "operator" and not name else by
-        own_name = labels[kernel.demangled] if kind == "kernel" else name or nameless(by)
+        own_name = kernel.function_name if kind == "kernel" else name or nameless(by)
         members.setdefault((kind, own_name), []).append(kernel)
     run = _Run(labels, run_time_s, steps)
     groups = [_group(kind, name, own, run) for (kind, name), own in members.items()]
@@ -162,13 +167,14 @@ def _steps_of(session: Session) -> Steps | None:
     time_s = sum(map(running_s, devices))
     if time_s <= 0 or any(source.is_survey for source in session.sources) or not all(own.steps for own in devices):
         return None
-    return Steps(sum(device.steps for device in devices), time_s)
+    are_alike = len({device.steps for device in devices}) == 1
+    return Steps(sum(device.steps for device in devices), time_s, len(devices) if are_alike else None)
 
 
-def _names(session: Session, kernels: Sequence[KernelProfile], by: By, labels: Mapping[str, str]) -> list[str]:
+def _names(session: Session, kernels: Sequence[KernelProfile], by: By) -> list[str]:
     """Return for each kernel the group that it belongs to; empty if it is not known."""
     if by == "kernel":
-        return [labels[kernel.demangled] for kernel in kernels]
+        return [kernel.function_name for kernel in kernels]
     of_torch = _is_of_torch(session)
     if by == "range":
         return [_range_of(session, kernel, of_torch=of_torch) for kernel in kernels]
@@ -206,12 +212,12 @@ def _last_operator(session: Session, kernel: KernelProfile) -> str:
     name, shapes, _ = (kernel.ranges[-1] if kernel.ranges else "").partition(" [")
     is_trace = session.sources[kernel.source].kind == TORCH_TRACE
     is_operator = is_trace or shapes or name == short_name(kernel.demangled)
-    return name if is_operator and _IDENTIFIER.fullmatch(name) else ""
+    return unnumbered(name)[0] if is_operator and _IDENTIFIER.fullmatch(name) else ""
 
 
 def own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:
     """Return the kernels' labels by their names, without the operator or the module that launched them."""
-    return {kernel.demangled: kernel.function_name for kernel in kernels}
+    return {kernel.demangled: kernel.numbered_name for kernel in kernels}
 
 
 def _group(kind: By, name: str, members: Sequence[KernelProfile], run: _Run) -> TimeGroup:
@@ -276,8 +282,7 @@ def _nothing(session: Session, kernels: Sequence[KernelProfile], by: By) -> tupl
         where += " other than its steps"
     is_trace = any(source.kind.startswith(TORCH_TRACE) for source in session.sources)
     record = _RECORD_IN_TRACE.get(by) if is_trace else None
-    labels = own_labels(session.kernels)
-    others = [other for other in GROUPINGS if any(_names(session, kernels, other, labels))]
+    others = [other for other in GROUPINGS if any(_names(session, kernels, other))]
     there = " or ".join(f"--by {other}" for other in others)
     return f"no kernel was launched {where}", f"{record or _RECORD[by]}; this run can be shown {there}"
 

@@ -5,7 +5,7 @@ Colour only on a terminal; a pipe gets 80 columns and no space at the end of a l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuprof.model.run_totals import are_ranks
@@ -20,7 +20,14 @@ from gpuprof.present.recommendation_text import summary_of
 from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
 from gpuprof.present.source_names import in_source
 from gpuprof.present.time_by_text import rows_of, times_blocks
-from gpuprof.present.timeline_text import NO_RATES, NOT_JUDGED, Rates, rank_facts, timeline_facts
+from gpuprof.present.timeline_text import (
+    NO_RATES,
+    NOT_JUDGED,
+    Rates,
+    busy_share,
+    rank_facts,
+    timeline_facts,
+)
 from gpuprof.words.explain_node import ExplanationNode
 
 if TYPE_CHECKING:
@@ -142,15 +149,25 @@ def _height(blocks: Sequence[RenderableType]) -> int:
 def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     """Yield how many ranks are shown, the steps, MFU if it is known and, unless a fix has it, the GPU's time.
 
-    Where no kernel ran, the copies are what takes it.
+    Where no kernel ran, the copies are what takes it. If there is no room for all of several GPUs, the least busy one
+    is shown.
     """
     idle = any(item.rule == "launch-gaps" for item in session.recommendations)
     labels = ("steps",) if idle else ("GPU", "steps") if session.kernels else ("GPU", "copies")
     every = list(timeline_facts(session, rates))
     shown = rank_facts(session, rates) if are_ranks(session) else every
-    facts = [fact for fact in shown if fact[0].startswith((*labels, "CUDA graphs")) or "MFU" in fact[1]]
+    facts = _chosen(shown, labels)
+    devices = session.timeline.devices if session.timeline is not None else ()
+    if len(facts) > _MOST_FACTS and len(devices) > 1 and not are_ranks(session):
+        gpu = min(devices, key=busy_share)
+        (name, text), *others = timeline_facts(session, rates, gpu)
+        facts = [(name, f"the least busy of {len(devices)}: {text}"), *_chosen(others, labels)]
     yield from [*(fact for fact in every if fact[0] == "ranks"), *facts][:_MOST_FACTS]
     yield from [fact for fact in every if fact[0] in NOT_JUDGED][: len(NOT_JUDGED)]
+
+
+def _chosen(facts: Iterable[tuple[str, str]], labels: Sequence[str]) -> list[tuple[str, str]]:
+    return [fact for fact in facts if fact[0].startswith((*labels, "CUDA graphs")) or "MFU" in fact[1]]
 
 
 def _whole(session: Session, table: _Table, top: int | None, rates: Rates, depth: Depth) -> Iterator[RenderableType]:

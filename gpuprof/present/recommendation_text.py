@@ -247,7 +247,7 @@ def _kernels_text(members: list[KernelProfile], session: Session) -> tuple[str, 
     """Return the kernel that a change helps, or how many, and in which files or launches it does."""
     kernel = members[0]
     if len(members) == 1:
-        return f"#{kernel.id} {kernel.function_name}", in_source(session, kernel)
+        return f"#{kernel.id} {kernel.numbered_name}", in_source(session, kernel)
     functions = {member.function_name for member in members}
     if len(functions) > 1:
         return f"in {count_text(len(functions), 'kernel')}", ""

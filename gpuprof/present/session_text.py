@@ -384,7 +384,7 @@ def row_noun(kernels: Sequence[KernelProfile]) -> tuple[str, str]:
 
     If one does, an entry is a launch, or all launches of a function in one configuration, or in one layer as well.
     """
-    if len({kernel.function_name for kernel in kernels}) == len(kernels):
+    if len({kernel.numbered_name for kernel in kernels}) == len(kernels):
         return "kernel", "s"
     if all(kernel.launches == 1 for kernel in kernels):
         return "launch", "es"

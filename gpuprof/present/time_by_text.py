@@ -56,7 +56,9 @@ def header_text(times: TimeBy) -> str:
     if times.steps is not None:
         steps = times.steps.count
         busy, whole = (format_si(seconds / steps, "s") for seconds in (times.time_s, times.steps.time_s))
-        step = f"a step (mean of {steps})" if steps > 1 else "the step"
+        gpus = times.steps.gpus or 1
+        of = f"{steps // gpus} × {gpus} GPUs" if gpus > 1 else f"{steps}"
+        step = f"a step (mean of {of})" if steps > 1 else "the step"
         return f"Time by operator in {step}: {busy} of kernels in {whole}{part}"
     return f"Time by {times.by}: {_groups_text(times)}, {format_si(times.time_s, 's')} in {launches}{part}"
 

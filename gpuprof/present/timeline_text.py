@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.groups import by_key
 from gpuprof.model.headline import listed
-from gpuprof.model.run_totals import are_ranks, loading_s, running_s, start_up_s, step_s
+from gpuprof.model.run_totals import are_ranks, begins_with_start_up, loading_s, running_s, start_up_s, step_s
 from gpuprof.model.session import (
     Communication,
     Copies,
@@ -26,7 +26,7 @@ from gpuprof.timeline.trace import GRAPH, KERNEL, SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
 from gpuprof.words.whole_graphs import graphs_text
 
-NOT_JUDGED = ("start-up", "warm-up", "between", "the end", "profiler")
+NOT_JUDGED = ("start-up", "before", "warm-up", "between", "the end", "profiler")
 """The names of facts on what is not judged."""
 _MILLION = 1e6
 _HOUR_S = 3600.0
@@ -55,19 +55,29 @@ class Rates(NamedTuple):
 NO_RATES = Rates()
 
 
-def timeline_facts(session: Session, rates: Rates = NO_RATES) -> Iterator[tuple[str, str]]:
-    """Yield name and value of everything that the timeline shows; nothing for a session without one."""
+def timeline_facts(
+    session: Session, rates: Rates = NO_RATES, gpu: DeviceTimeline | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield name and value of everything that the timeline shows; nothing for a session without one.
+
+    With `gpu` only those of this GPU and of its file.
+    """
     timeline = session.timeline
     if timeline is None:
         return
-    for device in timeline.devices:
+    for device in (gpu,) if gpu is not None else timeline.devices:
         yield from _device_facts(session, device)
     for slowed_by in dict.fromkeys(device.slowed_by for device in timeline.devices if device.slowed_by):
         yield "profiler", f"it also recorded {listed(slowed_by)}: pauses are longer than without"
+    sources = range(len(session.sources)) if gpu is None else (gpu.source,)
     for step in timeline.steps:
+        if step.source not in sources:
+            continue
         own = [device for device in timeline.devices if step.loop and device.source == step.source]
         yield "steps", f"{_of_source(session, step.source)}{_step_text(step, step_s(own), rates)}"
     for model_flop in timeline.model_flop:
+        if model_flop.source not in sources:
+            continue
         loop = next((step for step in timeline.steps if step.loop and step.source == model_flop.source), None)
         of = _of_source(session, model_flop.source)
         yield from ((name, f"{of}{text}") for name, text in model_facts(model_flop, loop))
@@ -109,6 +119,11 @@ def _ranks_facts(timeline: Timeline) -> Iterator[tuple[str, str]]:
         yield "ranks", f"{len(shown)}{of_all}: the traces of the others are not here"
 
 
+def busy_share(device: DeviceTimeline) -> float:
+    """Return for which part of its judged time a GPU was busy, as far as is known."""
+    return device.busy_s / running_s(device) if device.span_s > 0 else 1.0
+
+
 class _OfRank(NamedTuple):
     """A line of one rank, and what ranks are compared by: a number that grows with it, its text and its adjective."""
 
@@ -130,8 +145,8 @@ def rank_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
 def _of_ranks(timeline: Timeline, rates: Rates) -> Iterator[tuple[str, _OfRank]]:
     ranks = timeline.source_ranks
     for device in timeline.devices:
-        busy = device.busy_s / running_s(device) if device.span_s > 0 else 1.0
-        text, share = _device_text(device), format_percent(busy)
+        busy = busy_share(device)
+        text, share = _device_text(device), _share_text(device, busy)
         yield f"GPU {device.ordinal}", _OfRank(ranks[device.source], text, -busy, share, "least busy")
     flop_of = {flop.source: flop for flop in timeline.model_flop}
     for step in timeline.steps:
@@ -196,14 +211,26 @@ def _device_text(device: DeviceTimeline) -> str:
         each = f", {format_si(idle_s / device.steps, 's')} a step"
     elif start_up_s(device):
         of += " after start-up"
-    return f"busy {format_percent(busy)} of {of}, {_kernel_share(device, span_s)}; idle {format_si(idle_s, 's')}{each}"
+    idle = f"idle {'at most ' if _is_unsure(device) else ''}{format_si(idle_s, 's')}{each}"
+    return f"busy {_share_text(device, busy)} of {of}, {_kernel_share(device, span_s)}; {idle}"
+
+
+def _is_unsure(device: DeviceTimeline) -> bool:
+    """Return whether a GPU may have been busy in its pauses, with what the trace has no times of."""
+    return device.gaps is not None and device.gaps.unsure_s > 0
+
+
+def _share_text(device: DeviceTimeline, fraction: float) -> str:
+    """Write the share of a GPU's time that something is known to take."""
+    share = format_percent(fraction)
+    return f"at least {share.lstrip('>')}" if _is_unsure(device) else share
 
 
 def _kernel_share(device: DeviceTimeline, span_s: float) -> str:
-    kernels = format_percent(device.kernel_s / span_s)
+    kernels = _share_text(device, device.kernel_s / span_s)
     if device.graphs is None:
         return f"{kernels} with kernels"
-    graphs = format_percent(device.graphs.time_s / span_s)
+    graphs = _share_text(device, device.graphs.time_s / span_s)
     return f"{graphs} in whole CUDA graphs whose kernels were not recorded, {kernels} with other kernels"
 
 
@@ -213,7 +240,8 @@ def _left_out_facts(device: DeviceTimeline) -> Iterator[tuple[str, str]]:
         old = "judged with the rest, as an older gpuprof wrote this session; read the trace again to see it apart"
         yield "start-up", old
     if device.start_up is not None:
-        yield "start-up", _left_out_text(device.start_up, _UNTIL.get(device.judged, "before"))
+        name = "start-up" if begins_with_start_up(device) else "before"
+        yield name, _left_out_text(device.start_up, _UNTIL.get(device.judged, "before"))
     if loading_s(device):
         loading = format_si(loading_s(device), "s")
         yield "start-up", f"{loading} in pauses before first launches, to load and compile; not judged"
@@ -239,11 +267,14 @@ def _gaps_text(device: DeviceTimeline) -> str:
     span_s = running_s(device)
     of = f" ({format_percent(gaps.total_s / span_s)})" if span_s > 0 else ""
     in_graphs = f"{format_si(gaps.in_graph_s, 's')} between nodes of CUDA graphs, " if gaps.in_graph_s else ""
+    unsure = ""
+    if gaps.unsure_s:
+        unsure = f"; up to {format_si(gaps.unsure_s, 's')} of it may be work that the trace has no times of"
     return (
         f"{count_text(gaps.count, 'pause')}, {format_si(gaps.total_s, 's')} in all{of}: median "
         f"{format_si(gaps.median_s, 's')}, longest {format_si(gaps.longest_s, 's')}; {in_graphs}"
         f"{format_si(gaps.short_s, 's')} in {'other ' if in_graphs else ''}pauses under 20 µs, "
-        f"{format_si(gaps.long_s, 's')} in pauses of 1 ms and longer"
+        f"{format_si(gaps.long_s, 's')} in pauses of 1 ms and longer{unsure}"
     )
 
 

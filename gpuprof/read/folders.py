@@ -11,10 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpuprof.errors import InputError
 from gpuprof.read.identify import look_at, typed
 from gpuprof.read.readers import TRACE, can_be_read, has_name_of_a_file, kind_of, known
 from gpuprof.read.recognise import recognised
+from gpuprof.timeline.trace import Trace
 from gpuprof.units import counted
 
 _MOST_FOLDERS, _MOST_ENTRIES, _MOST_FILES, _MOST_BYTES = 500, 20_000, 500, 2**17
@@ -25,7 +28,10 @@ _MOST_OF_TRACE = 2**26
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{([^{}]{0,999})')
 _RANK = re.compile(rb'"rank"\s*:\s*(\d{1,6})')
 _RANKS = re.compile(rb'"world_size"\s*:\s*(\d{1,6})')
-_RANK_IN_NAME = re.compile(r"rank[-_]?(\d{1,6})", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(r"(?:rank[-_]?|-TP-)(\d{1,6})(?!\d|-[A-Z]P-)", re.IGNORECASE)
+"""As programs, vLLM and SGLang name traces; where ranks are split by more than tensors, that part is no rank."""
+_UNFINISHED = ".tmp"
+"""How the name of a file ends that PyTorch's profiler is writing, or left when it was stopped."""
 _TIME_IN_NAME = re.compile(r"\.(\d{1,20})(?=\.pt\.trace\.json)")
 """As tensorboard_trace_handler writes it, behind the name of the process."""
 
@@ -46,6 +52,15 @@ def files_named(names: Iterable[str]) -> list[str]:
     for name in names:
         files += map(str, _read_of(Path(name))) if _is_folder(name) else [name]
     return files
+
+
+def with_ranks(traces: Sequence[Trace]) -> Sequence[Trace]:
+    """Return several traces with the ranks in their names, if each has another one there and none says its own."""
+    ranks = [_rank_in(trace.file) for trace in traces]
+    say_none = all(trace.rank is None for trace in traces)
+    if say_none and None not in ranks and len(set(ranks)) == len(traces) > 1:
+        return [replace(trace, rank=rank) for trace, rank in zip(traces, ranks, strict=True)]
+    return traces
 
 
 def _is_folder(name: str) -> bool:
@@ -107,7 +122,8 @@ def _names_in(folder: Path) -> list[str]:
 def _kinds_in(folder: Path, names: Sequence[str]) -> dict[Path, str]:
     """Return what the files of a folder are called that are known."""
     found = {}
-    for name in sorted(names[:_MOST_ENTRIES], key=lambda name: (not has_name_of_a_file(name), name))[:_MOST_FILES]:
+    finished = [name for name in names[:_MOST_ENTRIES] if not name.endswith(_UNFINISHED)]
+    for name in sorted(finished, key=lambda name: (not has_name_of_a_file(name), name))[:_MOST_FILES]:
         path = folder / name
         called = recognised(str(path), _MOST_BYTES)
         if called is not None:
@@ -142,9 +158,8 @@ def _ranks_of_one_run(folder: Path, traces: Sequence[Path]) -> Sequence[Path]:
         newest[ranks[path] if known_ranks else _TIME_IN_NAME.sub("", path.name)] = path
     if len(newest) < len(traces):
         files = " ".join(map(typed, [*newest.values()][-_MOST_NAMED:]))
-        of, newest_of = "one process", "newest"
-        if len(newest) > 1:
-            of, newest_of = f"{len(newest)} {'ranks' if known_ranks else 'processes'}", "newest of each"
+        of = counted(len(newest), "rank") if known_ranks else counted(len(newest), "process", "es")
+        newest_of = "newest of each" if len(newest) > 1 else "newest"
         raise InputError(
             f"{folder} has {len(traces)} traces of {of}, recorded one after the other, and not one for each rank",
             f"name the {newest_of}: {files}",
@@ -159,13 +174,20 @@ def _ranks_of_one_run(folder: Path, traces: Sequence[Path]) -> Sequence[Path]:
 
 
 def _rank(path: Path) -> _Rank | None:
-    """Return the rank that a trace says, or else its name."""
+    """Return the rank that a trace says, or else its name; None if its process ran alone."""
     with suppress(InputError, OSError):
         look = look_at(path, str(path))
         info = _DISTRIBUTED.search(look.sample) or _DISTRIBUTED.search(look.first(_MOST_OF_TRACE))
-        rank = _RANK.search(info[1]) if info else None
-        if info and rank:
+        said = _RANK.search(info[1]) if info else None
+        if info and said:
             ranks = _RANKS.search(info[1])
-            return _Rank(int(rank[1]), int(ranks[1]) if ranks else None)
-    match = _RANK_IN_NAME.search(path.name)
-    return _Rank(int(match[1]), None) if match else None
+            rank = _Rank(int(said[1]), int(ranks[1]) if ranks else None)
+            return rank if rank.ranks != 1 else None
+    named = _rank_in(path.name)
+    return _Rank(named, None) if named is not None else None
+
+
+def _rank_in(file: str) -> int | None:
+    """Return the rank in the name of a file."""
+    match = _RANK_IN_NAME.search(Path(file).name)
+    return int(match[1]) if match else None

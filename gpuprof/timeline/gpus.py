@@ -51,7 +51,7 @@ def device_timeline(
 ) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     activities, judged = gpu.activities, gpu.judged
-    longest = nlargest(_LONGEST, gpu.pauses, key=lambda pause: pause.length_s)
+    longest = nlargest(_LONGEST, (pause for pause in gpu.pauses if not pause.unsure), key=lambda pause: pause.length_s)
     drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
     begin_s = min(judged.start_s, judged.warm_up_s)
@@ -74,6 +74,7 @@ def device_timeline(
         warm_up=_left_out(gpu.every, [(begin_s, judged.start_s)], judged.warm_up_steps),
         between=_left_out(gpu.every, holes(judged.intervals)),
         after_s=max(0.0, last_s - judged.end_s),
+        from_start=gpu.trace.from_start,
         slowed_by=_slowed_by(gpu.trace),
     )
 

@@ -191,6 +191,8 @@ def _share(session: Session, launches: Sequence[KernelProfile], named: str | Non
         return ""
     share = f"{format_percent(min(1.0, sum(shares)))} of {whole}"
     number = sum(kernel.launches for kernel in launches)
+    kernels = len({kernel.numbered_name for kernel in launches})
+    share += f" with {kernels} kernels" if kernels > 1 else ""
     operators = {operator_name(kernel.ranges) for kernel in launches}
     operator = f" of {operators.pop()}" if len(operators) == 1 and not operators & {"", named} else ""
     if len(launches) == 1 and not operator:
@@ -202,7 +204,7 @@ def _operator_share(session: Session, operator: str) -> str:
     """Return the share of an operator's kernels: "aten::addmm takes 64 % of GPU time with 3 kernels"."""
     kernels = [kernel for kernel in session.kernels if operator_name(kernel.ranges) == operator]
     share = min(1.0, sum(kernel.time_share or 0.0 for kernel in kernels))
-    functions = len({kernel.function_name for kernel in kernels})
+    functions = len({kernel.numbered_name for kernel in kernels})
     return f"{operator} takes {format_percent(share)} of {_whole(session)} with {counted(functions, 'kernel')}"
 
 
