@@ -213,9 +213,10 @@ def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_
 
 
 @each_row("label", ["{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:"])
-def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
-    other = PAGE.replace("scale<", "other<").replace("250,000", "990,000")
-    pages = [page.splitlines() for page in (PAGE, other)]
+@each_row("page", [PAGE, f"  {LAUNCH}\n" + table([("gpc__cycles_elapsed.max", "cycle", "250,000")])])
+def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str, page: str) -> None:
+    other = page.replace("scale<", "other<").replace("250,000", "990,000")
+    pages = [lines.splitlines() for lines in (page, other)]
     mixed = [f"{label.format(rank)}{line}" for lines in zip_longest(*pages, fillvalue="")
              for rank, line in enumerate(lines)]  # fmt: skip
     text = "\n".join(["slurm starts", *mixed, ""])
