@@ -99,6 +99,8 @@ class PrintedTable(Struct):
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
             yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
+        if self.is_summary and "Invocations" not in self.places:
+            yield "the column Invocations is missing: all figures are averages, each of them counted as 1 launch"
         if self.inferred_units:
             yield (
                 f"durations were printed without a unit and are taken as {' and '.join(sorted(self.inferred_units))}: "
