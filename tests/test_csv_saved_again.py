@@ -273,6 +273,16 @@ def test_a_comma_or_point_before_three_digits_counts_only_beside_numbers_that_sh
     assert len(report.warnings) == read_as.count(None) / 2
 
 
+def test_a_column_of_numbers_follows_those_of_numbers_and_not_those_with_words() -> None:
+    # pandas has written the numbers with commas, and left cells beside words as ncu printed them.
+    header = "ID;Kernel Name;sm__shown.sum;sm__unclear.sum;sm__word.sum;sm__unclear_word.sum\n;;inst;inst;inst;inst\n"
+    report = read(f"{header}0;scale;0,5;33,952;no data;no data\n1;scale;0,25;16,448;0.125;1,048\n")
+    read_as = {"sm__shown.sum": 0.25, "sm__unclear.sum": 16.448, "sm__word.sum": 0.125}
+    metrics = report.launches[1].metrics
+    assert {name: metrics.number(name) for name in metrics.names()} == read_as
+    assert len(report.warnings) == 1 and "1,048" in report.warnings[0]
+
+
 def test_a_rounded_exponent_keeps_few_digits_and_commas_between_thousands_stay() -> None:
     (launch,) = read('Kernel Name,launch__grid_size,sm__x.sum\n,,inst\nscale,"1,048,576",1E+05\n').launches
     assert launch.metrics.number("launch__grid_size") == 1048576
