@@ -328,7 +328,10 @@ def test_the_time_does_not_grow_with_the_square_of_a_line_or_of_the_lines(text: 
         ("| Metric Name | Metric Value |\n|---|---|\n| DRAM Throughput | 12.50 % |\n", "in line 3,"),
         ("| Kernel | Achieved Occupancy (%) |\n|---|---|\n| gemm | 12.0 |\n", "'Achieved Occupancy' in line 1,"),
         ("- **DRAM throughput**: 83.37 %\n", "'DRAM Throughput' in line 1,"),
-        ("| Parameter | Value |\n|---|---|\n| Block Size | 256 |\nDuration: 12 ms\n", "is not output of ncu"),
+        ("Kernel.Name,Metric.Name\n", "is not output of ncu"),
+        ('"Kernel","L2 Hit Rate"\n"gemm",12\n', "'L2 Hit Rate' in line 1,"),
+        # Other text is not sent to ncu.
+        ("| Parameter | Value |\n|---|---|\n| Block Size | 256 |\nDuration: 12 ms\n", "nothing in it"),
     ],
 )  # fmt: skip
 def test_what_else_ncu_prints_is_told_by_its_name(text: str, message: str, tmp_path: Path) -> None:
