@@ -190,11 +190,59 @@ def test_labels_without_the_column_of_sections_are_those_of_the_only_section_tha
     assert launch.metrics.number("dram__bytes.sum") == 3500
 
 
+def test_launches_of_one_id_in_tables_that_were_put_together_stay_apart() -> None:
+    header = "ID,Process ID,Kernel Name,Section Name,Metric Name,Metric Unit,Metric Value\n"
+
+    def rows(kernel: str, duration: float, unit: str = "us") -> str:
+        values = ((LIGHT, "DRAM Throughput", "%", "63.05"), (LIGHT, "Duration", unit, str(duration)))
+        return "".join(f"0,1,{kernel},{','.join(value)}\n" for value in values)
+
+    def read_as(text: str, kept: Sequence[str]) -> list[tuple[str, float, float | None]]:
+        report = read(pd.read_csv(io.StringIO(text))[[*kept]].to_csv(index=False))
+        return [
+            (
+                launch.name,
+                round(1e6 * (launch.metrics.number("gpu__time_duration.sum") or 0), 3),
+                launch.metrics.number("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
+            )
+            for launch in report.launches
+        ]
+
+    columns = header.strip().split(",")
+    two = header + rows("scale", 78.5) + rows("copy", 157.0)
+    assert read_as(two, columns) == [("scale", 78.5, 63.05), ("copy", 157.0, 63.05)]
+    assert read_as(two, [name for name in columns if name != "Process ID"]) == read_as(two, columns)
+    again = header + rows("scale", 78.5) + rows("scale", 1.5, unit="ms")
+    both = [("scale", 78.5, 63.05), ("scale", 1500.0, 63.05)]
+    assert read_as(again, columns) == read_as(again, columns[2:]) == both
+    # The same rows twice are the same launch.
+    assert read_as(header + 2 * rows("scale", 78.5), columns) == both[:1]
+
+
+def test_launches_of_raw_pages_that_were_put_together_have_the_units_of_their_own_page() -> None:
+    pages = [
+        f"ID,Kernel Name,gpu__time_duration.sum,smsp__inst_executed.sum\n,,{unit},inst\n0,{kernel},{time},7\n"
+        for kernel, unit, time in (("scale", "usecond", 3.5), ("copy", "msecond", 4.5))
+    ]
+    joined = pd.concat([pd.read_csv(io.StringIO(page)) for page in pages])
+    summed = joined.to_csv() + "2,,,8.0,14\n"
+    for text, warnings in ((joined.to_csv(index=False), 0), (joined.to_csv(), 0), (summed, 1)):
+        report = read(text)
+        assert [launch.metrics.number("gpu__time_duration.sum") for launch in report.launches] == pytest.approx(
+            [3.5e-6, 4.5e-3]
+        )
+        assert len(report.warnings) == warnings
+    # Sorted, with both rows of units at the end, nothing says which one a duration has.
+    for launch in read(joined.sort_values("Kernel Name").to_csv(index=False)).launches:
+        assert launch.metrics.names() == ("smsp__inst_executed.sum",)
+
+
 def test_launches_that_no_column_tells_apart_are_left_out() -> None:
     rows = "Kernel Name;Metric Name;Metric Unit;Metric Value\nscale;gpu__time_duration.sum;ns;1500.5\n"
-    twice = read(rows + "copy;gpu__time_duration.sum;ns;2000.5\ncopy;gpu__time_duration.sum;ns;3000.5\n")
-    assert [launch.name for launch in twice.launches] == ["scale"]
-    assert "line 3" in twice.warnings[0]
+    mixed = "copy;gpu__time_duration.sum;ns;2000.5\ncopy;sm__cycles_elapsed.max;cycle;7\n"
+    report = read(rows + mixed + "copy;gpu__time_duration.sum;ns;3000.5\n")
+    assert [launch.name for launch in report.launches] == ["scale"]
+    assert "line 3" in report.warnings[0]
 
 
 # Numbers that can be read both ways.
@@ -223,6 +271,16 @@ def test_a_comma_or_point_before_three_digits_counts_only_beside_numbers_that_sh
     (launch,) = report.launches
     assert tuple(launch.metrics.number(f"sm__made_{place}.sum") for place in (0, 1)) == pytest.approx(read_as)
     assert len(report.warnings) == read_as.count(None) / 2
+
+
+def test_a_column_of_numbers_follows_those_of_numbers_and_not_those_with_words() -> None:
+    # pandas has written the numbers with commas, and left cells beside words as ncu printed them.
+    header = "ID;Kernel Name;sm__shown.sum;sm__unclear.sum;sm__word.sum;sm__unclear_word.sum\n;;inst;inst;inst;inst\n"
+    report = read(f"{header}0;scale;0,5;33,952;no data;no data\n1;scale;0,25;16,448;0.125;1,048\n")
+    read_as = {"sm__shown.sum": 0.25, "sm__unclear.sum": 16.448, "sm__word.sum": 0.125}
+    metrics = report.launches[1].metrics
+    assert {name: metrics.number(name) for name in metrics.names()} == read_as
+    assert len(report.warnings) == 1 and "1,048" in report.warnings[0]
 
 
 def test_a_rounded_exponent_keeps_few_digits_and_commas_between_thousands_stay() -> None:

@@ -130,6 +130,13 @@ def test_a_kernel_of_a_summary_is_a_group_of_launches_with_their_average(text: s
     assert len(report.warnings) == 1 and "averages" in report.warnings[0]
 
 
+def test_a_summary_without_its_column_of_invocations_counts_each_kernel_once_with_a_warning() -> None:
+    columns = ("Kernel Name", "Block Size", "Grid Size", "Device", "CC")
+    report = read(csv_rows(*PROCESS, order=columns))
+    assert [launch.invocations for launch in report.launches] == [1, 1]
+    assert len(report.warnings) == 1 and "Invocations" in report.warnings[0]
+
+
 def test_a_raw_page_of_a_summary_has_values_from_the_left_and_attributes_without_ends() -> None:
     report = read(RAW + NOTE)
     scale, _ = report.launches

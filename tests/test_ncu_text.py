@@ -213,9 +213,10 @@ def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_
 
 
 @each_row("label", ["{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:"])
-def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
-    other = PAGE.replace("scale<", "other<").replace("250,000", "990,000")
-    pages = [page.splitlines() for page in (PAGE, other)]
+@each_row("page", [PAGE, f"  {LAUNCH}\n" + table([("gpc__cycles_elapsed.max", "cycle", "250,000")])])
+def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str, page: str) -> None:
+    other = page.replace("scale<", "other<").replace("250,000", "990,000")
+    pages = [lines.splitlines() for lines in (page, other)]
     mixed = [f"{label.format(rank)}{line}" for lines in zip_longest(*pages, fillvalue="")
              for rank, line in enumerate(lines)]  # fmt: skip
     text = "\n".join(["slurm starts", *mixed, ""])
@@ -327,7 +328,10 @@ def test_the_time_does_not_grow_with_the_square_of_a_line_or_of_the_lines(text: 
         ("| Metric Name | Metric Value |\n|---|---|\n| DRAM Throughput | 12.50 % |\n", "in line 3,"),
         ("| Kernel | Achieved Occupancy (%) |\n|---|---|\n| gemm | 12.0 |\n", "'Achieved Occupancy' in line 1,"),
         ("- **DRAM throughput**: 83.37 %\n", "'DRAM Throughput' in line 1,"),
-        ("| Parameter | Value |\n|---|---|\n| Block Size | 256 |\nDuration: 12 ms\n", "is not output of ncu"),
+        ("Kernel.Name,Metric.Name\n", "is not output of ncu"),
+        ('"Kernel","L2 Hit Rate"\n"gemm",12\n', "'L2 Hit Rate' in line 1,"),
+        # Other text is not sent to ncu.
+        ("| Parameter | Value |\n|---|---|\n| Block Size | 256 |\nDuration: 12 ms\n", "nothing in it"),
     ],
 )  # fmt: skip
 def test_what_else_ncu_prints_is_told_by_its_name(text: str, message: str, tmp_path: Path) -> None:

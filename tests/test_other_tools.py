@@ -91,14 +91,28 @@ TEXTS: list[tuple[str, str, str, str]] = [
     ("none.txt", "SKIPPED: report1.sqlite does not contain CUDA kernel data.\n", "no table", "--type sqlite"),
     ("sum.json", '[\n{"Time (%)": 85.0, "Total Time (ns)": 179, "Instances": 61}\n]', "nsys stats", "--type sqlite"),
     ("all.json", '{"Type":48,"TraceProcessEvent":{"startNs":"140"}}\n{"Type":79}\n', "nsys export", "--type sqlite"),
+    ("all.txt", "Type: 43\nGlobalId: 281478325239808\nCudaEvent {\n", "nsys export", "--type sqlite"),
+    ("lines.json", '{"table": "StringIds", "value": "{"}\n{"name": "x"}\n', "one a line", "nsys exports"),
+    ("sum.html", '<table class="a"><tr><th>Time (%)</th>\n<th>Total Time (ns)</th>', "nsys stats", "--type sqlite"),
+    (
+        "sum.html", '<!DOCTYPE html><html><tr><th class="n">Time (%)</th><th>Total Time (ns)</th>',
+        "nsys stats", "--type sqlite",
+    ),
+    ("gaps.txt", " Row#  Duration (ns)  Start (ns)  PID\n ----  ---\n", "nsys analyze", "--type sqlite"),
+    ("api.csv", "Duration (ns),Start (ns),Src Kind,Dst Kind\n", "nsys analyze", "--type sqlite"),
+    ("nvtx.csv", "Name,Projected Start (ns),Projected Duration (ns)\n", "nsys stats", "--type sqlite"),
+    ("queues.csv", "Count,QCount,TAvg (ns),TMed (ns)\n", "nsys stats", "--type sqlite"),
+    ("run.log", "Collecting data...\nGenerated:\n    /tmp/app.nsys-rep\n", "output of nsys", "--type sqlite"),
     ("app.log", NVPROF, "nvprof; NVIDIA has retired it", "nsys or ncu"),
     ("app.txt", NVPROF[NVPROF.index("    ") :], "nvprof", "nsys or ncu"),
     ("app.csv", '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,ms\n', "nvprof", "nsys or ncu"),
     ("app.csv", '==9== Profiling result:\n"Start","Duration","Grid X","Grid Y"\n', "nvprof", "nsys or ncu"),
     ("app.csv", '"Device","Kernel","Invocations","Metric Name","Min","Max"\n', "nvprof", "nsys or ncu"),
+    ("app.csv", '"Device","Context","Stream","Kernel","Correlation_ID","ipc"\n', "nvprof", "nsys or ncu"),
     ("bench.txt", "Run:  [1/3] copy [Device=0]\nPass: Cold: 0.007360ms GPU, 67932x\n", "nvbench", "gpuprof run"),
     ("bench.md", "|  N  | Samples | CPU Time | Noise | GPU Time | Noise |\n", "nvbench", "gpuprof run"),
     ("bench.csv", "Benchmark,Device,Device Name,N,Samples,CPU Time (sec)\n", "nvbench", "gpuprof run"),
+    ("compared.md", "|   Ref Time |   Ref Noise |   Cmp Time |\n", "nvbench", "gpuprof run"),
     ("bench.json", '{"meta": {"argv": [], "version": {"nvbench": {}}}}', "nvbench", "gpuprof run"),
     (
         "proton.hatchet",
@@ -107,9 +121,19 @@ TEXTS: list[tuple[str, str, str, str]] = [
         "Proton", "gpuprof run",
     ),
     ("k.csv", '"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id"\n', "not|NVIDIA GPUs only", "rocprof-compute"),
+    *(
+        (f"{at}.csv", f"{columns}\n", "rocprof", "rocprof-compute")
+        for at, columns in enumerate((
+            '"Kind","Direction","Stream_Id"', '"Domain","Function","Process_Id"', '"Node_Id","Logical_Node_Id"',
+            "Dispatch_ID,Kernel_Name,GPU_ID",
+        ))
+    ),
     ("k.stats.csv", '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n', "rocprof", "rocprof-compute"),
     ("r.json", '{"rocprofiler-sdk-tool": [{"metadata": {}}]}', "rocprofv3", "rocprof-compute"),
     ("ops.txt", "---\n      Name    Self CPU %      Self CPU   CPU total %\n---\n", "PyTorch", "export_chrome_trace"),
+    ("ops.txt", " Name    Self CUDA   Self CUDA %    CUDA total\n", "PyTorch", "export_chrome_trace"),
+    ("tree.txt", "4.3 ROOT\n\nLegend (Metric: avg_time/ms (inc) Min: 2.1)\n", "proton", "gpuprof run"),
+    ("kernel_stats.csv", "Rank,Kernel Name,Registers per thread,Shared Mem bytes\n", "XProf", "gpuprof run"),
     ("m.txt", "Metric Name       Metric Type  Metric Unit  Metric Description\n", "ncu's list", "gpuprof run"),
     ("s.txt", "Identifier              Display Name          Enabled   Filename\n", "ncu's list", "gpuprof run"),
 ]  # fmt: skip
@@ -149,6 +173,10 @@ def test_text_of_another_tool_is_named_with_what_to_do(
     ("report1.qdstrm", bytes(20), "nsys", "QdstrmImporter -i report1.qdstrm"),
     ("report1.h5", b"\x89HDF\r\n\x1a\n" + bytes(20), "HDF5", "--type sqlite"),
     ("report1.arrows", b"ARROW1\0\0", "Arrow", "--type sqlite"), ("t.parquet", b"PAR1\0", "Parquet", "--type sqlite"),
+    ("sheet.xlsx", b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml", "Excel", "as CSV"),
+    ("sheet.ods", b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument", "LibreOffice", "as CSV"),
+    ("sheet.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(20), "Excel", "as CSV"),
+    ("reports.zip", b"PK\x03\x04" + bytes(26) + b"docs/a.csv", "archive", "unpack"),
     ("memory.pickle", pickle.dumps({"segments": [], "device_traces": []}), "snapshot of PyTorch", "memory_viz"),
     ("old.pkl", pickle.dumps({"segments": []}, protocol=2), "pickle", "memory_viz"),
 ])  # fmt: skip
@@ -165,6 +193,26 @@ def test_a_database_of_nvprof_is_no_export_of_nsys(tmp_path: Path) -> None:
         database.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (_id_ INTEGER PRIMARY KEY, start INT, end INT)")
     error = refusal("app.nvvp", (tmp_path / "app.nvvp").read_bytes(), tmp_path)
     assert "nvprof" in error.message and "nsys or ncu" in (error.hint or "")
+
+
+@each_row(
+    ("table", "what", "hint"),
+    [
+        ('"rocpd_string_0001"', "rocprof", "rocprof-compute"), ("rocpd_op", "rocprof", "rocprof-compute"),
+        ("metrics", "not an export of Nsight Systems", "nsys export --type sqlite writes"),
+    ],
+)  # fmt: skip
+def test_a_database_of_another_program_is_no_damaged_export(table: str, what: str, hint: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "results.db") as database:
+        database.execute(f"CREATE TABLE {table} (id integer)")
+    error = refusal("results.db", (tmp_path / "results.db").read_bytes(), tmp_path)
+    assert what in error.message and hint in (error.hint or "") and "again" not in (error.hint or "")
+
+
+def test_a_page_of_another_program_is_no_page_of_gpuprof(tmp_path: Path) -> None:
+    error = refusal("page.html", b"<!DOCTYPE html><html><body>gpu</body></html>", tmp_path)
+    assert "nothing in it" in error.message and "its own pages" in (error.hint or "")
+    assert "without a gpuprof session" in refusal("page.html", b"<html>gpuprof</html>", tmp_path).message
 
 
 def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:

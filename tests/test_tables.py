@@ -39,6 +39,6 @@ def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:
     hint = caught.value.hint or ""
     assert all(kind.told.description in hint for kind in READABLE if kind.told)
     assert {kind.reader for kind in READABLE if kind.told} == {kind.reader for kind in READABLE}
-    # What no other row knows is text of ncu.
-    (tmp_path / "any").write_bytes(b"anything")
+    # What no other row knows is text of ncu if anything in it is.
+    (tmp_path / "any").write_bytes(b"==PROF== Connected")
     assert kind_of(look_at(tmp_path / "any", "standard input")) is KINDS[-1]

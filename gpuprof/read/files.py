@@ -54,7 +54,12 @@ def can_be_read_again(name: str) -> bool:
 def _read(file: PlainFile, *, salvage: bool, groups: bool) -> Report | Session | Trace:
     path, name = file.path, file.name
     look = look_at(path, name)
-    kind = kind_of(look)
+    try:
+        kind = kind_of(look)
+    except InputError as error:
+        if file.damage is None:
+            raise
+        raise DamagedInput(f"{error.message}; it is damaged: {file.damage}", error.hint) from error
     if file.damage is not None and not kind.salvage:
         raise DamagedInput(f"{name} is damaged: {file.damage}", AGAIN)
     if kind.check_size is not None:

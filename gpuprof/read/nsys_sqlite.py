@@ -41,6 +41,7 @@ from gpuprof.timeline.trace import GRAPH, Activity, Trace
 from gpuprof.units import counted
 
 KIND = "nsys-sqlite"
+_READABLE = "of databases, gpuprof reads those alone that nsys export --type sqlite writes"
 _DRIVER = re.compile(r"(\d{3})(\d{2,3})(\d{2})")
 _GPU_COLUMNS = {
     "id": "deviceId",
@@ -77,7 +78,7 @@ def read_nsys_sqlite(path: Path, sha256: str) -> Trace:
 
 def _read(export: Export, path: Path, sha256: str) -> Trace:
     if not export.has(*ABOUT_EXPORT, "META_DATA_CAPTURE", "StringIds"):
-        raise InputError(f"{path} is an SQLite database, but not an export of Nsight Systems", EXPORT_AGAIN)
+        raise InputError(f"{path} is an SQLite database, but not an export of Nsight Systems", _READABLE)
     work = GpuWork(export)
     if work.first is None:
         raise InputError(

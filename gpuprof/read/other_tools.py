@@ -95,6 +95,15 @@ BINARIES = (
         Has(rb"CREATE TABLE .?StringTable", starts(SQLITE)),
         "; NVIDIA has retired both", _PROFILE_AGAIN,
     ),
+    _of_tool("a database of AMD's rocprof", Has(rb"CREATE TABLE .?rocpd_", starts(SQLITE)), _NOT_NVIDIA, _OF_AMD),
+    _of_tool(
+        "a file of Excel, LibreOffice or another office program",
+        Has(
+            rb"\A(?:\xd0\xcf\x11\xe0|"
+            rb"PK\x03\x04.{10,26}(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetypeapplication/vnd\.oasis))"
+        ),
+        _NOT_READ, "save the sheet that has ncu's table as CSV",
+    ),
     _of_tool("a JAX or TensorFlow profile of a TPU", _of_xplane(rb"/device:TPU"), _NOT_NVIDIA, _OF_TPU),
     _of_tool("a JAX or TensorFlow profile of an AMD GPU", _of_xplane(rb"\*\x03AMD|__amd_"), _NOT_NVIDIA, _OF_AMD),
     _of_tool("a profile of JAX or TensorFlow (XPlane)", _is_xplane, _NOT_READ, _PROFILE),
@@ -137,7 +146,11 @@ JSON = (
     ),
     _of_tool("JSON of AMD's rocprofv3", Has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _NOT_NVIDIA, _OF_AMD),
     _of_tool(
-        "JSON of nsys export", Has(rb'\A\s*\{"[Tt]ype":\s?(?:\d+,\s?"\w+Event"|"(?:String|ThreadName)")'),
+        "JSON or text of nsys export",
+        Has(
+            rb'\A\s*(?:\{"[Tt]ype":\s?(?:\d+,\s?"\w+Event"|"(?:String|ThreadName)")|'
+            rb"Type: \d+\s+(?:GlobalId: \d|\w+ \{))"
+        ),
         _NOT_READ, _EXPORT,
     ),
     _of_tool(
@@ -150,17 +163,23 @@ JSON = (
         Has(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)".*?"frame"\s*:\s*\{[^{}]{0,9999}"type"'),
         _ONLY_TIMES, _PROFILE_SAME,
     ),
+    _of_tool(
+        "many objects of JSON, one a line", Has(rb"\A\s*\{[^\n]*\}\s*\n\s*\{"), _NOT_READ, "gpuprof reads {known}",
+    ),
 )  # fmt: skip
-_CELL = rb'[\s"|,;#\xe2\x80-\xbf]{1,99}'
-"""What is between the cells of a table: blanks, quotes, commas, and lines, which may be drawn."""
+_CELL = rb'(?:[\s"|,;#\xe2\x80-\xbf]|<[^<>]{1,99}>){1,99}'
+"""What is between the cells of a table: blanks, quotes, commas, tags, and lines, which may be drawn."""
 _NSYS_COLUMNS = (
-    rb'^[ #|"\xe2\x80-\xbf]{0,20}(?:Time ?\(%\)~Total Time|Total \(MB\)~Count|Start ?\(\w{1,4}\)~(?:End|Duration) ?\('
-    rb"|API Start \(|NVTX Range~Style|Range~Style|PID~TID~DevId~Count)"
+    rb'(?:^[ #|"\xe2\x80-\xbf]{0,20}|<t[dh][^<>]{0,99}>)(?:Time ?\(%\)~Total Time|Total \(MB\)~Count'
+    rb"|Start ?\(\w{1,4}\)~(?:End|Duration) ?\(|(?:Row#~)?Duration ?\(\w{1,4}\)~Start ?\("
+    rb"|API Start \(|NVTX Range~Style|Range~Style|PID~TID~DevId~Count|Count~QCount~|Name~Projected Start \()"
 )
-_NVPROF_COLUMNS = rb'Time\(%\)~Time~Calls|^[ "]{0,40}Start~Duration~Grid |^"?Device~Kernel~Invocations'
+_NVPROF_COLUMNS = (
+    rb'Time\(%\)~Time~Calls|^[ "]{0,40}Start~Duration~Grid |^"?Device~(?:Kernel~Invocations|Context~Stream~Kernel)'
+)
 TEXTS = (
     _of_tool(
-        "output of nsys stats",
+        "output of nsys stats or nsys analyze",
         Has(
             rb"^[ #]{0,9}\*\* [^\n]{1,90} \(\w{0,40}(?:sum|trace)(?:[:/][\w:/-]{1,40})?\):|"
             + _NSYS_COLUMNS.replace(b"~", _CELL)
@@ -168,9 +187,12 @@ TEXTS = (
         _ONLY_TIMES, _EXPORT,
     ),
     _of_tool(
-        "output of nsys stats",
-        Has(rb"^(?:Processing \[[^\n]{1,300}?\.sqlite\] with|SKIPPED: [^\n]{1,300}?\.sqlite does not)"),
-        "; it has no table", _EXPORT,
+        "output of nsys",
+        Has(
+            rb"^(?:Processing \[[^\n]{1,300}?\.sqlite\] with|SKIPPED: [^\n]{1,300}?\.sqlite does not|"
+            rb"Generated:\s{1,20}[^\n]{1,300}\.(?:nsys-rep|qdrep)|Generating '[^\n]{1,300}\.qdstrm')"
+        ),
+        "; it has no table", "export the report that it is about: nsys export --type sqlite FILE.nsys-rep",
     ),
     _of_tool(
         "output of nvprof",
@@ -183,22 +205,26 @@ TEXTS = (
     ),
     _of_tool(
         "output of nvbench",
-        Has(rb"^Pass: (?:Cold|Batch|CPU): [\d.]+ms|^Benchmark,Device,Device Name,|\| Samples +\| +CPU Time +\| Noise"),
+        Has(rb"^Pass: (?:Cold|Batch|CPU): [\d.]+ms|^Benchmark,Device,Device Name,|\| Samples +\| +CPU Time +\| Noise|"
+            rb"\| +Ref Time +\| +Ref Noise"),
         _ONLY_TIMES, _PROFILE_SAME,
     ),
     _of_tool(
         "output of AMD's rocprof",
         Has(
-            rb'^"?(?:Kind"?,"?Agent_Id|Correlation_Id"?,"?Dispatch_Id|Index"?,"?KernelName"?,"?gpu-id|Dispatch_ID"?,"?GPU_ID|'
+            rb'^"?(?:Kind"?,"?(?:Agent_Id|Direction)|Domain"?,"?Function"?,"?Process_Id|Node_Id"?,"?Logical_Node_Id|'
+            rb'Correlation_Id"?,"?Dispatch_Id|Index"?,"?KernelName"?,"?gpu-id|Dispatch_ID"?,"?(?:GPU_ID|Kernel_Name)|'
             rb'[\w ]{1,30}"?,"?Calls"?,"?TotalDurationNs)'
         ),
         _NOT_NVIDIA, _OF_AMD,
     ),
     _of_tool(
-        "a table of PyTorch's profiler", Has(rb"^ *Name {2,}Self CPU(?: total)? % {2,}Self CPU"),
+        "a table of PyTorch's profiler", Has(rb"^ *Name {2,}Self (?:CPU|CUDA)(?: total)?(?: %)? {2,}Self C"),
         "; it has times per operator, and no single kernels",
         "export the trace: profile.export_chrome_trace('trace.json'), and gpuprof show trace.json",
     ),
+    _of_tool("a call tree of Triton's proton-viewer", Has(rb"^Legend \(Metric: "), _ONLY_TIMES, _PROFILE_SAME),
+    _of_tool("a table of XProf", Has(rb'^"?Rank"?,"?Kernel Name"?,"?Registers per'), _ONLY_TIMES, _PROFILE),
     _of_tool(
         "ncu's list of metrics or sections, and no profile",
         Has(

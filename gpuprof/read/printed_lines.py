@@ -21,7 +21,10 @@ _BEFORE_LINES = re.compile(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z?\s|[>|#*/]\s*)*\s*")
 """What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
 _OF_RANK = re.compile(r"(?P<rank>\[\d+,\d+\]<std(?:out|err)>|\[(?:rank|default)?\d+\]|\d{1,6}): ?")
 """What `srun --label`, `mpirun --tag-output` and torchrun put before each line of a rank."""
-_RANKED = re.compile(rf"^{_OF_RANK.pattern.replace('?P<rank>', '?:')}\s+Section: ", re.MULTILINE)
+_RANKED = re.compile(
+    rf"^{_OF_RANK.pattern.replace('?P<rank>', '?:')}[ \t](?:\s*(?:Section: |Metric Name )|.*, Context \d)",
+    re.MULTILINE,
+)
 _OF_SUMMARY = {
     "Kernel Name": "name", "Block Size": "block", "Grid Size": "grid", "Device": "device", "CC": "cc",
     "Invocations": "invocations",

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from gpuprof.model.recorded import Metric
-from gpuprof.read.printed_table import LAUNCH_COLUMNS, PrintedRow, PrintedTable
+from gpuprof.read.printed_table import LAUNCH_COLUMNS, PrintedRow, PrintedTable, as_printed
 from gpuprof.units import ncu_unit
 
 _NUMBER = re.compile(
@@ -49,8 +49,9 @@ _NOT_A_VALUE = frozenset(
 def with_points(table: PrintedTable) -> PrintedTable:
     """Return a table with points for decimals: numbers are written as the user's language does.
 
-    In a table of ncu all are written alike. pandas writes a comma in some columns and leaves others as they were, and a
-    column in which any number can be read both ways follows the others. If these do not agree, it is left out.
+    In a table of ncu all are written alike. pandas writes a comma in columns of numbers and leaves those with a word as
+    they were, and a column in which any number can be read both ways follows the others; where these do not agree, one
+    of numbers follows those of numbers. A column that follows none is left out.
     """
     places = _places_of_numbers(table)
     rows = [row for row in table.rows if _MAYBE_SPACED.search("\n".join(row.cells))]
@@ -60,13 +61,16 @@ def with_points(table: PrintedTable) -> PrintedTable:
         marks = dict.fromkeys(places, _decimal_mark(_cells(table.rows, places)))
     else:
         marks = {place: _decimal_mark(_cells(table.rows, [place])) for place in places}
-    known = set(marks.values()) - {""}
-    if known == {","}:
-        marks = dict.fromkeys(places, ",")
+    alike, known = places, set(marks.values()) - {""}
+    if len(known) > 1:
+        alike = [place for place in places if not _has_words(table, place)]
+        known = {marks[place] for place in alike} - {""}
+    if len(known) == 1:
+        marks |= {place: mark for place in alike if not marks[place] for mark in known}
     commas = [place for place, mark in marks.items() if mark == ","]
     if commas:
         table = _translated(table, commas, _DECIMAL_COMMA, lambda cell: cell.translate(_POINT_FOR_COMMA))
-    if len(known) != 1 and not table.is_original:
+    if not table.is_original:
         table = _without_unclear(table, [place for place, mark in marks.items() if not mark])
     return table
 
@@ -91,6 +95,12 @@ def _decimal_mark(cells: Iterable[str]) -> str:
         if not mark and _ONLY_WITH_COMMA.fullmatch(cell):
             mark = ","
     return mark
+
+
+def _has_words(table: PrintedTable, place: int) -> bool:
+    """Return whether a launch has anything but a number in a column."""
+    cells = (as_printed("", cell) for cell in _cells(filter(table.names_launch, table.rows), [place]))
+    return any(cell and not _NUMBER.fullmatch(cell) and not _DECIMAL_COMMA.fullmatch(cell) for cell in cells)
 
 
 def _without_unclear(table: PrintedTable, places: Collection[int]) -> PrintedTable:

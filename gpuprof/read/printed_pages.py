@@ -21,6 +21,8 @@ from gpuprof.units import ncu_unit
 
 _PLACE_OF_METRIC = ("Section Name", "Body Item Label", "Metric Name")
 _NAME = re.compile(r"[a-z][\w:.]+")
+_UNIT = re.compile(r"[a-zA-Z%]")
+"""How units start; a sum that someone has added does not."""
 _LONGEST_S = 1e9
 _ENDLESS = re.compile(r"[+-]?(?:inf(?:inity)?|[\d.,]+e\+?\d+)(?: \(.*\))?", re.IGNORECASE)
 """Values that are no finite time: infinities, and exponents beyond a float."""
@@ -117,25 +119,37 @@ class _Metrics(Struct):
 
 def _raw_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
     """Read one launch a row."""
-    units, rows = _units_and_launches(table)
-    columns = tuple(_metric_columns(table, units))
-    for row in rows:
-        if len(row.cells) != len(table.columns):
-            table.broken_lines.append(row.line)
-        if len(row.cells) > len(table.columns) or not table.has_launch(table.launch_cells(row)):
-            table.broken_lines.append(row.line)
-            continue
-        yield _raw_metrics(columns, row, table).launch()
+    for units, rows in _units_and_launches(table):
+        columns = tuple(_metric_columns(table, units))
+        for row in rows:
+            if len(row.cells) != len(table.columns):
+                table.broken_lines.append(row.line)
+            if len(row.cells) > len(table.columns) or not table.has_launch(table.launch_cells(row)):
+                table.broken_lines.append(row.line)
+                continue
+            yield _raw_metrics(columns, row, table).launch()
 
 
-def _units_and_launches(table: PrintedTable) -> tuple[tuple[str, ...] | None, list[PrintedRow]]:
-    """Return the cells of the row of units, and the other rows. It names no launch; who sorts rows may move it."""
-    places = table.launch_places.values()
-    for number, row in enumerate(table.rows):
-        if not any(as_printed("", row.cells[place]) for place in places if place < len(row.cells)):
-            units = (as_printed("", cell) for cell in row.cells)
-            return tuple(units), table.rows[:number] + table.rows[number + 1 :]
-    return None, table.rows
+def _units_and_launches(table: PrintedTable) -> list[tuple[tuple[str, ...] | None, list[PrintedRow]]]:
+    """Return the cells of each row of units with the rows of launches below it, and the first with all above it, too.
+
+    A row of units names no launch. Tables that are put together have one each, and who sorts rows may move them: then
+    only a unit that they agree on is known.
+    """
+    above: list[PrintedRow] = []
+    parts: list[tuple[tuple[str, ...], list[PrintedRow]]] = []
+    for row in table.rows:
+        units = () if table.names_launch(row) else tuple(as_printed("", cell) for cell in row.cells)
+        if units and (not parts or any(map(_UNIT.match, units))):
+            parts.append((units, [] if parts else above))
+        else:
+            (parts[-1][1] if parts else above).append(row)
+    if not parts:
+        return [(None, above)]
+    if all(rows for _, rows in parts):
+        return [*parts]
+    agreed = (cells[0] if len(set(cells)) == 1 else "" for cells in zip(*(units for units, _ in parts), strict=False))
+    return [(tuple(agreed), [row for _, rows in parts for row in rows])]
 
 
 def _metric_columns(table: PrintedTable, units: tuple[str, ...] | None) -> Iterator[MetricColumn]:
@@ -181,31 +195,49 @@ def _without_zeros(metrics: dict[str, Metric], line: int, table: PrintedTable) -
 
 
 def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
-    """Read one launch for each ID from its rows of metrics; those of rules' messages are left out."""
+    """Read each launch from its rows of metrics; those of rules' messages are left out."""
     last_needed = max(table.places[name] for name in ("Kernel Name", "Metric Name", table.value_column))
     groups: dict[tuple[str, ...], list[PrintedRow]] = {}
     for row in _aligned(table) if table.is_summary else table.rows:
         if last_needed < len(row.cells) <= len(table.columns):
-            groups.setdefault(table.launch_key(row), []).append(row)
+            # An ID is not enough where tables are put together, each with launches from 0 on.
+            groups.setdefault(tuple(table.launch_cells(row).values()), []).append(row)
         else:
             table.broken_lines.append(row.line)
     has_units = any(table.cell(row, "Metric Unit") for row in table.rows)
     for rows in groups.values():
-        cells = table.launch_cells(rows[0])
-        if not table.has_launch(cells):
+        if not table.has_launch(table.launch_cells(rows[0])):
             table.broken_lines.extend(row.line for row in rows)
-        elif table.lacks_id and _are_several(rows, table):
+            continue
+        launches = _by_launch(rows, table)
+        if not launches:
             kernel = f"the kernel in line {rows[0].line}"
-            table.sentences.append(f"the launches of {kernel} are left out: nothing but the column ID tells them apart")
-        else:
-            yield _details_metrics(rows, table, has_units=has_units).launch()
+            table.sentences.append(f"the launches of {kernel} are left out: no column tells their mixed rows apart")
+        for of_launch in launches:
+            yield _details_metrics(of_launch, table, has_units=has_units).launch()
 
 
-def _are_several(rows: Iterable[PrintedRow], table: PrintedTable) -> bool:
-    """Return whether rows have a metric twice, and so are of several launches."""
-    metrics = [tuple(table.cell(row, name) for name in (*_PLACE_OF_METRIC, "Metric Unit")) for row in rows]
-    metrics = [metric for metric in metrics if metric[-2]]
-    return len(set(metrics)) < len(metrics)
+def _by_launch(rows: list[PrintedRow], table: PrintedTable) -> list[list[PrintedRow]]:
+    """Return the rows of each launch, where all columns about launches are alike; none if they cannot be told apart.
+
+    Launches follow one another if all have the same metrics in the same order. With an ID, rows that only repeat
+    others are of the same launch.
+    """
+    named = [row for row in rows if table.cell(row, "Metric Name")]
+    metrics = [
+        (*(table.cell(row, name) for name in _PLACE_OF_METRIC), printed_unit(table.cell(row, "Metric Unit"))[1])
+        for row in named
+    ]
+    size = len(set(metrics))
+    printed = {
+        (metric, table.cell(row, "Metric Unit"), table.cell(row, table.value_column))
+        for metric, row in zip(metrics, named, strict=True)
+    }
+    if len(metrics) == size or ("ID" in table.places and len(printed) == size):
+        return [rows]
+    if metrics != metrics[:size] * (len(metrics) // size):
+        return []
+    return [named[start : start + size] for start in range(0, len(named), size)]
 
 
 def _aligned(table: PrintedTable) -> Iterator[PrintedRow]:

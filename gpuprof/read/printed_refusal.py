@@ -33,7 +33,14 @@ _NO_LAUNCH = (
     "Context 1, Stream 7, Device 0, CC 9.0, and there is no Section: GPU Speed Of Light Throughput with its table"
 )
 _HINT_REWRITTEN = f"paste what `ncu --import FILE.ncu-rep --page details` prints, or {HINT}"
+_SIGN = re.compile(
+    r"^==(?:ERROR|WARNING|PROF)==|No kernels were profiled|\bncu\b|Nsight Compute|Metric[ .]Name"
+    r"|[a-z0-9]__\w{1,99}\.(?:sum|avg|min|max|ratio|pct)\b",
+    re.MULTILINE,
+)
+"""Words of ncu, and its names of counters."""
 _LONGEST_DOCUMENT = 2**20
+_BETWEEN_CELLS = re.compile(r"[|:,;\t]")
 _UNIT_BEHIND = re.compile(r" ?[(\[].*")
 
 
@@ -45,6 +52,12 @@ def ncu_messages(text: str, level: str) -> list[str]:
 def other_page(text: str) -> str | None:
     """Return what page of ncu a text is that has no launches; None for what is none of those."""
     return next((page for page, told in _OTHER_PAGES if told.search(text)), None)
+
+
+def is_of_ncu(text: str) -> bool:
+    """Return whether any sign of ncu is in a text that has no launch to read."""
+    has_part = _SIGN.search(text) or _SECTION.search(text) or other_page(text) or _rewritten_label(text)
+    return has_part is not None
 
 
 def refusal(text: str, file: str) -> InputError:
@@ -76,10 +89,9 @@ def _rewritten_label(text: str) -> tuple[int, str] | None:
     """Return line and label of the first ncu counter in a table or list of label and value; None if there is none."""
     labels = {label.casefold(): label for label in counter_labels()}
     for number, line in enumerate(text[:_LONGEST_DOCUMENT].splitlines(), start=1):
-        if "|" not in line and ":" not in line:
-            continue
-        for cell in re.split("[|:]", line):
-            label = _UNIT_BEHIND.sub("", cell.strip(" \t>*`-")).casefold()
+        cells = _BETWEEN_CELLS.split(line)
+        for cell in cells if len(cells) > 1 else ():
+            label = _UNIT_BEHIND.sub("", cell.strip(' \t>*`-"')).casefold()
             if label in labels:
                 return number, labels[label]
     return None

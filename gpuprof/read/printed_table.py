@@ -69,24 +69,18 @@ class PrintedTable(Struct):
         """Return the name of the column that has the values of a details page."""
         return "Average" if self.is_summary else "Metric Value"
 
-    @property
-    def lacks_id(self) -> bool:
-        """Return whether nothing but a kernel's name and configuration says which launch a row is of."""
-        return "ID" not in self.places and not self.is_summary
-
     def cell(self, row: PrintedRow, name: str) -> str:
         """Return the cell of a row in a column; empty if it is not there."""
         place = self.places.get(name, len(row.cells))
         return as_printed(name, row.cells[place]) if place < len(row.cells) else ""
 
-    def launch_key(self, row: PrintedRow) -> tuple[str, ...]:
-        """Return what the rows of a launch have in common."""
-        columns = ("ID", "Process ID") if "ID" in self.places else self.launch_places
-        return tuple(self.cell(row, name) for name in columns)
-
     def launch_cells(self, row: PrintedRow) -> dict[str, str]:
         """Return the cells about the launch of a row, by column, as ncu writes them."""
         return {name: self.cell(row, name) for name in self.launch_places}
+
+    def names_launch(self, row: PrintedRow) -> bool:
+        """Return whether a row has a cell about a launch, which a row of units has not."""
+        return any(as_printed("", row.cells[place]) for place in self.launch_places.values() if place < len(row.cells))
 
     def has_launch(self, cells: Mapping[str, str]) -> bool:
         """Return whether cells are in their columns and name a kernel."""
@@ -105,6 +99,8 @@ class PrintedTable(Struct):
         if lines:
             rows = "1 row was" if len(lines) == 1 else f"{len(lines)} rows were"
             yield f"{rows} dropped or shortened for missing, extra or garbled cells, the first in line {lines[0]}"
+        if self.is_summary and "Invocations" not in self.places:
+            yield "the column Invocations is missing: all figures are averages, each of them counted as 1 launch"
         if self.inferred_units:
             yield (
                 f"durations were printed without a unit and are taken as {' and '.join(sorted(self.inferred_units))}: "

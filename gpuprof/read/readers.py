@@ -62,7 +62,7 @@ class Readable(Struct, frozen=True):
 def _is_page(look: Look) -> bool:
     from gpuprof.store.page import looks_like_page
 
-    return looks_like_page(look.start)
+    return looks_like_page(look.start) and b"gpuprof" in look.data
 
 
 def _is_printed(look: Look) -> bool:
@@ -76,6 +76,12 @@ def _has_table(look: Look) -> bool:
     from gpuprof.read.ncu_csv import has_header
 
     return has_header(look.text)
+
+
+def _is_foreign(look: Look) -> bool:
+    from gpuprof.read.printed_refusal import is_of_ncu
+
+    return not is_of_ncu(look.text)
 
 
 TRACE = "a trace"
@@ -167,6 +173,7 @@ KINDS: tuple[Readable | Refused, ...] = (
     ),
     _CSV,
     *TEXTS,
+    Refused(_is_foreign, "{path} has nothing in it that gpuprof reads", hint="gpuprof reads {known}"),
     replace(_CSV, fits=lambda _: True, called=None, told=None),
 )  # fmt: skip
 """In the order in which they are tried; the last one takes all that is left."""
