@@ -13,12 +13,12 @@ from tests.table import each_row
 
 PERIOD = 1_000_000
 FUNCTIONS = (
-    "FlashAttnFunc", "forward", "backward", "optimizer", "loss", "load_batch", "data loading", "attention", "model",
+    "flash_attn", "forward", "backward", "optimizer", "loss", "load_batch", "data loading", "attention", "model",
     "copy", "all_reduce_gradients",
 )  # fmt: skip
 NEVER = (
     "aten::linear", "ncclAllReduce", "cublasGemmEx", "cudnnConvolutionForward", "AddmmBackward0", "decoder.layers.3",
-    "LlamaDecoderLayer", "transformer block 7", "Torch-Compiled Region: 0/0", "MPI_Allreduce",
+    "LlamaDecoderLayer", "FlashAttnFunc", "MyFunction", "CustomBwd", "transformer block 7", "Torch-Compiled Region: 0/0", "MPI_Allreduce",
 )  # fmt: skip
 
 
@@ -50,13 +50,14 @@ def steps(spans: Iterable[ProgramRange]) -> dict[str, int]:
 @each_row(("name", "kind"), [
     ("step #", "step"), ("iteration_#", "iteration"), ("iter#", "iter"), ("Train step: #", "Train step"),
     ("train_step", "train_step"), ("batch #", "batch"), ("decode token #", "decode token"), ("frame 12.#", "frame"),
-    ("time loop", "time loop"), ("epoch_1/batch_#", "epoch/batch"), ("pressure solve", "pressure solve"),
+    ("time loop", "time loop"), ("forward_backward", "forward_backward"), ("Denoise step #", "Denoise step"),
+    ("epoch_1/batch_#", "epoch/batch"), ("pressure solve", "pressure solve"),
 ])  # fmt: skip
 def test_ranges_that_follow_each_other_are_steps(name: str, kind: str) -> None:
     assert steps(layout((name, 0.98))) == {kind: 10}
     assert steps(layout((name, 0.98), rounds=2)) == {}
     assert steps(inside("main", layout((name, 0.98)))) == (
-        {} if kind in ("time loop", "pressure solve") else {kind: 10}
+        {} if kind in ("time loop", "pressure solve", "forward_backward", "Denoise step") else {kind: 10}
     )
 
 
@@ -133,12 +134,14 @@ def test_ranges_by_handle_and_ranges_without_length_are_no_steps() -> None:
 
 
 def test_ranges_without_a_name_of_steps_are_steps_only_if_their_thread_launches_most_in_them() -> None:
-    burst = layout(("FlashAttnFunc", 0.98))
+    burst = layout(("solve", 0.98))
     # The thread launches once in each of the 10 ranges, and after them.
     own = [ThreadSpan(1, span.start + 1, span.start + 2) for span in burst]
     for others, thread, found in ((10, 1, 10), (11, 1, 0), (0, 1, 10), (100, 2, 10)):
         later = [ThreadSpan(thread, (20 + number) * PERIOD, (20 + number) * PERIOD) for number in range(others)]
         assert sum(1 for _ in split_ranges(burst, [*own, *later]).steps) == found
+    set_up = [ThreadSpan(1, -number, -number) for number in range(1, 100)]
+    assert len(split_ranges(burst, [*set_up, *own]).steps) == 10, "most of the time"
     elsewhere = [ThreadSpan(2, span.start, span.end) for span in burst]
     assert split_ranges(burst, elsewhere).steps == [], "a thread that launches nothing"
     assert len(split_ranges(layout(("step #", 0.98)), elsewhere).steps) == 10

@@ -5,9 +5,10 @@ thread spends most of its time outside of them, or in many kinds of them. These 
 - the ranges of a kind differ in numbers only ("step 12"), and a thread has three or more of them;
 - a kind whose name says that it is a step ("train_iteration", "batch 7") fills at least a quarter of the time from one
   start to the next, in most cases: loading data may be outside of it. "step" alone may be that of an optimizer: half;
-- any other kind has one name without a number that differs, is in no range, launches at least half of what its thread
-  does, and fills nearly all of the time from its first start to its last: a function that most of an iteration
-  consists of, such as a backward pass, is no step, and "stage 0", "stage 1" are parts of one pass;
+- any other kind has one name without a number that differs, or counts and ends with such a word ("denoise step 12"); it
+  is in no range, launches at least half of what its thread does, or for half of the time, and fills nearly all of the
+  time from its first start to its last: a function that most of an iteration consists of, such as a backward pass, is
+  no step, and "stage 0", "stage 1" are parts of one pass;
 - operators, gradients, layers and calls of libraries are never steps;
 - a kind in a range of another one is a part of its steps, and an epoch is the steps in it.
 """
@@ -36,9 +37,11 @@ _STEP_WORDS = re.compile(
     r"(?:step|iter|iteration|batch|frame|token|request|timestep|epoch)s?",
     re.IGNORECASE,
 )
+_STEP_AT_END = re.compile(r"(?:step|iter|iteration|batch|frame|token)$", re.IGNORECASE)
 _EPOCHS = re.compile(r"epochs?$", re.IGNORECASE)
 _PARTS = re.compile(
-    r"\w+::|\w+Backward\d*\b|Optimizer\.|nn\.Module: |(?:py)?nccl|cu(?:blas|dnn|fft|sparse|solver|rand|tensor)|mpi_"
+    r"\w+::|(?-i:\w+(?:Backward\d*|Func|Function|Bwd|Fwd)\b)|Optimizer\.|nn\.Module: |(?:py)?nccl"
+    r"|cu(?:blas|dnn|fft|sparse|solver|rand|tensor)|mpi_"
     r"|[\w .]*(?:layer|block)s?(?![a-z])|enumerate\(|## Call |Torch-Compiled Region|CompiledFunction",
     re.IGNORECASE,
 )
@@ -133,11 +136,17 @@ def _counts(spans: Sequence[ProgramRange]) -> bool:
 
 
 def _launch_most(spans: Iterable[ProgramRange], launches: Sequence[int] | None) -> bool:
-    """Return whether at least half of what a thread launches is launched in these ranges, as far as that is known."""
+    """Return whether a thread launches in these ranges half of all it does, or for half of the time that it launches.
+
+    So they do if its launches are not known.
+    """
     if launches is None:
         return True
     inside = sum(bisect_right(launches, span.end) - bisect_left(launches, span.start) for span in spans)
-    return 2 * inside >= max(1, len(launches))
+    if not inside:
+        return False
+    length = sum(span.end - span.start for span in spans)
+    return 2 * inside >= len(launches) or 2 * length >= launches[-1] - launches[0]
 
 
 def _is_loop(kind: str, spans: Sequence[ProgramRange]) -> bool:
@@ -149,7 +158,7 @@ def _is_loop(kind: str, spans: Sequence[ProgramRange]) -> bool:
     if is_named_step(kind):
         least = _BARE_FILL if spans[0].name.lower() == "step" else _NAMED_FILL
         return median(_share(*of_one) for of_one in zip(lengths, periods, strict=False)) >= least
-    if len({span.name for span in spans}) > 1:
+    if len({span.name for span in spans}) > 1 and not (_counts(spans) and _STEP_AT_END.search(kind)):
         return False
     return _share(sum(lengths[:-1]), sum(periods)) >= _FILL
 
