@@ -101,7 +101,11 @@ def test_ranks_in_the_names_of_files_give_way_to_those_in_the_traces(tmp_path: P
     assert timeline is not None and timeline.source_ranks == (1, 0)
 
 
-@each_row("names", [("run-TP-0-DP-0.json", "run-TP-1-DP-1.json"), ("a.json", "b.json")], ids=["TP and DP", "none"])
+@each_row(
+    "names",
+    [("run-TP-0-DP-0.json", "run-TP-1-DP-1.json"), ("a.json", "b.json"), ("lora_rank8.json", "lora_rank16.json")],
+    ids=["TP and DP", "none", "LoRA"],
+)
 def test_names_that_do_not_say_a_rank_alone_give_none(tmp_path: Path, names: tuple[str, str]) -> None:
     folder = tmp_path / str(len(names[0]))
     folder.mkdir()

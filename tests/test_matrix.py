@@ -43,6 +43,7 @@ LIBRARY = (
     ("ampere_sgemm_128x64_nn", "fp32"),
     ("volta_dgemm_64x64_nt", "fp64"),
     ("void Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)", "fp32"),
+    ("cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_128x64x16_tnn_align1_bias_f32_relu", "fp32"),
     ("cutlass_75_simt_igemm_s8_128x128", "int8"),
     ("ampere_scudnn_128x64_relu_medium_nn_v1", "fp32"),
     ("ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_32x3_nn", None),

@@ -18,7 +18,8 @@ FUNCTIONS = (
 )  # fmt: skip
 NEVER = (
     "aten::linear", "ncclAllReduce", "cublasGemmEx", "cudnnConvolutionForward", "AddmmBackward0", "decoder.layers.3",
-    "LlamaDecoderLayer", "FlashAttnFunc", "MyFunction", "CustomBwd", "transformer block 7", "Torch-Compiled Region: 0/0", "MPI_Allreduce",
+    "LlamaDecoderLayer", "FlashAttnFunc", "MyFunction", "CustomBwd",
+    "transformer block 7", "Torch-Compiled Region: 0/0", "MPI_Allreduce",
 )  # fmt: skip
 
 

@@ -977,8 +977,22 @@ def test_kernels_that_were_launched_before_the_recording_are_of_no_step() -> Non
     assert device.start_up is not None
     assert (device.start_up.launches, sum(kernel.launches for kernel in session.kernels)) == (3, 3)
     assert device.span_s == pytest.approx(300e-6)
-    # Without any calls it is not known.
+    # Without any calls it is not known, nor if later kernels have no call, either.
     assert {one.launched_s for one in read(*kernels).activities} == {None}
+    later = read(*calls, *kernels, gpu("kernel", "k", NOW + 900, 5, 12)).activities
+    assert [one.launched_s for one in later if one.call in (4, 5, 6, 12)] == [None] * 4
+
+
+def test_work_from_before_the_recording_is_known_on_each_stream() -> None:
+    calls = [launch(number, NOW + number) for number in (7, 8)]
+    earlier = [gpu("kernel", "k", NOW + 100 * number, 99, number) for number in (4, 5)]
+    # A copy on another stream begins before what was launched earlier has ended.
+    copy = {**gpu("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", NOW + 20, 10, 7), "tid": 21}
+    copy["args"] = {**copy["args"], "stream": 21}
+    found = read(*calls, *earlier, copy, gpu("kernel", "own", NOW + 600, 99, 8)).activities
+    assert [(one.name, one.launch_s < 0) for one in found] == [
+        ("host to device", False), ("k", True), ("k", True), ("own", False),
+    ]  # fmt: skip
 
 
 @each_row(("name", "operators"), [

@@ -28,7 +28,7 @@ _NO_PRODUCT = re.compile(
 fuses behind a product."""
 _PLAIN_LIBRARY = re.compile(
     r"(?:^|[<: ])(?:maxwell|volta|turing|ampere|ada|hopper|blackwell)_(?:fp16_|bf16_)?(?P<blas>[sdchz])gemm_"
-    r"|cutlass_\d+_simt_(?P<cutlass>[sdchzi])\d*(?:gemm|fprop|dgrad|wgrad)|_(?P<dnn>s)cudnn_"
+    r"|cutlass(?:3x)?_(?:sm)?\d+_simt_(?P<cutlass>[sdchzi])\d*(?:gemm|fprop|dgrad|wgrad)|_(?P<dnn>s)cudnn_"
     r"|magma_(?P<magma>[sd])gemmEx_kernel<(?:float|double), (?:float|double),"
     r"|(?:^|[<: ])(?P<early>[sd])gemm_\d+x\d+x\d+_[NT]{2}(?![A-Za-z])"
     r"|implicit_convolve_(?P<conv>[sdh])gemm|_xmma_\w{1,200}_(?P<xmma>[fd])fma_"

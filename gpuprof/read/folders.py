@@ -28,9 +28,9 @@ _MOST_OF_TRACE = 2**26
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{([^{}]{0,999})')
 _RANK = re.compile(rb'"rank"\s*:\s*(\d{1,6})')
 _RANKS = re.compile(rb'"world_size"\s*:\s*(\d{1,6})')
-_RANK_IN_NAME = re.compile(r"(?:rank[-_]?|-TP-)(\d{1,6})(?!\d|-[A-Z]P-)", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(r"(?:(?<!lora)(?<!lora[-_])(?<![a-z])rank[-_]?|-TP-)(\d{1,6})(?!\d|-[A-Z]P-)", re.IGNORECASE)
 """As programs, vLLM and SGLang name traces; where ranks are split by more than tensors, that part is no rank."""
-_UNFINISHED = ".tmp"
+_UNFINISHED = (".tmp", ".part", ".crdownload")
 """How the name of a file ends that PyTorch's profiler is writing, or left when it was stopped."""
 _TIME_IN_NAME = re.compile(r"\.(\d{1,20})(?=\.pt\.trace\.json)")
 """As tensorboard_trace_handler writes it, behind the name of the process."""

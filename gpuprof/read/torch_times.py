@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from statistics import median_high
 
 from gpuprof.read.torch_events import DAY_NS, GpuEvent, TraceEvents
 from gpuprof.timeline.trace import KERNEL
@@ -13,6 +12,8 @@ _EARLY_NS = 10**6
 """No kernel of 13 real traces begins before its launch. CUPTI mixes up its clocks in some records
 (pytorch/pytorch#192021)."""
 
+_STRAYS = 20
+"""At most one in so many activities has a wrong time of its own."""
 _FAR_NS = 60 * 10**9
 """No activity begins so long before the CPU or after it, or goes on so long after all else has begun or ended."""
 
@@ -51,9 +52,10 @@ def correct_times(events: TraceEvents, first: int | None) -> None:
     If most begin before their launch, the clocks differ, and all are shifted. Durations that end long after all else
     are dropped, too.
     """
-    delays = [event.start - event.place.start for event in events.gpu if event.place is not None]
-    delay = median_high(delays or [0])
-    if delay < -_EARLY_NS:
+    delays = sorted(event.start - event.place.start for event in events.gpu if event.place is not None)
+    if delays and delays[len(delays) // 2] < -_EARLY_NS:
+        # The shortest delay is nearly none, but for strays.
+        delay = delays[len(delays) // _STRAYS]
         behind = f"the GPU's clock is {format_si(-delay / 1e9, 's')} behind that of the CPU"
         events.warnings.append(f"{behind}: its times are shifted, and pauses are not exact")
         for event in events.gpu:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -156,10 +156,26 @@ def _find_launches(events: TraceEvents) -> None:
     events.waits.extend(filter(None, waits))
     launchers = {event.launcher for event in events.gpu if event.correlation not in calls}
     operators = events.ranges.places(launchers) | events.operators.places(launchers)
-    first = min((event.start for event in events.gpu if event.correlation in calls), default=0)
     for event in events.gpu:
         event.place = calls.get(event.correlation) or operators.get(event.launcher)
-        if event.place is None and event.start < first and (event.correlation or 0) < events.first_call:
+    _find_earlier(events)
+
+
+def _find_earlier(events: TraceEvents) -> None:
+    """Set that activities were launched before the recording, if all later ones have a recorded launch.
+
+    They have lower numbers than all calls, and begin before what their stream did later.
+    """
+    unknown = [event for event in events.gpu if event.place is None and event.correlation is not None]
+    if any((event.correlation or 0) >= events.first_call for event in unknown):
+        return
+    firsts: dict[Hashable, int] = {}
+    for event in events.gpu:
+        if event.place is not None:
+            stream = event.device, event.stream
+            firsts[stream] = min(firsts.get(stream, event.start), event.start)
+    for event in unknown:
+        if event.start <= firsts.get((event.device, event.stream), event.start):
             event.place = _BEFORE
 
 
