@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from gpuprof.model.field_types import LATE_CAUSES, LateCause
 from gpuprof.model.groups import by_key
+from gpuprof.timeline.gpus import TracedGpu
 from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
 from gpuprof.timeline.trace import COPY, Activity, Collective
-from gpuprof.timeline.window import Judged, computing
+from gpuprof.timeline.window import computing
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
@@ -57,18 +58,17 @@ class _Paired(NamedTuple):
         return (self.activity.duration_s or 0.0) - self.least_s
 
 
-def rank_waits(
-    of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], world: int | None = None
-) -> dict[int, RankWaits]:
+def rank_waits(gpus: Mapping[int, TracedGpu], world: int | None) -> dict[int, RankWaits]:
     """Return the waits of each rank in the judged collectives, without ranks whose collectives cannot be paired.
 
     A collective begins when a rank arrives and ends on all ranks together: moving the data takes at most the shortest
     time over the ranks, and the time beyond it on another rank is a wait. The clocks of the ranks need not agree.
-    `world` is the number of all ranks: of two, collectives are also known by the names of their kernels.
+    `gpus` are those of the ranks, one each, and `world` is the number of all ranks: of two, collectives are also known
+    by the names of their kernels.
     """
-    paired = _paired(of_ranks, judged, by_name=world == len(of_ranks) == _PAIR)
-    work = {rank: _Work(of_ranks[rank]) for rank in paired}
-    awaited = dict.fromkeys(of_ranks, 0.0)
+    paired = _paired(gpus, by_name=world == len(gpus) == _PAIR)
+    work = {rank: _Work(gpus[rank].every) for rank in paired}
+    awaited = dict.fromkeys(gpus, 0.0)
     for rank, collectives in paired.items():
         for last, for_last in by_key((entry.last, entry) for entry in collectives).items():
             awaited[last] += _waits_s(for_last, work[rank])
@@ -124,26 +124,24 @@ def _late(
     return (cause, longer_s[cause] / total_s) if total_s and longer_s[cause] > 0 else (None, 0.0)
 
 
-def _paired(
-    of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], *, by_name: bool
-) -> dict[int, list[_Paired]]:
+def _paired(gpus: Mapping[int, TracedGpu], *, by_name: bool) -> dict[int, list[_Paired]]:
     """Return by rank the judged collectives of groups all of whose ranks ran the same ones in the same order."""
     groups: dict[str, dict[int, list[Activity]]] = {}
-    for rank, activities in of_ranks.items():
-        for activity in activities:
+    for rank, gpu in gpus.items():
+        for activity in gpu.every:
             done = activity.collective or (_named(activity) if by_name else None)
             if done is not None and done.group is not None and done.name in _OF_ALL:
                 named = activity._replace(collective=done)
                 groups.setdefault(done.group, {}).setdefault(rank, []).append(named)
     paired: dict[int, list[_Paired]] = {}
     for members in groups.values():
-        since_s = {rank: part.start_s for rank, part in judged.items()}
+        since_s = {rank: gpu.judged.start_s for rank, gpu in gpus.items()}
         for together in _together(members):
             times = {rank: activity.duration_s or 0.0 for rank, activity in together.items()}
             last = min(times, key=times.__getitem__)
             of_last = (since_s[last], together[last].start_s)
             for rank, activity in together.items():
-                if judged[rank].has(activity):
+                if gpus[rank].judged.has(activity):
                     paired.setdefault(rank, []).append(_Paired(activity, times[last], last, since_s[rank], of_last))
                 since_s[rank] = max(since_s[rank], activity.interval[1])
     return paired

@@ -9,23 +9,22 @@ from msgspec.structs import replace
 
 from gpuprof.model.groups import by_key
 from gpuprof.model.session import Copies
+from gpuprof.timeline.gpus import TracedGpu
 from gpuprof.timeline.intervals import TimeInterval, merged, outside
 from gpuprof.timeline.trace import COPY, SET, TRY, Activity, movement
 
 
-def copies_of(judged: Sequence[Activity], every: Sequence[Activity], *, from_start: bool) -> Iterator[Copies]:
+def copies_of(gpu: TracedGpu) -> Iterator[Copies]:
     """Yield the copies of the judged part by direction and memory, and settings of memory, longest time first.
 
-    `every` has all activities of the GPU; `from_start` says that they begin with the program. A moment is exposed for
-    the first of the copies that runs then: to hide the others alone gains nothing.
+    A moment is exposed for the first of the copies that runs then: to hide the others alone gains nothing.
     """
-    groups = by_key(
-        ((movement(activity), activity.memory), activity) for activity in judged if activity.kind in (COPY, SET)
-    )
+    moving = (activity for activity in gpu.activities if activity.kind in (COPY, SET))
+    groups = by_key(((movement(activity), activity.memory), activity) for activity in moving)
     summed = [(_summed(*group, moves), moves) for group, moves in groups.items()]
-    taken = merged(_computing(every))
+    taken = merged(_computing(gpu.every))
     # Of a program that was surveyed from its start, what comes before any kernel does not come again.
-    begin = taken[0][0] if taken and from_start else -math.inf
+    begin = taken[0][0] if taken and gpu.trace.from_start else -math.inf
     for copies, moves in sorted(summed, key=lambda entry: -(entry[0].time_s or 0.0)):
         exposed_s = None
         if copies.direction != SET:

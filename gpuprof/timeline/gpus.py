@@ -1,23 +1,15 @@
-"""What one GPU did in the part of a trace that is judged. Pure."""
+"""The GPUs of traces, each with the part of what it did that is judged. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import nlargest
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from gpuprof.model.groups import by_key, spread, summed
-from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
-from gpuprof.timeline.collectives import RankWaits, bus_rate
-from gpuprof.timeline.copies import copies_of
-from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
-from gpuprof.timeline.pauses import Pause, gaps_of, judged_pauses, long_pause
-from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import GRAPH, MEMORY, SHAPES, STACKS, Activity, Trace, movement
-from gpuprof.timeline.window import Judged, computing, judged_part
-
-_LONGEST = 3
+from gpuprof.model.groups import by_key
+from gpuprof.timeline.pauses import Pause, judged_pauses
+from gpuprof.timeline.trace import Activity, Trace
+from gpuprof.timeline.window import Judged, judged_part
 
 
 class TracedGpu(Struct, frozen=True):
@@ -44,120 +36,3 @@ def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
             activities = [activity for activity in every if judged.has(activity)]
             pauses = list(judged_pauses(trace, every, judged))
             yield TracedGpu(source, ordinal, every, judged, activities, pauses, trace)
-
-
-def device_timeline(
-    gpu: TracedGpu, number: int, waits: RankWaits | None, drawn: Mapping[str, int | None]
-) -> DeviceTimeline:
-    """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
-    activities, judged = gpu.activities, gpu.judged
-    longest = nlargest(_LONGEST, gpu.pauses, key=lambda pause: pause.length_s)
-    drawn_pauses = (long_pause(pause, judged.start_s) for pause in longest)
-    first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
-    begin_s = min(judged.start_s, judged.warm_up_s)
-    return DeviceTimeline(
-        source=gpu.source,
-        ordinal=gpu.ordinal,
-        device=number,
-        span_s=length(judged.intervals),
-        busy_s=_time_s(gpu.every, judged.intervals),
-        kernel_s=_time_s((own for own in gpu.every if own.is_kernel), judged.intervals),
-        gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
-        copies=tuple(copies_of(activities, gpu.every, from_start=gpu.trace.from_start)),
-        graphs=_whole_graphs(activities, _time_s((own for own in gpu.every if own.kind == GRAPH), judged.intervals)),
-        communication=_communication(activities, gpu.every, waits),
-        untimed=sum(activity.duration_s is None for activity in activities),
-        strip=strip_of(activities, (judged.start_s, judged.end_s), drawn, drawn_pauses),
-        judged=judged.part,
-        steps=judged.steps,
-        start_up=_left_out(gpu.every, [(first_s, begin_s)]),
-        warm_up=_left_out(gpu.every, [(begin_s, judged.start_s)], judged.warm_up_steps),
-        between=_left_out(gpu.every, holes(judged.intervals)),
-        after_s=max(0.0, last_s - judged.end_s),
-        slowed_by=_slowed_by(gpu.trace),
-    )
-
-
-def _whole_graphs(activities: Sequence[Activity], any_s: float) -> WholeGraphs | None:
-    """Return the graphs among a GPU's activities; `any_s` is the time with any of them. None without any."""
-    times = by_key((activity.name, activity.duration_s) for activity in activities if activity.kind == GRAPH)
-    if not times:
-        return None
-    graphs = []
-    for name, times_s in times.items():
-        known = spread(times_s)
-        median_s = known.p50 if known is not None else None
-        time_s = sum(time_s or 0.0 for time_s in times_s)
-        graphs.append(WholeGraph(name=name, replays=len(times_s), time_s=time_s, median_s=median_s))
-    longest = nlargest(_LONGEST, graphs, key=lambda graph: graph.time_s)
-    replays = sum(map(len, times.values()))
-    return WholeGraphs(graphs=len(graphs), replays=replays, time_s=any_s, longest=tuple(longest))
-
-
-def _slowed_by(trace: Trace) -> tuple[str, ...]:
-    """Return what the profiler recorded beside times; nothing for gpuprof's own survey, which needs what it records."""
-    if trace.hook_ranges is not None:
-        return ()
-    return tuple(what for what in (STACKS, SHAPES, MEMORY) if what in trace.recorded)
-
-
-def _left_out(every: Sequence[Activity], times: Sequence[TimeInterval], steps: int = 0) -> LeftOut | None:
-    """Return what a GPU did in times that are not judged; None if they are empty."""
-    time_s = length(times)
-    if time_s <= 0:
-        return None
-    return LeftOut(
-        time_s=time_s,
-        busy_s=_time_s(every, times),
-        launches=sum(kernel.is_kernel and is_within(kernel.start_s, times) for kernel in every),
-        steps=steps,
-    )
-
-
-def _time_s(activities: Iterable[Activity], times: Sequence[TimeInterval]) -> float:
-    """Return for how long in these times any of the activities ran."""
-    return common(times, merged(activity.interval for activity in activities))
-
-
-def _communication(
-    activities: Sequence[Activity], every: Sequence[Activity], waits: RankWaits | None
-) -> Communication | None:
-    talking = [kernel for kernel in activities if kernel.is_kernel and not kernel.computes]
-    if not talking:
-        return None
-    union = merged(kernel.interval for kernel in talking)
-    return Communication(
-        launches=len(talking),
-        time_s=length(union),
-        exposed_s=outside(union, computing(every)),
-        bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
-        **(waits._asdict() if waits is not None else {}),
-    )
-
-
-def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait]:
-    """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended.
-
-    Those of the start-up are left out.
-    """
-    for gpu in gpus:
-        ended: dict[tuple[str, int | None], list[Pause]] = {}
-        for pause in gpu.pauses:
-            number = ids.get(id(pause.kernel)) if pause.end.is_kernel else None
-            if not pause.start_up:
-                ended.setdefault((movement(pause.end), number), []).append(pause)
-        for (before, _), pauses in ended.items():
-            yield Wait(
-                source=gpu.source,
-                ordinal=gpu.ordinal,
-                before=before,
-                kernel=_next_kernel(pauses, ids),
-                idle_s=sum(pause.length_s for pause in pauses),
-                pauses=len(pauses),
-            )
-
-
-def _next_kernel(pauses: Sequence[Pause], ids: Mapping[int, int]) -> int | None:
-    """Return the kernel that came next after most of the time of pauses."""
-    times = summed((ids[id(pause.kernel)], pause.length_s) for pause in pauses if id(pause.kernel) in ids)
-    return max(times, key=times.__getitem__, default=None)
