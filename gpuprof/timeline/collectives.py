@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from gpuprof.model.field_types import LATE_CAUSES, LateCause
 from gpuprof.model.groups import by_key
-from gpuprof.timeline.gpus import TracedGpu
 from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
 from gpuprof.timeline.trace import COPY, Activity, Collective
-from gpuprof.timeline.window import computing
+from gpuprof.timeline.window import TracedGpu, computing
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
@@ -58,17 +57,22 @@ class _Paired(NamedTuple):
         return (self.activity.duration_s or 0.0) - self.least_s
 
 
-def rank_waits(gpus: Mapping[int, TracedGpu], world: int | None) -> dict[int, RankWaits]:
-    """Return the waits of each rank in the judged collectives, without ranks whose collectives cannot be paired.
+def rank_waits(gpus: Sequence[TracedGpu], world: int | None) -> dict[int, RankWaits]:
+    """Return the waits of ranks for each other in the judged collectives, by their files.
+
+    Each file is of a rank of its own with one GPU, else nothing is known, as of ranks whose collectives cannot be
+    paired.
 
     A collective begins when a rank arrives and ends on all ranks together: moving the data takes at most the shortest
     time over the ranks, and the time beyond it on another rank is a wait. The clocks of the ranks need not agree.
-    `gpus` are those of the ranks, one each, and `world` is the number of all ranks: of two, collectives are also known
-    by the names of their kernels.
+    `world` is the number of all ranks: of two, collectives are also known by the names of their kernels.
     """
-    paired = _paired(gpus, by_name=world == len(gpus) == _PAIR)
-    work = {rank: _Work(gpus[rank].every) for rank in paired}
-    awaited = dict.fromkeys(gpus, 0.0)
+    ranks = {gpu.trace.rank for gpu in gpus}
+    if None in ranks or not len(ranks) == len(gpus) > 1:
+        return {}
+    paired = by_key(_paired(gpus, by_name=world == len(gpus) == _PAIR))
+    work = {gpu.source: _Work(gpu.every) for gpu in gpus}
+    awaited = dict.fromkeys(work, 0.0)
     for rank, collectives in paired.items():
         for last, for_last in by_key((entry.last, entry) for entry in collectives).items():
             awaited[last] += _waits_s(for_last, work[rank])
@@ -124,27 +128,26 @@ def _late(
     return (cause, longer_s[cause] / total_s) if total_s and longer_s[cause] > 0 else (None, 0.0)
 
 
-def _paired(gpus: Mapping[int, TracedGpu], *, by_name: bool) -> dict[int, list[_Paired]]:
-    """Return by rank the judged collectives of groups all of whose ranks ran the same ones in the same order."""
+def _paired(gpus: Sequence[TracedGpu], *, by_name: bool) -> Iterator[tuple[int, _Paired]]:
+    """Yield by rank the judged collectives of groups all of whose ranks ran the same ones in the same order."""
     groups: dict[str, dict[int, list[Activity]]] = {}
-    for rank, gpu in gpus.items():
+    for gpu in gpus:
         for activity in gpu.every:
             done = activity.collective or (_named(activity) if by_name else None)
             if done is not None and done.group is not None and done.name in _OF_ALL:
                 named = activity._replace(collective=done)
-                groups.setdefault(done.group, {}).setdefault(rank, []).append(named)
-    paired: dict[int, list[_Paired]] = {}
+                groups.setdefault(done.group, {}).setdefault(gpu.source, []).append(named)
+    judged = {gpu.source: gpu.judged for gpu in gpus}
     for members in groups.values():
-        since_s = {rank: gpu.judged.start_s for rank, gpu in gpus.items()}
+        since_s = {rank: part.start_s for rank, part in judged.items()}
         for together in _together(members):
             times = {rank: activity.duration_s or 0.0 for rank, activity in together.items()}
             last = min(times, key=times.__getitem__)
             of_last = (since_s[last], together[last].start_s)
             for rank, activity in together.items():
-                if gpus[rank].judged.has(activity):
-                    paired.setdefault(rank, []).append(_Paired(activity, times[last], last, since_s[rank], of_last))
+                if judged[rank].has(activity):
+                    yield rank, _Paired(activity, times[last], last, since_s[rank], of_last)
                 since_s[rank] = max(since_s[rank], activity.interval[1])
-    return paired
 
 
 def _named(activity: Activity) -> Collective | None:

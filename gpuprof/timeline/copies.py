@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from gpuprof.model.groups import by_key
 from gpuprof.model.session import Copies
-from gpuprof.timeline.gpus import TracedGpu
 from gpuprof.timeline.intervals import TimeInterval, merged, outside
 from gpuprof.timeline.trace import COPY, SET, TRY, Activity, movement
+from gpuprof.timeline.window import TracedGpu
 
 
 def copies_of(gpu: TracedGpu) -> Iterator[Copies]:

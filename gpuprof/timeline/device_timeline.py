@@ -9,17 +9,18 @@ from gpuprof.model.groups import by_key, spread, summed
 from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
 from gpuprof.timeline.collectives import RankWaits, bus_rate
 from gpuprof.timeline.copies import copies_of
-from gpuprof.timeline.gpus import TracedGpu
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
 from gpuprof.timeline.pauses import Pause, gaps_of
 from gpuprof.timeline.strip import strip_of
 from gpuprof.timeline.trace import GRAPH, MEMORY, SHAPES, STACKS, Activity, Trace, movement
-from gpuprof.timeline.window import computing
+from gpuprof.timeline.window import TracedGpu, computing
 
 _LONGEST = 3
 
 
-def device_timeline(gpu: TracedGpu, number: int, waits: RankWaits | None, drawn: Mapping[str, int]) -> DeviceTimeline:
+def device_timeline(
+    gpu: TracedGpu, pauses: Sequence[Pause], number: int, waits: RankWaits | None, drawn: Mapping[str, int]
+) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     judged = gpu.judged
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
@@ -31,12 +32,12 @@ def device_timeline(gpu: TracedGpu, number: int, waits: RankWaits | None, drawn:
         span_s=length(judged.intervals),
         busy_s=_time_s(gpu.every, judged.intervals),
         kernel_s=_time_s((own for own in gpu.every if own.is_kernel), judged.intervals),
-        gaps=gaps_of(gpu.pauses, knows_waits=gpu.trace.host_waits is not None),
+        gaps=gaps_of(pauses, knows_waits=gpu.trace.host_waits is not None),
         copies=tuple(copies_of(gpu)),
         graphs=_whole_graphs(gpu),
         communication=_communication(gpu, waits),
         untimed=sum(activity.duration_s is None for activity in gpu.activities),
-        strip=strip_of(gpu, drawn),
+        strip=strip_of(gpu, pauses, drawn),
         judged=judged.part,
         steps=judged.steps,
         start_up=_left_out(gpu.every, [(first_s, begin_s)]),
@@ -106,26 +107,25 @@ def _communication(gpu: TracedGpu, waits: RankWaits | None) -> Communication | N
     )
 
 
-def waits_of(gpus: Sequence[TracedGpu], ids: Mapping[int, int]) -> Iterator[Wait]:
-    """Add up, for each GPU, the pauses that launches of a kernel ended, and those that copies of a direction ended.
+def waits_of(gpu: TracedGpu, pauses: Iterable[Pause], ids: Mapping[int, int]) -> Iterator[Wait]:
+    """Add up the pauses of a GPU that launches of a kernel ended, and those that copies of a direction ended.
 
     Those of the start-up are left out.
     """
-    for gpu in gpus:
-        ended: dict[tuple[str, int | None], list[Pause]] = {}
-        for pause in gpu.pauses:
-            number = ids.get(id(pause.kernel)) if pause.end.is_kernel else None
-            if not pause.start_up:
-                ended.setdefault((movement(pause.end), number), []).append(pause)
-        for (before, _), pauses in ended.items():
-            yield Wait(
-                source=gpu.source,
-                ordinal=gpu.ordinal,
-                before=before,
-                kernel=_next_kernel(pauses, ids),
-                idle_s=sum(pause.length_s for pause in pauses),
-                pauses=len(pauses),
-            )
+    ended = by_key(
+        ((movement(pause.end), pause.end.is_kernel and ids.get(id(pause.kernel))), pause)
+        for pause in pauses
+        if not pause.start_up
+    )
+    for (before, _), own in ended.items():
+        yield Wait(
+            source=gpu.source,
+            ordinal=gpu.ordinal,
+            before=before,
+            kernel=_next_kernel(own, ids),
+            idle_s=sum(pause.length_s for pause in own),
+            pauses=len(own),
+        )
 
 
 def _next_kernel(pauses: Sequence[Pause], ids: Mapping[int, int]) -> int | None:

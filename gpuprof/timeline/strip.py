@@ -9,10 +9,10 @@ from itertools import chain
 
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import StripRow, TimeStrip
-from gpuprof.timeline.gpus import TracedGpu
 from gpuprof.timeline.intervals import TimeInterval, binned, merged
-from gpuprof.timeline.pauses import long_pause
+from gpuprof.timeline.pauses import Pause, long_pause
 from gpuprof.timeline.trace import COPY, GRAPH, SET, Activity
+from gpuprof.timeline.window import TracedGpu
 
 BINS = 270
 _NAMES, _PAUSES, _DIGITS = 5, 3, 4
@@ -31,7 +31,7 @@ def drawn_kernels(activities: Iterable[Activity], ids: Mapping[int, int]) -> dic
     return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
 
 
-def strip_of(gpu: TracedGpu, kernels: Mapping[str, int]) -> TimeStrip | None:
+def strip_of(gpu: TracedGpu, pauses: Iterable[Pause], kernels: Mapping[str, int]) -> TimeStrip | None:
     """Return the strip of a GPU; None if its activities take no time, or less than their clock resolves.
 
     `kernels` are those that have a row, by name, with their number.
@@ -55,9 +55,9 @@ def strip_of(gpu: TracedGpu, kernels: Mapping[str, int]) -> TimeStrip | None:
         for number, busy in _shares(of_kind, start_s, bin_s)
         if of_kind[number]
     )
-    longest = nlargest(_PAUSES, gpu.pauses, key=lambda pause: pause.length_s)
-    pauses = sorted((long_pause(pause, start_s) for pause in longest), key=lambda pause: pause.start_s)
-    return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(pauses))
+    longest = nlargest(_PAUSES, pauses, key=lambda pause: pause.length_s)
+    drawn = sorted((long_pause(pause, start_s) for pause in longest), key=lambda pause: pause.start_s)
+    return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(drawn))
 
 
 def _kind(activity: Activity) -> StripKind:

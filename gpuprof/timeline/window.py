@@ -22,6 +22,8 @@ from math import inf
 from statistics import median, median_low
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.groups import by_key
 from gpuprof.timeline.intervals import TimeInterval, between, holes, is_within, length, merged
@@ -65,6 +67,30 @@ class Judged(NamedTuple):
     def has(self, activity: Activity) -> bool:
         """Return whether an activity begins in it."""
         return is_within(activity.start_s, self.intervals)
+
+
+class TracedGpu(Struct, frozen=True):
+    """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start.
+
+    `activities` are those of the part that is judged.
+    """
+
+    source: int
+    ordinal: int
+    every: Sequence[Activity]
+    judged: Judged
+    activities: Sequence[Activity]
+    trace: Trace
+
+
+def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
+    """Yield the GPUs of all traces that did something."""
+    for source, trace in enumerate(traces):
+        of_gpus = by_key((activity.device, activity) for activity in trace.activities)
+        for ordinal, every in sorted(of_gpus.items()):
+            judged = judged_part(trace, every)
+            activities = [activity for activity in every if judged.has(activity)]
+            yield TracedGpu(source, ordinal, every, judged, activities, trace)
 
 
 def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
@@ -172,8 +198,8 @@ def _repeating(activities: Sequence[Activity]) -> Judged | None:
         return None
     first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
     before = merged([(first_s, first_s), *computing(activities[: last + 1])])
-    longest_s = _longest_s(before, first_s, last_s)
-    is_usual = longest_s < max(LONG_PAUSE_S, FIRST_TIME * _longest_s(computing(activities), last_s, inf))
+    later_s = _longest_s(between(computing(activities), last_s, inf))
+    is_usual = _longest_s(before) < max(LONG_PAUSE_S, FIRST_TIME * later_s)
     if is_usual or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
         return None
     return _judged(activities[last + 1 :], "repetition")
@@ -208,9 +234,9 @@ def _are_rounds(names: Sequence[str | None], last: int, place: int) -> bool:
     return set(names[: last + 1]).intersection(names[place:]) - {None} <= set(names[last + 1 : place])
 
 
-def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> float:
-    """Return the length of the longest pause that begins and ends between two moments."""
-    return max((end - start for start, end in holes(union) if start_s <= start and end <= end_s), default=0.0)
+def _longest_s(union: Sequence[TimeInterval]) -> float:
+    """Return the length of the longest pause between intervals."""
+    return max((end - start for start, end in holes(union)), default=0.0)
 
 
 def computing(activities: Iterable[Activity]) -> list[TimeInterval]:
