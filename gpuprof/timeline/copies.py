@@ -21,16 +21,16 @@ def copies_of(gpu: TracedGpu) -> Iterator[Copies]:
     """
     moving = (activity for activity in gpu.activities if activity.kind in (COPY, SET))
     groups = by_key(((movement(activity), activity.memory), activity) for activity in moving)
-    summed = [(_summed(*group, moves), moves) for group, moves in groups.items()]
     taken = merged(_computing(gpu.every))
     # Of a program that was surveyed from its start, what comes before any kernel does not come again.
     begin = taken[0][0] if taken and gpu.trace.from_start else -math.inf
-    for copies, moves in sorted(summed, key=lambda entry: -(entry[0].time_s or 0.0)):
-        exposed_s = None
+    for moves in sorted(groups.values(), key=lambda moves: -sum(move.duration_s or 0.0 for move in moves)):
+        copies = _summed(moves)
         if copies.direction != SET:
             own = merged(move.interval for move in moves if move.start_s >= begin)
-            exposed_s, taken = outside(own, taken), merged((*taken, *own))
-        yield replace(copies, exposed_s=exposed_s)
+            copies = replace(copies, exposed_s=outside(own, taken))
+            taken = merged((*taken, *own))
+        yield copies
 
 
 def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
@@ -43,15 +43,16 @@ def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
         next_start_s[activity.stream] = start_s
 
 
-def _summed(direction: str, memory: str | None, activities: Sequence[Activity]) -> Copies:
-    timed = [(activity.bytes, activity.duration_s) for activity in activities if activity.duration_s is not None]
-    sizes = [activity.bytes for activity in activities if activity.bytes is not None]
+def _summed(moves: Sequence[Activity]) -> Copies:
+    """Return the sums over copies of one direction and memory."""
+    timed = [(move.bytes, move.duration_s) for move in moves if move.duration_s is not None]
+    sizes = [move.bytes for move in moves if move.bytes is not None]
     moved = [(size, time_s) for size, time_s in timed if size is not None]
     moving_s = sum(time_s for _, time_s in moved)
     return Copies(
-        direction=direction,
-        memory=memory,
-        count=len(activities),
+        direction=movement(moves[0]),
+        memory=moves[0].memory,
+        count=len(moves),
         bytes=sum(sizes) if sizes else None,
         time_s=sum(time_s for _, time_s in timed) if timed else None,
         bytes_per_s=sum(size for size, _ in moved) / moving_s if moving_s else None,
