@@ -186,10 +186,10 @@ def _bus_bytes(done: Collective | None) -> float | None:
     if done is None or not done.bytes or done.ranks is None or done.ranks < _PAIR or done.name == "barrier":
         return None
     peers = done.ranks - 1
-    if done.name == "all_reduce":
-        return done.bytes * 2 * peers / done.ranks
-    if done.name == "all_gather":
-        return float(done.bytes * peers)
-    if done.name in ("reduce_scatter", "all_to_all"):
-        return done.bytes * peers / done.ranks
-    return float(done.bytes)
+    factors = {
+        "all_reduce": 2 * peers / done.ranks,
+        "all_gather": peers,
+        "reduce_scatter": peers / done.ranks,
+        "all_to_all": peers / done.ranks,
+    }
+    return done.bytes * factors.get(done.name, 1.0)
