@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
 
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
-from gpuprof.model.recorded import Launch, LaunchDetails, Missing, Report, names_of
+from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, DeviceTimeline, KernelProfile, Timeline, Wait
-from gpuprof.timeline.activity_metrics import ActivityMetrics
 from gpuprof.timeline.collectives import rank_waits
 from gpuprof.timeline.device_timeline import device_timeline, waits_of
+from gpuprof.timeline.launches import as_report
 from gpuprof.timeline.mfu import model_flop, rated_ceilings, with_operators
 from gpuprof.timeline.pauses import judged_pauses
 from gpuprof.timeline.sequences import sequences_of
@@ -21,10 +21,7 @@ from gpuprof.timeline.strip import drawn_kernels
 from gpuprof.timeline.trace import Activity, Trace
 from gpuprof.timeline.window import TracedGpu, gpus_of
 
-TRACE = "trace"
 _NO_COUNTERS = Missing("counters", "a timeline has times only", "profile the program: gpuprof run -- PROGRAM")
-
-_NO_DETAILS = LaunchDetails()
 
 
 def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: str, *, whole: bool = False) -> Analysis:
@@ -34,7 +31,7 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     all, for a survey by which any of them may be profiled.
     """
     gpus = list(gpus_of(traces))
-    judged = set(map(id, _judged(gpus)))
+    judged = {id(activity) for gpu in gpus for activity in gpu.activities}
     shown = traces if whole else [_only(trace, judged) for trace in traces]
     reports = [as_report(trace) for trace in shown]
     analysis = analyse(reports, hardware_of, version, one_of_a_kind=True)
@@ -54,10 +51,6 @@ def analyse_traces(traces: Sequence[Trace], hardware_of: HardwareOf, version: st
     return Analysis(session, analysis.recorded, sequences=tuple(sequences))
 
 
-def _judged(gpus: Iterable[TracedGpu]) -> Iterator[Activity]:
-    return chain.from_iterable(gpu.activities for gpu in gpus)
-
-
 def _only(trace: Trace, ids: Container[int]) -> Trace:
     """Return a trace with only the activities that have these ids."""
     return replace(trace, activities=tuple(own for own in trace.activities if id(own) in ids))
@@ -72,7 +65,7 @@ def _timeline(
 ) -> Timeline:
     ranks = _most(trace.ranks for trace in traces)
     for_ranks = rank_waits(gpus, ranks)
-    drawn = drawn_kernels(_judged(gpus), ids)
+    drawn = drawn_kernels(gpus, ids)
     devices: list[DeviceTimeline] = []
     waits: list[Wait] = []
     for gpu in gpus:
@@ -98,48 +91,9 @@ def _most(counts: Iterable[int | None]) -> int | None:
     return max((count for count in counts if count is not None), default=None)
 
 
-def as_report(trace: Trace) -> Report:
-    """Return the kernels of a trace as launches with their times, registers and shared memory."""
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.is_kernel)
-    return Report(
-        file=trace.file,
-        sha256=trace.sha256,
-        kind=trace.kind,
-        tool=trace.tool,
-        tool_version=trace.tool_version,
-        launches=launches,
-        devices=trace.devices,
-        command=trace.command,
-        driver=trace.driver,
-        created_s=round(trace.created_s) if trace.created_s is not None else None,
-        rank=trace.rank,
-        names=names_of(launches),
-        warnings=trace.warnings,
-    )
-
-
-def _as_launch(activity: Activity, known: dict[tuple[str, ...], tuple[str, ...]]) -> Launch:
-    """Return a kernel as a launch; equal ranges are shared, because a trace can have a million kernels."""
-    ranges = (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
-    return Launch(
-        name=activity.name,
-        demangled=activity.name,
-        device=activity.device,
-        process=activity.process,
-        stream=activity.stream,
-        grid=activity.grid,
-        block=activity.block,
-        ranges=known.setdefault(ranges, ranges),
-        metrics=ActivityMetrics(activity),
-        details=_NO_DETAILS,
-        mangled=activity.mangled,
-    )
-
-
 def _timed_only(kernel: KernelProfile, number: int) -> KernelProfile:
     """Leave of a kernel what a timeline can show, under its number, and say once that it has no counters."""
-    source = TRACE if kernel.duration_s is not None else None
+    source = "trace" if kernel.duration_s is not None else None
     return replace(kernel, id=number, work=(), traffic=(), roofline=(), missing=(_NO_COUNTERS,), duration_source=source)
 
 

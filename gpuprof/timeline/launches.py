@@ -1,12 +1,52 @@
-"""The time and the resources of a kernel on a timeline, as the metrics of a launch."""
+"""The kernels of a trace as launches, with their time and their resources as metrics."""
 
 from __future__ import annotations
 
-from gpuprof.model.recorded import Metric, MetricTable
-from gpuprof.timeline.trace import Activity
+from gpuprof.model.recorded import Launch, LaunchDetails, Metric, MetricTable, Report, names_of
+from gpuprof.timeline.trace import Activity, Trace
 
 _TIME, _REGISTERS = "gpu__time_duration.sum", "launch__registers_per_thread"
 _STATIC, _DYNAMIC = "launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"
+_NO_DETAILS = LaunchDetails()
+
+
+def as_report(trace: Trace) -> Report:
+    """Return the kernels of a trace as launches with their times, registers and shared memory."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.is_kernel)
+    return Report(
+        file=trace.file,
+        sha256=trace.sha256,
+        kind=trace.kind,
+        tool=trace.tool,
+        tool_version=trace.tool_version,
+        launches=launches,
+        devices=trace.devices,
+        command=trace.command,
+        driver=trace.driver,
+        created_s=round(trace.created_s) if trace.created_s is not None else None,
+        rank=trace.rank,
+        names=names_of(launches),
+        warnings=trace.warnings,
+    )
+
+
+def _as_launch(activity: Activity, known: dict[tuple[str, ...], tuple[str, ...]]) -> Launch:
+    """Return a kernel as a launch; equal ranges are shared, because a trace can have a million kernels."""
+    ranges = (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
+    return Launch(
+        name=activity.name,
+        demangled=activity.name,
+        device=activity.device,
+        process=activity.process,
+        stream=activity.stream,
+        grid=activity.grid,
+        block=activity.block,
+        ranges=known.setdefault(ranges, ranges),
+        metrics=ActivityMetrics(activity),
+        details=_NO_DETAILS,
+        mangled=activity.mangled,
+    )
 
 
 class ActivityMetrics(MetricTable):

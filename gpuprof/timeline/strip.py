@@ -18,17 +18,18 @@ BINS = 270
 _NAMES, _PAUSES, _DIGITS = 5, 3, 4
 
 
-def drawn_kernels(activities: Iterable[Activity], ids: Mapping[int, int]) -> dict[str, int]:
+def drawn_kernels(gpus: Iterable[TracedGpu], ids: Mapping[int, int]) -> dict[str, int]:
     """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name.
 
     `ids` are those of the kernels by the identity of launches.
     """
     times: defaultdict[str, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for activity in activities:
-        if activity.duration_s and activity.is_kernel and activity.computes:
-            times[activity.name][ids[id(activity)]] += activity.duration_s
-    names = sorted(times, key=lambda name: -sum(times[name].values()))
-    return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
+    for gpu in gpus:
+        for activity in gpu.activities:
+            if activity.duration_s and activity.is_kernel and activity.computes:
+                times[activity.name][ids[id(activity)]] += activity.duration_s
+    names = nlargest(_NAMES, times, key=lambda name: sum(times[name].values()))
+    return {name: max(times[name], key=times[name].__getitem__) for name in names}
 
 
 def strip_of(gpu: TracedGpu, pauses: Iterable[Pause], kernels: Mapping[str, int]) -> TimeStrip | None:

@@ -22,8 +22,6 @@ from math import inf
 from statistics import median, median_low
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from gpuprof.model.field_types import JudgedPart
 from gpuprof.model.groups import by_key
 from gpuprof.timeline.intervals import TimeInterval, between, holes, is_within, length, merged
@@ -69,7 +67,7 @@ class Judged(NamedTuple):
         return is_within(activity.start_s, self.intervals)
 
 
-class TracedGpu(Struct, frozen=True):
+class TracedGpu(NamedTuple):
     """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start.
 
     `activities` are those of the part that is judged.
