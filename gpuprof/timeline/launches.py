@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpuprof.model.recorded import Launch, LaunchDetails, Metric, MetricTable, Report, names_of
 from gpuprof.timeline.trace import Activity, Trace
 
@@ -12,8 +14,7 @@ _NO_DETAILS = LaunchDetails()
 
 def as_report(trace: Trace) -> Report:
     """Return the kernels of a trace as launches with their times, registers and shared memory."""
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    launches = tuple(_as_launch(activity, known) for activity in trace.activities if activity.is_kernel)
+    launches = tuple(_launches(trace))
     return Report(
         file=trace.file,
         sha256=trace.sha256,
@@ -31,25 +32,29 @@ def as_report(trace: Trace) -> Report:
     )
 
 
-def _as_launch(activity: Activity, known: dict[tuple[str, ...], tuple[str, ...]]) -> Launch:
-    """Return a kernel as a launch; equal ranges are shared, because a trace can have a million kernels."""
-    ranges = (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
-    return Launch(
-        name=activity.name,
-        demangled=activity.name,
-        device=activity.device,
-        process=activity.process,
-        stream=activity.stream,
-        grid=activity.grid,
-        block=activity.block,
-        ranges=known.setdefault(ranges, ranges),
-        metrics=ActivityMetrics(activity),
-        details=_NO_DETAILS,
-        mangled=activity.mangled,
-    )
+def _launches(trace: Trace) -> Iterator[Launch]:
+    """Yield the kernels; equal ranges are shared, because a trace can have a million kernels."""
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for activity in trace.activities:
+        if not activity.is_kernel:
+            continue
+        ranges = (*activity.ranges, activity.operator) if activity.operator is not None else activity.ranges
+        yield Launch(
+            name=activity.name,
+            demangled=activity.name,
+            device=activity.device,
+            process=activity.process,
+            stream=activity.stream,
+            grid=activity.grid,
+            block=activity.block,
+            ranges=known.setdefault(ranges, ranges),
+            metrics=_ActivityMetrics(activity),
+            details=_NO_DETAILS,
+            mangled=activity.mangled,
+        )
 
 
-class ActivityMetrics(MetricTable):
+class _ActivityMetrics(MetricTable):
     """A metric table that makes a value when it is asked for: a timeline can have a million kernels."""
 
     __slots__ = ("_activity",)

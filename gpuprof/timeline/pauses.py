@@ -100,7 +100,8 @@ def _pauses(gpu: TracedGpu) -> Iterator[Pause]:
     loading = _loading_pauses(kernels, pauses) if gpu.trace.from_start else {}
     for pause in pauses:
         yield pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf))
-    end_s, first = gpu.judged.end_s, gpu.activities[0]
+    end_s = gpu.judged.end_s
+    first = gpu.activities[0]
     if end_s > end + _ROUNDING_S:
         kernel = next((own for own in gpu.activities if own.is_kernel and own.computes), None)
         waited = _wait_at(waits, end, end_s, first.process)
@@ -181,7 +182,7 @@ def _operators_waited_in(pauses: Sequence[Pause]) -> tuple[OperatorWait, ...]:
 def long_pause(pause: Pause, first_s: float) -> LongPause:
     """Return a pause for the session, with when it began in the part that is judged."""
     return LongPause(
-        start_s=max(0.0, pause.start_s - first_s),
+        start_s=pause.start_s - first_s,
         length_s=pause.length_s,
         cause=_cause(pause),
         before=movement(pause.end),

@@ -26,7 +26,11 @@ _MOST_FLOP = 1e24
 _FP4, _FP8 = "float4_e2m1fn_x2", "float8_"
 _INT8 = ("signed char", "unsigned char", "char", "byte")
 _PATHS = {
-    **{"double": "fp64", "float": "fp32", "half": "tensor.fp16", "bfloat16": "tensor.bf16", _FP4: "tensor.fp4"},
+    "double": "fp64",
+    "float": "fp32",
+    "half": "tensor.fp16",
+    "bfloat16": "tensor.bf16",
+    _FP4: "tensor.fp4",
     **dict.fromkeys(_INT8, "tensor.int8"),
 }
 _BYTES = {
@@ -259,10 +263,12 @@ _CONVOLUTION = _Formula(_convolution, _STRIDES)
 def _fused(
     causal: int, says: Mapping[str, bool] = _TRUTH, *, offsets: int | None = None, backward: bool = False
 ) -> _Formula:
-    """Return the formula of attention; below `scaled_dot_product_attention` it has offsets, and heads come later."""
-    needs, heads = _SHAPES, 1
+    """Return the formula of an operator of fused attention; with offsets heads are its third dimension."""
+    needs = _SHAPES
+    heads = 1
     if offsets is not None:
-        needs, heads = _OFFSETS, 2
+        needs = _OFFSETS
+        heads = 2
     flop = partial(_attention, backward=backward, offsets=offsets, heads=heads)
     return _Formula(flop, needs, int(backward), causal, says, heads)
 

@@ -116,7 +116,7 @@ def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) 
     count = max(Counter(step.thread for step in steady).values())
     warm_up_s = work.on_gpu(*steps[0].interval)[0] if warm_up else inf
     judged = Judged(intervals, "steps", count, warm_up, warm_up_s)
-    return judged if work.is_enough(judged) else None
+    return judged if _is_enough(judged, activities) else None
 
 
 class _Work:
@@ -144,11 +144,12 @@ class _Work:
         begin_s = min(first_s, max(start_s, self._busy_until_s[before]))
         return begin_s, max(end_s, *(activity.interval[1] for activity in launched))
 
-    def is_enough(self, judged: Judged) -> bool:
-        """Return whether a part has enough of the GPU's computing to be what the program is run for."""
-        inside = [activity for activity in self._activities if judged.has(activity)]
-        has_kernels = any(activity.runs_kernels for activity in inside)
-        return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(self._activities))
+
+def _is_enough(judged: Judged, activities: Sequence[Activity]) -> bool:
+    """Return whether a part has enough of the GPU's computing to be what the program is run for."""
+    inside = [activity for activity in activities if judged.has(activity)]
+    has_kernels = any(activity.runs_kernels for activity in inside)
+    return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(activities))
 
 
 def _warm_up_steps(steps: Sequence[ProgramStep], work: _Work) -> int:

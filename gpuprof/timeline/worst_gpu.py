@@ -83,7 +83,7 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     longest = max(waits, key=lambda wait: wait.idle_s)
     kernel = longest.kernel
     if kernel is None:
-        kernel = _longest_on(session, device, session.kernels).id
+        kernel = _longest_on(session, device, session.kernels)
     idle_share = _share(timeline, sum(idle_s.values()))
     return {kernel: Pauses(_one_gpu(session, timeline, device), longest, idle_share, ends=len(waits))}
 
@@ -128,7 +128,7 @@ def exposed_of(session: Session, least: float) -> dict[int, tuple[Exposed, ...]]
         share = _share(timeline, sum(own_s for _, _, own_s in of_gpus))
         exposed = Exposed(_one_gpu(session, timeline, device), done, time_s, share, awaited)
         kernels = [kernel for kernel in session.kernels if kind != COMMUNICATION or kernel.kind == COMMUNICATION]
-        number = _longest_on(session, device, kernels).id
+        number = _longest_on(session, device, kernels)
         by_kernel[number] = (*by_kernel.get(number, ()), exposed)
     return by_kernel
 
@@ -159,17 +159,15 @@ def _awaited(timeline: Timeline) -> Awaited | None:
         rank = _rank_of(timeline, device)
         if device.communication is not None and rank is not None:
             ranks[rank] = device.communication
-    awaited_s = {rank: talk.awaited_s or 0.0 for rank, talk in ranks.items()}
-    total_s = sum(awaited_s.values())
+    total_s = sum(talk.awaited_s or 0.0 for talk in ranks.values())
     if total_s <= 0:
         return None
-    rank = max(awaited_s, key=awaited_s.__getitem__)
+    rank, talk = max(ranks.items(), key=lambda of_rank: of_rank[1].awaited_s or 0.0)
     late_s = summed((talk.late_for, talk.late_s or 0.0) for talk in ranks.values())
     most = max(late_s, key=late_s.__getitem__)
-    talk = ranks[rank]
     return Awaited(
         rank=rank,
-        share=awaited_s[rank] / total_s,
+        share=(talk.awaited_s or 0.0) / total_s,
         late_for=talk.late_for,
         explained=(talk.late_s or 0.0) / total_s,
         all_late_for=most,
@@ -177,10 +175,10 @@ def _awaited(timeline: Timeline) -> Awaited | None:
     )
 
 
-def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[KernelProfile]) -> KernelProfile:
-    """Return the longest of these kernels on a GPU; without any there, the longest of all."""
+def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[KernelProfile]) -> int:
+    """Return the id of the longest of these kernels on a GPU; without any there, the longest of all."""
     here = [kernel for kernel in kernels if (kernel.source, kernel.device) == (device.source, device.device)]
-    return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0)
+    return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0).id
 
 
 def _one_gpu(session: Session, timeline: Timeline, device: DeviceTimeline) -> OneGpu:
