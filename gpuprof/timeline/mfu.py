@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
-from gpuprof.model.groups import by_key
+from gpuprof.model.groups import by_key, summed
 from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
@@ -87,18 +87,18 @@ def model_flop(
     total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.is_kernel)
     share = sum(row.time_s for row in uncounted) / total_s if total_s else None
     judged = [activity for gpu in gpus if gpu.source == loop.source for activity in gpu.activities]
-    by_step = _by_step(loop, judged, known)
-    gap, step = _gap(loop, known, gaps.values(), by_step), None
+    launched = {activity.product for activity in judged}
+    counted = {number: product for number, product in known.items() if number in launched}
+    gap = _gap(loop, counted)
+    if not known:
+        why, how = mode([(gap.why, gap.how) for gap in gaps.values()] or [(_OUTSIDE, _COUNT_ON_GPU)])
+        gap = Missing("model FLOP", why, how)
+    step = None
     if gap is None:
         used = {activity.device for activity in judged if activity.is_kernel}
         of_gpus = [ceilings[device.device] for device in loop.devices if device.ordinal in used]
-        step = _step_flop(by_step, loop, of_gpus)
-        if trace.incomplete:
-            gap = Missing("MFU", "some kernels are missing in the trace", "record it again")
-        elif share is not None and share >= MOST_UNCOUNTED:
-            gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
-        elif not step.utilisation:
-            gap = Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
+        step = _step_flop(loop, counted, of_gpus)
+        gap = _mfu_gap(trace, share, step)
         if gap is not None:
             step = replace(step, utilisation=())
     return ModelFlop(
@@ -289,12 +289,14 @@ def _uncounted(trace: Trace, gaps: Mapping[int | None, Missing]) -> tuple[Uncoun
     for activity in trace.activities:
         gap = gaps.get(activity.product)
         if gap is not None:
-            times[gap.what, gap.why] += activity.duration_s or 0.0
+            what = gap.what, gap.why
         elif activity.product is None and activity.is_kernel and _multiplies(activity.name):
             operator, _, _ = (activity.operator or "").partition(" ")
             what = operator or short_name(activity.name), _OUTSIDE
             names[what] += 1
-            times[what] += activity.duration_s or 0.0
+        else:
+            continue
+        times[what] += activity.duration_s or 0.0
     uncounted = [Uncounted(name=name, count=names[name, why], time_s=times[name, why], why=why) for name, why in names]
     return tuple(sorted(uncounted, key=lambda row: -row.time_s))
 
@@ -304,49 +306,47 @@ def _multiplies(kernel: str) -> bool:
     return _MULTIPLIES.search(kernel) is not None and _AROUND.search(kernel) is None
 
 
-def _by_step(
-    loop: JudgedLoop, judged: Iterable[Activity], known: Mapping[int, ProductFlop]
-) -> Sequence[Sequence[ProductFlop]]:
-    """Return what the counted operators ask for whose kernels are judged, by the last step that began before them."""
-    launched = {activity.product for activity in judged}
-    starts_s = [step.start_s for step in loop.steps]
-    flop = by_key(
-        (max(1, bisect_right(starts_s, loop.trace.products[number].start_s)), product)
-        for number, product in known.items()
-        if number in launched
-    )
-    return list(flop.values())
-
-
-def _gap(
-    loop: JudgedLoop, known: Collection[object], gaps: Iterable[Missing], by_step: Collection[object]
-) -> Missing | None:
-    """Return why the FLOP of a step are not known, if they are not."""
-    if not known:
-        why, how = mode([(gap.why, gap.how) for gap in gaps] or [(_OUTSIDE, _COUNT_ON_GPU)])
-        return Missing("model FLOP", why, how)
+def _gap(loop: JudgedLoop, counted: Collection[object]) -> Missing | None:
+    """Return why the FLOP of a step are not known, if they are not; `counted` are the products that ran in the loop."""
     if not loop.steps:
         why = "the trace has no steps"
     elif threads_of(loop.steps) > 1:
         why = "the steps of several threads overlap"
     elif not loop.step_s:
         why = "the GPU computes mostly outside of the steps"
-    elif not by_step:
+    elif not counted:
         why = "no counted operator ran in a step"
     else:
         return None
     return Missing("model FLOP of a step", why, _MARK_STEPS)
 
 
-def _step_flop(
-    by_step: Sequence[Sequence[ProductFlop]], loop: JudgedLoop, ceilings: Sequence[Sequence[Ceiling]]
-) -> StepFlop:
-    """Return the mean over the steps of a loop, which has a time; `ceilings` are those of each GPU that ran them."""
+def _mfu_gap(trace: Trace, uncounted_share: float | None, step: StepFlop) -> Missing | None:
+    """Return why the FLOP of a step give no utilisation, if they give none."""
+    if trace.incomplete:
+        return Missing("MFU", "some kernels are missing in the trace", "record it again")
+    if uncounted_share is not None and uncounted_share >= MOST_UNCOUNTED:
+        return Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
+    if not step.utilisation:
+        return Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
+    return None
+
+
+def _step_flop(loop: JudgedLoop, counted: Mapping[int, ProductFlop], ceilings: Sequence[Sequence[Ceiling]]) -> StepFlop:
+    """Return the mean over the steps of a loop, which has a time.
+
+    `counted` are the products whose kernels are judged, by number: each is of the last step that began before it.
+    `ceilings` are those of each GPU that ran them.
+    """
     assert loop.step_s is not None
     count = len(loop.steps)
-    every = [sum(product.flop for product in products) for products in by_step]
-    every += [0.0] * (count - len(every))
-    sums = by_path(chain.from_iterable(by_step))
+    starts_s = [step.start_s for step in loop.steps]
+    of_steps = summed(
+        (max(1, bisect_right(starts_s, loop.trace.products[number].start_s)), product.flop)
+        for number, product in counted.items()
+    )
+    every = [of_steps.get(number, 0.0) for number in range(1, count + 1)]
+    sums = by_path(counted.values())
     flop = tuple(PathFlop(row.path, row.flop / count, max(1, round(row.calls / count))) for row in sums)
     return StepFlop(
         count=count,
