@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpuprof.model.analyse import Analysis, HardwareOf, analyse, device_numbers
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Ceiling, DeviceTimeline, KernelProfile, Timeline, Wait
-from gpuprof.timeline.collectives import rank_waits
+from gpuprof.timeline.collectives import with_waits
 from gpuprof.timeline.device_timeline import device_timeline, waits_of
 from gpuprof.timeline.launches import as_report
 from gpuprof.timeline.mfu import model_flop, rated_ceilings, with_operators
@@ -64,19 +64,18 @@ def _timeline(
     ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Timeline:
     ranks = _most(trace.ranks for trace in traces)
-    for_ranks = rank_waits(gpus, ranks)
     drawn = drawn_kernels(gpus, ids)
-    devices: list[DeviceTimeline] = []
+    alone: list[DeviceTimeline] = []
     waits: list[Wait] = []
     for gpu in gpus:
         pauses = list(judged_pauses(gpu))
-        number = numbers[gpu.source, gpu.ordinal]
-        devices.append(device_timeline(gpu, pauses, number, for_ranks.get(gpu.source), drawn))
+        alone.append(device_timeline(gpu, pauses, numbers[gpu.source, gpu.ordinal], drawn))
         waits += waits_of(gpu, pauses, ids)
+    devices = tuple(with_waits(alone, gpus, ranks))
     loops = [judged_loop(source, trace, devices) for source, trace in enumerate(traces)]
     flop = (model_flop(loop, gpus, ceilings) for loop in loops)
     return Timeline(
-        devices=tuple(devices),
+        devices=devices,
         steps=tuple(chain.from_iterable(map(step_times, loops))),
         waits=tuple(sorted(waits, key=lambda wait: -wait.idle_s)),
         rank=traces[0].rank if len(traces) == 1 else None,

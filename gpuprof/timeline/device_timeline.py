@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
+from math import inf
+
+from msgspec.structs import replace
 
 from gpuprof.model.groups import by_key, spread, summed
-from gpuprof.model.session import Communication, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
-from gpuprof.timeline.collectives import RankWaits, bus_rate
-from gpuprof.timeline.copies import copies_of
+from gpuprof.model.session import Communication, Copies, DeviceTimeline, LeftOut, Wait, WholeGraph, WholeGraphs
+from gpuprof.timeline.collectives import bus_rate
 from gpuprof.timeline.intervals import TimeInterval, common, holes, is_within, length, merged, outside
 from gpuprof.timeline.pauses import Pause, gaps_of
 from gpuprof.timeline.strip import strip_of
-from gpuprof.timeline.trace import GRAPH, MEMORY, SHAPES, STACKS, Activity, Trace, movement
+from gpuprof.timeline.trace import COPY, GRAPH, MEMORY, SET, SHAPES, STACKS, TRY, Activity, Trace, movement
 from gpuprof.timeline.window import TracedGpu, computing
 
 _LONGEST = 3
 
 
-def device_timeline(
-    gpu: TracedGpu, pauses: Sequence[Pause], number: int, waits: RankWaits | None, drawn: Mapping[str, int]
-) -> DeviceTimeline:
+def device_timeline(gpu: TracedGpu, pauses: Sequence[Pause], number: int, drawn: Mapping[str, int]) -> DeviceTimeline:
     """Return what a GPU did in the judged part; `drawn` are the kernels that have a row of their own."""
     judged = gpu.judged
     first_s, last_s = gpu.every[0].start_s, max(activity.interval[1] for activity in gpu.every)
@@ -33,9 +33,9 @@ def device_timeline(
         busy_s=_time_s(gpu.every, judged.intervals),
         kernel_s=_time_s((own for own in gpu.every if own.is_kernel), judged.intervals),
         gaps=gaps_of(pauses, knows_waits=gpu.trace.host_waits is not None),
-        copies=tuple(copies_of(gpu)),
+        copies=tuple(_copies(gpu)),
         graphs=_whole_graphs(gpu),
-        communication=_communication(gpu, waits),
+        communication=_communication(gpu),
         untimed=sum(activity.duration_s is None for activity in gpu.activities),
         strip=strip_of(gpu, pauses, drawn),
         judged=judged.part,
@@ -45,6 +45,51 @@ def device_timeline(
         between=_left_out(gpu.every, holes(judged.intervals)),
         after_s=max(0.0, last_s - judged.end_s),
         slowed_by=_slowed_by(gpu.trace),
+    )
+
+
+def _copies(gpu: TracedGpu) -> Iterator[Copies]:
+    """Yield the copies of the judged part by direction and memory, and settings of memory, longest time first.
+
+    A moment is exposed for the first of the copies that runs then: to hide the others alone gains nothing.
+    """
+    moving = (activity for activity in gpu.activities if activity.kind in (COPY, SET))
+    groups = by_key(((movement(activity), activity.memory), activity) for activity in moving)
+    taken = merged(_computing(gpu.every))
+    # Of a program that was surveyed from its start, what comes before any kernel does not come again.
+    begin = taken[0][0] if taken and gpu.trace.from_start else -inf
+    for moves in sorted(groups.values(), key=lambda moves: -sum(move.duration_s or 0.0 for move in moves)):
+        copies = _summed(moves)
+        if copies.direction != SET:
+            own = merged(move.interval for move in moves if move.start_s >= begin)
+            copies = replace(copies, exposed_s=outside(own, taken))
+            taken = merged((*taken, *own))
+        yield copies
+
+
+def _computing(activities: Sequence[Activity]) -> Iterator[TimeInterval]:
+    """Yield when kernels and graphs ran: one without a time may have run until the next thing on its stream began."""
+    next_start_s: dict[int | None, float] = {}
+    for activity in reversed(activities):
+        start_s, end_s = activity.interval
+        if activity.runs_kernels or activity.kind == TRY:
+            yield start_s, end_s if activity.duration_s is not None else next_start_s.get(activity.stream, end_s)
+        next_start_s[activity.stream] = start_s
+
+
+def _summed(moves: Sequence[Activity]) -> Copies:
+    """Return the sums over copies of one direction and memory."""
+    timed = [(move.bytes, move.duration_s) for move in moves if move.duration_s is not None]
+    sizes = [move.bytes for move in moves if move.bytes is not None]
+    moved = [(size, time_s) for size, time_s in timed if size is not None]
+    moving_s = sum(time_s for _, time_s in moved)
+    return Copies(
+        direction=movement(moves[0]),
+        memory=moves[0].memory,
+        count=len(moves),
+        bytes=sum(sizes) if sizes else None,
+        time_s=sum(time_s for _, time_s in timed) if timed else None,
+        bytes_per_s=sum(size for size, _ in moved) / moving_s if moving_s else None,
     )
 
 
@@ -93,7 +138,7 @@ def _time_s(activities: Iterable[Activity], times: Sequence[TimeInterval]) -> fl
     return common(times, merged(activity.interval for activity in activities))
 
 
-def _communication(gpu: TracedGpu, waits: RankWaits | None) -> Communication | None:
+def _communication(gpu: TracedGpu) -> Communication | None:
     talking = [kernel for kernel in gpu.activities if kernel.is_kernel and not kernel.computes]
     if not talking:
         return None
@@ -103,7 +148,6 @@ def _communication(gpu: TracedGpu, waits: RankWaits | None) -> Communication | N
         time_s=length(union),
         exposed_s=outside(union, computing(gpu.every)),
         bus_bytes_per_s=bus_rate((kernel.duration_s, kernel.collective) for kernel in talking),
-        **(waits._asdict() if waits is not None else {}),
     )
 
 
@@ -118,17 +162,13 @@ def waits_of(gpu: TracedGpu, pauses: Iterable[Pause], ids: Mapping[int, int]) ->
         if not pause.start_up
     )
     for (before, _), own in ended.items():
+        # The kernel that came next after most of the time.
+        next_s = summed((ids[id(pause.kernel)], pause.length_s) for pause in own if id(pause.kernel) in ids)
         yield Wait(
             source=gpu.source,
             ordinal=gpu.ordinal,
             before=before,
-            kernel=_next_kernel(own, ids),
+            kernel=max(next_s, key=next_s.__getitem__, default=None),
             idle_s=sum(pause.length_s for pause in own),
             pauses=len(own),
         )
-
-
-def _next_kernel(pauses: Sequence[Pause], ids: Mapping[int, int]) -> int | None:
-    """Return the kernel that came next after most of the time of pauses."""
-    times = summed((ids[id(pause.kernel)], pause.length_s) for pause in pauses if id(pause.kernel) in ids)
-    return max(times, key=times.__getitem__, default=None)
