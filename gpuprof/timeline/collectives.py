@@ -174,10 +174,6 @@ def _bus_bytes(done: Collective | None) -> float | None:
     if done is None or not done.bytes or done.ranks is None or done.ranks < _PAIR or done.name == "barrier":
         return None
     peers = done.ranks - 1
-    factors = {
-        "all_reduce": 2 * peers / done.ranks,
-        "all_gather": peers,
-        "reduce_scatter": peers / done.ranks,
-        "all_to_all": peers / done.ranks,
-    }
-    return done.bytes * factors.get(done.name, 1.0)
+    # What a link carries, in parts of the bytes: as many parts as ranks are all of them.
+    parts = {"all_reduce": 2 * peers, "all_gather": peers * done.ranks, "reduce_scatter": peers, "all_to_all": peers}
+    return done.bytes * parts.get(done.name, done.ranks) / done.ranks
