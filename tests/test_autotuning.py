@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gpuprof.collect.autotuning import without_tries
 from gpuprof.collect.plan import make_plan
 from gpuprof.collect.survey import Survey
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.set_up import AUTOTUNING_RANGE as RANGE
 from gpuprof.timeline.analysis import analyse_traces
-from gpuprof.timeline.autotuning import without_tries
 from gpuprof.timeline.trace import KERNEL, TRY, Activity, Trace
 from tests.builders import FLOP_1, hardware_of, launch, report
 from tests.table import each_row

@@ -10,9 +10,9 @@ from gpuprof.collect.command import Filters
 from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel, make_plan
 from gpuprof.collect.selection import Selection, by_marks, by_names, by_position, by_profiler, within
+from gpuprof.collect.step_numbers import StepNumber
 from gpuprof.collect.window import Window
 from gpuprof.model.torch_ranges import MARK
-from gpuprof.timeline.steps import StepNumber
 from gpuprof.timeline.trace import is_communication
 from tests.table import each_row
 from tests.test_window import NCCL, named, placed, seen

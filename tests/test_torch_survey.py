@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from gpuprof.collect.annotate import surveyed
+from gpuprof.collect.step_numbers import StepNumber, step_number
 from gpuprof.errors import InputError
 from gpuprof.read.torch_trace import read_torch_trace
-from gpuprof.timeline.steps import StepNumber, step_number
 from tests.torch_programs import NET, PLAIN_TORCH, QUIET, Servers, run_torch, servers
 
 HARNESS = """

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from gpuprof.api_compare import compare
 from gpuprof.collect.launches import launches_of
+from gpuprof.collect.step_numbers import StepNumber, step_number
 from gpuprof.diagnose.diagnose import diagnose
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.hardware_finder import HardwareFinder
@@ -30,7 +31,6 @@ from gpuprof.read.files import read_file
 from gpuprof.read.nsys_sqlite import read_nsys_sqlite
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.timeline.analysis import analyse_traces
-from gpuprof.timeline.steps import StepNumber, step_number
 from gpuprof.timeline.trace import (
     COPY,
     GRAPH,

@@ -23,13 +23,14 @@ from gpuprof.collect.selection import (
     without_peers,
 )
 from gpuprof.collect.shell import shell_line
+from gpuprof.collect.step_numbers import step_number
 from gpuprof.collect.survey import Survey
 from gpuprof.collect.window import Window, choose_window
 from gpuprof.errors import UsageError
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.timeline.intervals import TimeInterval
-from gpuprof.timeline.steps import loop_of, step_number
+from gpuprof.timeline.steps import loop_of
 from gpuprof.timeline.trace import ProgramStep, is_communication
 
 _MOST_S = 20.0

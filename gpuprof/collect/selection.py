@@ -11,10 +11,10 @@ from gpuprof.collect.annotate import Marked
 from gpuprof.collect.command import Filters
 from gpuprof.collect.launches import LaunchShape, Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan
+from gpuprof.collect.step_numbers import StepNumber
 from gpuprof.collect.window import Window, choose_window
 from gpuprof.model.labels import short_name
 from gpuprof.model.torch_ranges import MARK, OPTIMIZER_UNIT, unit_of
-from gpuprof.timeline.steps import StepNumber
 
 _NVTX = f"{MARK}/"
 

@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from gpuprof.collect.autotuning import Tries, has_timed_tries, without_tries
 from gpuprof.collect.cost import START_S, SURVEYED_S
 from gpuprof.collect.launches import Seen, launches_of
 from gpuprof.collect.plan import ProfilePlan
 from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import GpuSamples, Report
-from gpuprof.timeline.autotuning import Tries, has_timed_tries, without_tries
 from gpuprof.timeline.trace import Trace
 
 

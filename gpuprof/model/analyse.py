@@ -19,7 +19,7 @@ from gpuprof.model.implied import implied_peaks
 from gpuprof.model.kernel_kinds import kernel_kind
 from gpuprof.model.labels import launch_labels
 from gpuprof.model.launch_analysis import LaunchProfile, launch_clock, launch_duration, profile_launch, resources_of
-from gpuprof.model.launch_sequences import LaunchInSequence
+from gpuprof.model.launch_sequences import LaunchSequence
 from gpuprof.model.launch_times import launch_times
 from gpuprof.model.pages import with_pages_together
 from gpuprof.model.quantities import COLLECT, READ_REPORT, absent_quantities
@@ -54,7 +54,7 @@ class Analysis(Struct, frozen=True):
     session: Session
     recorded: tuple[Recorded, ...]
     members: tuple[tuple[int, ...], ...] = ()
-    sequences: tuple[Sequence[LaunchInSequence], ...] = ()
+    sequences: tuple[LaunchSequence, ...] = ()
 
 
 class _Entry(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,6 +46,13 @@ class LaunchInSequence(NamedTuple):
     def is_pointwise(self) -> bool:
         """Whether it computes each element of its results from the elements at the same places of its inputs."""
         return self.kernel is not None and _is_pointwise(self.name)
+
+
+class LaunchSequence(NamedTuple):
+    """What a stream did in a step, in order; not `complete` if there may have been more."""
+
+    launches: Sequence[LaunchInSequence]
+    complete: bool
 
 
 @lru_cache(maxsize=4096)

@@ -718,7 +718,7 @@ class Communication(Struct, frozen=True, kw_only=True):
 
     launches: Annotated[Whole, about("launches of such kernels")]
     time_s: Annotated[Seconds, about("their time")]
-    exposed_s: Annotated[Seconds, about("time in which no other kernel ran")]
+    exposed_s: Annotated[Seconds | None, about("time in which no other kernel ran; null: some kernels are missing")]
     bus_bytes_per_s: Annotated[
         BytesPerSecond | None,
         about("bus bandwidth as NCCL's tests define it, with waits; null if the trace has no sizes"),

@@ -295,14 +295,13 @@ def _copies_text(copies: Copies) -> str:
 def _communication_text(device: DeviceTimeline) -> str:
     talk = device.communication
     assert talk is not None
-    hidden = 1 - talk.exposed_s / talk.time_s if talk.time_s > 0 else 0.0
-    waits = ""
+    exposed = waits = ""
+    if talk.exposed_s is not None:
+        hidden = 1 - talk.exposed_s / talk.time_s if talk.time_s > 0 else 0.0
+        exposed = f", {format_percent(hidden)} of it beside other kernels; exposed {format_si(talk.exposed_s, 's')}"
     if talk.waiting_s is not None:
         waits = f", {format_si(talk.waiting_s, 's') if talk.waiting_s else 'none'} of it waiting for other ranks"
-    return (
-        f"{count_text(talk.launches, 'kernel')}, {format_si(talk.time_s, 's')}, {format_percent(hidden)} of it beside "
-        f"other kernels; exposed {format_si(talk.exposed_s, 's')}{waits}{_bus_text(talk)}"
-    )
+    return f"{count_text(talk.launches, 'kernel')}, {format_si(talk.time_s, 's')}{exposed}{waits}{_bus_text(talk)}"
 
 
 def _bus_text(talk: Communication) -> str:

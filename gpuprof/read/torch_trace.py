@@ -174,7 +174,7 @@ def _find_earlier(events: TraceEvents) -> None:
         if event.place is not None:
             stream = event.device, event.stream
             firsts[stream] = min(firsts.get(stream, event.start), event.start)
-    for event in unknown:
+    for event in unknown if firsts else ():
         if event.start <= firsts.get((event.device, event.stream), event.start):
             event.place = _BEFORE
 

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpuprof.model.field_types import LATE_CAUSES, LateCause
 from gpuprof.model.groups import by_key
-from gpuprof.timeline.intervals import TimeInterval, between, length, merged, outside
+from gpuprof.model.session import DeviceTimeline
+from gpuprof.timeline.intervals import between, length, merged, outside
 from gpuprof.timeline.trace import COPY, Activity, Collective
-from gpuprof.timeline.window import Judged, computing
+from gpuprof.timeline.window import TracedGpu, computing
 
 _OF_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Collectives that no rank ends before all have begun: each needs something of every other one."""
@@ -23,33 +26,16 @@ _BY_NAME = re.compile(r"\bnccl\w*?(all|reduce)_?(reduce|gather|scatter)", re.IGN
 _PAIR = 2
 
 
-class RankWaits(NamedTuple):
-    """How long a rank waited for others in collectives while it computed nothing, and how long others waited for it.
-
-    The bus bandwidth takes the shortest time of each collective over its ranks; it is None if sizes are not known.
-    `late_for` is the work that makes this rank arrive later than those that wait for it, and `late_s` the part of
-    their waits that this explains.
-    """
-
-    waiting_s: float
-    awaited_s: float
-    transfer_bytes_per_s: float | None
-    late_for: LateCause | None
-    late_s: float
-
-
 class _Paired(NamedTuple):
     """A collective as one rank ran it, the least time that it took a rank, and which: the one that came last.
 
-    `since_s` is when the collective before it ended on this rank, and `of_last` from then to the collective on the last
-    rank.
+    `longer_s` is how much longer than this rank the last one did what can make it late, since the collective before.
     """
 
     activity: Activity
     least_s: float
     last: int
-    since_s: float
-    of_last: TimeInterval
+    longer_s: Sequence[float]
 
     @property
     def waited_s(self) -> float:
@@ -57,32 +43,40 @@ class _Paired(NamedTuple):
         return (self.activity.duration_s or 0.0) - self.least_s
 
 
-def rank_waits(
-    of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], world: int | None = None
-) -> dict[int, RankWaits]:
-    """Return the waits of each rank in the judged collectives, without ranks whose collectives cannot be paired.
+def with_waits(
+    devices: Iterable[DeviceTimeline], gpus: Sequence[TracedGpu], world: int | None
+) -> Iterator[DeviceTimeline]:
+    """Yield GPUs with the waits of their ranks for each other in the judged collectives, if these can be paired.
+
+    Nothing is known unless each file is whole and of a rank of its own with one GPU.
 
     A collective begins when a rank arrives and ends on all ranks together: moving the data takes at most the shortest
     time over the ranks, and the time beyond it on another rank is a wait. The clocks of the ranks need not agree.
     `world` is the number of all ranks: of two, collectives are also known by the names of their kernels.
     """
-    paired = _paired(of_ranks, judged, by_name=world == len(of_ranks) == _PAIR)
-    work = {rank: _Work(of_ranks[rank]) for rank in paired}
-    awaited = dict.fromkeys(of_ranks, 0.0)
-    for rank, collectives in paired.items():
-        for last, for_last in by_key((entry.last, entry) for entry in collectives).items():
-            awaited[last] += _waits_s(for_last, work[rank])
-    of_rank = {}
-    for rank, collectives in paired.items():
-        late_for, explained = _late(rank, paired, work)
-        of_rank[rank] = RankWaits(
-            waiting_s=_waits_s(collectives, work[rank]),
-            awaited_s=awaited[rank],
-            transfer_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in collectives),
-            late_for=late_for,
-            late_s=explained * awaited[rank],
-        )
-    return of_rank
+    ranks = {gpu.trace.rank for gpu in gpus}
+    if None in ranks or not len(ranks) == len(gpus) > 1 or any(gpu.trace.incomplete for gpu in gpus):
+        yield from devices
+        return
+    work = {gpu.source: _Work(gpu) for gpu in gpus}
+    paired = by_key(_paired(work, by_name=world == len(gpus) == _PAIR))
+    of_last = by_key((entry.last, (rank, entry)) for rank, collectives in paired.items() for entry in collectives)
+    for device in devices:
+        talk = device.communication
+        rank = device.source
+        if talk is not None and rank in paired:
+            waits = by_key(of_last.get(rank, ()))
+            awaited_s = sum((_waits_s(own, work[waiting]) for waiting, own in waits.items()), 0.0)
+            late_for, explained = _late(chain.from_iterable(waits.values()))
+            talk = replace(
+                talk,
+                waiting_s=_waits_s(paired[rank], work[rank]),
+                awaited_s=awaited_s,
+                transfer_bytes_per_s=bus_rate((entry.least_s, entry.activity.collective) for entry in paired[rank]),
+                late_for=late_for,
+                late_s=explained * awaited_s,
+            )
+        yield replace(device, communication=talk)
 
 
 def _waits_s(collectives: Iterable[_Paired], work: _Work) -> float:
@@ -92,12 +86,13 @@ def _waits_s(collectives: Iterable[_Paired], work: _Work) -> float:
 
 
 class _Work:
-    """When a rank computed, when it computed or copied, and when it did anything."""
+    """When the GPU of a rank computed, when it computed or copied, and when it did anything."""
 
-    def __init__(self, activities: Sequence[Activity]) -> None:
-        self.computing = computing(activities)
-        working = merged(own.interval for own in activities if own.computes or own.kind == COPY)
-        self._unions = (self.computing, working, merged(own.interval for own in activities))
+    def __init__(self, gpu: TracedGpu) -> None:
+        self.gpu = gpu
+        self.computing = computing(gpu.every)
+        working = merged(own.interval for own in gpu.every if own.computes or own.kind == COPY)
+        self._unions = (self.computing, working, merged(own.interval for own in gpu.every))
 
     def parts_s(self, since_s: float, until_s: float) -> tuple[float, ...]:
         """Return for how long between two moments it computed, copied beside that, and did nothing."""
@@ -105,48 +100,42 @@ class _Work:
         return computing_s, working_s - computing_s, until_s - since_s - busy_s
 
 
-def _late(
-    last: int, paired: Mapping[int, Sequence[_Paired]], work: Mapping[int, _Work]
-) -> tuple[LateCause | None, float]:
-    """Return what a rank does longer than the ranks that wait for it, and the share of their waits that explains.
+def _late(waits: Iterable[_Paired]) -> tuple[LateCause | None, float]:
+    """Return what a rank does longer than the ranks that wait for it, and the share of these waits that explains.
 
     Between two collectives, which end together, the last rank does something for longer by as much as another waits.
     """
-    total_s, longer_s = 0.0, dict.fromkeys(LATE_CAUSES, 0.0)
-    for rank, collectives in paired.items():
-        for entry in collectives:
-            if rank != last == entry.last:
-                total_s += entry.waited_s
-                own = work[rank].parts_s(entry.since_s, entry.activity.start_s)
-                for cause, of_last_s, own_s in zip(LATE_CAUSES, work[last].parts_s(*entry.of_last), own, strict=True):
-                    longer_s[cause] += min(entry.waited_s, of_last_s - own_s)
-    cause = max(LATE_CAUSES, key=longer_s.__getitem__)
-    return (cause, longer_s[cause] / total_s) if total_s and longer_s[cause] > 0 else (None, 0.0)
+    total_s = 0.0
+    explained_s = dict.fromkeys(LATE_CAUSES, 0.0)
+    for entry in waits:
+        total_s += entry.waited_s
+        for cause, longer_s in zip(LATE_CAUSES, entry.longer_s, strict=True):
+            explained_s[cause] += min(entry.waited_s, longer_s)
+    cause = max(LATE_CAUSES, key=explained_s.__getitem__)
+    return (cause, explained_s[cause] / total_s) if total_s and explained_s[cause] > 0 else (None, 0.0)
 
 
-def _paired(
-    of_ranks: Mapping[int, Sequence[Activity]], judged: Mapping[int, Judged], *, by_name: bool
-) -> dict[int, list[_Paired]]:
-    """Return by rank the judged collectives of groups all of whose ranks ran the same ones in the same order."""
+def _paired(work: Mapping[int, _Work], *, by_name: bool) -> Iterator[tuple[int, _Paired]]:
+    """Yield by rank the judged collectives of groups all of whose ranks ran the same ones in the same order."""
     groups: dict[str, dict[int, list[Activity]]] = {}
-    for rank, activities in of_ranks.items():
-        for activity in activities:
+    for rank, own in work.items():
+        for activity in own.gpu.every:
             done = activity.collective or (_named(activity) if by_name else None)
             if done is not None and done.group is not None and done.name in _OF_ALL:
                 named = activity._replace(collective=done)
                 groups.setdefault(done.group, {}).setdefault(rank, []).append(named)
-    paired: dict[int, list[_Paired]] = {}
     for members in groups.values():
-        since_s = {rank: part.start_s for rank, part in judged.items()}
+        since_s = {rank: own.gpu.judged.start_s for rank, own in work.items()}
         for together in _together(members):
             times = {rank: activity.duration_s or 0.0 for rank, activity in together.items()}
             last = min(times, key=times.__getitem__)
-            of_last = (since_s[last], together[last].start_s)
+            of_last = work[last].parts_s(since_s[last], together[last].start_s)
             for rank, activity in together.items():
-                if judged[rank].has(activity):
-                    paired.setdefault(rank, []).append(_Paired(activity, times[last], last, since_s[rank], of_last))
+                if work[rank].gpu.judged.has(activity):
+                    parts = zip(of_last, work[rank].parts_s(since_s[rank], activity.start_s), strict=True)
+                    longer_s = [last_s - own_s for last_s, own_s in parts]
+                    yield rank, _Paired(activity, times[last], last, longer_s)
                 since_s[rank] = max(since_s[rank], activity.interval[1])
-    return paired
 
 
 def _named(activity: Activity) -> Collective | None:
@@ -185,10 +174,6 @@ def _bus_bytes(done: Collective | None) -> float | None:
     if done is None or not done.bytes or done.ranks is None or done.ranks < _PAIR or done.name == "barrier":
         return None
     peers = done.ranks - 1
-    if done.name == "all_reduce":
-        return done.bytes * 2 * peers / done.ranks
-    if done.name == "all_gather":
-        return float(done.bytes * peers)
-    if done.name in ("reduce_scatter", "all_to_all"):
-        return done.bytes * peers / done.ranks
-    return float(done.bytes)
+    # What a link carries, in parts of the bytes: as many parts as ranks are all of them.
+    parts = {"all_reduce": 2 * peers, "all_gather": peers * done.ranks, "reduce_scatter": peers, "all_to_all": peers}
+    return done.bytes * parts.get(done.name, done.ranks) / done.ranks

@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from statistics import mode
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import PATHS, GpuSpec
 from gpuprof.model.ceilings import ceiling_of, rated_bandwidth, rated_compute
-from gpuprof.model.groups import by_key
+from gpuprof.model.groups import by_key, summed
 from gpuprof.model.labels import label_kernels, short_name
 from gpuprof.model.product_names import multiplies_on_scalar_pipes, multiplies_on_tensor_cores
 from gpuprof.model.recorded import Missing
@@ -34,9 +33,10 @@ from gpuprof.model.session import (
     Utilisation,
 )
 from gpuprof.model.sources import TORCH_TRACE
-from gpuprof.timeline.steps import JudgedLoop
+from gpuprof.timeline.steps import JudgedLoop, threads_of
 from gpuprof.timeline.torch_flop import ProductFlop, product_flop
 from gpuprof.timeline.trace import Activity, Trace
+from gpuprof.timeline.window import TracedGpu
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
@@ -61,53 +61,49 @@ _ALL, _CAUSAL_SHARE = (1.0,), (0.5,)
 _NAMES_MASK = re.compile(r"flash_\w+ hdim")
 """The labels of kernels whose names say whether they are causal."""
 _CAUSAL = re.compile(r"(?<![a-z])causal(?![a-z])", re.IGNORECASE)
-CountedProducts = Sequence[ProductFlop | Missing]
-
-
-class LaunchedProduct(NamedTuple):
-    """What the operator of a launch asks for, and the part of that which the launch does: 1 if no other does any."""
-
-    product: ProductFlop
-    part: float
 
 
 def model_flop(
-    source: int,
-    trace: Trace,
-    judged: Sequence[Activity],
-    loop: JudgedLoop,
-    ceilings: Mapping[int, Sequence[Ceiling]],
+    loop: JudgedLoop, gpus: Iterable[TracedGpu], ceilings: Mapping[int, Sequence[Ceiling]]
 ) -> ModelFlop | None:
     """Return the model FLOP of a PyTorch trace and of a step of its loop; None if nothing multiplies matrices.
 
-    `judged` are its activities in the part that is judged, `ceilings` those of its GPUs.
+    `gpus` are those of all traces, `ceilings` those of devices.
     """
+    trace = loop.trace
     if trace.kind != TORCH_TRACE:
         return None
-    counted = [product_flop(product) for product in trace.products]
-    uncounted = _uncounted(trace, counted)
-    if not counted and not uncounted:
+    known: dict[int, ProductFlop] = {}
+    gaps: dict[int | None, Missing] = {}
+    for number, product in enumerate(trace.products):
+        flop = product_flop(product)
+        if isinstance(flop, Missing):
+            gaps[number] = flop
+        else:
+            known[number] = flop
+    uncounted = _uncounted(trace, gaps)
+    if not known and not uncounted:
         return None
-    known = [product for product in counted if isinstance(product, ProductFlop)]
     total_s = sum(activity.duration_s or 0.0 for activity in trace.activities if activity.is_kernel)
     share = sum(row.time_s for row in uncounted) / total_s if total_s else None
-    by_step = _by_step(loop, trace, judged, counted)
-    gap = _gap(counted, loop, by_step)
+    judged = [activity for gpu in gpus if gpu.source == loop.source for activity in gpu.activities]
+    launched = {activity.product for activity in judged}
+    counted = {number: product for number, product in known.items() if number in launched}
+    gap = _gap(loop, counted)
+    if not known:
+        why, how = mode([(gap.why, gap.how) for gap in gaps.values()] or [(_OUTSIDE, _COUNT_ON_GPU)])
+        gap = Missing("model FLOP", why, how)
     step = None
-    if gap is None and loop.step_s:
+    if gap is None:
         used = {activity.device for activity in judged if activity.is_kernel}
-        step = _step_flop(by_step, loop, [ceilings[device] for device in used])
-        if trace.incomplete:
+        of_gpus = [ceilings[device.device] for device in loop.devices if device.ordinal in used]
+        step = _step_flop(loop, counted, of_gpus)
+        gap = _mfu_gap(trace, share, step)
+        if gap is not None:
             step = replace(step, utilisation=())
-            gap = Missing("MFU", "some kernels are missing in the trace", "record it again")
-        elif share is not None and share >= MOST_UNCOUNTED:
-            step = replace(step, utilisation=())
-            gap = Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
-        elif not step.utilisation:
-            gap = Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
     return ModelFlop(
-        source=source,
-        total=by_path(known) or None,
+        source=loop.source,
+        total=by_path(known.values()) or None,
         step=step,
         uncounted=uncounted,
         uncounted_share=share,
@@ -116,39 +112,40 @@ def model_flop(
 
 
 def with_operators(
-    traces: Sequence[Trace],
-    ids: Mapping[int, int],
+    traces: Iterable[Trace],
     kernels: Iterable[KernelProfile],
+    launches: Iterable[Sequence[Activity]],
     gpus: Mapping[int, GpuSpec | None],
+    ceilings: Mapping[int, Sequence[Ceiling]],
 ) -> Iterator[KernelProfile]:
     """Yield kernels with what the operators of their launches ask for: FLOP of products, or a part of it, and bytes of
     point-wise operators.
 
-    `ids` are the kernels' by the identity of launches, `gpus` the specs of devices.
+    `launches` are those of each kernel, `gpus` the specs of devices, and `ceilings` what these promise.
     """
     flop = dict(chain.from_iterable(map(_launched_products, traces)))
-    launches = by_key((ids[id(own)], own) for trace in traces for own in trace.activities if id(own) in ids)
-    ceilings = {device: rated_ceilings(device, gpu) for device, gpu in gpus.items()}
-    for kernel in kernels:
+    for kernel, own in zip(kernels, launches, strict=True):
         limits, gpu = ceilings[kernel.device], gpus[kernel.device]
-        products = [flop.get(id(launch)) for launch in launches[kernel.id]]
-        touched = [launch.operand_bytes for launch in launches[kernel.id]]
+        launched = [flop.get(id(launch), (None, 1.0)) for launch in own]
         yield replace(
             kernel,
-            operator_flop=_operator_flop(products, kernel, limits, gpu),
-            operator_bytes=_operator_bytes(touched, kernel, gpu),
+            operator_flop=_operator_flop(launched, kernel, limits, gpu),
+            operator_bytes=_operator_bytes((launch.operand_bytes for launch in own), kernel, gpu),
         )
 
 
 def _operator_flop(
-    launched: Sequence[LaunchedProduct | None], kernel: KernelProfile, ceilings: Sequence[Ceiling], gpu: GpuSpec | None
+    launched: Sequence[tuple[ProductFlop | None, float]],
+    kernel: KernelProfile,
+    ceilings: Sequence[Ceiling],
+    gpu: GpuSpec | None,
 ) -> OperatorFlop | None:
     """Return what the operators of a kernel's launches ask for; None unless all of them ask for the same.
 
-    `ceilings` are those of its GPU, `gpu` its spec.
+    `launched` is that with the part that each launch does, `ceilings` are those of its GPU, `gpu` its spec.
     """
-    parts = [one.part for one in launched if one is not None]
-    products = {one and one.product for one in launched}
+    products = {product for product, _ in launched}
+    parts = [part for _, part in launched]
     product = products.pop() if len(products) == 1 else None
     if product is None or not kernel.duration_s:
         return None
@@ -217,8 +214,8 @@ def _of_dram(operand_bytes: float | None, duration_s: float, gpu: GpuSpec | None
     return fraction if fraction <= 1.0 else None
 
 
-def _launched_products(trace: Trace) -> Iterator[tuple[int, LaunchedProduct]]:
-    """Yield what the kernels of a trace do of their operators' products, by the kernels' identity.
+def _launched_products(trace: Trace) -> Iterator[tuple[int, tuple[ProductFlop, float]]]:
+    """Yield, by the identity of kernels, the products of the operators that launched them, and the part that each does.
 
     Those that multiply by their names do a product, in parts by their times; all of its kernels if no name says so.
     """
@@ -234,7 +231,7 @@ def _launched_products(trace: Trace) -> Iterator[tuple[int, LaunchedProduct]]:
             total_s = sum(kernel.duration_s or 0.0 for kernel in main)
             for kernel in main:
                 part = (kernel.duration_s or 0.0) / total_s if total_s else 1 / len(main)
-                yield id(kernel), LaunchedProduct(flop, part)
+                yield id(kernel), (flop, part)
 
 
 def _path_by_name(kernel: str, path: str) -> str | None:
@@ -285,19 +282,21 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
     )
 
 
-def _uncounted(trace: Trace, counted: CountedProducts) -> tuple[Uncounted, ...]:
-    """Return the operators that are not counted, by name and reason, longest first."""
-    names = Counter((gap.what, gap.why) for gap in counted if isinstance(gap, Missing))
+def _uncounted(trace: Trace, gaps: Mapping[int | None, Missing]) -> tuple[Uncounted, ...]:
+    """Return the operators that are not counted, by name and reason, longest first; `gaps` by the product's number."""
+    names = Counter((gap.what, gap.why) for gap in gaps.values())
     times: defaultdict[tuple[str, str], float] = defaultdict(float)
     for activity in trace.activities:
-        gap = counted[activity.product] if activity.product is not None else None
-        if isinstance(gap, Missing):
-            times[gap.what, gap.why] += activity.duration_s or 0.0
-        elif gap is None and activity.is_kernel and _multiplies(activity.name):
+        gap = gaps.get(activity.product)
+        if gap is not None:
+            what = gap.what, gap.why
+        elif activity.product is None and activity.is_kernel and _multiplies(activity.name):
             operator, _, _ = (activity.operator or "").partition(" ")
             what = operator or short_name(activity.name), _OUTSIDE
             names[what] += 1
-            times[what] += activity.duration_s or 0.0
+        else:
+            continue
+        times[what] += activity.duration_s or 0.0
     uncounted = [Uncounted(name=name, count=names[name, why], time_s=times[name, why], why=why) for name, why in names]
     return tuple(sorted(uncounted, key=lambda row: -row.time_s))
 
@@ -307,48 +306,47 @@ def _multiplies(kernel: str) -> bool:
     return _MULTIPLIES.search(kernel) is not None and _AROUND.search(kernel) is None
 
 
-def _by_step(
-    loop: JudgedLoop, trace: Trace, judged: Iterable[Activity], counted: CountedProducts
-) -> Sequence[Sequence[ProductFlop]]:
-    """Return what the counted operators ask for whose kernels are judged, by the last step that began before them."""
-    launched = {activity.product for activity in judged}
-    starts_s = [step.start_s for step in loop.steps]
-    flop = by_key(
-        (max(1, bisect_right(starts_s, product.start_s)), known)
-        for number, (product, known) in enumerate(zip(trace.products, counted, strict=True))
-        if number in launched and isinstance(known, ProductFlop)
-    )
-    return list(flop.values())
-
-
-def _gap(counted: CountedProducts, loop: JudgedLoop, by_step: Sequence[object]) -> Missing | None:
-    """Return why the FLOP of a step are not known, if they are not."""
-    reasons = [(gap.why, gap.how) for gap in counted if isinstance(gap, Missing)]
-    if len(counted) == len(reasons):
-        why, how = mode(reasons or [(_OUTSIDE, _COUNT_ON_GPU)])
-        return Missing("model FLOP", why, how)
+def _gap(loop: JudgedLoop, counted: Collection[object]) -> Missing | None:
+    """Return why the FLOP of a step are not known, if they are not; `counted` are the products that ran in the loop."""
     if not loop.steps:
         why = "the trace has no steps"
-    elif len({step.thread for step in loop.steps}) > 1:
+    elif threads_of(loop.steps) > 1:
         why = "the steps of several threads overlap"
     elif not loop.step_s:
         why = "the GPU computes mostly outside of the steps"
-    elif not by_step:
+    elif not counted:
         why = "no counted operator ran in a step"
     else:
         return None
     return Missing("model FLOP of a step", why, _MARK_STEPS)
 
 
-def _step_flop(
-    by_step: Sequence[Sequence[ProductFlop]], loop: JudgedLoop, ceilings: Sequence[Sequence[Ceiling]]
-) -> StepFlop:
-    """Return the mean over the steps of a loop, which has a time; `ceilings` are those of each GPU that ran them."""
+def _mfu_gap(trace: Trace, uncounted_share: float | None, step: StepFlop) -> Missing | None:
+    """Return why the FLOP of a step give no utilisation, if they give none."""
+    if trace.incomplete:
+        return Missing("MFU", "some kernels are missing in the trace", "record it again")
+    if uncounted_share is not None and uncounted_share >= MOST_UNCOUNTED:
+        return Missing("MFU", "too much of the kernels' time is not counted", _COUNT_ON_GPU)
+    if not step.utilisation:
+        return Missing("MFU", "no spec rates the GPU for these data types so high", "give one with --spec FILE")
+    return None
+
+
+def _step_flop(loop: JudgedLoop, counted: Mapping[int, ProductFlop], ceilings: Sequence[Sequence[Ceiling]]) -> StepFlop:
+    """Return the mean over the steps of a loop, which has a time.
+
+    `counted` are the products whose kernels are judged, by number: each is of the last step that began before it.
+    `ceilings` are those of each GPU that ran them.
+    """
     assert loop.step_s is not None
     count = len(loop.steps)
-    every = [sum(product.flop for product in products) for products in by_step]
-    every += [0.0] * (count - len(every))
-    sums = by_path(chain.from_iterable(by_step))
+    starts_s = [step.start_s for step in loop.steps]
+    of_steps = summed(
+        (max(1, bisect_right(starts_s, loop.trace.products[number].start_s)), product.flop)
+        for number, product in counted.items()
+    )
+    every = [of_steps.get(number, 0.0) for number in range(1, count + 1)]
+    sums = by_path(counted.values())
     flop = tuple(PathFlop(row.path, row.flop / count, max(1, round(row.calls / count))) for row in sums)
     return StepFlop(
         count=count,

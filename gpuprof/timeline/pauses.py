@@ -11,8 +11,8 @@ from gpuprof.model.field_types import PauseCause
 from gpuprof.model.groups import by_key, percentile, summed
 from gpuprof.model.session import Gaps, LongPause, OperatorWait
 from gpuprof.timeline.intervals import between, length, merged
-from gpuprof.timeline.trace import Activity, HostWait, Trace, movement
-from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, Judged
+from gpuprof.timeline.trace import Activity, HostWait, movement
+from gpuprof.timeline.window import FIRST_TIME, LONG_PAUSE_S, TracedGpu
 
 SHORT_PAUSE_S = 20e-6
 """A shorter pause is about what launching takes."""
@@ -41,9 +41,9 @@ class Pause(NamedTuple):
     end: Activity
     kernel: Activity | None
     unsure: bool
-    start_up: bool = False
-    waited: HostWait | None = None
+    waited: HostWait | None
     in_graph: bool = False
+    start_up: bool = False
     profiler_s: float = 0.0
 
     @property
@@ -54,40 +54,38 @@ class Pause(NamedTuple):
         return min(self.length_s, max(0.0, self.waited.end_s + _FIRST_LAUNCH_S - self.start_s))
 
 
-def judged_pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> Iterator[Pause]:
+def judged_pauses(gpu: TracedGpu) -> Iterator[Pause]:
     """Yield the parts of a GPU's pauses that are judged, each without the time in which the profiler was at work."""
-    overhead = merged(trace.overhead)
-    for pause in _pauses(trace, activities, judged):
-        for begin_s, end_s in between(judged.intervals, pause.start_s, pause.start_s + pause.length_s):
+    overhead = merged(gpu.trace.overhead)
+    for pause in _pauses(gpu):
+        for begin_s, end_s in between(gpu.judged.intervals, pause.start_s, pause.start_s + pause.length_s):
             profiler_s = length(between(overhead, begin_s, end_s))
             length_s = end_s - begin_s - profiler_s
+            unsure = pause.unsure or gpu.trace.incomplete
             if end_s - begin_s > _ROUNDING_S:
-                yield pause._replace(start_s=begin_s, length_s=length_s, profiler_s=profiler_s)
+                yield pause._replace(start_s=begin_s, length_s=length_s, profiler_s=profiler_s, unsure=unsure)
 
 
-def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> list[Pause]:
-    """Return the pauses of a GPU up to the end of the judged part; activities come in the order of their start.
+def _pauses(gpu: TracedGpu) -> Iterator[Pause]:
+    """Yield the pauses of a GPU up to the end of the judged part.
 
     One before the end of the last step ends, as far as is known, with what begins a step. Only in a recording that
     begins with the program is anything taken for a start-up.
     """
-    waits = trace.host_waits or ()
+    waits = gpu.trace.host_waits or ()
     pauses: list[Pause] = []
-    end, last = min(judged.start_s, activities[0].start_s), activities[0]
+    last = gpu.every[0]
+    end = min(gpu.judged.start_s, last.start_s)
     untimed: set[int | None] = set()
-    kernels = [activity for activity in activities if activity.is_kernel]
+    kernels = [activity for activity in gpu.every if activity.is_kernel]
     upcoming = iter(kernels)
     kernel = next(upcoming, None)
-    for activity in activities:
+    for activity in gpu.every:
         if activity.start_s > end + _ROUNDING_S:
             in_graph = activity.graph_launch is not None and activity.graph_launch == last.graph_launch
             waited = None if in_graph else _wait_at(waits, end, activity.start_s, activity.process)
-            length_s = activity.start_s - end
-            pauses.append(
-                Pause(
-                    end, length_s, activity, kernel, trace.incomplete or bool(untimed), waited=waited, in_graph=in_graph
-                )
-            )
+            pause = Pause(end, activity.start_s - end, activity, kernel, bool(untimed), waited, in_graph)
+            pauses.append(pause)
             untimed.clear()
         # What comes next on a stream begins after the one before has ended.
         if activity.duration_s is None:
@@ -99,16 +97,15 @@ def _pauses(trace: Trace, activities: Sequence[Activity], judged: Judged) -> lis
             end, last = ended, activity
         if activity is kernel:
             kernel = next(upcoming, None)
-    loading = _loading_pauses(kernels, pauses) if trace.from_start else {}
-    found = [pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf)) for pause in pauses]
-    if judged.end_s > end + _ROUNDING_S:
-        inside = [activity for activity in activities if judged.has(activity)]
-        kernel = next((own for own in inside if own.is_kernel and own.computes), None)
-        waited = _wait_at(waits, end, judged.end_s, inside[0].process)
-        found.append(
-            Pause(end, judged.end_s - end, inside[0], kernel, trace.incomplete or bool(untimed), waited=waited)
-        )
-    return found
+    loading = _loading_pauses(kernels, pauses) if gpu.trace.from_start else {}
+    for pause in pauses:
+        yield pause._replace(start_up=pause.length_s >= loading.get(id(pause.kernel), math.inf))
+    end_s = gpu.judged.end_s
+    first = gpu.activities[0]
+    if end_s > end + _ROUNDING_S:
+        kernel = next((own for own in gpu.activities if own.is_kernel and own.computes), None)
+        waited = _wait_at(waits, end, end_s, first.process)
+        yield Pause(end, end_s - end, first, kernel, bool(untimed), waited)
 
 
 def _wait_at(waits: Sequence[HostWait], start_s: float, end_s: float, process: int | None) -> HostWait | None:
@@ -185,7 +182,7 @@ def _operators_waited_in(pauses: Sequence[Pause]) -> tuple[OperatorWait, ...]:
 def long_pause(pause: Pause, first_s: float) -> LongPause:
     """Return a pause for the session, with when it began in the part that is judged."""
     return LongPause(
-        start_s=max(0.0, pause.start_s - first_s),
+        start_s=pause.start_s - first_s,
         length_s=pause.length_s,
         cause=_cause(pause),
         before=movement(pause.end),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 
-from gpuprof.model.launch_sequences import LaunchInSequence
+from gpuprof.model.launch_sequences import LaunchInSequence, LaunchSequence
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
 from gpuprof.timeline.steps import loop_of
 from gpuprof.timeline.trace import SDPA_MATH, Trace
 
 
-def sequences_of(trace: Trace, ids: Mapping[int, int]) -> Collection[list[LaunchInSequence]]:
+def sequences_of(trace: Trace, ids: Mapping[int, int]) -> list[LaunchSequence]:
     """Return what each stream did for each step of the program, or for all of it, in order.
 
     `ids` are those of the kernels by the identity of launches. Streams of several processes can have the same number;
@@ -37,4 +37,4 @@ def sequences_of(trace: Trace, ids: Mapping[int, int]) -> Collection[list[Launch
             in_sdpa=activity.in_sdpa or any(text.partition(" ")[0] == SDPA_MATH for text in activity.ranges),
         )
         streams[stream].append(launch)
-    return streams.values()
+    return [LaunchSequence(launches, not trace.incomplete) for launches in streams.values()]

@@ -3,62 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gpuprof.model.groups import by_key, spread
 from gpuprof.model.run_totals import step_s
 from gpuprof.model.session import DeviceTimeline, StepTimes
-from gpuprof.model.sources import TORCH_TRACE
 from gpuprof.timeline.intervals import is_within, merged
-from gpuprof.timeline.trace import MODULE_CALL, OPTIMIZER_STEP, PROFILER_STEP, ProgramStep, Trace
-
-
-class StepNumber(NamedTuple):
-    """A step by what a program does from its start on, so that another run of it can count to the same step.
-
-    By "optimizer" it begins when so many calls of Optimizer.step have ended in the process; by "module" with the call
-    of this number, from 1, of the outermost module of the name `module` in the main thread.
-    """
-
-    by: Literal["optimizer", "module"]
-    number: int
-    module: str = ""
+from gpuprof.timeline.trace import PROFILER_STEP, ProgramStep, Trace
 
 
 class JudgedLoop(NamedTuple):
     """The steps that the work of a trace is counted by, without those that warm up, and how long one takes on the GPU.
 
-    `step_s` is None if no GPU is judged by steps.
+    `source` is the place of the trace, and `devices` are its GPUs. `step_s` is None if none is judged by steps.
     """
 
+    source: int
+    trace: Trace
+    devices: Sequence[DeviceTimeline]
     steps: Sequence[ProgramStep]
     step_s: float | None
 
 
-def judged_loop(trace: Trace, devices: Sequence[DeviceTimeline]) -> JudgedLoop:
-    """Return the loop of a trace, whose GPUs these are."""
-    warm_up = max((device.warm_up.steps for device in devices if device.warm_up is not None), default=0)
-    return JudgedLoop(loop_of(trace)[warm_up:], step_s(devices))
+def judged_loop(source: int, trace: Trace, devices: Iterable[DeviceTimeline]) -> JudgedLoop:
+    """Return the loop of a trace; `devices` are those of all traces."""
+    own = [device for device in devices if device.source == source]
+    warm_up = max((device.warm_up.steps for device in own if device.warm_up is not None), default=0)
+    return JudgedLoop(source, trace, own, loop_of(trace)[warm_up:], step_s(own))
 
 
-def step_times(traces: Sequence[Trace], devices: Sequence[DeviceTimeline]) -> Iterator[StepTimes]:
-    """Yield the times of each kind of step of each trace, without those of its loop that warm up, by trace."""
-    for source, trace in enumerate(traces):
-        loop = loop_of(trace)
-        judged = judged_loop(trace, [device for device in devices if device.source == source])
-        for name, steps in by_key((step.name, step) for step in trace.steps).items():
-            counted = judged.steps if steps == loop else steps
-            times = spread([step.duration_s for step in counted])
-            if times is not None:
-                yield StepTimes(
-                    source=source,
-                    name=name,
-                    count=len(counted),
-                    threads=_threads(counted),
-                    duration_percentiles_s=times,
-                    per_s=_rate(counted, judged),
-                    loop=steps == loop,
-                )
+def step_times(judged: JudgedLoop) -> Iterator[StepTimes]:
+    """Yield the times of each kind of step of a trace, without those of its loop that warm up."""
+    loop = loop_of(judged.trace)
+    for name, steps in by_key((step.name, step) for step in judged.trace.steps).items():
+        counted = judged.steps if steps == loop else steps
+        times = spread([step.duration_s for step in counted])
+        if times is not None:
+            yield StepTimes(
+                source=judged.source,
+                name=name,
+                count=len(counted),
+                threads=threads_of(counted),
+                duration_percentiles_s=times,
+                per_s=_rate(counted, judged),
+                loop=steps == loop,
+            )
 
 
 def loop_of(trace: Trace) -> Sequence[ProgramStep]:
@@ -72,33 +61,6 @@ def loop_of(trace: Trace) -> Sequence[ProgramStep]:
     return max(named.values(), key=lambda steps: sum(step.duration_s for step in steps), default=[])
 
 
-def step_number(trace: Trace, step: ProgramStep) -> StepNumber | None:
-    """Return the number of one of a trace's steps; None unless gpuprof's own survey by PyTorch's profiler recorded it.
-
-    n calls make n - 1 steps, so the first step by optimizers has number 1. Of several kinds of optimizers one that is
-    called only once has no steps, and its call is not counted.
-    """
-    if not trace.from_start or trace.kind != TORCH_TRACE:
-        return None
-    if step.name.startswith(OPTIMIZER_STEP):
-        return StepNumber("optimizer", sum(end <= step.start_s for end in _calls_ended(trace.steps)))
-    # On Linux the main thread has the number of its process.
-    process, _, thread = str(step.thread).partition("/")
-    if step.name.startswith(MODULE_CALL) and thread == process:
-        calls = (other for other in trace.steps if (other.name, other.thread) == (step.name, step.thread))
-        number = sum(call.start_s <= step.start_s for call in calls)
-        return StepNumber("module", number, step.name.removeprefix(MODULE_CALL))
-    return None
-
-
-def _calls_ended(steps: Iterable[ProgramStep]) -> Iterator[float]:
-    """Yield when the calls of optimizers ended: where their steps begin, and where the last step of each kind ends."""
-    kinds = by_key(((step.name, step.thread), step) for step in steps if step.name.startswith(OPTIMIZER_STEP))
-    for of_kind in kinds.values():
-        yield from (step.start_s for step in of_kind)
-        yield of_kind[-1].interval[1]
-
-
 def _rate(steps: Sequence[ProgramStep], loop: JudgedLoop) -> float | None:
     """Return how many steps a thread makes in a second.
 
@@ -107,12 +69,13 @@ def _rate(steps: Sequence[ProgramStep], loop: JudgedLoop) -> float | None:
     """
     within = merged(step.interval for step in loop.steps)
     inside = [step for step in steps if is_within(step.start_s, within)]
-    if loop.step_s and len(inside) > _threads(inside):
-        return len(inside) / _threads(inside) / len(loop.steps) * _threads(loop.steps) / loop.step_s
+    if loop.step_s and len(inside) > threads_of(inside):
+        return len(inside) / threads_of(inside) / len(loop.steps) * threads_of(loop.steps) / loop.step_s
     starts = by_key((step.thread, step.start_s) for step in steps)
     rates = [(len(at) - 1) / (max(at) - min(at)) for at in starts.values() if max(at) > min(at)]
     return sum(rates) / len(rates) if rates else None
 
 
-def _threads(steps: Iterable[ProgramStep]) -> int:
+def threads_of(steps: Iterable[ProgramStep]) -> int:
+    """Return how many threads ran steps."""
     return len({step.thread for step in steps})

@@ -4,63 +4,62 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
 from itertools import chain
 
 from gpuprof.model.field_types import StripKind
-from gpuprof.model.session import LongPause, StripRow, TimeStrip
+from gpuprof.model.session import StripRow, TimeStrip
 from gpuprof.timeline.intervals import TimeInterval, binned, merged
+from gpuprof.timeline.pauses import Pause, long_pause
 from gpuprof.timeline.trace import COPY, GRAPH, SET, Activity
+from gpuprof.timeline.window import TracedGpu
 
 BINS = 270
-_NAMES, _DIGITS = 5, 4
+_NAMES, _PAUSES, _DIGITS = 5, 3, 4
 
 
-def drawn_kernels(activities: Iterable[Activity], ids: Mapping[int, int]) -> dict[str, int | None]:
+def drawn_kernels(gpus: Iterable[TracedGpu], ids: Mapping[int, int]) -> dict[str, int]:
     """Return the names of the kernels that compute and take most time of a run, and the longest kernel of each name.
 
     `ids` are those of the kernels by the identity of launches.
     """
-    times: defaultdict[str, defaultdict[int | None, float]] = defaultdict(lambda: defaultdict(float))
-    for activity in activities:
-        if activity.duration_s and activity.is_kernel and activity.computes:
-            times[activity.name][ids.get(id(activity))] += activity.duration_s
-    names = sorted(times, key=lambda name: -sum(times[name].values()))
-    return {name: max(times[name], key=times[name].__getitem__) for name in names[:_NAMES]}
+    times: defaultdict[str, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for gpu in gpus:
+        for activity in gpu.activities:
+            if activity.duration_s and activity.is_kernel and activity.computes:
+                times[activity.name][ids[id(activity)]] += activity.duration_s
+    names = nlargest(_NAMES, times, key=lambda name: sum(times[name].values()))
+    return {name: max(times[name], key=times[name].__getitem__) for name in names}
 
 
-def strip_of(
-    activities: Sequence[Activity],
-    span: TimeInterval,
-    kernels: Mapping[str, int | None],
-    pauses: Iterable[LongPause],
-) -> TimeStrip | None:
+def strip_of(gpu: TracedGpu, pauses: Iterable[Pause], kernels: Mapping[str, int]) -> TimeStrip | None:
     """Return the strip of a GPU; None if its activities take no time, or less than their clock resolves.
 
-    `span` is what it covers. `kernels` are those that have a row, by name, with their number; `pauses` are the GPU's
-    longest.
+    `kernels` are those that have a row, by name, with their number.
     """
-    start_s, end_s = span
-    bin_s = (end_s - start_s) / BINS
-    timed = [activity for activity in activities if activity.duration_s]
+    start_s = gpu.judged.start_s
+    bin_s = (gpu.judged.end_s - start_s) / BINS
+    timed = [activity for activity in gpu.activities if activity.duration_s]
     if not timed or bin_s <= 0:
         return None
-    groups: dict[StripKind, dict[str | None, list[TimeInterval]]] = {
-        "kernels": {name: [] for name in kernels},
+    groups: dict[StripKind, dict[int | None, list[TimeInterval]]] = {
+        "kernels": {number: [] for number in kernels.values()},
         "graphs": {},
         "copies": {},
         "exchange": {},
     }
     for activity in timed:
-        kind = _kind(activity)
-        name = activity.name if kind == "kernels" and activity.name in kernels else None
-        groups[kind].setdefault(name, []).append(activity.interval)
+        groups[_kind(activity)].setdefault(kernels.get(activity.name), []).append(activity.interval)
     rows = (
-        StripRow(kind=kind, kernel=kernels[name] if name is not None else None, busy=busy)
+        StripRow(kind=kind, kernel=number, busy=busy)
         for kind, of_kind in groups.items()
-        for name, busy in _shares(of_kind, start_s, bin_s)
-        if of_kind[name]
+        for number, busy in _shares(of_kind, start_s, bin_s)
+        if of_kind[number]
     )
-    return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(sorted(pauses, key=lambda pause: pause.start_s)))
+    sure = (pause for pause in pauses if not pause.unsure)
+    longest = nlargest(_PAUSES, sure, key=lambda pause: pause.length_s)
+    drawn = sorted((long_pause(pause, start_s) for pause in longest), key=lambda pause: pause.start_s)
+    return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(drawn))
 
 
 def _kind(activity: Activity) -> StripKind:
@@ -72,15 +71,15 @@ def _kind(activity: Activity) -> StripKind:
 
 
 def _shares(
-    groups: Mapping[str | None, Sequence[TimeInterval]], start_s: float, bin_s: float
-) -> Iterator[tuple[str | None, tuple[float, ...]]]:
+    groups: Mapping[int | None, Sequence[TimeInterval]], start_s: float, bin_s: float
+) -> Iterator[tuple[int | None, tuple[float, ...]]]:
     """Yield of each group the part that it takes of each bin, in all that of their union."""
     union = binned(merged(chain.from_iterable(groups.values())), start_s, bin_s, BINS)
-    taken = {name: binned(times, start_s, bin_s, BINS) for name, times in groups.items()}
+    taken = {number: binned(times, start_s, bin_s, BINS) for number, times in groups.items()}
     whole = [sum(parts) for parts in zip(*taken.values(), strict=True)]
-    for name, times in taken.items():
+    for number, times in taken.items():
         shares = [
             mine / together * busy / bin_s if together > 0 else 0.0
             for mine, together, busy in zip(times, whole, union, strict=True)
         ]
-        yield name, tuple(round(min(1.0, max(0.0, share)), _DIGITS) for share in shares)
+        yield number, tuple(round(min(1.0, max(0.0, share)), _DIGITS) for share in shares)

@@ -17,8 +17,8 @@ from msgspec import Struct
 from gpuprof.model.recorded import Missing
 from gpuprof.timeline.trace import MatrixProduct, TensorShape
 
-RECORD_SHAPES = "record it with torch.profiler.profile(record_shapes=True)"
-OTHER = "other"
+_RECORD_SHAPES = "record it with torch.profiler.profile(record_shapes=True)"
+_OTHER = "other"
 """The path of data types that no path of work is named for, such as complex ones."""
 _NEWER = "record it with PyTorch 2.1 or newer, which also records an operator's settings"
 _MOST_FLOP = 1e24
@@ -26,7 +26,11 @@ _MOST_FLOP = 1e24
 _FP4, _FP8 = "float4_e2m1fn_x2", "float8_"
 _INT8 = ("signed char", "unsigned char", "char", "byte")
 _PATHS = {
-    **{"double": "fp64", "float": "fp32", "half": "tensor.fp16", "bfloat16": "tensor.bf16", _FP4: "tensor.fp4"},
+    "double": "fp64",
+    "float": "fp32",
+    "half": "tensor.fp16",
+    "bfloat16": "tensor.bf16",
+    _FP4: "tensor.fp4",
     **dict.fromkeys(_INT8, "tensor.int8"),
 }
 _BYTES = {
@@ -42,8 +46,6 @@ _TRUTH = {"True": True, "False": False}
 _MASKS = {"0": False, "1": True, "2": True}
 """Which kinds of mask of memory-efficient attention are causal."""
 _SCALED = "aten::_scaled_mm"
-_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
-_MATRICES = frozenset({"aten::mm", "aten::addmm", _SCALED, *_BATCHED})
 
 Shapes = Sequence[TensorShape | None]
 OperatorSettings = Sequence[str]
@@ -92,23 +94,24 @@ def product_flop(product: MatrixProduct) -> ProductFlop | Missing:
     """
     formula = _FORMULAS[product.name]
     if product.shapes is None:
-        return Missing(product.name, "the trace has no shapes of its operators' inputs", RECORD_SHAPES)
-    flop = formula.flop(product.shapes[formula.first :], product.settings)
+        return Missing(product.name, "the trace has no shapes of its operators' inputs", _RECORD_SHAPES)
+    shapes = product.shapes[formula.first :]
+    flop = formula.flop(shapes, product.settings)
     if flop is None or flop > _MOST_FLOP:
         return Missing(product.name, f"the trace lacks {formula.needs}", _NEWER)
     dtype = _setting(product.dtypes, formula.first)
     return ProductFlop(
         path=path_of(dtype),
         flop=flop * _products_of_elements(dtype),
-        exact=product.name in _MATRICES and not _is_complex(dtype),
-        operand_bytes=_operand_bytes(product, product.shapes, formula.first, dtype),
+        exact=formula.flop is _product and not _is_complex(dtype),
+        operand_bytes=_operand_bytes(product, shapes, dtype),
         causal=formula.causal is not None and formula.says.get(_setting(product.settings, formula.causal)),
-        as_many_keys=formula.causal is not None and _has_as_many_keys(formula, product.shapes),
+        as_many_keys=formula.causal is not None and _has_as_many_keys(formula, shapes),
     )
 
 
 def _has_as_many_keys(formula: _Formula, shapes: Shapes) -> bool:
-    query, key = _tensors(shapes[formula.first :], 2)
+    query, key = _tensors(shapes, 2)
     return query[3 - formula.heads] == key[3 - formula.heads]
 
 
@@ -123,18 +126,20 @@ def _is_complex(dtype: str) -> bool:
     return "complex" in dtype.lower()
 
 
-def _operand_bytes(product: MatrixProduct, shapes: Shapes, first: int, dtype: str) -> float | None:
+def _operand_bytes(product: MatrixProduct, operands: Shapes, dtype: str) -> float | None:
     """Return the bytes of two matrices and their product, which has the data type of the operands if it is known.
 
     An operand that is expanded over a dimension has a stride of 0 there, and is in memory once. Where strides are not
     known, those of batches may be.
     """
+    formula = _FORMULAS[product.name]
     size = element_bytes(dtype)
-    if product.name not in _MATRICES or size is None or (product.name in _BATCHED and not product.strides):
+    left, right = _tensors(operands, 2)
+    if formula.flop is not _product or size is None or (len(left) > 2 and not product.strides):
         return None
-    elements = sum(elements_in_memory(place, shapes, product.strides) for place in (first, first + 1))
-    left, right = shapes[first], shapes[first + 1]
-    if left and right and product.name != _SCALED:
+    strides = product.strides[formula.first :]
+    elements = elements_in_memory(0, operands, strides) + elements_in_memory(1, operands, strides)
+    if product.name != _SCALED:
         elements += math.prod(left[:-1]) * right[-1]
     return size * elements
 
@@ -149,7 +154,7 @@ def elements_in_memory(place: int, shapes: Shapes, strides: Shapes) -> int:
 def path_of(dtype: str) -> str:
     """Return the path of work of a data type as traces write it: "c10::BFloat16" → `tensor.bf16`."""
     name = type_name(dtype)
-    return "tensor.fp8" if name.startswith(_FP8) else _PATHS.get(name, OTHER)
+    return "tensor.fp8" if name.startswith(_FP8) else _PATHS.get(name, _OTHER)
 
 
 def element_bytes(dtype: str) -> int | None:
@@ -255,17 +260,17 @@ _PRODUCT, _ADDED_PRODUCT = _Formula(_product, _SHAPES), _Formula(_product, _SHAP
 _CONVOLUTION = _Formula(_convolution, _STRIDES)
 
 
-def _forward(causal: int) -> _Formula:
-    return _Formula(_attention, _SHAPES, causal=causal)
-
-
-def _backward(causal: int) -> _Formula:
-    return _Formula(partial(_attention, backward=True), _SHAPES, 1, causal)
-
-
-def _below(offsets: int, causal: int, says: Mapping[str, bool] = _TRUTH, *, backward: bool = False) -> _Formula:
-    flop = partial(_attention, backward=backward, offsets=offsets, heads=2)
-    return _Formula(flop, _OFFSETS, int(backward), causal, says, heads=2)
+def _fused(
+    causal: int, says: Mapping[str, bool] = _TRUTH, *, offsets: int | None = None, backward: bool = False
+) -> _Formula:
+    """Return the formula of an operator of fused attention; with offsets heads are its third dimension."""
+    needs = _SHAPES
+    heads = 1
+    if offsets is not None:
+        needs = _OFFSETS
+        heads = 2
+    flop = partial(_attention, backward=backward, offsets=offsets, heads=heads)
+    return _Formula(flop, needs, int(backward), causal, says, heads)
 
 
 _FORMULAS: Mapping[str, _Formula] = {
@@ -279,16 +284,16 @@ _FORMULAS: Mapping[str, _Formula] = {
     "aten::convolution_overrideable": _CONVOLUTION,
     "aten::cudnn_convolution": _Formula(partial(_convolution, padding=2, dilation=4, transposed=None), _STRIDES),
     "aten::convolution_backward": _Formula(_convolution_backward, "the choice of gradients"),
-    "aten::_scaled_dot_product_efficient_attention": _forward(6),
-    "aten::_scaled_dot_product_flash_attention": _forward(4),
-    "aten::_scaled_dot_product_cudnn_attention": _forward(6),
-    "aten::_scaled_dot_product_efficient_attention_backward": _backward(11),
-    "aten::_scaled_dot_product_flash_attention_backward": _backward(11),
-    "aten::_scaled_dot_product_cudnn_attention_backward": _backward(14),
-    "aten::_flash_attention_forward": _below(3, 8),
-    "aten::_efficient_attention_forward": _below(4, 9, _MASKS),
-    "aten::_flash_attention_backward": _below(5, 11, backward=True),
-    "aten::_efficient_attention_backward": _below(5, 14, _MASKS, backward=True),
+    "aten::_scaled_dot_product_efficient_attention": _fused(6),
+    "aten::_scaled_dot_product_flash_attention": _fused(4),
+    "aten::_scaled_dot_product_cudnn_attention": _fused(6),
+    "aten::_scaled_dot_product_efficient_attention_backward": _fused(11, backward=True),
+    "aten::_scaled_dot_product_flash_attention_backward": _fused(11, backward=True),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _fused(14, backward=True),
+    "aten::_flash_attention_forward": _fused(8, offsets=3),
+    "aten::_efficient_attention_forward": _fused(9, _MASKS, offsets=4),
+    "aten::_flash_attention_backward": _fused(11, offsets=5, backward=True),
+    "aten::_efficient_attention_backward": _fused(14, _MASKS, offsets=5, backward=True),
 }
 PRODUCTS = frozenset(_FORMULAS)
 """The operators that torch counts FLOP of. Where one calls another, the outer one counts."""

@@ -67,6 +67,30 @@ class Judged(NamedTuple):
         return is_within(activity.start_s, self.intervals)
 
 
+class TracedGpu(NamedTuple):
+    """What one GPU of a trace did: the trace and the GPU by their places, and all in the order of its start.
+
+    `activities` are those of the part that is judged.
+    """
+
+    source: int
+    ordinal: int
+    every: Sequence[Activity]
+    judged: Judged
+    activities: Sequence[Activity]
+    trace: Trace
+
+
+def gpus_of(traces: Sequence[Trace]) -> Iterator[TracedGpu]:
+    """Yield the GPUs of all traces that did something."""
+    for source, trace in enumerate(traces):
+        of_gpus = by_key((activity.device, activity) for activity in trace.activities)
+        for ordinal, every in sorted(of_gpus.items()):
+            judged = judged_part(trace, every)
+            activities = [activity for activity in every if judged.has(activity)]
+            yield TracedGpu(source, ordinal, every, judged, activities, trace)
+
+
 def judged_part(trace: Trace, activities: Sequence[Activity]) -> Judged:
     """Return the part of a GPU's activities, in the order of their start, that is judged."""
     judged = _steps_judged(loop_of(trace), activities)
@@ -92,17 +116,17 @@ def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) 
     count = max(Counter(step.thread for step in steady).values())
     warm_up_s = work.on_gpu(*steps[0].interval)[0] if warm_up else inf
     judged = Judged(intervals, "steps", count, warm_up, warm_up_s)
-    return judged if work.is_enough(judged) else None
+    return judged if _is_enough(judged, activities) else None
 
 
 class _Work:
     """What a GPU did, by when it was launched."""
 
     def __init__(self, activities: Sequence[Activity]) -> None:
-        self._activities = activities
         self._launched = sorted(activities, key=lambda activity: activity.launch_s)
         self._launches_s = [activity.launch_s for activity in self._launched]
-        self._busy_until_s = list(accumulate((activity.interval[1] for activity in activities), max, initial=-inf))
+        self._ended_s = _latest(activity.interval[1] for activity in self._launched)
+        self._computed_s = _latest(own.interval[1] if own.computes else -inf for own in self._launched)
         self.computing = computing(activities)
 
     def launched(self, start_s: float, end_s: float) -> Sequence[Activity]:
@@ -110,21 +134,32 @@ class _Work:
         return self._launched[bisect_left(self._launches_s, start_s) : bisect_left(self._launches_s, end_s)]
 
     def on_gpu(self, start_s: float, end_s: float) -> TimeInterval:
-        """Return when the GPU did what was launched between two moments, with the pauses before and after it."""
+        """Return when the GPU did what was launched between two moments, with the pauses before and after it.
+
+        Until its first kernel the GPU may compute what was launched before, and until that has ended, it does not wait.
+        """
         launched = self.launched(start_s, end_s)
         if not launched:
             return start_s, end_s
         first_s = min(activity.start_s for activity in launched)
-        before = bisect_left(self._activities, first_s, key=lambda activity: activity.start_s)
-        # Until what was launched before has ended, the GPU does not wait for this.
-        begin_s = min(first_s, max(start_s, self._busy_until_s[before]))
-        return begin_s, max(end_s, *(activity.interval[1] for activity in launched))
+        before = bisect_left(self._launches_s, start_s)
+        begin_s = max(self._computed_s[before], min(first_s, max(start_s, self._ended_s[before])))
+        kernel_s = min((activity.start_s for activity in launched if activity.computes), default=first_s)
+        return min(begin_s, kernel_s), max(end_s, *(activity.interval[1] for activity in launched))
 
-    def is_enough(self, judged: Judged) -> bool:
-        """Return whether a part has enough of the GPU's computing to be what the program is run for."""
-        inside = [activity for activity in self._activities if judged.has(activity)]
-        has_kernels = any(activity.runs_kernels for activity in inside)
-        return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(self._activities))
+
+def _latest(ends_s: Iterable[float]) -> list[float]:
+    """Return when the first n things have ended, for each n from 0 on."""
+    return list(accumulate(ends_s, max, initial=-inf))
+
+
+def _is_enough(judged: Judged, activities: Sequence[Activity]) -> bool:
+    """Return whether a part has enough of the GPU's computing to be what the program is run for."""
+    inside = [activity for activity in activities if judged.has(activity)]
+    has_kernels = any(activity.runs_kernels for activity in inside)
+    # What was launched before the recording belongs to steps that were not recorded.
+    recorded = [activity for activity in activities if activity.launch_s >= 0]
+    return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(recorded))
 
 
 def _warm_up_steps(steps: Sequence[ProgramStep], work: _Work) -> int:
@@ -172,8 +207,8 @@ def _repeating(activities: Sequence[Activity]) -> Judged | None:
         return None
     first_s, last_s, steady_s = (activities[place].start_s for place in (0, last, last + 1))
     before = merged([(first_s, first_s), *computing(activities[: last + 1])])
-    longest_s = _longest_s(before, first_s, last_s)
-    is_usual = longest_s < max(LONG_PAUSE_S, FIRST_TIME * _longest_s(computing(activities), last_s, inf))
+    later_s = _longest_s(between(computing(activities), last_s, inf))
+    is_usual = _longest_s(before) < max(LONG_PAUSE_S, FIRST_TIME * later_s)
     if is_usual or 2 * length(between(before, first_s, steady_s)) >= steady_s - first_s:
         return None
     return _judged(activities[last + 1 :], "repetition")
@@ -208,9 +243,9 @@ def _are_rounds(names: Sequence[str | None], last: int, place: int) -> bool:
     return set(names[: last + 1]).intersection(names[place:]) - {None} <= set(names[last + 1 : place])
 
 
-def _longest_s(union: Sequence[TimeInterval], start_s: float, end_s: float) -> float:
-    """Return the length of the longest pause that begins and ends between two moments."""
-    return max((end - start for start, end in holes(union) if start_s <= start and end <= end_s), default=0.0)
+def _longest_s(union: Sequence[TimeInterval]) -> float:
+    """Return the length of the longest pause between intervals."""
+    return max((end - start for start, end in holes(union)), default=0.0)
 
 
 def computing(activities: Iterable[Activity]) -> list[TimeInterval]:

@@ -13,8 +13,6 @@ from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelProfile, Session, Timeline, Wait
 
-_WAITS = "waits"
-
 
 class OneGpu(Struct, frozen=True):
     """A GPU of a timeline, among all GPUs and files of the run; its rank, if it is known."""
@@ -85,10 +83,15 @@ def pauses_of(session: Session) -> dict[int, Pauses]:
     longest = max(waits, key=lambda wait: wait.idle_s)
     kernel = longest.kernel
     if kernel is None:
-        kernel = _longest_on(session, device, session.kernels).id
-    span_s = sum(map(running_s, timeline.devices))
-    idle_share = min(1.0, sum(idle_s.values()) / span_s) if span_s > 0 else 0.0
+        kernel = _longest_on(session, device, session.kernels)
+    idle_share = _share(timeline, sum(idle_s.values()))
     return {kernel: Pauses(_one_gpu(session, timeline, device), longest, idle_share, ends=len(waits))}
+
+
+def _share(timeline: Timeline, time_s: float) -> float:
+    """Return which part a time is of that of all GPUs of the run."""
+    span_s = sum(map(running_s, timeline.devices))
+    return min(1.0, time_s / span_s) if span_s > 0 else 0.0
 
 
 def _by_function(session: Session, timeline: Timeline, device: DeviceTimeline) -> list[Wait]:
@@ -107,10 +110,6 @@ def _by_function(session: Session, timeline: Timeline, device: DeviceTimeline) -
     return together
 
 
-_OfGpu = tuple[DeviceTimeline, Copies | Communication, float]
-"""A GPU's copies or communication, and the time in which nothing else ran beside them."""
-
-
 def exposed_of(session: Session, least: float) -> dict[int, tuple[Exposed, ...]]:
     """Return copies and communication that no kernel overlaps, for the worst GPU, by the id of the kernel that reports
     them.
@@ -122,69 +121,64 @@ def exposed_of(session: Session, least: float) -> dict[int, tuple[Exposed, ...]]
     if timeline is None or not session.kernels:
         return {}
     by_kernel: dict[int, tuple[Exposed, ...]] = {}
-    for (kind, part), of_gpus in by_key(_of_gpus(timeline)).items():
-        exposed = _most_exposed(session, timeline, of_gpus, least)
-        if exposed is not None and part == _WAITS:
-            exposed = _with_awaited(timeline, exposed)
-        if exposed is None:
+    for (kind, _, awaited), of_gpus in by_key(_of_gpus(timeline)).items():
+        device, done, time_s = max(of_gpus, key=lambda of_gpu: of_gpu[2])
+        if not time_s >= least * running_s(device) > 0:
             continue
+        share = _share(timeline, sum(own_s for _, _, own_s in of_gpus))
+        exposed = Exposed(_one_gpu(session, timeline, device), done, time_s, share, awaited)
         kernels = [kernel for kernel in session.kernels if kind != COMMUNICATION or kernel.kind == COMMUNICATION]
-        number = _longest_on(session, exposed.gpu.device, kernels).id
+        number = _longest_on(session, device, kernels)
         by_kernel[number] = (*by_kernel.get(number, ()), exposed)
     return by_kernel
 
 
-def _of_gpus(timeline: Timeline) -> Iterator[tuple[tuple[str, str | None], _OfGpu]]:
-    """Yield the copies and the communication of each GPU by kind, and by memory or as waits."""
+_Kind = tuple[str, str | None, Awaited | None]
+"""Copies of a direction and memory, communication, or waits for other ranks."""
+_OfGpu = tuple[DeviceTimeline, Copies | Communication, float]
+"""A GPU's copies or communication, and the time in which nothing else ran beside them."""
+
+
+def _of_gpus(timeline: Timeline) -> Iterator[tuple[_Kind, _OfGpu]]:
+    awaited = _awaited(timeline)
     for device in timeline.devices:
         for copies in device.copies:
-            yield (copies.direction, copies.memory), (device, copies, copies.exposed_s or 0.0)
+            yield (copies.direction, copies.memory, None), (device, copies, copies.exposed_s or 0.0)
         talk = device.communication
         if talk is not None:
             waiting_s = talk.waiting_s or 0.0
-            yield (COMMUNICATION, None), (device, talk, talk.exposed_s - waiting_s)
-            yield (COMMUNICATION, _WAITS), (device, talk, waiting_s)
+            yield (COMMUNICATION, None, None), (device, talk, (talk.exposed_s or 0.0) - waiting_s)
+            if awaited is not None:
+                yield (COMMUNICATION, None, awaited), (device, talk, waiting_s)
 
 
-def _most_exposed(session: Session, timeline: Timeline, of_gpus: Sequence[_OfGpu], least: float) -> Exposed | None:
-    """Return the longest exposed time of one kind on any GPU; None if it is too short to report."""
-    device, done, time_s = max(of_gpus, key=lambda of_gpu: of_gpu[2])
-    if not time_s >= least * running_s(device) > 0:
-        return None
-    share = min(1.0, sum(part_s for _, _, part_s in of_gpus) / sum(map(running_s, timeline.devices)))
-    return Exposed(_one_gpu(session, timeline, device), done, time_s, share)
-
-
-def _with_awaited(timeline: Timeline, exposed: Exposed) -> Exposed | None:
-    """Add the rank that others waited for longest; None if that is not known."""
+def _awaited(timeline: Timeline) -> Awaited | None:
+    """Return the rank that others waited for longest; None if that is not known."""
     ranks: dict[int, Communication] = {}
     for device in timeline.devices:
         rank = _rank_of(timeline, device)
         if device.communication is not None and rank is not None:
             ranks[rank] = device.communication
-    awaited_s = {rank: talk.awaited_s or 0.0 for rank, talk in ranks.items()}
-    total_s = sum(awaited_s.values())
+    total_s = sum(talk.awaited_s or 0.0 for talk in ranks.values())
     if total_s <= 0:
         return None
-    rank = max(awaited_s, key=awaited_s.__getitem__)
+    rank, talk = max(ranks.items(), key=lambda of_rank: of_rank[1].awaited_s or 0.0)
     late_s = summed((talk.late_for, talk.late_s or 0.0) for talk in ranks.values())
     most = max(late_s, key=late_s.__getitem__)
-    talk = ranks[rank]
-    awaited = Awaited(
+    return Awaited(
         rank=rank,
-        share=awaited_s[rank] / total_s,
+        share=(talk.awaited_s or 0.0) / total_s,
         late_for=talk.late_for,
         explained=(talk.late_s or 0.0) / total_s,
         all_late_for=most,
         all_explained=late_s[most] / total_s,
     )
-    return replace(exposed, awaited=awaited)
 
 
-def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[KernelProfile]) -> KernelProfile:
-    """Return the longest of these kernels on a GPU; without any there, the longest of all."""
+def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[KernelProfile]) -> int:
+    """Return the id of the longest of these kernels on a GPU; without any there, the longest of all."""
     here = [kernel for kernel in kernels if (kernel.source, kernel.device) == (device.source, device.device)]
-    return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0)
+    return max(here or kernels or session.kernels, key=lambda kernel: kernel.time_total_s or 0.0).id
 
 
 def _one_gpu(session: Session, timeline: Timeline, device: DeviceTimeline) -> OneGpu:

@@ -384,9 +384,10 @@ def _exchange(facts: _Facts) -> str:
     devices = facts.session.timeline.devices if facts.session.timeline is not None else ()
     talks = [device.communication for device in devices if device.communication is not None]
     time_s = sum(talk.time_s for talk in talks)
-    if not time_s:
+    exposed_s = [talk.exposed_s for talk in talks if talk.exposed_s is not None]
+    if not time_s or len(exposed_s) < len(talks):
         return text
-    share = min(1.0, sum(talk.exposed_s for talk in talks) / time_s)
+    share = min(1.0, sum(exposed_s) / time_s)
     return f"{text}. {format_percent(share)} of the communication time is exposed: no other kernel runs meanwhile"
 
 

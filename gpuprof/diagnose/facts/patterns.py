@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.facts.attention import AttentionPart, attention_of
 from gpuprof.diagnose.facts.chains import ChainPart, chains_of
 from gpuprof.model.groups import by_key
-from gpuprof.model.launch_sequences import LaunchInSequence
+from gpuprof.model.launch_sequences import LaunchInSequence, LaunchSequence
 from gpuprof.model.session import KernelProfile
 
 AnyPart = TypeVar("AnyPart", AttentionPart, ChainPart)
@@ -24,16 +24,20 @@ class Patterns(Struct, frozen=True):
     chain: ChainPart | None = None
 
 
-def patterns_of(
-    sequences: Iterable[Sequence[LaunchInSequence]], kernels: Iterable[KernelProfile]
-) -> dict[int, Patterns]:
-    """Return the patterns of kernels by their ids."""
+def patterns_of(sequences: Iterable[LaunchSequence], kernels: Iterable[KernelProfile]) -> dict[int, Patterns]:
+    """Return the patterns of kernels by their ids.
+
+    If kernels may be missing between others, only names and shapes prove a pattern.
+    """
     in_attention: list[tuple[LaunchInSequence, AttentionPart]] = []
     in_chains: list[tuple[LaunchInSequence, ChainPart]] = []
-    for launches in sequences:
+    for launches, is_complete in sequences:
         parts = {id(launch): (launch, part) for launch, part in attention_of(launches)}
-        in_attention.extend(parts.values())
-        in_chains.extend(chains_of(launches, parts))
+        in_attention += [
+            found for found in parts.values() if is_complete or found[1].scores is not None or found[1].in_sdpa
+        ]
+        if is_complete:
+            in_chains.extend(chains_of(launches, parts))
     attention = by_key((found[0].kernel, found) for found in in_attention)
     chains = by_key((found[0].kernel, found) for found in in_chains)
     return {

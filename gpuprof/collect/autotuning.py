@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import Report
 from gpuprof.model.set_up import AUTOTUNING_RANGE
 from gpuprof.timeline.trace import TRY, Activity, Trace
@@ -65,7 +67,7 @@ def _is_marked(ranges: Iterable[str]) -> bool:
 
 def _of_first_calls(kernels: Iterable[Activity]) -> Iterator[Activity]:
     """Yield the kernels that the first call of a convolution in a module launched, and that no later call launches."""
-    for first, *later in _calls(kernels).values():
+    for first, *later in by_key(_calls(kernels)).values():
         if len(later) >= _LATER_CALLS:
             chosen = {kernel.name for call in later for kernel in call}
             tries = [kernel for kernel in first if kernel.name not in chosen]
@@ -73,17 +75,10 @@ def _of_first_calls(kernels: Iterable[Activity]) -> Iterator[Activity]:
                 yield from tries
 
 
-def _calls(kernels: Iterable[Activity]) -> dict[Hashable, list[list[Activity]]]:
-    """Return the kernels of each call of a convolution: those launched one after the other by the same one."""
-    calls: dict[Hashable, list[list[Activity]]] = {}
-    before: dict[Hashable, Hashable] = {}
-    for kernel in sorted(kernels, key=lambda kernel: kernel.launch_s):
-        where = (kernel.process, kernel.device)
-        what = (where, kernel.operator, kernel.ranges)
-        if kernel.operator is not None and _TRIES.search(kernel.operator):
-            of_operator = calls.setdefault(what, [])
-            if before.get(where) != what:
-                of_operator.append([])
-            of_operator[-1].append(kernel)
-        before[where] = what
-    return calls
+def _calls(kernels: Iterable[Activity]) -> Iterator[tuple[Hashable, list[Activity]]]:
+    """Yield each call of a convolution with its kernels: those launched one after the other by the same one."""
+    ordered = sorted(kernels, key=lambda kernel: kernel.launch_s)
+    for where, own in by_key(((kernel.process, kernel.device), kernel) for kernel in ordered).items():
+        for (operator, ranges), call in groupby(own, key=lambda kernel: (kernel.operator, kernel.ranges)):
+            if operator is not None and _TRIES.search(operator):
+                yield (where, operator, ranges), list(call)
