@@ -126,8 +126,14 @@ def test_mfu_is_flop_over_time_over_the_rated_ceiling() -> None:
 
 
 def test_fp32_is_held_against_the_paths_that_it_can_have_run_on() -> None:
-    found = {one.ceiling_path: one.fraction for one in step_of(a_loop(dtype=FP32, ms=4.0)).utilisation}
+    loop = a_loop(dtype=FP32, ms=4.0)
+    unnamed = replace(loop, activities=tuple(own._replace(name="triton_mm") for own in loop.activities))
+    found = {one.ceiling_path: one.fraction for one in step_of(unnamed).utilisation}
     assert found == {"fp32": pytest.approx(0.5136, rel=1e-4), "tensor.tf32": pytest.approx(0.069456, rel=1e-4)}
+    # The names of all kernels say that they run on tensor cores, but not if one of them says nothing.
+    assert [one.ceiling_path for one in step_of(loop).utilisation] == ["tensor.tf32"]
+    mixed = replace(loop, activities=(*loop.activities[:2], *unnamed.activities[2:]))
+    assert len(step_of(mixed).utilisation) == 2
     # 137.4 TFLOP/s are more than the 66.9 of FP32: it must have run as TF32, of 494.7.
     found = {one.ceiling_path: one.fraction for one in step_of(a_loop(dtype=FP32)).utilisation}
     assert found == {"tensor.tf32": pytest.approx(0.27782, rel=1e-4)}

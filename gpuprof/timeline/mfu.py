@@ -40,7 +40,7 @@ from gpuprof.timeline.window import TracedGpu
 
 MOST_UNCOUNTED = 0.1
 """The share of kernel time from which on uncounted operators leave too little to call the rest a utilisation."""
-CEILINGS = {"fp32": ("fp32", "tensor.tf32"), "fp64": ("fp64", "tensor.fp64")}
+CEILINGS: dict[str, tuple[str, ...]] = {"fp32": ("fp32", "tensor.tf32"), "fp64": ("fp64", "tensor.fp64")}
 """The ceilings of those data types that can run on more than one path; the others have that of their own path."""
 _MULTIPLIES = re.compile(
     r"gemm(?!v)|xmma|cutlass|nvjet|scudnn|winograd|convolve|conv[123]d|conv_depthwise|[dw]grad_(?:alg|engine)|"
@@ -97,7 +97,7 @@ def model_flop(
     if gap is None:
         used = {activity.device for activity in judged if activity.is_kernel}
         of_gpus = [ceilings[device.device] for device in loop.devices if device.ordinal in used]
-        step = _step_flop(loop, counted, of_gpus)
+        step = _step_flop(loop, counted, of_gpus, _paths_by_names(judged, counted))
         gap = _mfu_gap(trace, share, step)
         if gap is not None:
             step = replace(step, utilisation=())
@@ -260,8 +260,23 @@ def rated_ceilings(device: int, gpu: GpuSpec | None) -> tuple[Ceiling, ...]:
     return tuple(ceiling_of(device, "rated", path, limit) for path, limit in limits if limit is not None)
 
 
-def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceiling]) -> tuple[Utilisation, ...]:
-    """Return FLOP ÷ time ÷ ceiling for each path and each ceiling that its data type fits.
+def _paths_by_names(judged: Iterable[Activity], counted: Mapping[int, ProductFlop]) -> dict[str, tuple[str, ...]]:
+    """Return the paths that each of CEILINGS can have run on: tensor cores if the names of all its kernels say so."""
+    named: defaultdict[str, set[str | None]] = defaultdict(set)
+    for own in judged:
+        product = counted.get(own.product) if own.product is not None else None
+        if product is not None and _multiplies(own.name):
+            named[product.path].add(_path_by_name(own.name, product.path))
+    return {path: (both[1],) if named[path] == {both[1]} else both for path, both in CEILINGS.items()}
+
+
+def utilisation(
+    flop: Sequence[PathFlop],
+    time_s: float,
+    ceilings: Sequence[Ceiling],
+    paths: Mapping[str, Sequence[str]] = CEILINGS,
+) -> tuple[Utilisation, ...]:
+    """Return FLOP ÷ time ÷ ceiling for each path and each ceiling that its data type fits, by `paths`.
 
     What is above its ceiling did not run on that path.
     """
@@ -276,7 +291,7 @@ def utilisation(flop: Sequence[PathFlop], time_s: float, ceilings: Sequence[Ceil
             source=ceiling.source,
         )
         for row in flop
-        for target in CEILINGS.get(row.path, (row.path,))
+        for target in paths.get(row.path, (row.path,))
         for ceiling in ceilings
         if ceiling.path == target and row.flop / time_s <= ceiling.value
     )
@@ -332,11 +347,16 @@ def _mfu_gap(trace: Trace, uncounted_share: float | None, step: StepFlop) -> Mis
     return None
 
 
-def _step_flop(loop: JudgedLoop, counted: Mapping[int, ProductFlop], ceilings: Sequence[Sequence[Ceiling]]) -> StepFlop:
+def _step_flop(
+    loop: JudgedLoop,
+    counted: Mapping[int, ProductFlop],
+    ceilings: Sequence[Sequence[Ceiling]],
+    paths: Mapping[str, Sequence[str]],
+) -> StepFlop:
     """Return the mean over the steps of a loop, which has a time.
 
     `counted` are the products whose kernels are judged, by number: each is of the last step that began before it.
-    `ceilings` are those of each GPU that ran them.
+    `ceilings` are those of each GPU that ran them, `paths` those of data types with several.
     """
     assert loop.step_s is not None
     count = len(loop.steps)
@@ -356,7 +376,7 @@ def _step_flop(loop: JudgedLoop, counted: Mapping[int, ProductFlop], ceilings: S
         min_flop=min(every),
         max_flop=max(every),
         gpus=len(ceilings),
-        utilisation=utilisation(flop, loop.step_s, _together(ceilings)),
+        utilisation=utilisation(flop, loop.step_s, _together(ceilings), paths),
     )
 
 
