@@ -25,7 +25,7 @@ from gpuprof.model.session import (
     Timeline,
     WholeGraphs,
 )
-from gpuprof.words.comparison import whole_sentence
+from gpuprof.words.comparison import whole_sentence, with_sentences
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
 
@@ -181,6 +181,14 @@ def test_runs_of_other_numbers_of_steps_are_compared_by_step() -> None:
     # What the files have is that of the runs.
     assert (comparison.base.launches, comparison.new.launches) == (60, 120)
     assert [comparison.base.time_s, comparison.new.time_s] == pytest.approx([3.6e-3, 7.8e-3])
+
+
+def test_a_limit_on_launches_of_a_step_is_written_with_both_numbers() -> None:
+    compared = compare([a_loop(10, 60e-6, launches=3)], [a_loop(20, 60e-6, launches=5)], "0")
+    gate = with_sentences(gated(compared, limits_of(["launches:1%"])).comparison).gate
+    assert gate is not None
+    (check,) = gate.checks
+    assert (check.word, check.change) == ("regression", pytest.approx(2 / 3)) and "3 → 5" in check.sentence
 
 
 def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_and_kernels_have() -> None:

@@ -201,6 +201,10 @@ class WorkChange(Struct, frozen=True, kw_only=True):
     notes: Annotated[tuple[WorkNote, ...], about("what the values are of, and why a verdict is missing or weak")] = ()
     reason: Annotated[str, about("the notes in sentences")] = ""
 
+    def count(self, quantity: str) -> CountChange | None:
+        """Return the count that a limit is about; launches may be those of a step."""
+        return next((count for count in self.counts if count.name.removesuffix(PER_STEP) == quantity), None)
+
 
 class LineChange(Struct, frozen=True, kw_only=True):
     """A source line whose work changed. Lines are matched by their text, or by number if neither side has text."""

@@ -86,7 +86,7 @@ def _of_all(cause: ChangeCause, whole: KernelChange) -> ChangeCause:
     if cause.mechanism != "launches":
         return cause
     launches = Values(launch_count(whole.base), launch_count(whole.new))
-    counted = replace(cause, values=(launches.named("launches"),))
+    counted = replace(cause, values=(launches.named(cause.values[0].name),))
     return replace(counted, sentence=cause_text(counted, whole))
 
 

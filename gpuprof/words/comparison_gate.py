@@ -87,7 +87,7 @@ def _check(
         return f"{count_name(check.quantity)} {_moved(check.change)}, {_limit(check)}"
     if check.quantity == TIME or kernel.is_one_sided:
         return _kernel_time(check, kernel)
-    count = next((count for count in kernel.work.counts if count.name == check.quantity), None)
+    count = kernel.work.count(check.quantity)
     if count is None:
         why = brief_work_reason(kernel) if kernel.work.verdict == "unknown" else ""
         return f"{count_name(check.quantity)} not known on either side{_because(why)}"

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuprof.comparison.contract import (
-    PER_STEP,
     ComparedKernel,
     CountChange,
     DoubtKind,
@@ -314,12 +313,9 @@ _NOTES: dict[WorkNoteKind, str] = {
 
 def _basis(note: WorkNote, change: KernelChange) -> str:
     """Write which launches the values of the work cover."""
-    before = after = NOT_KNOWN
-    for count in change.work.counts:
-        if count.name.removesuffix(PER_STEP) == "launches":
-            before = value_text(count.base)
-            after = value_text(count.new)
-    launches = f"{before} on the base side, {after} on the new side"
+    count = change.work.count("launches")
+    before, after = (count.base, count.new) if count is not None else (None, None)
+    launches = f"{value_text(before)} on the base side, {value_text(after)} on the new side"
     if note.kind == "values-of-launch":
         return f"Values are of one launch; launches of a {change.per}: {launches}"
     if len(change.base) == len(change.new) == 1:
