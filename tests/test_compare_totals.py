@@ -9,7 +9,7 @@ from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import QuantityChange
 from gpuprof.comparison.gate.gate import gated
 from gpuprof.comparison.gate.limits import limits_of
-from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import Run, Side, side_of, sides_of
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
@@ -188,7 +188,7 @@ def test_a_limit_on_launches_of_a_step_is_written_with_both_numbers() -> None:
     gate = with_sentences(gated(compared, limits_of(["launches:1%"])).comparison).gate
     assert gate is not None
     (check,) = gate.checks
-    assert (check.word, check.change) == ("regression", pytest.approx(2 / 3)) and "3 → 5" in check.sentence
+    assert check.word == "regression" and check.change == pytest.approx(2 / 3) and "3 → 5" in check.sentence
 
 
 def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_and_kernels_have() -> None:
@@ -214,6 +214,38 @@ def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_
         gate = gated(compared, limits_of(["total-time:5%"])).comparison.gate
         assert gate is not None
         assert [check.because for check in gate.checks] == ["conditions"] * len(condition)
+
+
+OF_STEPS = timeline(4e-3, 0.4e-3, judged="steps", steps=10)
+ONE_GPU = run(kernel("a", [60e-6] * 60), timeline=OF_STEPS)
+TWO_GPUS = run(kernel("a", [60e-6] * 120), timeline=replace(OF_STEPS, devices=OF_STEPS.devices * 2))
+WITHOUT_STEPS = run(kernel("a", [60e-6] * 120), timeline=timeline(8e-3, 1e-3))
+WITH_GRAPHS = run(kernel("a", [60e-6] * 20), timeline=timeline(8e-3, 1e-3, graphs_s=4e-3))
+
+
+@each_row(("base", "new"), [
+    (ONE_GPU, TWO_GPUS),
+    (ONE_GPU, WITHOUT_STEPS),
+    (WITH_GRAPHS, WITHOUT_STEPS),
+])  # fmt: skip
+def test_sums_over_launches_that_are_not_of_the_same_part_are_not_compared(base: Run, new: Run) -> None:
+    compared = compare([base] * 6, [new] * 6, "0", paired=True)
+    gate = gated(compared, limits_of(["launches"])).comparison.gate
+    assert gate is not None
+    (check,) = gate.checks
+    assert (check.word, check.because) == ("unclear", "conditions") and check.change is not None and check.change > 0
+    (change,) = compared.comparison.kernels
+    assert (change.time.verdict, change.effect_s, change.effect) == ("same", None, None)
+    assert "times" not in whole_sentence(compared.comparison)
+
+
+def test_the_time_of_several_kernels_is_not_compared_over_other_parts_of_traces() -> None:
+    split = run(kernel("b", [40e-6] * 90), kernel("c", [20e-6] * 90), timeline=timeline(8e-3, 1e-3))
+    for base, verdict in ((ONE_GPU, "unclear"), (run(kernel("a", [60e-6] * 60)), "slower")):
+        (change,) = compare([base] * 6, [split] * 6, "0", [NamedMatch("a", "b|c")], paired=True).comparison.kernels
+        # 60 launches of 60 µs, then 90 of 60 µs.
+        assert change.match == "split" and change.time.verdict == verdict
+        assert change.time.ratio == pytest.approx(1.5)
 
 
 def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:

@@ -90,6 +90,8 @@ def compare(
     base_side, new_side, configured = sides_of(base, new)
     conditions = conditions_of(base_side, new_side)
     affected = {condition.affects for condition in conditions}
+    graphs = [has_whole_graphs(side) for side in (base_side, new_side)]
+    same_launches = "totals" not in affected and graphs[0] == graphs[1]
     context = _Context(
         alike=affected.isdisjoint(("time", "both")),
         same_code=affected.isdisjoint(("work", "both")),
@@ -98,7 +100,8 @@ def compare(
         paired=paired,
         shift=dram_shift(base_side, new_side),
         identical=are_identical(base, new),
-        sums=sums_alike(base_side, new_side) and not has_whole_graphs(base_side) and not has_whole_graphs(new_side),
+        same_launches=same_launches,
+        sums=same_launches and sums_alike(base_side, new_side) and not any(graphs),
         base_s=base_side.total_s,
     )
     matched = [
@@ -141,8 +144,9 @@ def _without_copies(runs: Sequence[Run], side: SideName, facts: list[ComparisonF
 class _Context(Struct, frozen=True, kw_only=True):
     """The circumstances of a comparison that decide how each pair is compared.
 
-    `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `sums`:
-    the times of both sides add up to all of the GPU time, or to the same part. `base_s` is the GPU time of the base.
+    `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `same_launches`: sums over
+    launches are of the same part of both runs. `sums`: so are times, which add up to all of the GPU time, or to the
+    same part. `base_s` is the GPU time of the base.
     """
 
     alike: bool
@@ -152,6 +156,7 @@ class _Context(Struct, frozen=True, kw_only=True):
     paired: bool
     shift: float
     identical: bool
+    same_launches: bool
     sums: bool
     base_s: float | None
 
@@ -182,6 +187,7 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
         comparable=context.same_code,
         caches_alike=context.same_caches,
         rounded=context.rounded,
+        same_launches=context.same_launches,
     )
     time = _time(pair, work, context)
     lines = line_changes(pair)
@@ -212,7 +218,9 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
 
 def _time(pair: Pair, work: WorkChange, context: _Context) -> TimeChange:
     barred = _barred(pair, work)
-    time = time_change(pair, comparable=context.alike, paired=context.paired, shift=context.shift, barred=barred)
+    # Of several kernels the time is a sum over their launches.
+    comparable = context.alike and (context.same_launches or pair.is_one_to_one)
+    time = time_change(pair, comparable=comparable, paired=context.paired, shift=context.shift, barred=barred)
     if barred is not None and barred.kind == "graph-replay":
         return replace(time, verdict="unknown", ratio=None, cycles_ratio=None, doubt=barred)
     is_itself = context.identical and [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]

@@ -53,7 +53,7 @@ NoiseBasis = Literal["assumed", "pairs", "runs"]
 WorkNoteKind = Literal[
     "values-of-run", "values-of-launch", "other-code", "only-others-moved", "nothing-exact", "nothing-common",
     "no-counts", "varies", "varies-too-few", "other-opcodes", "counted-once", "resources", "too-varied",
-    "other-counters", "caches",
+    "other-counters", "caches", "other-launches",
 ]  # fmt: skip
 CheckReason = Literal[
     "limit",
@@ -293,7 +293,7 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     effect_s: Annotated[float | None, about("what it adds to the GPU time of a run or step; negative: it saves")]
     effect: Annotated[
         float | None,
-        about("the same as a fraction of the base's GPU time; null: times are not comparable"),
+        about("the same as a fraction of the base's GPU time; null: times or totals are not comparable"),
     ]
     sentence: Annotated[str, about("the verdict with its cause")] = ""
 

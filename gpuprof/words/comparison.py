@@ -179,10 +179,19 @@ def _rank(function: Sequence[KernelChange]) -> tuple[bool, float]:
 
 
 def _has_effect(kernel: KernelChange) -> bool:
-    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run."""
+    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run.
+
+    If the effect on that is not known, any number of launches that is compared counts.
+    """
     if kernel.time.verdict in _MOVED or has_lost_effect(kernel):
         return True
-    return launch_count(kernel.base) != launch_count(kernel.new) and abs(kernel.effect or 0.0) >= _LEAST_EFFECT
+    if launch_count(kernel.base) == launch_count(kernel.new):
+        return False
+    if kernel.effect is not None:
+        return abs(kernel.effect) >= _LEAST_EFFECT
+    launches = kernel.work.count("launches")
+    is_compared = all(note.kind != "other-launches" for note in kernel.work.notes)
+    return launches is not None and launches.word != "same" and is_compared
 
 
 def _word(function: Sequence[KernelChange]) -> str:
@@ -202,16 +211,23 @@ def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
 
 
 def _function_text(function: Sequence[KernelChange]) -> str:
-    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)"."""
+    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)".
+
+    If times do not add up to its time in the run, how the first of its kernels changed.
+    """
     changed = sorted(filter(_has_effect, function), key=has_lost_effect, reverse=True)
     both = _is_on_both_sides(function)
-    if has_lost_effect(changed[0]) or (len(changed) == 1 and (not both or not changed[0].is_one_sided)):
+    is_reshaped = both and changed[0].is_one_sided
+    has_sums = all(kernel.effect_s is not None for kernel in changed)
+    if has_lost_effect(changed[0]) or ((len(changed) == 1 or not has_sums) and not is_reshaped):
         return _named(changed[0], is_only=len(function) == 1)
     before = [side for kernel in function for side in kernel.base]
     after = [side for kernel in function for side in kernel.new]
     first = (*after, *before)[0]
     name = short(first.function or first.label)
     before_s, after_s = total_s(before), total_s(after)
+    if is_reshaped and not has_sums:
+        return f"{name} has other launch configurations"
     if not both or before_s is None or after_s is None:
         return f"{name} is {changed[0].time.verdict}"
     return f"{name} takes {times_text(Values(before_s, after_s))}"

@@ -16,6 +16,7 @@ from gpuprof.comparison.contract import (
     run_time,
 )
 from gpuprof.comparison.gate.limits import TIME, TOTAL_TIME
+from gpuprof.comparison.work.counts import LAUNCHES
 from gpuprof.units import counted, format_percent, significant
 from gpuprof.words.comparison_causes import CHECK_RESULT, lost_effect_text
 from gpuprof.words.comparison_values import count_name, count_text
@@ -131,7 +132,9 @@ def _count(check: GateCheck, count: CountChange, kernel: KernelChange) -> str:
         return f"{count_name(check.quantity)} not known {_lacking(count)}"
     text = count_text(count)
     if check.because == "conditions":
-        return f"{text}, and the runs are not alike{_because(brief_work_reason(kernel))}"
+        # The reasons beside the work are about a launch.
+        why = brief_work_reason(kernel) if check.quantity != LAUNCHES else ""
+        return f"{text}, and the runs are not alike{_because(why)}"
     text += f", {_limit(check)}"
     if check.because == "few-digits":
         return f"{text}: it was printed or estimated with few digits"

@@ -308,6 +308,7 @@ _NOTES: dict[WorkNoteKind, str] = {
     "other-opcodes": "The same amount of work, by other instructions",
     "counted-once": "One launch was counted on a side: whether the work depends on data is not known",
     "caches": "Not compared, because cache control differs: {names}",
+    "other-launches": "Not compared, because the recordings are not of the same launches: {names}",
 }
 
 

@@ -273,7 +273,8 @@ def check_count(work: WorkChange, quantity: str, most: float, *, same_work: bool
     rise = _rise(count.base, count.new, falls=falls)
     worse = "less" if falls else "more"
     change = rise if math.isfinite(rise) else None
-    if not same_work and count.word != "same":
+    same_launches = all(note.kind != "other-launches" or count.name not in note.names for note in work.notes)
+    if not (same_work and same_launches) and count.word != "same":
         return CheckResult("unclear", change, "conditions")
     if count.word == worse and _exceeds(rise, most):
         return CheckResult("regression", change)
