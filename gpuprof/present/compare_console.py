@@ -193,7 +193,7 @@ def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Itera
     texts = [*map(quantity_text, changed[: brief.totals if brief else None])]
     names = {quantity.name for quantity in others}
     if "span" in names and "step" not in names:
-        texts.append("no steps were recorded")
+        texts.append("no GPU is judged by steps")
     if not texts:
         return
     text = ", ".join(texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isfinite, log
-from statistics import fmean, median
+from statistics import fmean
 
 from msgspec import Struct
 
@@ -132,14 +132,7 @@ def _graphs_s(device: DeviceTimeline) -> float:
 
 
 def _step_s(session: Session) -> float | None:
-    """Return how long a step takes on the GPU; the median of its loops in the program if no GPU is judged by steps."""
-    if session.timeline is None:
-        return None
-    on_gpu_s = step_s(session.timeline.devices)
-    if on_gpu_s is not None:
-        return on_gpu_s
-    medians = [step.duration_percentiles_s.p50 for step in session.timeline.steps if step.loop]
-    return median(medians) if medians else None
+    return step_s(session.timeline.devices) if session.timeline is not None else None
 
 
 def _peak_memory(session: Session) -> float | None:
