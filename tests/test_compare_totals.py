@@ -41,6 +41,7 @@ def timeline(
     judged: JudgedPart = "all",
     steps: int = 0,
     graphs_s: float | None = None,
+    replays: int = 20,
 ) -> Timeline:
     gaps = Gaps(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
@@ -50,7 +51,7 @@ def timeline(
         kernel_s=span_s - (idle_s or 0.0) - (graphs_s or 0.0), gaps=gaps,
         copies=(), communication=None, untimed=0,
         judged=judged, steps=steps,
-        graphs=WholeGraphs(graphs=1, replays=20, time_s=graphs_s, longest=()) if graphs_s is not None else None,
+        graphs=WholeGraphs(graphs=1, replays=replays, time_s=graphs_s, longest=()) if graphs_s is not None else None,
     )  # fmt: skip
     times = spread(steps_s)
     loop = () if times is None else (
@@ -129,7 +130,8 @@ def test_a_kernel_that_whole_graphs_of_the_other_side_may_run_is_neither_new_nor
     assert {(change.effect_s, change.effect) for change in found.values()} == {(None, None)}
     # The time of the kernels is a part of what ran: the verdict is on all of it.
     whole = {change.name: (change.base, change.new) for change in compared.comparison.total}
-    assert [*whole][:2] == ["busy", "whole-graphs"] and not {"gpu-time", "launches"} & {*whole}
+    assert [*whole][:3] == ["busy", "whole-graphs", "whole-graph-replays"]
+    assert not {"gpu-time", "launches"} & {*whole}
     assert whole["busy"] == pytest.approx(busy_s) and whole["whole-graphs"] == graphs_s
     gate = gated(compared, limits_of(["time:3%", "registers", "total-time:50%"])).comparison.gate
     assert gate is not None
@@ -149,6 +151,19 @@ def test_a_kernel_that_the_side_with_whole_graphs_alone_has_is_new_and_their_bus
     ]
     first = compare(by_step[:1], by_step[1:], "0").comparison.total[0]
     assert first.name == "busy-per-step" and first.ratio == pytest.approx(92 / 69)
+
+
+def test_more_replays_of_whole_graphs_and_more_launches_beside_them_are_named() -> None:
+    sides = [
+        [run(kernel("sample", [20e-6] * count), timeline=timeline(20e-3, 1e-3, graphs_s=9e-3, replays=count))] * 6
+        for count in (20, 40)
+    ]
+    comparison = compare(sides[0], sides[1], "0", paired=True).comparison
+    assert [change.name for change in comparison.total[:3]] == ["busy", "whole-graphs", "whole-graph-replays"]
+    assert (comparison.total[2].base, comparison.total[2].new) == (20, 40)
+    (sample,) = comparison.kernels
+    assert (sample.time.verdict, sample.effect) == ("same", None)
+    assert "sample" in whole_sentence(comparison) and "20 → 40" in whole_sentence(comparison)
 
 
 def a_loop(steps: int, launch_s: float, *more: KernelProfile, launches: int = 6, idle_s: float = 72e-6) -> Run:

@@ -111,7 +111,7 @@ def _table(kernels: Sequence[KernelChange], rows: Sequence[KernelChange], sheet:
 
 def _rows_of(table: Sequence[Text]) -> int:
     """Return how many kernels a table has: their lines are never broken, nor are the two above them."""
-    return sum(bool(line.no_wrap) for line in table) - 2
+    return max(0, sum(bool(line.no_wrap) for line in table) - 2)
 
 
 def _whole(comparison: Comparison, sheet: Sheet, top: int | None, *, chosen: bool) -> Iterator[Text]:

@@ -34,7 +34,8 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
     """Return the figures that a side or both have, the GPU time of all kernels first.
 
     Figures of the judged part of traces are left out if that differs between the sides; times and
-    launches of kernels are, if a side has those of whole graphs: then the time with any work comes first.
+    launches of kernels are, if a side has whole graphs: then the time with any work comes first, and that in graphs and
+    their replays follow.
 
     By step, the span is left out: it is the step.
 
@@ -44,7 +45,7 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
     alike = not all(parts) or parts[0] == parts[1]
     first: tuple[_Quantity, ...] = ()
     if has_whole_graphs(base) or has_whole_graphs(new):
-        first = (_BUSY, _GRAPHS)
+        first = (_BUSY, _GRAPHS, _GRAPH_REPLAYS)
     elif sums_alike(base, new):
         replays = has_replays_alone(base) or has_replays_alone(new)
         time = _Quantity(REPLAYS if replays else GPU_TIME, "s", run_time_s)
@@ -131,6 +132,13 @@ def _graphs_s(device: DeviceTimeline) -> float:
     return device.graphs.time_s if device.graphs is not None else 0.0
 
 
+def _graph_replays(session: Session) -> float | None:
+    """Return the replays of whole CUDA graphs on all GPUs of a run."""
+    if session.timeline is None:
+        return None
+    return sum(device.graphs.replays for device in session.timeline.devices if device.graphs is not None)
+
+
 def _step_s(session: Session) -> float | None:
     return step_s(session.timeline.devices) if session.timeline is not None else None
 
@@ -142,6 +150,7 @@ def _peak_memory(session: Session) -> float | None:
 _SPAN = "span"
 _BUSY = _Quantity(BUSY, "s", _of_gpus(lambda device: device.busy_s), of_judged=True)
 _GRAPHS = _Quantity("whole-graphs", "s", _of_gpus(_graphs_s), of_judged=True)
+_GRAPH_REPLAYS = _Quantity("whole-graph-replays", "replays", _graph_replays, of_judged=True)
 _QUANTITIES = (
     _Quantity("step", "s", _step_s, of_judged=True, by_step=False),
     _Quantity(_SPAN, "s", _of_gpus(running_s), of_judged=True),
