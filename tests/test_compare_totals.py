@@ -153,6 +153,23 @@ def test_a_kernel_that_the_side_with_whole_graphs_alone_has_is_new_and_their_bus
     assert first.name == "busy-per-step" and first.ratio == pytest.approx(92 / 69)
 
 
+@each_row("graphs_s", [None, 49e-3])
+def test_a_kernel_outside_of_the_steps_of_one_side_is_neither_new_nor_gone(graphs_s: float | None) -> None:
+    of_steps = run(FLASH, timeline=timeline(90e-3, 20e-3, judged="steps", steps=20, graphs_s=graphs_s))
+    whole = run(FLASH, kernel("prefill"), timeline=timeline(98.6e-3, 29.6e-3, graphs_s=graphs_s))
+    for base, new, lacking in ((of_steps, whole, "base"), (whole, of_steps, "new")):
+        comparison = compare([base], [new], "0").comparison
+        (prefill,) = [change for change in comparison.kernels if change.label == "prefill"]
+        assert (prefill.match, prefill.time.verdict) == ("unrecorded", "unknown") and prefill.time.doubt is not None
+        assert prefill.time.doubt.kind == "other-part" and list(prefill.time.doubt.sides) == [lacking]
+        assert "whole-graphs" not in [fact.kind for fact in comparison.facts]
+    # What is in the steps alone is not in the whole trace of the other side.
+    more = run(FLASH, kernel("sample"), timeline=timeline(90e-3, 20e-3, judged="steps", steps=20))
+    without = run(FLASH, timeline=timeline(98.6e-3, 29.6e-3, graphs_s=graphs_s))
+    matches = {change.label: change.match for change in compare([without], [more], "0").comparison.kernels}
+    assert matches == {"flash": "exact", "sample": "new" if graphs_s is None else "unrecorded"}
+
+
 def test_more_replays_of_whole_graphs_and_more_launches_beside_them_are_named() -> None:
     sides = [
         [run(kernel("sample", [20e-6] * count), timeline=timeline(20e-3, 1e-3, graphs_s=9e-3, replays=count))] * 6

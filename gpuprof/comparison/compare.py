@@ -45,7 +45,7 @@ from gpuprof.comparison.sides import (
     sums_alike,
     without_copies,
 )
-from gpuprof.comparison.timing.totals import totals_of
+from gpuprof.comparison.timing.totals import judged_parts, totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.values import all_known
 from gpuprof.comparison.work.verdict import work_change
@@ -104,8 +104,9 @@ def compare(
         sums=same_launches and sums_alike(base_side, new_side) and not any(graphs),
         base_s=base_side.total_s,
     )
+    other_parts = any(condition.name == "judged-part" and condition.affects for condition in conditions)
     matched = [
-        _unless_in_graphs(pair, base_side, new_side)
+        _unless_unseen(pair, base_side, new_side, other_parts=other_parts)
         for pair in pairs_of(base_side, new_side, named, identical=context.identical)
     ]
     kernels, pairs = _changes(matched, context)
@@ -126,10 +127,19 @@ def compare(
     return Compared(comparison, pairs, base_side, new_side)
 
 
-def _unless_in_graphs(pair: Pair, base: Side, new: Side) -> Pair:
-    """Return a pair; a kernel is neither new nor gone if whole CUDA graphs of the other side may run it."""
-    if (pair.match == "new" and has_whole_graphs(base)) or (pair.match == "gone" and has_whole_graphs(new)):
-        return replace(pair, match="unrecorded")
+def _unless_unseen(pair: Pair, base: Side, new: Side, *, other_parts: bool) -> Pair:
+    """Return a pair; a kernel is neither new nor gone if the other side may run it unseen.
+
+    It may in whole CUDA graphs, and outside of the part of its trace that is judged, if there are `other_parts` of the
+    two sides.
+    """
+    if pair.match not in ("new", "gone"):
+        return pair
+    other = base if pair.match == "new" else new
+    if other_parts and judged_parts(other) != {"all"}:
+        return replace(pair, match="unrecorded", unseen="other-part")
+    if has_whole_graphs(other):
+        return replace(pair, match="unrecorded", unseen="in-graphs")
     return pair
 
 
@@ -301,8 +311,9 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) 
         yield ComparisonFact(kind="no-kernels", side="new")
     gone = [pair.base[0].key.name for pair in pairs if pair.match == "gone"]
     came = [pair.new[0].key.name for pair in pairs if pair.match == "new"]
-    yield from _not_profiled(new, "new", sum(not pair.new for pair in pairs))
-    yield from _not_profiled(base, "base", sum(not pair.base for pair in pairs))
+    judged = [pair for pair in pairs if pair.unseen != "other-part"]
+    yield from _not_profiled(new, "new", sum(not pair.new for pair in judged))
+    yield from _not_profiled(base, "base", sum(not pair.base for pair in judged))
     if not configured:
         has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
         yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")

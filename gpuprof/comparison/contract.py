@@ -36,7 +36,8 @@ WorkWord = Literal["same", "less", "more", "changed", "unclear", "new", "gone", 
 CountWord = Literal["same", "less", "more", "unclear", "only-base", "only-new"]
 MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone", "unrecorded"]
 """`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block
-or template arguments; `named`: by --match; `unrecorded`: on one side, and whole CUDA graphs of the other may run it."""
+or template arguments; `named`: by --match; `unrecorded`: on one side, and the other may run it in whole CUDA graphs or
+in a part of its trace that is not judged."""
 Affects = Literal["time", "work", "both", "totals"]
 """`totals`: the figures of the whole run; `both`: time and work of kernels."""
 Per = Literal["run", "step"]
@@ -47,7 +48,7 @@ GateWord = Literal["ok", "regression", "unclear", "accepted", "not-compared"]
 """`not-compared`: a side lacks the quantity of the limit; `accepted`: a regression that a file of them allows."""
 DoubtKind = Literal[
     "few-runs", "noise", "overlap", "drift", "dram-clock", "clocks-disagree", "conditions", "stores", "other-ranges",
-    "graph-replay", "in-graphs", "no-durations",
+    "graph-replay", "in-graphs", "other-part", "no-durations",
 ]  # fmt: skip
 NoiseBasis = Literal["assumed", "pairs", "runs"]
 WorkNoteKind = Literal[

@@ -52,8 +52,6 @@ _QUIET = ("unclear", "unknown", "same")
 """Verdicts on time without a change, the least clear first."""
 _RESHAPED = "reshaped"
 """Counted like a verdict: a function of both sides has a launch configuration that only one side has."""
-_IN_GRAPHS = "unrecorded"
-"""Counted like a verdict: a function of one side may run in whole CUDA graphs of the other."""
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
@@ -62,10 +60,11 @@ _OTHERS = (
     (_RESHAPED, "kernel has other launch configurations", "kernels have other launch configurations"),
     ("same", "kernel is the same", "kernels are the same"),
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
-    (_IN_GRAPHS, "kernel may run in whole CUDA graphs", "kernels may run in whole CUDA graphs"),
+    ("in-graphs", "kernel may run in whole CUDA graphs", "kernels may run in whole CUDA graphs"),
+    ("other-part", "kernel may run in another part of a trace", "kernels may run in another part of a trace"),
     ("unknown", "kernel without times", "kernels without times"),
 )
-"""Verdicts on time in the order of counting, with the words for one kernel and for several."""
+"""Verdicts on time, or why kernels of one side have none, in the order of counting; words for one and for several."""
 
 
 def with_sentences(comparison: Comparison) -> Comparison:
@@ -201,8 +200,8 @@ def _word(function: Sequence[KernelChange]) -> str:
     """
     changed = list(filter(_has_effect, function))
     first = changed[0] if changed else min(function, key=lambda kernel: _QUIET.index(kernel.time.verdict))
-    if first.match == "unrecorded":
-        return _IN_GRAPHS
+    if first.match == "unrecorded" and first.time.doubt is not None:
+        return first.time.doubt.kind
     return _RESHAPED if first.is_one_sided and _is_on_both_sides(function) else first.time.verdict
 
 

@@ -68,6 +68,11 @@ _QUIET = {
     ("unknown", "same"): "with the same work; the time is not known",
 }
 """Words for kernels that are left out, by their verdicts on time and work."""
+_UNSEEN = {
+    "in-graphs": "that may run in whole CUDA graphs of the other side",
+    "other-part": "that may run in a part of the other side's trace that is not judged",
+}
+"""Words for those of one side, by why the other may have them, too."""
 _NO_VERDICT = "without a verdict that they changed"
 
 
@@ -148,6 +153,10 @@ _DOUBTS: dict[DoubtKind, tuple[str, str]] = {
     "in-graphs": (
         "it may run in whole CUDA graphs of the {sides} side",
         "; record both with nsys profile --cuda-graph-trace=node",
+    ),
+    "other-part": (
+        "it may run in a part of the {sides} side's trace that is not judged",
+        "; record both sides alike",
     ),
     "graph-replay": ("the time of a whole CUDA graph is that of its replay under ncu", ""),
     "no-durations": ("no durations on the {sides} side", ""),
@@ -535,8 +544,8 @@ def quiet_texts(quiet: Sequence[KernelChange]) -> Iterator[str]:
     kinds: dict[str, list[KernelChange]] = {}
     for kernel in quiet:
         kind = _QUIET.get((kernel.time.verdict, kernel.work.verdict), _NO_VERDICT)
-        if kernel.is_one_sided:
-            kind = "that may run in whole CUDA graphs of the other side"
+        if kernel.time.doubt is not None:
+            kind = _UNSEEN.get(kernel.time.doubt.kind, kind)
         kinds.setdefault(kind, []).append(kernel)
     while len(kinds) > _MOST_QUIET:
         _, members = kinds.popitem()
