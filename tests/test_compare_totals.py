@@ -228,8 +228,9 @@ def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_
     both = replace(one.session.timeline, devices=(gpu, replace(gpu, ordinal=1)))
     kernels = one.session.kernels
     two = run(*(replace(each, launches=2 * each.launches) for each in kernels), timeline=both)
-    # A second GPU that only copies is not one that kernels run on.
-    idle = replace(both, devices=(gpu, replace(gpu, ordinal=1, kernel_s=0.0)))
+    # A second GPU that only copies is not one that kernels run on: it has neither steps nor a part in the means.
+    copying = replace(gpu, ordinal=1, kernel_s=0.0, busy_s=1e-6, judged="all", steps=0)
+    idle = replace(both, devices=(gpu, copying))
     whole = run(*kernels, timeline=timeline(5e-3, 1e-3))
     for other, gpus, condition in (
         (two, 2, [("gpu-count", "totals")]),
@@ -239,6 +240,10 @@ def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_
         compared = compare([one] * 6, [other] * 6, "0", paired=True)
         comparison = compared.comparison
         assert [len(comparison.base.gpus), len(comparison.new.gpus)] == [1, gpus]
+        assert {change.per for change in comparison.kernels} == {"run" if other is whole else "step"}
+        if other is not whole:
+            (busy,) = [change for change in comparison.total if change.name == "busy-per-step"]
+            assert busy.ratio == pytest.approx(1)
         assert [(each.name, each.affects) for each in comparison.conditions if each.name != "file"] == condition
         assert comparison.alike and {change.time.verdict for change in comparison.kernels} == {"same"}
         gate = gated(compared, limits_of(["total-time:5%"])).comparison.gate

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.contract import Per
-from gpuprof.comparison.per_step import steps_of
+from gpuprof.comparison.per_step import computing_gpus, steps_of
 from gpuprof.model.counts import spanning
 from gpuprof.model.groups import summed
 from gpuprof.model.kernel_key import kernel_key
@@ -159,8 +159,7 @@ def has_whole_graphs(side: Side) -> bool:
 def gpus_of(session: Session) -> list[str]:
     """Return the model of each GPU that ran more than copies; without a timeline, each model once."""
     names = {device.id: device.name or device.spec for device in session.devices}
-    gpus = session.timeline.devices if session.timeline is not None else ()
-    ran = [names.get(gpu.device) for gpu in gpus if gpu.kernel_s or gpu.graphs is not None]
+    ran = [names.get(gpu.device) for gpu in computing_gpus(session)]
     return [name for name in ran or dict.fromkeys(names.values()) if name]
 
 

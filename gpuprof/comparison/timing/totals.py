@@ -9,6 +9,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from gpuprof.comparison.contract import BUSY, GPU_TIME, PER_STEP, REPLAYS, QuantityChange, TimeWord
+from gpuprof.comparison.per_step import computing_gpus
 from gpuprof.comparison.sides import Side, has_replays_alone, has_whole_graphs, run_time_s, sums_alike
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
 from gpuprof.comparison.values import Values, all_known
@@ -60,8 +61,7 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
 
 def judged_parts(side: Side) -> frozenset[JudgedPart]:
     """Return the judged parts of the traces of a side; empty if it has none."""
-    timelines = [run.session.timeline for run in side.runs]
-    return frozenset(gpu.judged or "all" for timeline in timelines if timeline is not None for gpu in timeline.devices)
+    return frozenset(gpu.judged or "all" for run in side.runs for gpu in computing_gpus(run.session))
 
 
 def _change(quantity: _Quantity, base: Side, new: Side, *, comparable: bool, shift: float) -> QuantityChange:
@@ -109,11 +109,10 @@ def _launches(session: Session) -> float | None:
 
 
 def _of_gpus(of: Callable[[DeviceTimeline], float | None]) -> Callable[[Session], float | None]:
-    """Return a function for the mean of a figure over the GPUs of a run; None unless all have it."""
+    """Return a function for the mean of a figure over the GPUs that compute in a run; None unless all have it."""
 
     def mean(session: Session) -> float | None:
-        devices = session.timeline.devices if session.timeline is not None else ()
-        values = all_known(map(of, devices))
+        values = all_known(map(of, computing_gpus(session)))
         return fmean(values) if values else None
 
     return mean
@@ -136,11 +135,7 @@ def _graph_replays(session: Session) -> float | None:
     """Return the replays of whole CUDA graphs on all GPUs of a run."""
     if session.timeline is None:
         return None
-    return sum(device.graphs.replays for device in session.timeline.devices if device.graphs is not None)
-
-
-def _step_s(session: Session) -> float | None:
-    return step_s(session.timeline.devices) if session.timeline is not None else None
+    return sum(gpu.graphs.replays for gpu in session.timeline.devices if gpu.graphs is not None)
 
 
 def _peak_memory(session: Session) -> float | None:
@@ -152,7 +147,7 @@ _BUSY = _Quantity(BUSY, "s", _of_gpus(lambda device: device.busy_s), of_judged=T
 _GRAPHS = _Quantity("whole-graphs", "s", _of_gpus(_graphs_s), of_judged=True)
 _GRAPH_REPLAYS = _Quantity("whole-graph-replays", "replays", _graph_replays, of_judged=True)
 _QUANTITIES = (
-    _Quantity("step", "s", _step_s, of_judged=True, by_step=False),
+    _Quantity("step", "s", lambda session: step_s(computing_gpus(session)), of_judged=True, by_step=False),
     _Quantity(_SPAN, "s", _of_gpus(running_s), of_judged=True),
     _BUSY,
     _Quantity("idle", "s", _of_gpus(_idle_s), of_judged=True),
