@@ -85,6 +85,18 @@ def test_another_clock_of_the_sm_makes_no_run_slower() -> None:
     assert [verdict(factor) for factor in (1.0, 1.25, 1.4)] == ["unclear", "unclear", "slower"]
 
 
+def test_a_recording_keeps_every_limit_on_its_own_total() -> None:
+    one = run(kernel("a", [1e-3, 2e-3]))
+    for other, word in (
+        (one, "ok"),
+        (replace(one, session=replace(one.session, sources=(source(sha256="1"),))), "unclear"),
+    ):
+        comparison = gated(compare([one], [other], "0"), limits_of(["total-time:1%"])).comparison
+        assert comparison.gate is not None
+        assert [check.word for check in comparison.gate.checks] == ([] if word == "ok" else [word])
+        assert comparison.total[0].verdict == ("same" if word == "ok" else "unknown")
+
+
 def test_timelines_tell_span_and_idle_time_and_no_step_of_a_loop_that_is_not_judged() -> None:
     base = side(kernel(), timeline=timeline(2.0, 0.5, 0.1, 0.2, 0.9))
     new = side(kernel(), timeline=timeline(1.0, None, 0.1, 0.2, 0.9))

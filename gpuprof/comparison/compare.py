@@ -120,7 +120,13 @@ def compare(
         alike=context.alike,
         identical=context.identical,
         conditions=conditions,
-        total=totals_of(base_side, new_side, comparable=comparable, shift=clock_shift(base_side, new_side)),
+        total=totals_of(
+            base_side,
+            new_side,
+            comparable=comparable,
+            identical=context.identical,
+            shift=clock_shift(base_side, new_side),
+        ),
         kernels=kernels,
         facts=tuple(facts),
     )

@@ -7,6 +7,7 @@ from math import isfinite, log
 from statistics import fmean
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.comparison.contract import BUSY, GPU_TIME, PER_STEP, REPLAYS, QuantityChange, TimeWord
 from gpuprof.comparison.per_step import computing_gpus
@@ -31,7 +32,9 @@ class _Quantity(Struct, frozen=True):
     by_step: bool = True
 
 
-def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
+def totals_of(
+    base: Side, new: Side, *, comparable: bool = True, identical: bool = False, shift: float = 0.0
+) -> tuple[QuantityChange, ...]:
     """Return the figures that a side or both have, the GPU time of all kernels first.
 
     Figures of the judged part of traces are left out if that differs between the sides; times and
@@ -40,7 +43,8 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
 
     By step, the span is left out: it is the step.
 
-    `shift`: how far other clocks alone can set seconds of the sides apart, as a logarithm.
+    `identical`: both sides are the same recordings. `shift`: how far other clocks alone can set seconds of the sides
+    apart, as a logarithm.
     """
     parts = judged_parts(base), judged_parts(new)
     alike = not all(parts) or parts[0] == parts[1]
@@ -56,6 +60,8 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
     if base.per == "step":
         quantities = [quantity for quantity in quantities if quantity.name != _SPAN]
     changes = [_change(quantity, base, new, comparable=comparable, shift=shift) for quantity in quantities]
+    if identical and comparable:
+        changes = [replace(change, verdict="same") if change.unit == "s" else change for change in changes]
     return tuple(change for change in changes if change.base is not None or change.new is not None)
 
 
