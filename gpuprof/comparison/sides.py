@@ -151,9 +151,13 @@ def has_replays_alone(side: Side) -> bool:
 
 
 def has_whole_graphs(side: Side) -> bool:
-    """Return whether traces of a side have CUDA graphs that were recorded as a whole, without their kernels."""
-    timelines = [run.session.timeline for run in side.runs]
-    return any(gpu.graphs is not None for timeline in timelines if timeline is not None for gpu in timeline.devices)
+    """Return whether traces of a side have CUDA graphs without their kernels."""
+    return any(has_graphs(run.session) for run in side.runs)
+
+
+def has_graphs(session: Session) -> bool:
+    """Return whether a trace has CUDA graphs that were recorded as a whole."""
+    return any(gpu.graphs is not None for gpu in computing_gpus(session))
 
 
 def gpus_of(session: Session) -> list[str]:

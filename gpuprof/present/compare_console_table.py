@@ -125,7 +125,7 @@ def table_lines(
         )
         yield sheet.paragraph(text, "dim")
     if not kernels:
-        yield Text("no kernel on either side", style="dim")
+        yield Text("no kernel was recorded on either side", style="dim")
     for text in quiet_texts([kernel for kernel in hidden if is_quiet(kernel)]):
         yield limited(sheet, text, most_lines, "dim")
 
