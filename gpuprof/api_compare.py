@@ -107,10 +107,10 @@ def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:
 
 
 def refuse_unfit(compared: Compared, limits: Sequence[GateLimit]) -> None:
-    """Raise InputError if there are limits for kernels, and each kernel is new or gone."""
+    """Raise InputError if there are limits for kernels, both sides have some, and no kernel is on both."""
     about_kernels = any(limit.quantity != TOTAL_TIME for limit in limits)
-    matches = {change.match for change in compared.comparison.kernels}
-    if about_kernels and matches and matches <= {"new", "gone"}:
+    have_kernels = compared.base.kernels and compared.new.kernels
+    if about_kernels and have_kernels and all(change.is_one_sided for change in compared.comparison.kernels):
         raise InputError(
             "no kernel is on both sides: there is nothing to hold against the limits",
             "name those that belong together: --match OLD=NEW",
