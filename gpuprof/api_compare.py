@@ -20,7 +20,7 @@ from gpuprof.comparison.gate.gate import gated
 from gpuprof.comparison.gate.limits import TOTAL_TIME, GateLimit, limits_of
 from gpuprof.comparison.pair import NamedMatch
 from gpuprof.comparison.selection import narrowed
-from gpuprof.comparison.sides import Run
+from gpuprof.comparison.sides import Run, has_graphs
 from gpuprof.errors import InputError, UsageError
 from gpuprof.privacy.border import report_name
 from gpuprof.privacy.source_files import PathMap
@@ -50,8 +50,8 @@ def compare(
     `fail_on` are limits, such as "instructions:1%": the comparison then has a `gate`, which `unclear` results fail
     if they are to; `accept` is a file of accepted regressions. `keep_private` as for `load`.
 
-    Raises a GpuprofError, as `load` does; InputError for a side without kernels, and if no limit can be checked;
-    UsageError for what names no kernel.
+    Raises a GpuprofError, as `load` does; InputError for a side without kernels and CUDA graphs, and if no limit can be
+    checked; UsageError for what names no kernel.
     """
     limits = limits_of(fail_on, "fail_on")
     if unclear not in ("pass", "fail"):
@@ -89,21 +89,10 @@ def runs_of(
             *parts, spec=spec, salvage=salvage, groups=True, keep_private=keep_private, path_maps=path_maps
         )
         runs.append(Run(parts[0] if keep_private else report_name(parts[0]), loaded.session))
-    if not any(run.session.kernels for run in runs):
-        raise _without_kernels(paths, runs)
+    if not any(run.session.kernels or has_graphs(run.session) for run in runs):
+        files = ", ".join(f"{path:.100}" for path in paths) or "a side"
+        raise InputError(f"{files}: no kernel was recorded", "record it again; gpuprof show lists what each file has")
     return runs
-
-
-def _without_kernels(paths: Sequence[str], runs: Sequence[Run]) -> InputError:
-    """Return why a side has nothing to compare, and what records kernels."""
-    files = ", ".join(f"{path:.100}" for path in paths) or "a side"
-    timelines = [run.session.timeline for run in runs if run.session.timeline is not None]
-    if any(device.graphs is not None for timeline in timelines for device in timeline.devices):
-        return InputError(
-            f"{files}: only whole CUDA graphs were recorded, and not the kernels in them",
-            "record them: nsys profile --cuda-graph-trace=node …; gpuprof show has the busy time of each file",
-        )
-    return InputError(f"{files}: no kernel was recorded", "record it again; gpuprof show lists what each file has")
 
 
 def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:
@@ -118,9 +107,10 @@ def refuse_one_run(base: Sequence[str], new: Sequence[str]) -> None:
 
 
 def refuse_unfit(compared: Compared, limits: Sequence[GateLimit]) -> None:
-    """Raise InputError if there are limits for kernels, and no kernel that both sides have."""
+    """Raise InputError if there are limits for kernels, both sides have some, and no kernel is on both."""
     about_kernels = any(limit.quantity != TOTAL_TIME for limit in limits)
-    if about_kernels and not any(not change.is_one_sided for change in compared.comparison.kernels):
+    have_kernels = compared.base.kernels and compared.new.kernels
+    if about_kernels and have_kernels and all(change.is_one_sided for change in compared.comparison.kernels):
         raise InputError(
             "no kernel is on both sides: there is nothing to hold against the limits",
             "name those that belong together: --match OLD=NEW",

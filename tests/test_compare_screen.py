@@ -139,3 +139,12 @@ def test_a_function_in_many_ranges_is_one_row_without_counters_and_each_with_all
     # Of the base's 24 · (4 · 51.2 + 5) µs the attention takes 24 · 4 · 51.2 µs more.
     assert [attention.effect, norm.effect] == pytest.approx([204.8 / 209.8, 0.0])
     assert len(compared.comparison.kernels) == 48
+
+
+def test_without_a_row_of_a_kernel_there_is_room_for_the_figures_of_the_run() -> None:
+    totals = [
+        QuantityChange(name=name, unit="s", base=1.0, new=1.5, ratio=1.5, verdict="slower")
+        for name in ("gpu-time", "span", "busy", "idle", "copies")
+    ]
+    same = made.change(0, "gemm", "same", work=WorkChange(verdict="same", counts=()))
+    assert screen(made.compared(same, total=tuple(totals))).count("1.00 → 1.50 s") == 4

@@ -9,7 +9,7 @@ from gpuprof.comparison.compare import compare
 from gpuprof.comparison.contract import QuantityChange
 from gpuprof.comparison.gate.gate import gated
 from gpuprof.comparison.gate.limits import limits_of
-from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.pair import NamedMatch, Pair
 from gpuprof.comparison.sides import Run, Side, side_of, sides_of
 from gpuprof.comparison.timing.totals import totals_of
 from gpuprof.comparison.timing.verdict import time_change
@@ -25,7 +25,7 @@ from gpuprof.model.session import (
     Timeline,
     WholeGraphs,
 )
-from gpuprof.words.comparison import whole_sentence
+from gpuprof.words.comparison import whole_sentence, with_sentences
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
 
@@ -41,6 +41,7 @@ def timeline(
     judged: JudgedPart = "all",
     steps: int = 0,
     graphs_s: float | None = None,
+    replays: int = 20,
 ) -> Timeline:
     gaps = Gaps(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
@@ -50,7 +51,7 @@ def timeline(
         kernel_s=span_s - (idle_s or 0.0) - (graphs_s or 0.0), gaps=gaps,
         copies=(), communication=None, untimed=0,
         judged=judged, steps=steps,
-        graphs=WholeGraphs(graphs=1, replays=20, time_s=graphs_s, longest=()) if graphs_s is not None else None,
+        graphs=WholeGraphs(graphs=1, replays=replays, time_s=graphs_s, longest=()) if graphs_s is not None else None,
     )  # fmt: skip
     times = spread(steps_s)
     loop = () if times is None else (
@@ -84,14 +85,25 @@ def test_another_clock_of_the_sm_makes_no_run_slower() -> None:
     assert [verdict(factor) for factor in (1.0, 1.25, 1.4)] == ["unclear", "unclear", "slower"]
 
 
-def test_timelines_tell_span_idle_time_and_the_median_step() -> None:
+def test_a_recording_keeps_every_limit_on_its_own_total() -> None:
+    one = run(kernel("a", [1e-3, 2e-3]))
+    for other, word in (
+        (one, "ok"),
+        (replace(one, session=replace(one.session, sources=(source(sha256="1"),))), "unclear"),
+    ):
+        comparison = gated(compare([one], [other], "0"), limits_of(["total-time:1%"])).comparison
+        assert comparison.gate is not None
+        assert [check.word for check in comparison.gate.checks] == ([] if word == "ok" else [word])
+        assert comparison.total[0].verdict == ("same" if word == "ok" else "unknown")
+
+
+def test_timelines_tell_span_and_idle_time_and_no_step_of_a_loop_that_is_not_judged() -> None:
     base = side(kernel(), timeline=timeline(2.0, 0.5, 0.1, 0.2, 0.9))
-    new = side(kernel(), timeline=timeline(1.0, None))
+    new = side(kernel(), timeline=timeline(1.0, None, 0.1, 0.2, 0.9))
     change = totals(base, new)
     assert (change["span"].base, change["span"].new, change["span"].ratio) == (2.0, 1.0, 0.5)
     assert (change["idle"].base, change["idle"].new, change["idle"].ratio) == (0.5, None, None)
-    assert (change["step"].base, change["step"].new) == (0.2, None)
-    assert "peak-memory" not in change
+    assert not {"step", "peak-memory"} & {*change}
 
 
 def test_times_of_different_parts_of_traces_are_not_compared() -> None:
@@ -103,8 +115,7 @@ def test_times_of_different_parts_of_traces_are_not_compared() -> None:
         assert [name for name in names if name in ("span", "busy", "idle", "copies")] == (
             [] if told else ["span", "busy", "idle", "copies"]
         )
-        # A step of a judged part takes what the GPU takes for it; another one was timed in the program.
-        assert {"gpu-time", "launches"} <= {*names} and ("step" in names) == (not told)
+        assert {"gpu-time", "launches"} <= {*names} and "step" not in names
         conditions = [each for each in comparison.conditions if each.name == "judged-part"]
         assert [(each.affects, each.kind) for each in conditions] == ([("totals", "new")] if told else [])
         assert [value for each in conditions for value in (each.base, each.new)] == told
@@ -131,7 +142,8 @@ def test_a_kernel_that_whole_graphs_of_the_other_side_may_run_is_neither_new_nor
     assert {(change.effect_s, change.effect) for change in found.values()} == {(None, None)}
     # The time of the kernels is a part of what ran: the verdict is on all of it.
     whole = {change.name: (change.base, change.new) for change in compared.comparison.total}
-    assert [*whole][:2] == ["busy", "whole-graphs"] and not {"gpu-time", "launches"} & {*whole}
+    assert [*whole][:3] == ["busy", "whole-graphs", "whole-graph-replays"]
+    assert not {"gpu-time", "launches"} & {*whole}
     assert whole["busy"] == pytest.approx(busy_s) and whole["whole-graphs"] == graphs_s
     gate = gated(compared, limits_of(["time:3%", "registers", "total-time:50%"])).comparison.gate
     assert gate is not None
@@ -151,6 +163,36 @@ def test_a_kernel_that_the_side_with_whole_graphs_alone_has_is_new_and_their_bus
     ]
     first = compare(by_step[:1], by_step[1:], "0").comparison.total[0]
     assert first.name == "busy-per-step" and first.ratio == pytest.approx(92 / 69)
+
+
+@each_row("graphs_s", [None, 49e-3])
+def test_a_kernel_outside_of_the_steps_of_one_side_is_neither_new_nor_gone(graphs_s: float | None) -> None:
+    of_steps = run(FLASH, timeline=timeline(90e-3, 20e-3, judged="steps", steps=20, graphs_s=graphs_s))
+    whole = run(FLASH, kernel("prefill"), timeline=timeline(98.6e-3, 29.6e-3, graphs_s=graphs_s))
+    for base, new, lacking in ((of_steps, whole, "base"), (whole, of_steps, "new")):
+        comparison = compare([base], [new], "0").comparison
+        (prefill,) = [change for change in comparison.kernels if change.label == "prefill"]
+        assert (prefill.match, prefill.time.verdict) == ("unrecorded", "unknown") and prefill.time.doubt is not None
+        assert prefill.time.doubt.kind == "other-part" and list(prefill.time.doubt.sides) == [lacking]
+        assert "whole-graphs" not in [fact.kind for fact in comparison.facts]
+    # What is in the steps alone is not in the whole trace of the other side.
+    more = run(FLASH, kernel("sample"), timeline=timeline(90e-3, 20e-3, judged="steps", steps=20))
+    without = run(FLASH, timeline=timeline(98.6e-3, 29.6e-3, graphs_s=graphs_s))
+    matches = {change.label: change.match for change in compare([without], [more], "0").comparison.kernels}
+    assert matches == {"flash": "exact", "sample": "new" if graphs_s is None else "unrecorded"}
+
+
+def test_more_replays_of_whole_graphs_and_more_launches_beside_them_are_named() -> None:
+    sides = [
+        [run(kernel("sample", [20e-6] * count), timeline=timeline(20e-3, 1e-3, graphs_s=9e-3, replays=count))] * 6
+        for count in (20, 40)
+    ]
+    comparison = compare(sides[0], sides[1], "0", paired=True).comparison
+    assert [change.name for change in comparison.total[:3]] == ["busy", "whole-graphs", "whole-graph-replays"]
+    assert (comparison.total[2].base, comparison.total[2].new) == (20, 40)
+    (sample,) = comparison.kernels
+    assert (sample.time.verdict, sample.effect) == ("same", None)
+    assert "sample" in whole_sentence(comparison) and "20 → 40" in whole_sentence(comparison)
 
 
 def a_loop(steps: int, launch_s: float, *more: KernelProfile, launches: int = 6, idle_s: float = 72e-6) -> Run:
@@ -183,6 +225,14 @@ def test_runs_of_other_numbers_of_steps_are_compared_by_step() -> None:
     assert [comparison.base.time_s, comparison.new.time_s] == pytest.approx([3.6e-3, 7.8e-3])
 
 
+def test_a_limit_on_launches_of_a_step_is_written_with_both_numbers() -> None:
+    compared = compare([a_loop(10, 60e-6, launches=3)], [a_loop(20, 60e-6, launches=5)], "0")
+    gate = with_sentences(gated(compared, limits_of(["launches:1%"])).comparison).gate
+    assert gate is not None
+    (check,) = gate.checks
+    assert check.word == "regression" and check.change == pytest.approx(2 / 3) and "3 → 5" in check.sentence
+
+
 def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_and_kernels_have() -> None:
     one = a_loop(10, 60e-6)
     assert one.session.timeline is not None
@@ -190,8 +240,9 @@ def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_
     both = replace(one.session.timeline, devices=(gpu, replace(gpu, ordinal=1)))
     kernels = one.session.kernels
     two = run(*(replace(each, launches=2 * each.launches) for each in kernels), timeline=both)
-    # A second GPU that only copies is not one that kernels run on.
-    idle = replace(both, devices=(gpu, replace(gpu, ordinal=1, kernel_s=0.0)))
+    # A second GPU that only copies is not one that kernels run on: it has neither steps nor a part in the means.
+    copying = replace(gpu, ordinal=1, kernel_s=0.0, busy_s=1e-6, judged="all", steps=0)
+    idle = replace(both, devices=(gpu, copying))
     whole = run(*kernels, timeline=timeline(5e-3, 1e-3))
     for other, gpus, condition in (
         (two, 2, [("gpu-count", "totals")]),
@@ -201,11 +252,47 @@ def test_totals_of_different_numbers_of_gpus_or_parts_of_traces_have_no_verdict_
         compared = compare([one] * 6, [other] * 6, "0", paired=True)
         comparison = compared.comparison
         assert [len(comparison.base.gpus), len(comparison.new.gpus)] == [1, gpus]
+        assert {change.per for change in comparison.kernels} == {"run" if other is whole else "step"}
+        if other is not whole:
+            (busy,) = [change for change in comparison.total if change.name == "busy-per-step"]
+            assert busy.ratio == pytest.approx(1)
         assert [(each.name, each.affects) for each in comparison.conditions if each.name != "file"] == condition
         assert comparison.alike and {change.time.verdict for change in comparison.kernels} == {"same"}
         gate = gated(compared, limits_of(["total-time:5%"])).comparison.gate
         assert gate is not None
         assert [check.because for check in gate.checks] == ["conditions"] * len(condition)
+
+
+OF_STEPS = timeline(4e-3, 0.4e-3, judged="steps", steps=10)
+ONE_GPU = run(kernel("a", [60e-6] * 60), timeline=OF_STEPS)
+TWO_GPUS = run(kernel("a", [60e-6] * 120), timeline=replace(OF_STEPS, devices=OF_STEPS.devices * 2))
+WITHOUT_STEPS = run(kernel("a", [60e-6] * 120), timeline=timeline(8e-3, 1e-3))
+WITH_GRAPHS = run(kernel("a", [60e-6] * 20), timeline=timeline(8e-3, 1e-3, graphs_s=4e-3))
+
+
+@each_row(("base", "new"), [
+    (ONE_GPU, TWO_GPUS),
+    (ONE_GPU, WITHOUT_STEPS),
+    (WITH_GRAPHS, WITHOUT_STEPS),
+])  # fmt: skip
+def test_sums_over_launches_that_are_not_of_the_same_part_are_not_compared(base: Run, new: Run) -> None:
+    compared = compare([base] * 6, [new] * 6, "0", paired=True)
+    gate = gated(compared, limits_of(["launches"])).comparison.gate
+    assert gate is not None
+    (check,) = gate.checks
+    assert (check.word, check.because) == ("unclear", "conditions") and check.change is not None and check.change > 0
+    (change,) = compared.comparison.kernels
+    assert (change.time.verdict, change.effect_s, change.effect) == ("same", None, None)
+    assert "times" not in whole_sentence(compared.comparison)
+
+
+def test_the_time_of_several_kernels_is_not_compared_over_other_parts_of_traces() -> None:
+    split = run(kernel("b", [40e-6] * 90), kernel("c", [20e-6] * 90), timeline=timeline(8e-3, 1e-3))
+    for base, verdict in ((ONE_GPU, "unclear"), (run(kernel("a", [60e-6] * 60)), "slower")):
+        (change,) = compare([base] * 6, [split] * 6, "0", [NamedMatch("a", "b|c")], paired=True).comparison.kernels
+        # 60 launches of 60 µs, then 90 of 60 µs.
+        assert change.match == "split" and change.time.verdict == verdict
+        assert change.time.ratio == pytest.approx(1.5)
 
 
 def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:

@@ -698,32 +698,48 @@ def test_whole_graphs_are_busy_time_beside_kernels_and_copies(tmp_path: Path) ->
     assert gpu.strip is not None and {row.kind for row in gpu.strip.rows} == {"kernels", "graphs"}
 
 
+COPIES = (
+    f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY2 ({STARTED}, bytes INTEGER, copyKind INTEGER)",
+    f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY2 VALUES (1000, 2000, 0, 7, 60, {PROCESS}, 4096, 10)",
+    f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS ({STARTED}, sourceBytes INTEGER)",
+    f"INSERT INTO CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS VALUES (2000, 3000, 0, 7, 61, {PROCESS}, 512)",
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER)",
+    "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (0, 9000, 0)",
+)
+
+
 def test_an_export_with_whole_graphs_alone_or_copies_alone_has_a_timeline(tmp_path: Path) -> None:
     replays = graphs((1000, 2000, 3), (2500, 3500, 3))
     trace = read_export(change(export(tmp_path / "graphs.sqlite", kernels=0), *replays))
     (gpu,) = timeline_of(trace)
     assert (gpu.span_s, gpu.busy_s, gpu.kernel_s) == pytest.approx((2500e-9, 2000e-9, 0.0))
-    copies = (
-        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY2 ({STARTED}, bytes INTEGER, copyKind INTEGER)",
-        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY2 VALUES (1000, 2000, 0, 7, 60, {PROCESS}, 4096, 10)",
-        f"CREATE TABLE CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS ({STARTED}, sourceBytes INTEGER)",
-        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS VALUES (2000, 3000, 0, 7, 61, {PROCESS}, 512)",
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER)",
-        "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (0, 9000, 0)",
-    )
-    trace = read_export(change(export(tmp_path / "copies.sqlite", kernels=0), *copies))
+    trace = read_export(change(export(tmp_path / "copies.sqlite", kernels=0), *COPIES))
     assert [(one.kind, one.name, one.bytes) for one in trace.activities] == [
         (COPY, "peer to peer", 4096), (COPY, "copy", None),
     ]  # fmt: skip
     assert trace.warnings == ()
 
 
-def test_whole_graphs_alone_are_not_compared_but_it_is_said_what_records_their_kernels(tmp_path: Path) -> None:
-    change(export(tmp_path / "graphs.sqlite", kernels=0), *graphs((1000, 2000, 3), (2500, 3500, 3)))
-    export(tmp_path / "kernels.sqlite")
-    with pytest.raises(InputError, match="only whole CUDA graphs were recorded") as refused:
-        compare(tmp_path / "kernels.sqlite", tmp_path / "graphs.sqlite")
-    assert refused.value.hint is not None and "--cuda-graph-trace=node" in refused.value.hint
+def test_whole_graphs_alone_are_compared_by_busy_time_and_copies_alone_are_refused(tmp_path: Path) -> None:
+    base, new, other, copies = (tmp_path / f"{name}.sqlite" for name in ("base", "new", "kernels", "copies"))
+    change(export(base, kernels=0), *graphs((1000, 2000, 3), (2500, 3500, 3)))
+    change(export(new, kernels=0), *graphs((1000, 2000, 3), (2500, 4000, 3), (4500, 5000, 3)))
+    export(other)
+    comparison = compare(base, new, fail_on=["total-time:5%", "time:3%"]).comparison
+    figures = {change.name: [change.base, change.new] for change in comparison.total}
+    assert figures["busy"] == pytest.approx([2000e-9, 3000e-9])
+    assert figures["whole-graph-replays"] == [2, 3]
+    assert [condition.name for condition in comparison.conditions if condition.affects] == []
+    assert comparison.gate is not None
+    checks = {check.quantity: (check.word, check.because) for check in comparison.gate.checks}
+    assert checks == {"total-time": ("unclear", "noise"), "time": ("not-compared", "no-kernel")}
+    # The graphs may run what the other side has.
+    unseen = compare(base, other, fail_on=["time:3%"]).comparison
+    assert {change.match for change in unseen.kernels} == {"unrecorded"} and unseen.gate is not None
+    assert {check.word for check in unseen.gate.checks} == {"not-compared"}
+    change(export(copies, kernels=0), *COPIES)
+    with pytest.raises(InputError, match="no kernel was recorded"):
+        compare(copies, new)
 
 
 def test_a_graph_whose_nodes_were_recorded_is_no_whole_one(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ from gpuprof.comparison.sides import (
     sums_alike,
     without_copies,
 )
-from gpuprof.comparison.timing.totals import totals_of
+from gpuprof.comparison.timing.totals import judged_parts, totals_of
 from gpuprof.comparison.timing.verdict import time_change
 from gpuprof.comparison.values import all_known
 from gpuprof.comparison.work.verdict import work_change
@@ -90,6 +90,8 @@ def compare(
     base_side, new_side, configured = sides_of(base, new)
     conditions = conditions_of(base_side, new_side)
     affected = {condition.affects for condition in conditions}
+    graphs = [has_whole_graphs(side) for side in (base_side, new_side)]
+    same_launches = "totals" not in affected and graphs[0] == graphs[1]
     context = _Context(
         alike=affected.isdisjoint(("time", "both")),
         same_code=affected.isdisjoint(("work", "both")),
@@ -98,11 +100,13 @@ def compare(
         paired=paired,
         shift=dram_shift(base_side, new_side),
         identical=are_identical(base, new),
-        sums=sums_alike(base_side, new_side) and not has_whole_graphs(base_side) and not has_whole_graphs(new_side),
+        same_launches=same_launches,
+        sums=same_launches and sums_alike(base_side, new_side) and not any(graphs),
         base_s=base_side.total_s,
     )
+    other_parts = any(condition.name == "judged-part" and condition.affects for condition in conditions)
     matched = [
-        _unless_in_graphs(pair, base_side, new_side)
+        _unless_unseen(pair, base_side, new_side, other_parts=other_parts)
         for pair in pairs_of(base_side, new_side, named, identical=context.identical)
     ]
     kernels, pairs = _changes(matched, context)
@@ -116,17 +120,32 @@ def compare(
         alike=context.alike,
         identical=context.identical,
         conditions=conditions,
-        total=totals_of(base_side, new_side, comparable=comparable, shift=clock_shift(base_side, new_side)),
+        total=totals_of(
+            base_side,
+            new_side,
+            comparable=comparable,
+            identical=context.identical,
+            shift=clock_shift(base_side, new_side),
+        ),
         kernels=kernels,
         facts=tuple(facts),
     )
     return Compared(comparison, pairs, base_side, new_side)
 
 
-def _unless_in_graphs(pair: Pair, base: Side, new: Side) -> Pair:
-    """Return a pair; a kernel is neither new nor gone if whole CUDA graphs of the other side may run it."""
-    if (pair.match == "new" and has_whole_graphs(base)) or (pair.match == "gone" and has_whole_graphs(new)):
-        return replace(pair, match="unrecorded")
+def _unless_unseen(pair: Pair, base: Side, new: Side, *, other_parts: bool) -> Pair:
+    """Return a pair; a kernel is neither new nor gone if the other side may run it unseen.
+
+    It may in whole CUDA graphs, and outside of the part of its trace that is judged, if there are `other_parts` of the
+    two sides.
+    """
+    if pair.match not in ("new", "gone"):
+        return pair
+    other = base if pair.match == "new" else new
+    if other_parts and judged_parts(other) != {"all"}:
+        return replace(pair, match="unrecorded", unseen="other-part")
+    if has_whole_graphs(other):
+        return replace(pair, match="unrecorded", unseen="in-graphs")
     return pair
 
 
@@ -141,8 +160,9 @@ def _without_copies(runs: Sequence[Run], side: SideName, facts: list[ComparisonF
 class _Context(Struct, frozen=True, kw_only=True):
     """The circumstances of a comparison that decide how each pair is compared.
 
-    `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `sums`:
-    the times of both sides add up to all of the GPU time, or to the same part. `base_s` is the GPU time of the base.
+    `alike`: no condition forbids verdicts on time. `same_code`: none forbids those on work. `same_launches`: sums over
+    launches are of the same part of both runs. `sums`: so are times, which add up to all of the GPU time, or to the
+    same part. `base_s` is the GPU time of the base.
     """
 
     alike: bool
@@ -152,6 +172,7 @@ class _Context(Struct, frozen=True, kw_only=True):
     paired: bool
     shift: float
     identical: bool
+    same_launches: bool
     sums: bool
     base_s: float | None
 
@@ -182,6 +203,7 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
         comparable=context.same_code,
         caches_alike=context.same_caches,
         rounded=context.rounded,
+        same_launches=context.same_launches,
     )
     time = _time(pair, work, context)
     lines = line_changes(pair)
@@ -212,7 +234,9 @@ def _change(pair: Pair, context: _Context) -> KernelChange:
 
 def _time(pair: Pair, work: WorkChange, context: _Context) -> TimeChange:
     barred = _barred(pair, work)
-    time = time_change(pair, comparable=context.alike, paired=context.paired, shift=context.shift, barred=barred)
+    # Of several kernels the time is a sum over their launches.
+    comparable = context.alike and (context.same_launches or pair.is_one_to_one)
+    time = time_change(pair, comparable=comparable, paired=context.paired, shift=context.shift, barred=barred)
     if barred is not None and barred.kind == "graph-replay":
         return replace(time, verdict="unknown", ratio=None, cycles_ratio=None, doubt=barred)
     is_itself = context.identical and [kernel.key for kernel in pair.base] == [kernel.key for kernel in pair.new]
@@ -293,8 +317,9 @@ def facts_of(base: Side, new: Side, pairs: Sequence[Pair], *, configured: bool) 
         yield ComparisonFact(kind="no-kernels", side="new")
     gone = [pair.base[0].key.name for pair in pairs if pair.match == "gone"]
     came = [pair.new[0].key.name for pair in pairs if pair.match == "new"]
-    yield from _not_profiled(new, "new", sum(not pair.new for pair in pairs))
-    yield from _not_profiled(base, "base", sum(not pair.base for pair in pairs))
+    judged = [pair for pair in pairs if pair.unseen != "other-part"]
+    yield from _not_profiled(new, "new", sum(not pair.new for pair in judged))
+    yield from _not_profiled(base, "base", sum(not pair.base for pair in judged))
     if not configured:
         has_grids = any(kernel.representative.grid is not None for kernel in base.kernels)
         yield ComparisonFact(kind="no-configurations", side="new" if has_grids else "base")

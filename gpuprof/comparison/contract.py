@@ -36,7 +36,8 @@ WorkWord = Literal["same", "less", "more", "changed", "unclear", "new", "gone", 
 CountWord = Literal["same", "less", "more", "unclear", "only-base", "only-new"]
 MatchKind = Literal["exact", "reconfigured", "renamed", "named", "split", "fused", "new", "gone", "unrecorded"]
 """`exact`: name and launch configuration, and ranges if both sides have the same; `reconfigured`: another grid, block
-or template arguments; `named`: by --match; `unrecorded`: on one side, and whole CUDA graphs of the other may run it."""
+or template arguments; `named`: by --match; `unrecorded`: on one side, and the other may run it in whole CUDA graphs or
+in a part of its trace that is not judged."""
 Affects = Literal["time", "work", "both", "totals"]
 """`totals`: the figures of the whole run; `both`: time and work of kernels."""
 Per = Literal["run", "step"]
@@ -47,13 +48,13 @@ GateWord = Literal["ok", "regression", "unclear", "accepted", "not-compared"]
 """`not-compared`: a side lacks the quantity of the limit; `accepted`: a regression that a file of them allows."""
 DoubtKind = Literal[
     "few-runs", "noise", "overlap", "drift", "dram-clock", "clocks-disagree", "conditions", "stores", "other-ranges",
-    "graph-replay", "in-graphs", "no-durations",
+    "graph-replay", "in-graphs", "other-part", "no-durations",
 ]  # fmt: skip
 NoiseBasis = Literal["assumed", "pairs", "runs"]
 WorkNoteKind = Literal[
     "values-of-run", "values-of-launch", "other-code", "only-others-moved", "nothing-exact", "nothing-common",
     "no-counts", "varies", "varies-too-few", "other-opcodes", "counted-once", "resources", "too-varied",
-    "other-counters", "caches",
+    "other-counters", "caches", "other-launches",
 ]  # fmt: skip
 CheckReason = Literal[
     "limit",
@@ -201,6 +202,10 @@ class WorkChange(Struct, frozen=True, kw_only=True):
     notes: Annotated[tuple[WorkNote, ...], about("what the values are of, and why a verdict is missing or weak")] = ()
     reason: Annotated[str, about("the notes in sentences")] = ""
 
+    def count(self, quantity: str) -> CountChange | None:
+        """Return the count that a limit is about; launches may be those of a step."""
+        return next((count for count in self.counts if count.name.removesuffix(PER_STEP) == quantity), None)
+
 
 class LineChange(Struct, frozen=True, kw_only=True):
     """A source line whose work changed. Lines are matched by their text, or by number if neither side has text."""
@@ -289,7 +294,7 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     effect_s: Annotated[float | None, about("what it adds to the GPU time of a run or step; negative: it saves")]
     effect: Annotated[
         float | None,
-        about("the same as a fraction of the base's GPU time; null: times are not comparable"),
+        about("the same as a fraction of the base's GPU time; null: times or totals are not comparable"),
     ]
     sentence: Annotated[str, about("the verdict with its cause")] = ""
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import MatchKind
+from gpuprof.comparison.contract import DoubtKind, MatchKind
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.comparison.values import Values, all_known
 from gpuprof.model.session import KernelProfile
@@ -20,11 +20,15 @@ class NamedMatch(NamedTuple):
 
 
 class Pair(Struct, frozen=True):
-    """Kernels that belong together: one on each side, or several if one was split or fused; none: new or gone."""
+    """Kernels that belong together: one on each side, or several if one was split or fused; none: new or gone.
+
+    `unseen` is why the other side may have an `unrecorded` one, too.
+    """
 
     match: MatchKind
     base: tuple[SideKernel, ...]
     new: tuple[SideKernel, ...]
+    unseen: DoubtKind | None = None
 
     @property
     def is_one_to_one(self) -> bool:

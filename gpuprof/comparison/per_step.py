@@ -7,9 +7,15 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from gpuprof.comparison.contract import PER_STEP, KernelChange
-from gpuprof.model.session import Session
+from gpuprof.model.session import DeviceTimeline, Session
 
 _LAUNCHES = "launches"
+
+
+def computing_gpus(session: Session) -> tuple[DeviceTimeline, ...]:
+    """Return the GPUs of a trace that ran kernels or CUDA graphs; those that only copy count if there are no others."""
+    gpus = session.timeline.devices if session.timeline is not None else ()
+    return tuple(gpu for gpu in gpus if gpu.kernel_s or gpu.graphs is not None) or gpus
 
 
 def steps_of(session: Session) -> float | None:
@@ -17,7 +23,7 @@ def steps_of(session: Session) -> float | None:
 
     A survey has the kernels outside of the steps, too.
     """
-    devices = session.timeline.devices if session.timeline is not None else ()
+    devices = computing_gpus(session)
     if not devices or not all(device.steps for device in devices) or any(file.is_survey for file in session.sources):
         return None
     return fmean(device.steps for device in devices)

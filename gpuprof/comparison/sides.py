@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.comparison.contract import Per
-from gpuprof.comparison.per_step import steps_of
+from gpuprof.comparison.per_step import computing_gpus, steps_of
 from gpuprof.model.counts import spanning
 from gpuprof.model.groups import summed
 from gpuprof.model.kernel_key import kernel_key
@@ -151,16 +151,19 @@ def has_replays_alone(side: Side) -> bool:
 
 
 def has_whole_graphs(side: Side) -> bool:
-    """Return whether traces of a side have CUDA graphs that were recorded as a whole, without their kernels."""
-    timelines = [run.session.timeline for run in side.runs]
-    return any(gpu.graphs is not None for timeline in timelines if timeline is not None for gpu in timeline.devices)
+    """Return whether traces of a side have CUDA graphs without their kernels."""
+    return any(has_graphs(run.session) for run in side.runs)
+
+
+def has_graphs(session: Session) -> bool:
+    """Return whether a trace has CUDA graphs that were recorded as a whole."""
+    return any(gpu.graphs is not None for gpu in computing_gpus(session))
 
 
 def gpus_of(session: Session) -> list[str]:
     """Return the model of each GPU that ran more than copies; without a timeline, each model once."""
     names = {device.id: device.name or device.spec for device in session.devices}
-    gpus = session.timeline.devices if session.timeline is not None else ()
-    ran = [names.get(gpu.device) for gpu in gpus if gpu.kernel_s or gpu.graphs is not None]
+    ran = [names.get(gpu.device) for gpu in computing_gpus(session)]
     return [name for name in ran or dict.fromkeys(names.values()) if name]
 
 

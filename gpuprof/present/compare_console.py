@@ -111,7 +111,7 @@ def _table(kernels: Sequence[KernelChange], rows: Sequence[KernelChange], sheet:
 
 def _rows_of(table: Sequence[Text]) -> int:
     """Return how many kernels a table has: their lines are never broken, nor are the two above them."""
-    return sum(bool(line.no_wrap) for line in table) - 2
+    return max(0, sum(bool(line.no_wrap) for line in table) - 2)
 
 
 def _whole(comparison: Comparison, sheet: Sheet, top: int | None, *, chosen: bool) -> Iterator[Text]:
@@ -193,7 +193,7 @@ def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Itera
     texts = [*map(quantity_text, changed[: brief.totals if brief else None])]
     names = {quantity.name for quantity in others}
     if "span" in names and "step" not in names:
-        texts.append("no steps were recorded")
+        texts.append("no GPU is judged by steps")
     if not texts:
         return
     text = ", ".join(texts)

@@ -86,7 +86,7 @@ def _of_all(cause: ChangeCause, whole: KernelChange) -> ChangeCause:
     if cause.mechanism != "launches":
         return cause
     launches = Values(launch_count(whole.base), launch_count(whole.new))
-    counted = replace(cause, values=(launches.named("launches"),))
+    counted = replace(cause, values=(launches.named(cause.values[0].name),))
     return replace(counted, sentence=cause_text(counted, whole))
 
 
@@ -125,7 +125,7 @@ def table_lines(
         )
         yield sheet.paragraph(text, "dim")
     if not kernels:
-        yield Text("no kernel on either side", style="dim")
+        yield Text("no kernel was recorded on either side", style="dim")
     for text in quiet_texts([kernel for kernel in hidden if is_quiet(kernel)]):
         yield limited(sheet, text, most_lines, "dim")
 

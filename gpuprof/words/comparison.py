@@ -52,8 +52,6 @@ _QUIET = ("unclear", "unknown", "same")
 """Verdicts on time without a change, the least clear first."""
 _RESHAPED = "reshaped"
 """Counted like a verdict: a function of both sides has a launch configuration that only one side has."""
-_IN_GRAPHS = "unrecorded"
-"""Counted like a verdict: a function of one side may run in whole CUDA graphs of the other."""
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
@@ -62,10 +60,11 @@ _OTHERS = (
     (_RESHAPED, "kernel has other launch configurations", "kernels have other launch configurations"),
     ("same", "kernel is the same", "kernels are the same"),
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
-    (_IN_GRAPHS, "kernel may run in whole CUDA graphs", "kernels may run in whole CUDA graphs"),
+    ("in-graphs", "kernel may run in whole CUDA graphs", "kernels may run in whole CUDA graphs"),
+    ("other-part", "kernel may run in another part of a trace", "kernels may run in another part of a trace"),
     ("unknown", "kernel without times", "kernels without times"),
 )
-"""Verdicts on time in the order of counting, with the words for one kernel and for several."""
+"""Verdicts on time, or why kernels of one side have none, in the order of counting; words for one and for several."""
 
 
 def with_sentences(comparison: Comparison) -> Comparison:
@@ -179,10 +178,19 @@ def _rank(function: Sequence[KernelChange]) -> tuple[bool, float]:
 
 
 def _has_effect(kernel: KernelChange) -> bool:
-    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run."""
+    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run.
+
+    If the effect on that is not known, any number of launches that is compared counts.
+    """
     if kernel.time.verdict in _MOVED or has_lost_effect(kernel):
         return True
-    return launch_count(kernel.base) != launch_count(kernel.new) and abs(kernel.effect or 0.0) >= _LEAST_EFFECT
+    if launch_count(kernel.base) == launch_count(kernel.new):
+        return False
+    if kernel.effect is not None:
+        return abs(kernel.effect) >= _LEAST_EFFECT
+    launches = kernel.work.count("launches")
+    is_compared = all(note.kind != "other-launches" for note in kernel.work.notes)
+    return launches is not None and launches.word != "same" and is_compared
 
 
 def _word(function: Sequence[KernelChange]) -> str:
@@ -192,8 +200,8 @@ def _word(function: Sequence[KernelChange]) -> str:
     """
     changed = list(filter(_has_effect, function))
     first = changed[0] if changed else min(function, key=lambda kernel: _QUIET.index(kernel.time.verdict))
-    if first.match == "unrecorded":
-        return _IN_GRAPHS
+    if first.match == "unrecorded" and first.time.doubt is not None:
+        return first.time.doubt.kind
     return _RESHAPED if first.is_one_sided and _is_on_both_sides(function) else first.time.verdict
 
 
@@ -202,16 +210,23 @@ def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
 
 
 def _function_text(function: Sequence[KernelChange]) -> str:
-    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)"."""
+    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)".
+
+    If times do not add up to its time in the run, how the first of its kernels changed.
+    """
     changed = sorted(filter(_has_effect, function), key=has_lost_effect, reverse=True)
     both = _is_on_both_sides(function)
-    if has_lost_effect(changed[0]) or (len(changed) == 1 and (not both or not changed[0].is_one_sided)):
+    is_reshaped = both and changed[0].is_one_sided
+    has_sums = all(kernel.effect_s is not None for kernel in changed)
+    if has_lost_effect(changed[0]) or ((len(changed) == 1 or not has_sums) and not is_reshaped):
         return _named(changed[0], is_only=len(function) == 1)
     before = [side for kernel in function for side in kernel.base]
     after = [side for kernel in function for side in kernel.new]
     first = (*after, *before)[0]
     name = short(first.function or first.label)
     before_s, after_s = total_s(before), total_s(after)
+    if is_reshaped and not has_sums:
+        return f"{name} has other launch configurations"
     if not both or before_s is None or after_s is None:
         return f"{name} is {changed[0].time.verdict}"
     return f"{name} takes {times_text(Values(before_s, after_s))}"

@@ -82,7 +82,7 @@ _SENTENCES = {
 """What follows from a condition, by its name and, if it has several cases, its kind."""
 _FACTS: Mapping[FactKind, str] = {
     "copies": "On the {side} side {0} {copies} of another and not counted as runs: a copy does not show noise.",
-    "no-kernels": "The {side} side has no kernels.",
+    "no-kernels": "No kernel of the {side} side was recorded.",
     "excluded": "The {side} side was profiled in part (kernels were excluded): "
     "{0} {kernels} that {are} {absent} may have run on both sides.",
     "launches-profiled": "The {side} side was profiled in part ({1} of {2} launches): "

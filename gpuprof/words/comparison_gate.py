@@ -16,6 +16,7 @@ from gpuprof.comparison.contract import (
     run_time,
 )
 from gpuprof.comparison.gate.limits import TIME, TOTAL_TIME
+from gpuprof.comparison.work.counts import LAUNCHES
 from gpuprof.units import counted, format_percent, significant
 from gpuprof.words.comparison_causes import CHECK_RESULT, lost_effect_text
 from gpuprof.words.comparison_values import count_name, count_text
@@ -87,7 +88,7 @@ def _check(
         return f"{count_name(check.quantity)} {_moved(check.change)}, {_limit(check)}"
     if check.quantity == TIME or kernel.is_one_sided:
         return _kernel_time(check, kernel)
-    count = next((count for count in kernel.work.counts if count.name == check.quantity), None)
+    count = kernel.work.count(check.quantity)
     if count is None:
         why = brief_work_reason(kernel) if kernel.work.verdict == "unknown" else ""
         return f"{count_name(check.quantity)} not known on either side{_because(why)}"
@@ -96,8 +97,11 @@ def _check(
 
 def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
     why = _because(doubt_text(kernel.time))
+    if check.because == "unknown" and kernel.is_one_sided:
+        name = f"{check.quantity}{PER_STEP}" if (check.quantity, kernel.per) == (LAUNCHES, "step") else check.quantity
+        return f"{count_name(name)} not known on the {'new' if kernel.base else 'base'} side{why}"
     if check.because == "unknown":
-        return f"{count_name(check.quantity)} is not compared{why}"
+        return doubt_text(kernel.time) or "time not known"
     text = f"time {_moved(check.change)}"
     if check.because == "conditions":
         return f"{text}, and the runs are not alike{why}"
@@ -131,7 +135,9 @@ def _count(check: GateCheck, count: CountChange, kernel: KernelChange) -> str:
         return f"{count_name(check.quantity)} not known {_lacking(count)}"
     text = count_text(count)
     if check.because == "conditions":
-        return f"{text}, and the runs are not alike{_because(brief_work_reason(kernel))}"
+        # The reasons beside the work are about a launch.
+        why = brief_work_reason(kernel) if check.quantity != LAUNCHES else ""
+        return f"{text}, and the runs are not alike{_because(why)}"
     text += f", {_limit(check)}"
     if check.because == "few-digits":
         return f"{text}: it was printed or estimated with few digits"

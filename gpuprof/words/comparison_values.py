@@ -41,6 +41,8 @@ _NAMES = {
     "busy-per-step": "busy time per step",
     "whole-graphs": "in whole CUDA graphs",
     "whole-graphs-per-step": "in whole CUDA graphs per step",
+    "whole-graph-replays": "replays of whole CUDA graphs",
+    "whole-graph-replays-per-step": "replays of whole CUDA graphs per step",
 }
 """Names that differ from those of the contract. Spills: local arrays make the same sectors."""
 _UPPER = {"l1": "L1", "l2": "L2", "dram": "DRAM", "gpu": "GPU", "sm": "SM"}

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuprof.comparison.contract import (
-    PER_STEP,
     ComparedKernel,
     CountChange,
     DoubtKind,
@@ -69,6 +68,11 @@ _QUIET = {
     ("unknown", "same"): "with the same work; the time is not known",
 }
 """Words for kernels that are left out, by their verdicts on time and work."""
+_UNSEEN = {
+    "in-graphs": "that may run in whole CUDA graphs of the other side",
+    "other-part": "that may run in a part of the other side's trace that is not judged",
+}
+"""Words for those of one side, by why the other may have them, too."""
 _NO_VERDICT = "without a verdict that they changed"
 
 
@@ -149,6 +153,10 @@ _DOUBTS: dict[DoubtKind, tuple[str, str]] = {
     "in-graphs": (
         "it may run in whole CUDA graphs of the {sides} side",
         "; record both with nsys profile --cuda-graph-trace=node",
+    ),
+    "other-part": (
+        "it may run in a part of the {sides} side's trace that is not judged",
+        "; record both sides alike",
     ),
     "graph-replay": ("the time of a whole CUDA graph is that of its replay under ncu", ""),
     "no-durations": ("no durations on the {sides} side", ""),
@@ -309,17 +317,15 @@ _NOTES: dict[WorkNoteKind, str] = {
     "other-opcodes": "The same amount of work, by other instructions",
     "counted-once": "One launch was counted on a side: whether the work depends on data is not known",
     "caches": "Not compared, because cache control differs: {names}",
+    "other-launches": "Not compared, because the recordings are not of the same launches: {names}",
 }
 
 
 def _basis(note: WorkNote, change: KernelChange) -> str:
     """Write which launches the values of the work cover."""
-    before = after = NOT_KNOWN
-    for count in change.work.counts:
-        if count.name.removesuffix(PER_STEP) == "launches":
-            before = value_text(count.base)
-            after = value_text(count.new)
-    launches = f"{before} on the base side, {after} on the new side"
+    count = change.work.count("launches")
+    before, after = (count.base, count.new) if count is not None else (None, None)
+    launches = f"{value_text(before)} on the base side, {value_text(after)} on the new side"
     if note.kind == "values-of-launch":
         return f"Values are of one launch; launches of a {change.per}: {launches}"
     if len(change.base) == len(change.new) == 1:
@@ -538,8 +544,8 @@ def quiet_texts(quiet: Sequence[KernelChange]) -> Iterator[str]:
     kinds: dict[str, list[KernelChange]] = {}
     for kernel in quiet:
         kind = _QUIET.get((kernel.time.verdict, kernel.work.verdict), _NO_VERDICT)
-        if kernel.is_one_sided:
-            kind = "that may run in whole CUDA graphs of the other side"
+        if kernel.time.doubt is not None:
+            kind = _UNSEEN.get(kernel.time.doubt.kind, kind)
         kinds.setdefault(kind, []).append(kernel)
     while len(kinds) > _MOST_QUIET:
         _, members = kinds.popitem()

@@ -18,7 +18,7 @@ from gpuprof.comparison.conditions.values import (
     timing,
 )
 from gpuprof.comparison.contract import SIDES, Affects, RunCondition
-from gpuprof.comparison.sides import Side, SideKernel, are_identical, gpus_of, sums_alike
+from gpuprof.comparison.sides import Side, SideKernel, are_identical, gpus_of, has_whole_graphs, sums_alike
 from gpuprof.comparison.timing.totals import judged_parts
 from gpuprof.model.session import Source
 from gpuprof.model.sources import kind_named
@@ -61,7 +61,7 @@ def counts_rounded(conditions: Iterable[RunCondition]) -> bool:
 
 def _empty(base: Side, new: Side) -> Iterator[RunCondition]:
     counts = len(base.kernels), len(new.kernels)
-    if not all(counts):
+    if not all(side.kernels or has_whole_graphs(side) for side in (base, new)):
         kind = "none"
         if any(counts):
             kind = "new" if counts[0] else "base"

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from gpuprof.comparison.causes.opcodes import has_lost_effect
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
-    PER_STEP,
     Acceptance,
     CheckReason,
     ComparisonFact,
@@ -267,14 +266,15 @@ def check_total(total: Sequence[QuantityChange], most: float, *, alike: bool = T
 
 def check_count(work: WorkChange, quantity: str, most: float, *, same_work: bool = True) -> CheckResult:
     """Check a limit for a count or a resource; for occupancy, the fall counts."""
-    count = next((count for count in work.counts if count.name.removesuffix(PER_STEP) == quantity), None)
+    count = work.count(quantity)
     if count is None or count.base is None or count.new is None:
         return CheckResult("not-compared", because="unknown")
     falls = quantity == OCCUPANCY
     rise = _rise(count.base, count.new, falls=falls)
     worse = "less" if falls else "more"
     change = rise if math.isfinite(rise) else None
-    if not same_work and count.word != "same":
+    same_launches = all(note.kind != "other-launches" or count.name not in note.names for note in work.notes)
+    if not (same_work and same_launches) and count.word != "same":
         return CheckResult("unclear", change, "conditions")
     if count.word == worse and _exceeds(rise, most):
         return CheckResult("regression", change)

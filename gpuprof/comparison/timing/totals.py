@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isfinite, log
-from statistics import fmean, median
+from statistics import fmean
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.comparison.contract import BUSY, GPU_TIME, PER_STEP, REPLAYS, QuantityChange, TimeWord
+from gpuprof.comparison.per_step import computing_gpus
 from gpuprof.comparison.sides import Side, has_replays_alone, has_whole_graphs, run_time_s, sums_alike
 from gpuprof.comparison.timing.noise import Samples, estimate, too_few
 from gpuprof.comparison.values import Values, all_known
@@ -30,21 +32,25 @@ class _Quantity(Struct, frozen=True):
     by_step: bool = True
 
 
-def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 0.0) -> tuple[QuantityChange, ...]:
+def totals_of(
+    base: Side, new: Side, *, comparable: bool = True, identical: bool = False, shift: float = 0.0
+) -> tuple[QuantityChange, ...]:
     """Return the figures that a side or both have, the GPU time of all kernels first.
 
     Figures of the judged part of traces are left out if that differs between the sides; times and
-    launches of kernels are, if a side has those of whole graphs: then the time with any work comes first.
+    launches of kernels are, if a side has whole graphs: then the time with any work comes first, and that in graphs and
+    their replays follow.
 
     By step, the span is left out: it is the step.
 
-    `shift`: how far other clocks alone can set seconds of the sides apart, as a logarithm.
+    `identical`: both sides are the same recordings. `shift`: how far other clocks alone can set seconds of the sides
+    apart, as a logarithm.
     """
     parts = judged_parts(base), judged_parts(new)
     alike = not all(parts) or parts[0] == parts[1]
     first: tuple[_Quantity, ...] = ()
     if has_whole_graphs(base) or has_whole_graphs(new):
-        first = (_BUSY, _GRAPHS)
+        first = (_BUSY, _GRAPHS, _GRAPH_REPLAYS)
     elif sums_alike(base, new):
         replays = has_replays_alone(base) or has_replays_alone(new)
         time = _Quantity(REPLAYS if replays else GPU_TIME, "s", run_time_s)
@@ -54,13 +60,14 @@ def totals_of(base: Side, new: Side, *, comparable: bool = True, shift: float = 
     if base.per == "step":
         quantities = [quantity for quantity in quantities if quantity.name != _SPAN]
     changes = [_change(quantity, base, new, comparable=comparable, shift=shift) for quantity in quantities]
+    if identical and comparable:
+        changes = [replace(change, verdict="same") if change.unit == "s" else change for change in changes]
     return tuple(change for change in changes if change.base is not None or change.new is not None)
 
 
 def judged_parts(side: Side) -> frozenset[JudgedPart]:
     """Return the judged parts of the traces of a side; empty if it has none."""
-    timelines = [run.session.timeline for run in side.runs]
-    return frozenset(gpu.judged or "all" for timeline in timelines if timeline is not None for gpu in timeline.devices)
+    return frozenset(gpu.judged or "all" for run in side.runs for gpu in computing_gpus(run.session))
 
 
 def _change(quantity: _Quantity, base: Side, new: Side, *, comparable: bool, shift: float) -> QuantityChange:
@@ -108,11 +115,10 @@ def _launches(session: Session) -> float | None:
 
 
 def _of_gpus(of: Callable[[DeviceTimeline], float | None]) -> Callable[[Session], float | None]:
-    """Return a function for the mean of a figure over the GPUs of a run; None unless all have it."""
+    """Return a function for the mean of a figure over the GPUs that compute in a run; None unless all have it."""
 
     def mean(session: Session) -> float | None:
-        devices = session.timeline.devices if session.timeline is not None else ()
-        values = all_known(map(of, devices))
+        values = all_known(map(of, computing_gpus(session)))
         return fmean(values) if values else None
 
     return mean
@@ -131,15 +137,11 @@ def _graphs_s(device: DeviceTimeline) -> float:
     return device.graphs.time_s if device.graphs is not None else 0.0
 
 
-def _step_s(session: Session) -> float | None:
-    """Return how long a step takes on the GPU; the median of its loops in the program if no GPU is judged by steps."""
+def _graph_replays(session: Session) -> float | None:
+    """Return the replays of whole CUDA graphs on all GPUs of a run."""
     if session.timeline is None:
         return None
-    on_gpu_s = step_s(session.timeline.devices)
-    if on_gpu_s is not None:
-        return on_gpu_s
-    medians = [step.duration_percentiles_s.p50 for step in session.timeline.steps if step.loop]
-    return median(medians) if medians else None
+    return sum(gpu.graphs.replays for gpu in session.timeline.devices if gpu.graphs is not None)
 
 
 def _peak_memory(session: Session) -> float | None:
@@ -149,8 +151,9 @@ def _peak_memory(session: Session) -> float | None:
 _SPAN = "span"
 _BUSY = _Quantity(BUSY, "s", _of_gpus(lambda device: device.busy_s), of_judged=True)
 _GRAPHS = _Quantity("whole-graphs", "s", _of_gpus(_graphs_s), of_judged=True)
+_GRAPH_REPLAYS = _Quantity("whole-graph-replays", "replays", _graph_replays, of_judged=True)
 _QUANTITIES = (
-    _Quantity("step", "s", _step_s, of_judged=True, by_step=False),
+    _Quantity("step", "s", lambda session: step_s(computing_gpus(session)), of_judged=True, by_step=False),
     _Quantity(_SPAN, "s", _of_gpus(running_s), of_judged=True),
     _BUSY,
     _Quantity("idle", "s", _of_gpus(_idle_s), of_judged=True),

@@ -72,8 +72,8 @@ def time_change(
     new = _samples(pair.new, several=several)
     if pair.match == "new" or pair.match == "gone":  # noqa: PLR1714 - mypy narrows no membership
         return replace(_figures(base, new), verdict=pair.match)
-    if pair.match == "unrecorded":
-        return replace(_figures(base, new), doubt=TimeDoubt(kind="in-graphs", sides=("new" if pair.base else "base",)))
+    if pair.unseen is not None:
+        return replace(_figures(base, new), doubt=TimeDoubt(kind=pair.unseen, sides=("new" if pair.base else "base",)))
     lacking = tuple(name for name, samples in zip(SIDES, (base, new), strict=True) if not samples)
     if lacking:
         return replace(_figures(base, new), doubt=TimeDoubt(kind="no-durations", sides=lacking))

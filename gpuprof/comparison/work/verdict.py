@@ -52,14 +52,22 @@ theirs: a kernel with 60 % fewer instructions and 2 % more DRAM bytes does less.
 _MOVED: tuple[CountWord, ...] = ("more", "less")
 
 
-def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = True, rounded: bool = False) -> WorkChange:
+def work_change(
+    pair: Pair,
+    *,
+    comparable: bool = True,
+    caches_alike: bool = True,
+    rounded: bool = False,
+    same_launches: bool = True,
+) -> WorkChange:
     """Return how the work of a launch changed.
 
     If code is not `comparable` (other GPUs), only FLOP are judged.
 
     For kernels that are not one to one, and for one with another launch configuration and another
     number of launches, it is the work of all launches of a run. Without `caches_alike` the bytes
-    behind the caches are not judged. Counts that were printed `rounded` may differ by more.
+    behind the caches are not judged. Counts that were printed `rounded` may differ by more. Without the
+    `same_launches` on both sides, no sum over different numbers of them is judged.
     """
     if pair.match == "new" or pair.match == "gone":  # noqa: PLR1714 - mypy narrows no membership
         return WorkChange(verdict=pair.match, counts=())
@@ -72,10 +80,13 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
     new = _zeros(base, new) | new
     base = zeros | base
     varying = varies(base) or varies(new)
+    sums: list[str] = []
+    if not same_launches and pair.launches.base != pair.launches.new:
+        sums = [name for name in base if name == LAUNCHES or (per_run and name not in RESOURCES)]
     counts = []
     for name in dict.fromkeys((*base, *new)):
         if not _is_idle(name, base.get(name), new.get(name)):
-            judged = _is_judged(name, comparable=comparable, caches_alike=caches_alike)
+            judged = name not in sums and _is_judged(name, comparable=comparable, caches_alike=caches_alike)
             counts.append(count_change(name, base.get(name), new.get(name), judged=judged, varying=varying))
     counts.sort(key=_rank)
     notes: list[WorkNote] = []
@@ -83,8 +94,12 @@ def work_change(pair: Pair, *, comparable: bool = True, caches_alike: bool = Tru
         notes.append(WorkNote(kind="values-of-run"))
     elif pair.launches.base != pair.launches.new:
         notes.append(WorkNote(kind="values-of-launch"))
+    if sums:
+        notes.append(WorkNote(kind="other-launches", names=tuple(sums)))
     if not comparable:
         return WorkChange(verdict="unknown", counts=tuple(counts), notes=(*notes, WorkNote(kind="other-code")))
+    if sums and any(is_work(count) and count.name in sums for count in counts):
+        return WorkChange(verdict="unknown", counts=tuple(counts), notes=tuple(notes))
     cached = [count for count in counts if count.name in CACHED and not caches_alike]
     judged_counts = [count for count in counts if count not in cached]
     verdict = _verdict(judged_counts)
