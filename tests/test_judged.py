@@ -259,6 +259,18 @@ def test_launching_ahead_of_the_gpu_moves_the_steps_on_it() -> None:
     assert [one.name for one in found.kernels] == ["a"]
 
 
+def test_a_copy_ahead_of_its_step_does_not_begin_it() -> None:
+    # The GPU still computes what was launched before for 1 ms when the first step's data arrive.
+    before = [launched(kernel("a", 100 * number, 100), -10) for number in range(10)]
+    fetch = launched(copy("host to device", 20, 30, 8), 5)._replace(stream=21)
+    own = [launched(kernel("a", 1000 + 100 * number, 100), 10 + number) for number in range(10)]
+    found = session(trace(*before, fetch, *own, steps=(step(0, 50),)))
+    gpu = device(found)
+    assert gpu.start_up is not None
+    assert gpu.span_s == pytest.approx(1e-3) and gpu.start_up.launches == 10 and gpu.copies == ()
+    assert sum(kernel.launches for kernel in found.kernels) == 10
+
+
 def test_ranks_that_wait_before_the_steps_are_not_blamed() -> None:
     """A first collective in which rank 1 waits for 1 ms, and 2 steps in which it waits 30 µs each."""
     slow, fast = [reduction(MS, 20)], [reduction(0, MS + 20)]

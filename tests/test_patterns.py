@@ -516,6 +516,19 @@ def test_an_optimizer_with_a_pass_per_operation_should_be_fused() -> None:
     assert {round(part.gain_kernel or 0.0, 6) for part in parts.values()} == {round(2 * 3 / 12, 6)}
 
 
+def test_between_kernels_of_an_incomplete_trace_there_may_have_been_others() -> None:
+    chain = launches(
+        *[(ADD, "aten::add [4096, 4096], [4096, 4096]"), (MUL, "aten::mul [4096, 4096], [4096, 4096]")] * 3
+    )
+    unnamed = launches((GEMM, "aten::bmm"), (SOFTMAX, "aten::_softmax"), (GEMM, "aten::bmm"))
+    shaped = launches(MAKE, NORMALISE, READ)
+    for made, rule, stays in (
+        (chain, "elementwise-chain", False), (unnamed, "unfused-attention", False), (shaped, "unfused-attention", True),
+    ):  # fmt: skip
+        assert of_rule(session(made), rule)
+        assert bool(of_rule(session(replace(made, incomplete=True)), rule)) is stays
+
+
 def test_kernels_of_attention_are_no_chain() -> None:
     between = [(ADD, f"aten::add {SCORES}, {SCORES}"), (MUL, f"aten::mul {SCORES}"), (MUL, f"aten::div {SCORES}")]
     found = in_a_row(MAKE, *between, NORMALISE, READ)

@@ -68,7 +68,7 @@ def test_ranks_that_are_late_in_turns_for_one_reason_are_said_to_be(
     assert amounts["waits_for_one"] == (1.0 if cause == "unknown" else pytest.approx(0.5))
 
 
-def test_ranks_of_a_run_are_shown_together_and_other_traces_are_not() -> None:
+def test_shapes_of_all_ranks_are_one_and_those_of_other_traces_are_not() -> None:
     # Both compute 80 + 20 µs in each of two steps; rank 1 only half of the time.
     busy = tuple(kernel(name, at + start, us) for at in (0, 100) for name, start, us in (("a", 0, 80), ("b", 80, 20)))
     rare = tuple(one._replace(start_s=one.start_s + 100e-6 * (one.start_s >= 100e-6)) for one in busy)
@@ -81,7 +81,8 @@ def test_ranks_of_a_run_are_shown_together_and_other_traces_are_not() -> None:
 
     found, apart = of((0, 1)), of((None, None))
     assert (run_of(found).timed_shapes, run_of(apart).timed_shapes) == (2, 4)
-    assert [len(launches_of_function(one, one.kernels[0])) for one in (found, apart)] == [2, 1]
+    # All files are shown as one run.
+    assert [len(launches_of_function(one, one.kernels[0])) for one in (found, apart)] == [2, 2]
     assert "80 %" in headline_text(found) and "rank" not in headline_text(found)
     lines = dict(rank_facts(found, NO_RATES))
     assert lines["GPU 0"].startswith("rank 1, the least busy of 2 (100 % to 50 %): busy 50 % of 400 µs")

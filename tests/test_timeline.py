@@ -607,6 +607,20 @@ def talking(exposed_us: float, rest_us: float) -> Session:
     return session(trace(*both, kernel("a", 20 + exposed_us, rest_us)))
 
 
+def test_missing_kernels_expose_no_copies_and_no_communication() -> None:
+    nccl = kernel("ncclDevKernel_AllReduce", 100, 500)._replace(stream=9)
+    work = (kernel("a", 0, 90), copy("host to device", 700, 300, 8), nccl, kernel("a", 1100, 90))
+    rules = ("exposed-communication", "exposed-copies")
+    assert [len(of_rule(session(trace(*work)), rule)) for rule in rules] == [1, 1]
+    lacking = session(replace(trace(*work), incomplete=True))
+    gpu = device(lacking)
+    assert gpu.communication is not None and gpu.communication.exposed_s is None and gpu.copies[0].exposed_s is None
+    assert [of_rule(lacking, rule) for rule in rules] == [[], []]
+    # A kernel whose end is not known may have run until the next one of its stream.
+    untimed = device(session(trace(kernel("a", 0, 90), kernel("b", 95, None), nccl, kernel("a", 1100, 90))))
+    assert untimed.communication is not None and untimed.communication.exposed_s == 0
+
+
 def test_exposed_communication_is_something_to_change() -> None:
     found = talking(exposed_us=40, rest_us=40)
     ((told, finding),) = of_rule(found, "exposed-communication")

@@ -20,7 +20,7 @@ from gpuprof.model.headline import (
 )
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
-from gpuprof.model.run_totals import are_ranks, is_part
+from gpuprof.model.run_totals import is_part
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import Role, roles_of
 from gpuprof.model.sources import kind_named as source_kind_named
@@ -162,9 +162,9 @@ def bound_text(subject: str) -> str:
 
 
 def launches_of_function(session: Session, kernel: KernelProfile) -> list[KernelProfile]:
-    """Return all launches of a kernel's function in its report, or in those of all ranks of its run."""
+    """Return all launches of a kernel's function in its report, or in all traces, which are shown as one run."""
     launches = [other for other in session.kernels if other.function_name == kernel.function_name]
-    if are_ranks(session):
+    if session.timeline is not None:
         return launches
     return [other for other in launches if other.source == kernel.source]
 
