@@ -200,6 +200,9 @@ def test_a_database_of_nvprof_is_no_export_of_nsys(tmp_path: Path) -> None:
     [
         ('"rocpd_string_0001"', "rocprof", "rocprof-compute"), ("rocpd_op", "rocprof", "rocprof-compute"),
         ("metrics", "not an export of Nsight Systems", "nsys export --type sqlite writes"),
+    ("a.numbers", b"PK\x03\x04" + bytes(26) + b"Index/Document.iwa", "office", "as CSV"),
+    ("a.numbers", b"PK\x03\x04" + bytes(26) + b"Data/a.jpg" + bytes(99) + b"Index/Tables/B-1.iwa", "office", "as CSV"),
+    ("reports.zip", b"PK\x03\x04" + bytes(26) + b"Index/a.csv", "archive", "unpack"),
     ],
 )  # fmt: skip
 def test_a_database_of_another_program_is_no_damaged_export(table: str, what: str, hint: str, tmp_path: Path) -> None:

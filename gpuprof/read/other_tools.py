@@ -100,7 +100,8 @@ BINARIES = (
         "a file of Excel, LibreOffice or another office program",
         Has(
             rb"\A(?:\xd0\xcf\x11\xe0|"
-            rb"PK\x03\x04.{10,26}(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetypeapplication/vnd\.oasis))"
+            rb"PK\x03\x04.{10,26}(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetypeapplication/vnd\.oasis|"
+            rb"(?=Data/|Index/).*?Index/[\w/-]{1,99}\.iwa))"
         ),
         _NOT_READ, "save the sheet that has ncu's table as CSV",
     ),
