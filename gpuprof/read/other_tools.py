@@ -165,7 +165,7 @@ JSON = (
         _ONLY_TIMES, _PROFILE_SAME,
     ),
     _of_tool(
-        "many objects of JSON, one a line", Has(rb"\A\s*\{[^\n]*\}\s*\n\s*\{"), _NOT_READ, "gpuprof reads {known}",
+        "many objects of JSON, one a line", Has(rb"\A\s*\{[^\n]*\}[^\S\n]*\n\s*\{"), _NOT_READ, "gpuprof reads {known}",
     ),
 )  # fmt: skip
 _CELL = rb'(?:[\s"|,;#\xe2\x80-\xbf]|<[^<>]{1,99}>){1,99}'
