@@ -325,6 +325,8 @@ def test_mixed_rows_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
     report = read("".join(["slurm starts\n", *mixed]))
     times = [launch.metrics.number("gpu__time_duration.sum") for launch in report.launches]
     assert times == pytest.approx([8.992e-6, 9.0565e-6, 8.992e-6, 7e-6]) and report.warnings == ()
+    failed = read("".join([*mixed, f"{label.format(1)}==ERROR== Failed\n"]))
+    assert len(failed.warnings) == 1 and "Failed" in failed.warnings[0]
     # Of a file that is cut, the row in which it ends is given with its line.
     cut = read("".join(mixed[::2])[:-6])
     assert len(cut.launches) == 2 and "line 4" in cut.warnings[0]

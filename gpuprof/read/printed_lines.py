@@ -22,9 +22,9 @@ _BEFORE_LINES = re.compile(rf"\s*(?:{_TIME}|[>|#*/]\s*)*\s*")
 """What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
 _RANK = r"(?:\[\d+,\d+\]<std(?:out|err)>:|\[(?:rank|default)?\d+\]:|\d{1,6}:|[\w.-]{1,60} +\|) ?"
 """What `srun --label`, `mpirun --tag-output`, torchrun and `docker compose` put before each line of a process."""
-_LABEL = re.compile(rf"(?:{_TIME})?(?P<rank>{_RANK})?(?:{_TIME})?")
+LABEL = re.compile(rf"(?:{_TIME})?(?P<rank>{_RANK})?(?:{_TIME})?")
 _LABELLED = re.compile(
-    rf"^(?={_TIME}|{_RANK}){_LABEL.pattern}(?:[ \t](?:\s*(?:Section: |Metric Name )|.*, Context \d)"
+    rf"^(?={_TIME}|{_RANK}){LABEL.pattern}(?:[ \t](?:\s*(?:Section: |Metric Name )|.*, Context \d)"
     r'|"?(?:ID|Process ID|Domain)"?,.*Kernel Name)',
     re.MULTILINE,
 )
@@ -53,7 +53,7 @@ def by_rank(lines: Sequence[tuple[int, str]], text: str) -> Sequence[tuple[int, 
         return lines
     ranks: dict[str, list[tuple[int, str]]] = {}
     for number, line in lines:
-        label = _LABEL.match(line)
+        label = LABEL.match(line)
         rank, end = (label["rank"] or "", label.end()) if label is not None else ("", 0)
         ranks.setdefault(rank, []).append((number, line[end:]))
     return [*chain.from_iterable(ranks.values())]
