@@ -12,12 +12,14 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import COUNTS, WARP_OPCODES, ArchSpec
 from gpuprof.model.analyse import analyse
 from gpuprof.model.counts import launch_counts
-from gpuprof.model.recorded import DictMetrics, Launch, Metric
+from gpuprof.model.recorded import DictMetrics, Launch
 from gpuprof.model.session import KernelProfile
+from gpuprof.read.printed_numbers import metric_of
 from gpuprof.recordings import recordings
 from tests import builders
 from tests.readings import unpacked
 from tests.real_sessions import loaded
+from tests.table import each_row
 from tests.worded import grouped
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
@@ -71,9 +73,42 @@ def test_counts_are_what_the_counters_say_and_missing_ones_are_left_out() -> Non
     assert counts_of({}, {**opcodes, **odd}) == {"opcode.LDG": 7.0, "opcode.FFMA": 3.0}
     for count in (float("nan"), float("inf"), -1.0):
         assert counts_of({INSTRUCTIONS: count}, {"FFMA": count}) == {}
-    # What a text export rounded is no count.
-    table = DictMetrics({INSTRUCTIONS: Metric(125_952.0, "inst"), THREADS_PER_INSTRUCTION: Metric(31.98, "", digits=4)})
-    assert [count.name for count in launch_counts(table, _sm_80())] == ["instructions"]
+
+
+@each_row(
+    ("printed", "instructions", "thread_instructions"),
+    [
+        (("125952.000000", "32"), 125_952, 4_030_464), (("0.000000", "32"), 0, None),
+        # 125,952 × 0.005 threads are open, 8 × 0.005 are not.
+        (("125952.000000", "31.98"), 125_952, None), (("8.000000", "30.50"), 8, 244),
+        (("125952.0", ""), 125_952, None), (("125952.5", "32"), None, None), (("12.333333", "32"), None, None),
+        (("1.26E+05", "32"), None, None), (("7.000000", "0.00"), 7, None),
+    ],
+)  # fmt: skip
+def test_what_a_text_rounded_is_a_count_if_its_digits_leave_one_whole_number(
+    printed: tuple[str, str], instructions: float | None, thread_instructions: float | None
+) -> None:
+    names = ((INSTRUCTIONS, "inst"), (THREADS_PER_INSTRUCTION, ""))
+    known = {name: metric_of(cell, unit) for (name, unit), cell in zip(names, printed, strict=True)}
+    table = DictMetrics({name: metric for name, metric in known.items() if metric is not None})
+    counts = {count.name: count.value for count in launch_counts(table, _sm_80())}
+    expected = {"instructions": instructions, "thread-instructions": thread_instructions}
+    assert counts == {name: value for name, value in expected.items() if value is not None}
+
+
+@each_row(
+    ("read", "written", "unit", "sectors"),
+    [
+        ("8.388608", "1.048576", "Mbyte", 294_912), ("1.001049", "1.000000", "Gbyte", None),
+        ("0.000000", "0.000000", "Gbyte", None),
+    ],
+)  # fmt: skip
+def test_bytes_are_a_count_of_sectors_if_their_prefix_leaves_none_open(
+    read: str, written: str, unit: str, sectors: float | None
+) -> None:
+    known = {name: metric_of(cell, unit) for name, cell in ((READ, read), (WRITTEN, written))}
+    table = DictMetrics({name: metric for name, metric in known.items() if metric is not None})
+    assert [count.value for count in launch_counts(table, _sm_80())] == ([sectors] if sectors is not None else [])
 
 
 def test_an_opcode_that_a_launch_lacks_was_not_executed_in_it() -> None:

@@ -310,6 +310,34 @@ def test_line_ends_quotes_blanks_and_further_headers_lose_no_launch() -> None:
     assert raw.warnings == () and value(raw.launches[0], "gpu__time_duration.sum") == pytest.approx(5e-6)
 
 
+@each_row(
+    "label",
+    [
+        "{}: ", "[1,{}]<stdout>:", "[1,{}]<stdout>: ", "[rank{}]:", "[default{}]:", "app-{}  | ",
+        "2024-05-01T10:00:00.123Z {}: ", "app-{}  | 2024-05-01T10:00:00.5Z ",
+    ],
+)  # fmt: skip
+def test_mixed_rows_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
+    rule = (*old_cells(1), "Launch Statistics", "", "", 'Two,\n"lines"')
+    page = MIXED + as_csv(rule)
+    pages = [page.splitlines(), page.replace("9,056.50", "7,000.00").splitlines()]
+    mixed = [f"{label.format(rank)}{lines[at]}\n" for at in range(len(pages[0])) for rank, lines in enumerate(pages)]
+    report = read("".join(["slurm starts\n", *mixed]))
+    times = [launch.metrics.number("gpu__time_duration.sum") for launch in report.launches]
+    assert times == pytest.approx([8.992e-6, 9.0565e-6, 8.992e-6, 7e-6]) and report.warnings == ()
+    failed = read("".join([*mixed, f"{label.format(1)}==ERROR== Failed\n"]))
+    assert len(failed.warnings) == 1 and "Failed" in failed.warnings[0]
+    # Of a file that is cut, the row in which it ends is given with its line.
+    cut = read("".join(mixed[::2])[:-6])
+    assert len(cut.launches) == 2 and "line 4" in cut.warnings[0]
+
+
+def test_rows_behind_the_time_of_a_log_are_read() -> None:
+    stamped = "".join(f"2024-05-01T10:00:0{at}.{at}5Z {line}\n" for at, line in enumerate(MIXED.splitlines()))
+    times = [launch.metrics.number("gpu__time_duration.sum") for launch in read(stamped).launches]
+    assert times == pytest.approx([8.992e-6, 9.0565e-6])
+
+
 def test_errors_of_ncu_torn_rows_and_a_cut_end_are_warnings() -> None:
     header, first, second = MIXED.splitlines()
     torn = read("\n".join([header, first[: first.index("gpu__time") + 4] + "hello", second, ""]))

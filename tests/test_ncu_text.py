@@ -212,7 +212,13 @@ def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_
     assert session.verdict is not None and "--kernel-name" not in (session.verdict.command or "")
 
 
-@each_row("label", ["{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:"])
+@each_row(
+    "label",
+    [
+        "{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:", "app-{}  | ",
+        "2024-05-01T10:00:00.123Z {}: ",
+    ],
+)  # fmt: skip
 @each_row("page", [PAGE, f"  {LAUNCH}\n" + table([("gpc__cycles_elapsed.max", "cycle", "250,000")])])
 def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str, page: str) -> None:
     other = page.replace("scale<", "other<").replace("250,000", "990,000")

@@ -88,6 +88,7 @@ TEXTS: list[tuple[str, str, str, str]] = [
     ("trace.csv", "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ\n", "nsys stats", "--type sqlite"),
     ("trace.csv", "Start (ns),End (ns),Duration (ns),DurChild (ns)\n", "nsys stats", "--type sqlite"),
     ("size.csv", "Total (MB),Count,Avg (MB),Med (MB),Operation\n", "nsys stats", "--type sqlite"),
+    ("gui.csv", "Time,Total Time,Instances,Avg\n62.3%,123.456 μs,10,12.3 μs\n", "nsys stats", "--type sqlite"),
     ("none.txt", "SKIPPED: report1.sqlite does not contain CUDA kernel data.\n", "no table", "--type sqlite"),
     ("sum.json", '[\n{"Time (%)": 85.0, "Total Time (ns)": 179, "Instances": 61}\n]', "nsys stats", "--type sqlite"),
     ("all.json", '{"Type":48,"TraceProcessEvent":{"startNs":"140"}}\n{"Type":79}\n', "nsys export", "--type sqlite"),
@@ -153,6 +154,29 @@ def test_text_of_another_tool_is_named_with_what_to_do(
         assert any(word in error.message for word in what.split("|")) and hint in (error.hint or ""), error
 
 
+TABLES = [
+    ("Time (%),Total Time (ns),Instances", "nsys stats"), ("Start (ns),Duration (ns),CorrId,GrdX", "nsys stats"),
+    ("Start,Duration,Grid X,Grid Y", "nvprof"), ("Type,Time(%),Time,Calls", "nvprof"),
+    ("Device,Kernel,Invocations,Metric Name,Metric Description\nV100,k(float),1,achieved_occupancy,Achieved Occupancy",
+     "nvprof"), ("Benchmark,Device,Device Name,Skipped", "nvbench"), ("Index,KernelName,gpu-id", "rocprof"),
+    ("Kind,Agent_Id,Queue_Id", "rocprof"), ("Name,Calls,TotalDurationNs", "rocprof"),
+    ("Rank,Kernel Name,Registers per thread", "XProf"),
+]  # fmt: skip
+
+
+@each_row(("columns", "what"), TABLES)
+@each_row("label", ["", "0: ", "[1,0]<stdout>:", "[rank3]: "])
+@each_row("index", ["", ",", "Unnamed: 0,", "row,"])
+def test_a_table_is_named_behind_an_index_or_the_label_of_a_rank(
+    label: str, index: str, columns: str, what: str, tmp_path: Path
+) -> None:
+    lines = [f"{index}{line}" for line in columns.splitlines()]
+    for mark in (",", ";", "\t", '","'):
+        quote = '"' * mark.startswith('"')
+        text = "".join(f"{label}{quote}{line.replace(',', mark)}{quote}\n" for line in lines)
+        assert what in refusal("saved.csv", text.encode(), tmp_path).message, text
+
+
 @each_row(("name", "content", "what", "hint"), [
     ("a.xplane.pb", xspace("/host:CPU", "/device:TPU:0"), "of a TPU", "NVIDIA GPU"),
     ("renamed", xspace("/host:metadata", "/device:GPU:0", vendor=b"AMD"), "of an AMD GPU", "rocprof-compute"),
@@ -176,6 +200,9 @@ def test_text_of_another_tool_is_named_with_what_to_do(
     ("sheet.xlsx", b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml", "Excel", "as CSV"),
     ("sheet.ods", b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument", "LibreOffice", "as CSV"),
     ("sheet.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(20), "Excel", "as CSV"),
+    ("a.numbers", b"PK\x03\x04" + bytes(26) + b"Index/Document.iwa", "office", "as CSV"),
+    ("a.numbers", b"PK\x03\x04" + bytes(26) + b"Data/a.jpg" + bytes(99) + b"Index/Tables/B-1.iwa", "office", "as CSV"),
+    ("reports.zip", b"PK\x03\x04" + bytes(26) + b"Index/a.csv", "archive", "unpack"),
     ("reports.zip", b"PK\x03\x04" + bytes(26) + b"docs/a.csv", "archive", "unpack"),
     ("memory.pickle", pickle.dumps({"segments": [], "device_traces": []}), "snapshot of PyTorch", "memory_viz"),
     ("old.pkl", pickle.dumps({"segments": []}, protocol=2), "pickle", "memory_viz"),

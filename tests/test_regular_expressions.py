@@ -14,6 +14,7 @@ from gpuprof.model import kernel_kinds
 from gpuprof.model.kernel_filter_regex import unique_expression
 from gpuprof.model.kernel_kinds import kind_by_name
 from gpuprof.read.printed_launch import short_name
+from gpuprof.read.printed_lines import LABEL
 from gpuprof.review.inputs.signatures import argument_names
 from gpuprof.units import parse_quantity
 from tests.regular_expressions import Pattern, attacks, find_expressions, may_be_exponential
@@ -71,7 +72,9 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ),
     ("privacy/texts.py", "f\"(?<![^\\\\W_])(?:{'|'.join(owners)})(?![^\\\\W_])\""): (r"(?<![^\W_])(?:a|aa)(?![^\W_])",),
     ("read/ncu_csv.py", "row"): (r'\A"\d+","\d+","', r"\A\d+,\d+,"),
-    ("read/printed_refusal.py", "f'^=={level}==[ \\\\t]*(.*)$'"): ("(?m)^==ERROR==[ \\t]*(.*)$",),
+    ("read/printed_refusal.py", "f'^{LABEL.pattern}=={level}==[ \\\\t]*(?P<said>.*)$'"): (
+        f"(?m)^{LABEL.pattern}==ERROR==[ \\t]*(?P<said>.*)$",
+    ),
 }
 """Those of a run's own values, as they may be there."""
 

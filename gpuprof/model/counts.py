@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.hardware.specs import COUNTS, WARP_OPCODES, ArchSpec
-from gpuprof.model.quantities import NO_CLOCKS, first_counted
-from gpuprof.model.recorded import MetricTable
+from gpuprof.model.quantities import NO_CLOCKS, Counted, first_counted
+from gpuprof.model.recorded import MetricTable, printed_rounding
 from gpuprof.model.session import LaunchCount
 
 _UNITS = {
@@ -104,8 +104,9 @@ def _by_chains(metrics: MetricTable, arch: ArchSpec, absent: frozenset[str]) -> 
     for name, quantity in _QUANTITIES.items():
         chain = arch.counters.get(quantity) if quantity not in absent else None
         counted = first_counted(chain, name, metrics, NO_CLOCKS) if chain is not None else None
-        if counted is not None and all(metrics.digits(metric) is None for metric in counted.metrics):
-            yield name, _Value(_whole(counted.value), counted.definition)
+        value = _whole(counted, metrics) if counted is not None else None
+        if counted is not None and value is not None:
+            yield name, _Value(value, counted.definition)
 
 
 def _opcodes(metrics: MetricTable) -> Iterator[tuple[str, _Value]]:
@@ -131,7 +132,16 @@ def _is_opcode(name: str) -> bool:
     return name.startswith(_OPCODE)
 
 
-def _whole(value: float) -> float:
-    """Return the whole number that a product of counters stands for."""
-    nearest = float(round(value))
-    return nearest if math.isclose(value, nearest, rel_tol=_SAME) else value
+def _whole(counted: Counted, metrics: MetricTable) -> float | None:
+    """Return the whole number that counters stand for; None if the digits that were printed leave several, or none.
+
+    A zero with decimals is one only of a counter alone: ratios and bytes with a prefix can be less than such digits.
+    """
+    printed = [(metrics.number(name) or 0.0, metrics.digits(name)) for name in counted.metrics]
+    rounding = sum(printed_rounding(number, digits) for number, digits in printed)
+    nearest = float(round(counted.value))
+    is_whole = math.isclose(counted.value, nearest, rel_tol=max(_SAME, rounding))
+    if not rounding:
+        return nearest if is_whole else counted.value
+    is_open = counted.value * rounding >= 0.5 or (len(printed) > 1 and any(digits == 0 for _, digits in printed))
+    return nearest if is_whole and not is_open else None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from gpuprof.model.recorded import Report
+from gpuprof.read.printed_lines import by_rank
 from gpuprof.read.printed_pages import refuse_too_many, report_of
 from gpuprof.read.printed_refusal import refusal
 from gpuprof.read.printed_sections import FULL_NAME
@@ -53,15 +54,20 @@ def _is_printed_launch(line: str) -> bool:
 
 def _tables(text: str) -> list[PrintedTable]:
     """Find headers and collect the rows below each; a record may span lines, other lines are skipped."""
-    lines = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    lines = by_rank([*enumerate(text.split("\n"), start=1)], text)
+    if text.endswith("\n"):
+        # Then the last row of each rank has its end, too.
+        lines = [*lines, (0, "")]
     tables: list[PrintedTable] = []
     at = 0
     while at < len(lines):
-        begun = _table_below(lines[at])
+        _, line = lines[at]
+        begun = _table_below(line)
         if begun is not None:
-            begun.is_original &= not any(_is_unquoted_row(line, begun) for line in lines[at + 1 : at + 3])
+            begun.is_original &= not any(_is_unquoted_row(line, begun) for _, line in lines[at + 1 : at + 3])
             tables.append(begun)
-        elif tables and _starts_row(lines[at], tables[-1], is_last=at + 1 == len(lines)):
+        elif tables and _starts_row(line, tables[-1], is_last=at + 1 == len(lines)):
             at = _take_record(lines, at, tables[-1])
             continue
         at += 1
@@ -107,24 +113,25 @@ def _starts_row(line: str, table: PrintedTable, *, is_last: bool) -> bool:
     return line.startswith('"') and '","' in line
 
 
-def _take_record(lines: Sequence[str], first: int, table: PrintedTable) -> int:
-    """Add the record that starts at that line to the table and return the line after it."""
+def _take_record(lines: Sequence[tuple[int, str]], first: int, table: PrintedTable) -> int:
+    """Add the record that starts at that line to the table and return the place of the line after it."""
     last = first
-    odd = lines[first].count('"') % 2 == 1
-    while odd and last + 1 < len(lines) and not _begins_anew(lines[last + 1], table):
+    number, line = lines[first]
+    odd = line.count('"') % 2 == 1
+    while odd and last + 1 < len(lines) and not _begins_anew(lines[last + 1][1], table):
         last += 1
-        odd ^= lines[last].count('"') % 2 == 1
+        odd ^= lines[last][1].count('"') % 2 == 1
     has_end = last + 1 < len(lines)
     if odd and (has_end or not table.is_original):
-        table.broken_lines.append(first + 1)
+        table.broken_lines.append(number)
         return first + 1
-    cells = _cells("\n".join(lines[first : last + 1]), table.delimiter)
+    cells = _cells("\n".join(line for _, line in lines[first : last + 1]), table.delimiter)
     if cells is None:
-        table.broken_lines.append(first + 1)
+        table.broken_lines.append(number)
     elif has_end or (not odd and _is_whole(cells, table)):
-        _add_row(first + 1, cells, table)
+        _add_row(number, cells, table)
     else:
-        _add_cut_row(first + 1, cells, table)
+        _add_cut_row(number, cells, table)
     return last + 1
 
 

@@ -100,7 +100,8 @@ BINARIES = (
         "a file of Excel, LibreOffice or another office program",
         Has(
             rb"\A(?:\xd0\xcf\x11\xe0|"
-            rb"PK\x03\x04.{10,26}(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetypeapplication/vnd\.oasis))"
+            rb"PK\x03\x04.{10,26}(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetypeapplication/vnd\.oasis|"
+            rb"(?=Data/|Index/).*?Index/[\w/-]{1,99}\.iwa))"
         ),
         _NOT_READ, "save the sheet that has ncu's table as CSV",
     ),
@@ -164,25 +165,30 @@ JSON = (
         _ONLY_TIMES, _PROFILE_SAME,
     ),
     _of_tool(
-        "many objects of JSON, one a line", Has(rb"\A\s*\{[^\n]*\}\s*\n\s*\{"), _NOT_READ, "gpuprof reads {known}",
+        "many objects of JSON, one a line", Has(rb"\A\s*\{[^\n]*\}[^\S\n]*\n\s*\{"), _NOT_READ, "gpuprof reads {known}",
     ),
 )  # fmt: skip
+_FIRST_CELL = (
+    rb'^(?:(?:\[[\w,]{1,20}\](?:<std(?:out|err)>)?|\d{1,6}): ?)?(?:"?[\w :]{0,30}"?[,;\t])?[ #|"\xe2\x80-\xbf]{0,40}'
+)
+"""What is before a table's columns: the label of a rank, the index that pandas saves, and blanks or lines."""
 _CELL = rb'(?:[\s"|,;#\xe2\x80-\xbf]|<[^<>]{1,99}>){1,99}'
 """What is between the cells of a table: blanks, quotes, commas, tags, and lines, which may be drawn."""
-_NSYS_COLUMNS = (
-    rb'(?:^[ #|"\xe2\x80-\xbf]{0,20}|<t[dh][^<>]{0,99}>)(?:Time ?\(%\)~Total Time|Total \(MB\)~Count'
-    rb"|Start ?\(\w{1,4}\)~(?:End|Duration) ?\(|(?:Row#~)?Duration ?\(\w{1,4}\)~Start ?\("
-    rb"|API Start \(|NVTX Range~Style|Range~Style|PID~TID~DevId~Count|Count~QCount~|Name~Projected Start \()"
-)
-_NVPROF_COLUMNS = (
-    rb'Time\(%\)~Time~Calls|^[ "]{0,40}Start~Duration~Grid |^"?Device~(?:Kernel~Invocations|Context~Stream~Kernel)'
-)
+
+
+def _has(expression: bytes) -> Has:
+    """Return a test of texts; @ is what is before the columns of a table, ~ what is between them."""
+    return Has(expression.replace(b"@", _FIRST_CELL).replace(b"~", _CELL))
+
+
 TEXTS = (
     _of_tool(
         "output of nsys stats or nsys analyze",
-        Has(
+        _has(
             rb"^[ #]{0,9}\*\* [^\n]{1,90} \(\w{0,40}(?:sum|trace)(?:[:/][\w:/-]{1,40})?\):|"
-            + _NSYS_COLUMNS.replace(b"~", _CELL)
+            rb"(?:@|<t[dh][^<>]{0,99}>)(?:Time ?\(%\)~Total Time|Time~Total Time~(?:Instances|Num Calls|Count)~Av"
+            rb"|Total \(MB\)~Count|Start ?\(\w{1,4}\)~(?:End|Duration) ?\(|(?:Row#~)?Duration ?\(\w{1,4}\)~Start ?\("
+            rb"|API Start \(|NVTX Range~Style|Range~Style|PID~TID~DevId~Count|Count~QCount~|Name~Projected Start \()"
         ),
         _ONLY_TIMES, _EXPORT,
     ),
@@ -196,25 +202,27 @@ TEXTS = (
     ),
     _of_tool(
         "output of nvprof",
-        Has(
+        _has(
             rb"^={2,8}(?:\d{1,10}==)? (?:NVPROF is profiling |Profiling application: |"
             rb"(?:Profiling|Metric|Event) result:)|"
-            + _NVPROF_COLUMNS.replace(b"~", _CELL)
+            rb"Time\(%\)~Time~Calls|@(?:Start~Duration~Grid |Device~(?:Kernel~Invocations|Context~Stream~Kernel))"
         ),
         "; NVIDIA has retired it", _PROFILE_AGAIN,
     ),
     _of_tool(
         "output of nvbench",
-        Has(rb"^Pass: (?:Cold|Batch|CPU): [\d.]+ms|^Benchmark,Device,Device Name,|\| Samples +\| +CPU Time +\| Noise|"
-            rb"\| +Ref Time +\| +Ref Noise"),
+        _has(
+            rb"^Pass: (?:Cold|Batch|CPU): [\d.]+ms|@Benchmark~Device~Device Name~|\| Samples +\| +CPU Time +\| Noise|"
+            rb"\| +Ref Time +\| +Ref Noise"
+        ),
         _ONLY_TIMES, _PROFILE_SAME,
     ),
     _of_tool(
         "output of AMD's rocprof",
-        Has(
-            rb'^"?(?:Kind"?,"?(?:Agent_Id|Direction)|Domain"?,"?Function"?,"?Process_Id|Node_Id"?,"?Logical_Node_Id|'
-            rb'Correlation_Id"?,"?Dispatch_Id|Index"?,"?KernelName"?,"?gpu-id|Dispatch_ID"?,"?(?:GPU_ID|Kernel_Name)|'
-            rb'[\w ]{1,30}"?,"?Calls"?,"?TotalDurationNs)'
+        _has(
+            rb"@(?:Kind~(?:Agent_Id|Direction)|Domain~Function~Process_Id|Node_Id~Logical_Node_Id|"
+            rb"Correlation_Id~Dispatch_Id|Index~KernelName~gpu-id|Dispatch_ID~(?:GPU_ID|Kernel_Name)|"
+            rb'\w[\w ]{0,29}"?[,;\t]"?Calls~TotalDurationNs)'
         ),
         _NOT_NVIDIA, _OF_AMD,
     ),
@@ -224,7 +232,7 @@ TEXTS = (
         "export the trace: profile.export_chrome_trace('trace.json'), and gpuprof show trace.json",
     ),
     _of_tool("a call tree of Triton's proton-viewer", Has(rb"^Legend \(Metric: "), _ONLY_TIMES, _PROFILE_SAME),
-    _of_tool("a table of XProf", Has(rb'^"?Rank"?,"?Kernel Name"?,"?Registers per'), _ONLY_TIMES, _PROFILE),
+    _of_tool("a table of XProf", _has(rb"@Rank~Kernel Name~Registers per"), _ONLY_TIMES, _PROFILE),
     _of_tool(
         "ncu's list of metrics or sections, and no profile",
         Has(

@@ -17,14 +17,18 @@ _SUMMARY = re.compile(
     r"(?:, CC (?P<cc>\d+\.\d+))?, Invocations (?P<invocations>[1-9][0-9]{0,8})"
 )
 """The launches of a kernel in a summary. One per GPU has the device on a line above."""
-_BEFORE_LINES = re.compile(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z?\s|[>|#*/]\s*)*\s*")
+_TIME = r"\d{4}-\d\d-\d\dT[\d:.]+Z?\s"
+_BEFORE_LINES = re.compile(rf"\s*(?:{_TIME}|[>|#*/]\s*)*\s*")
 """What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
-_OF_RANK = re.compile(r"(?P<rank>\[\d+,\d+\]<std(?:out|err)>|\[(?:rank|default)?\d+\]|\d{1,6}): ?")
-"""What `srun --label`, `mpirun --tag-output` and torchrun put before each line of a rank."""
-_RANKED = re.compile(
-    rf"^{_OF_RANK.pattern.replace('?P<rank>', '?:')}[ \t](?:\s*(?:Section: |Metric Name )|.*, Context \d)",
+_RANK = r"(?:\[\d+,\d+\]<std(?:out|err)>:|\[(?:rank|default)?\d+\]:|\d{1,6}:|[\w.-]{1,60} +\|) ?"
+"""What `srun --label`, `mpirun --tag-output`, torchrun and `docker compose` put before each line of a process."""
+LABEL = re.compile(rf"(?:{_TIME})?(?P<rank>{_RANK})?(?:{_TIME})?")
+_LABELLED = re.compile(
+    rf"^(?={_TIME}|{_RANK}){LABEL.pattern}(?:[ \t](?:\s*(?:Section: |Metric Name )|.*, Context \d)"
+    r'|"?(?:ID|Process ID|Domain)"?,.*Kernel Name)',
     re.MULTILINE,
 )
+"""What shows that lines have labels: one of ncu's behind it."""
 _OF_SUMMARY = {
     "Kernel Name": "name", "Block Size": "block", "Grid Size": "grid", "Device": "device", "CC": "cc",
     "Invocations": "invocations",
@@ -38,18 +42,20 @@ def lines_of(text: str) -> Iterator[tuple[int, str, str]]:
 
     Where lines of several ranks are mixed, those of each come together, without what names the rank.
     """
-    lines = [*enumerate((_COLOURS.sub("", text) if "\x1b" in text else text).splitlines(), start=1)]
-    if _RANKED.search(text):
-        lines = _by_rank(lines)
+    text = _COLOURS.sub("", text) if "\x1b" in text else text
+    lines = by_rank([*enumerate(text.splitlines(), start=1)], text)
     return ((number, before, line) for (_, before), (number, line) in pairwise(chain([(0, "")], lines)))
 
 
-def _by_rank(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+def by_rank(lines: Sequence[tuple[int, str]], text: str) -> Sequence[tuple[int, str]]:
+    """Return the numbered lines of a text; if they have labels, without these, and those of each rank together."""
+    if _LABELLED.search(text) is None:
+        return lines
     ranks: dict[str, list[tuple[int, str]]] = {}
     for number, line in lines:
-        match = _OF_RANK.match(line)
-        rank, rest = (match["rank"], line[match.end() :]) if match is not None else ("", line)
-        ranks.setdefault(rank, []).append((number, rest))
+        label = LABEL.match(line)
+        rank, end = (label["rank"] or "", label.end()) if label is not None else ("", 0)
+        ranks.setdefault(rank, []).append((number, line[end:]))
     return [*chain.from_iterable(ranks.values())]
 
 

@@ -7,6 +7,7 @@ import shlex
 
 from gpuprof.errors import InputError
 from gpuprof.read.details_labels import counter_labels
+from gpuprof.read.printed_lines import LABEL
 
 HINT = "export a report with `ncu --import FILE.ncu-rep --page raw --csv > FILE.csv`"
 _LONGEST_PATH = 300
@@ -34,7 +35,7 @@ _NO_LAUNCH = (
 )
 _HINT_REWRITTEN = f"paste what `ncu --import FILE.ncu-rep --page details` prints, or {HINT}"
 _SIGN = re.compile(
-    r"^==(?:ERROR|WARNING|PROF)==|No kernels were profiled|\bncu\b|Nsight Compute|Metric[ .]Name"
+    r"==(?:ERROR|WARNING|PROF)==|No kernels were profiled|\bncu\b|Nsight Compute|Metric[ .]Name"
     r"|[a-z0-9]__\w{1,99}\.(?:sum|avg|min|max|ratio|pct)\b",
     re.MULTILINE,
 )
@@ -46,7 +47,8 @@ _UNIT_BEHIND = re.compile(r" ?[(\[].*")
 
 def ncu_messages(text: str, level: str) -> list[str]:
     """Return what ncu itself says at a level: ERROR or WARNING."""
-    return [match.strip() for match in re.findall(rf"^=={level}==[ \t]*(.*)$", text, re.MULTILINE)]
+    messages = re.finditer(rf"^{LABEL.pattern}=={level}==[ \t]*(?P<said>.*)$", text, re.MULTILINE)
+    return [message["said"].strip() for message in messages]
 
 
 def other_page(text: str) -> str | None:
