@@ -89,7 +89,7 @@ def refusal(text: str, file: str) -> InputError:
 
 def _rewritten_label(text: str) -> tuple[int, str] | None:
     """Return line and label of the first ncu counter in a table or list of label and value; None if there is none."""
-    labels = {label.casefold(): label for label in counter_labels()}
+    labels = {label.casefold(): label for label in sorted(counter_labels())}
     for number, line in enumerate(text[:_LONGEST_DOCUMENT].splitlines(), start=1):
         cells = _BETWEEN_CELLS.split(line)
         for cell in cells if len(cells) > 1 else ():
