@@ -43,11 +43,15 @@ def of_json(file: Path) -> tuple[list[Done], list[tuple[int, int]]]:
     events: list[dict[str, Any]] = json.loads(text, parse_float=Decimal, strict=False)["traceEvents"]
     events = [event for event in events if event.get("ph") == "X"]
     spans = [(int(event["ts"] * 1000), int((event["ts"] + event["dur"]) * 1000), event) for event in events]
-    launches = {event["args"].get("correlation"): start for start, _, event in spans if event.get("cat") in _CALLS}
+    calls = [event for _, _, event in spans if event.get("cat") in _CALLS and "correlation" in event["args"]]
+    launches = {event["args"]["correlation"]: int(event["ts"] * 1000) for event in calls}
+    first = min(launches, default=0)
     done = []
     for start, end, event in spans:
         if event.get("cat") in _KINDS:
-            launch = launches.get(event["args"].get("correlation"), start)
+            number = event["args"].get("correlation", first)
+            # What has a lower number than all calls was launched before the recording.
+            launch = launches.get(number, start if number >= first else 0)
             done.append(Done(start, end, launch, _KINDS[event["cat"]]))
     on_cpu = [(start, end, str(event["name"])) for start, end, event in spans if event.get("cat") not in (
         *_KINDS, "gpu_user_annotation")]  # fmt: skip
