@@ -28,8 +28,8 @@ _MOST_OF_TRACE = 2**26
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{([^{}]{0,999})')
 _RANK = re.compile(rb'"rank"\s*:\s*(\d{1,6})')
 _RANKS = re.compile(rb'"world_size"\s*:\s*(\d{1,6})')
-_RANK_IN_NAME = re.compile(r"(?:(?<!lora)(?<!lora[-_])(?<![a-z])rank[-_]?|-TP-)(\d{1,6})(?!\d|-[A-Z]P-)", re.IGNORECASE)
-"""As programs, vLLM and SGLang name traces; where ranks are split by more than tensors, that part is no rank."""
+_RANK_IN_NAME = re.compile(r"(?:(?<![a-z])rank[-_]?|-TP-)(\d{1,6})(?!\d|-[A-Z]P-)", re.IGNORECASE)
+"""As programs, vLLM and SGLang name traces; if ranks are split by more than tensors, that part is no rank."""
 _UNFINISHED = (".tmp", ".part", ".crdownload")
 """How the name of a file ends that PyTorch's profiler is writing, or left when it was stopped."""
 _TIME_IN_NAME = re.compile(r"\.(\d{1,20})(?=\.pt\.trace\.json)")
@@ -56,11 +56,16 @@ def files_named(names: Iterable[str]) -> list[str]:
 
 def with_ranks(traces: Sequence[Trace]) -> Sequence[Trace]:
     """Return several traces with the ranks in their names, if each has another one there and none says its own."""
-    ranks = [_rank_in(trace.file) for trace in traces]
+    ranks = [rank for trace in traces if (rank := _rank_in(trace.file)) is not None]
     say_none = all(trace.rank is None for trace in traces)
-    if say_none and None not in ranks and len(set(ranks)) == len(traces) > 1:
+    if say_none and len(set(ranks)) == len(traces) > 1 and _count_ranks(ranks):
         return [replace(trace, rank=rank) for trace, rank in zip(traces, ranks, strict=True)]
     return traces
+
+
+def _count_ranks(numbers: Sequence[int]) -> bool:
+    """Return whether numbers count ranks: from 0 on, or one after the other, unlike the ranks of matrices."""
+    return min(numbers) == 0 or max(numbers) - min(numbers) < len(numbers)
 
 
 def _is_folder(name: str) -> bool:
@@ -151,7 +156,7 @@ def _ranks_of_one_run(folder: Path, traces: Sequence[Path]) -> Sequence[Path]:
     if len(traces) == 1:
         return traces
     ranks = {path: rank for path in traces if (rank := _rank(path)) is not None}
-    known_ranks = len(ranks) == len(traces)
+    known_ranks = len(ranks) == len(traces) and _count_ranks([rank.rank for rank in ranks.values()])
     by_time = sorted(traces, key=lambda path: (_TIME_IN_NAME.findall(path.name), path.stat().st_mtime))
     newest: dict[object, Path] = {}
     for path in by_time:

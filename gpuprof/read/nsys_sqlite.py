@@ -92,7 +92,7 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
     around = open_at_places(ranges, work.calls.values()) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))
     activities = sorted(work.activities(origin, gpus, around), key=attrgetter("start_s"))
-    waits = (call.as_wait(origin) for call in chain(_waits(export), work.waits))
+    waits = (call.as_wait(origin) for call in dict.fromkeys(chain(_waits(export), work.waits)))
     return Trace(
         file=str(path),
         sha256=sha256,

@@ -54,7 +54,7 @@ _LAST = re.compile(rf'{_NEXT.pattern}|\}}(?=\s*\]\s*(?:,\s*"|\}}))')
 _SEARCHED = 2**15
 """Characters at the end of a piece in which the end of an event is looked for."""
 _EVENTS_BEGIN = re.compile(rf'"{_EVENTS}"\s*:\s*(?=\[)')
-_NO_NUMBER = re.compile(r"(?<=[:,\[])\s*-?(?:nan|inf)\b")
+_NO_NUMBER = re.compile(r"(?<=[:,\[])\s*-?(?:nan|inf)(?=\s*[,\]}])")
 """How C++ prints a number that JSON does not have, such as a bandwidth in no time."""
 _NAME = re.compile(r'"name"\s*:\s*"')
 _NAME_END = re.compile(r'"(?=\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)')
@@ -276,12 +276,14 @@ class _Values:
         Raises ValueError with the reason unless damaged events may be left out.
         """
         written = self.take(_LAST)
-        try:
-            return self._decode(_NO_NUMBER.sub("null", written))[0]
-        except json.JSONDecodeError:
-            if not self._salvage:
-                self._explain(written)
-            return None
+        repaired = _NO_NUMBER.sub("null", written)
+        with suppress(json.JSONDecodeError):
+            event, end = self._decode(repaired)
+            if end == len(repaired):
+                return event
+        if not self._salvage:
+            self._explain(written)
+        return None
 
     def _explain(self, event: str) -> None:
         """Raise the reason why an event cannot be decoded: with its texts escaped it can be, or not even then."""

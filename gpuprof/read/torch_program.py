@@ -64,12 +64,13 @@ def _between(moments: Iterable[tuple[str, Hashable, int]]) -> list[ProgramRange]
 def outermost(calls: Iterable[Span]) -> list[Span]:
     """Return the calls that are in no other one of their thread, in the order of their start.
 
-    Of calls that begin and end together the earlier one is outer.
+    Of calls that begin and end together the earlier one is outer. Times are rounded: a call whose middle is in another
+    one is in that.
     """
     outer: list[Span] = []
     until: dict[Hashable, int] = {}
     for call in sorted(calls, key=lambda call: (call.start, -call.end)):
-        if call.end > until.get(call.thread, -1):
+        if call.start + call.end > 2 * until.get(call.thread, -1):
             outer.append(call)
             until[call.thread] = call.end
     return outer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 
 from gpuprof.read.torch_events import DAY_NS, GpuEvent, TraceEvents
 from gpuprof.timeline.trace import KERNEL
@@ -47,7 +48,7 @@ def _keep(events: TraceEvents, is_kept: Callable[[GpuEvent], bool]) -> None:
 
 
 def correct_times(events: TraceEvents, first: int | None) -> None:
-    """Drop activities that begin before their launch, or far from all that the CPU did, which began with `first`.
+    """Drop activities that begin before their launch, or far from all else; the CPU began with `first`, if it did.
 
     If most begin before their launch, the clocks differ, and all are shifted. Durations that end long after all else
     are dropped, too.
@@ -63,12 +64,26 @@ def correct_times(events: TraceEvents, first: int | None) -> None:
     else:
         _keep(events, lambda event: event.place is None or event.start >= event.place.start - _EARLY_NS)
     if first is not None:
-        _keep(events, lambda event: first - _FAR_NS <= event.start <= events.last + _FAR_NS)
+        _drop_strays(events, first)
     latest = max([events.last, *(event.start for event in events.gpu)]) + _FAR_NS
     for event in events.gpu:
         if event.duration is not None and event.start + event.duration > latest:
             events.impossible.append((event.name, f"{event.duration / 1000:g} µs"))
             event.duration = None
+
+
+def _drop_strays(events: TraceEvents, first: int) -> None:
+    """Drop activities that begin long before the CPU, or after it and after what GPUs did before."""
+    until = events.last
+    if all(first - _FAR_NS <= event.start <= until + _FAR_NS for event in events.gpu):
+        return
+    strays: set[int] = set()
+    for event in sorted(events.gpu, key=attrgetter("start")):
+        if first - _FAR_NS <= event.start <= until + _FAR_NS:
+            until = max(until, event.start + (event.duration or 0))
+        else:
+            strays.add(id(event))
+    _keep(events, lambda event: id(event) not in strays)
 
 
 def without_times(events: TraceEvents) -> Iterator[str]:

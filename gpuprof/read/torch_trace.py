@@ -117,9 +117,6 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         found = []
     events.calls.clear()
     missing = [*left_out, *without_times(events)]
-    warnings = [*stream.warnings, *events.warnings, *missing, *impossible(events.impossible)]
-    if counters := _counters(events):
-        warnings.append(f"{counters} are not read")
     activities, calls, waits = _activities(events, used, origin, {step.name for step in found})
     return Trace(
         file=name,
@@ -134,7 +131,7 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         ranks=count(distributed.get("world_size")),
         peak_memory_bytes=events.peak_memory_bytes,
         created_s=since_epoch((count(fields.get("baseTimeNanoseconds")) or 0) + origin),
-        warnings=tuple(warnings),
+        warnings=tuple(_warnings(stream, events, missing)),
         products=tuple(product(call.name, (call.start - origin) / 1e9, call.args) for call in calls),
         from_start=surveyed.get("from_start") is True,
         host_waits=waits if events.call_names else None,
@@ -144,6 +141,12 @@ def read_torch_trace(file: BinaryIO, name: str, sha256: str, *, salvage: bool = 
         overhead=tuple(((start - origin) / 1e9, (end - origin) / 1e9) for start, end in sorted(events.overhead)),
         incomplete=bool(missing),
     )
+
+
+def _warnings(stream: TraceJson, events: TraceEvents, missing: Iterable[str]) -> Iterator[str]:
+    yield from (*stream.warnings, *events.warnings, *missing, *impossible(events.impossible))
+    if counters := _counters(events):
+        yield f"{counters} are not read"
 
 
 def _find_launches(events: TraceEvents) -> None:
@@ -250,7 +253,7 @@ def _activities(
     recorded = _recorded(events, open_spans, calls, used, origin)
     waits = [
         call.as_wait(origin, _outermost_operator(open_spans[call]))
-        for call in sorted(events.waits, key=attrgetter("end"))
+        for call in sorted(dict.fromkeys(events.waits), key=attrgetter("end"))
     ]
     return tuple(sorted(recorded, key=attrgetter("start_s"))), calls, tuple(waits)
 
