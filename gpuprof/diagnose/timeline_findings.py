@@ -30,6 +30,11 @@ def gpu_labels(gpu: OneGpu) -> tuple[Label, ...]:
     return labels_of(gpu=(str(gpu.device.ordinal),), rank=rank)
 
 
+def gain_of_run(gpu: OneGpu, share: float, of_all: float) -> float:
+    """Return what part of the run goes at most with that of the worst GPU: if others wait for it, as much as there."""
+    return max(share, of_all) if gpu.exchanges else of_all
+
+
 def exposed_finding(
     facts: KernelFacts,
     exposed: Exposed,
@@ -60,7 +65,7 @@ def exposed_finding(
         ),
         labels=gpu_labels(gpu) + labels,
         confidence="inferred",
-        gain_of_run=exposed.share,
+        gain_of_run=gain_of_run(gpu, exposed.time_s / span_s, exposed.share),
         # Copies belong to no kernel; communication has kernels of its own.
         everywhere=isinstance(exposed.done, Copies),
         evidence=(EXPOSED_SHARE.evidence(100 * exposed.time_s / span_s), *evidence),

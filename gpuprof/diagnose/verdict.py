@@ -26,6 +26,7 @@ from gpuprof.model.kernel_kinds import COMMUNICATION
 from gpuprof.model.run_totals import busy_share
 from gpuprof.model.session import Finding, KernelProfile, RunVerdict, Session
 from gpuprof.model.set_up import set_up_kernels
+from gpuprof.model.time_by import is_of_torch
 from gpuprof.model.torch_ranges import operator_name
 
 _LEVELS_OF_RULES = {"dram-bandwidth": "dram", "l2-bandwidth": "l2", "l1-bandwidth": "l1"}
@@ -93,11 +94,11 @@ def run_verdict(session: Session) -> RunVerdict:
 
 
 def leading_operator(session: Session) -> str | None:
-    """Return the operator that takes more time than any function; None without one, or if there are counters.
+    """Return PyTorch's operator that takes more time than any function; None without one, or if there are counters.
 
     Libraries have many functions for one operator, each for other shapes. Counters are those of a function.
     """
-    if not session.only_times:
+    if not session.only_times or not is_of_torch(session):
         return None
     set_up = set_up_kernels(session.kernels)
     working = [kernel for kernel in session.kernels if kernel.id not in set_up]

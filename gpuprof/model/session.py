@@ -683,6 +683,10 @@ class Gaps(Struct, frozen=True, kw_only=True):
         Seconds | None,
         about("time in pauses between nodes of one CUDA graph launch; null: unknown, and counted above"),
     ] = None
+    queued_s: Annotated[
+        Seconds,
+        about("time in pauses, outside graphs, after the launch of what ends them, if that is 20 µs or more"),
+    ] = 0.0
     profiler_s: Annotated[
         Seconds, about("time of pauses in which the profiler itself was at work; not part of the others")
     ] = 0.0

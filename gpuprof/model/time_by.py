@@ -175,7 +175,7 @@ def _names(session: Session, kernels: Sequence[KernelProfile], by: By) -> list[s
     """Return for each kernel the group that it belongs to; empty if it is not known."""
     if by == "kernel":
         return [kernel.function_name for kernel in kernels]
-    of_torch = _is_of_torch(session)
+    of_torch = is_of_torch(session)
     if by == "range":
         return [_range_of(session, kernel, of_torch=of_torch) for kernel in kernels]
     if not of_torch:
@@ -186,8 +186,8 @@ def _names(session: Session, kernels: Sequence[KernelProfile], by: By) -> list[s
     return [innermost_module(_without_last(session, kernel)) for kernel in kernels]
 
 
-def _is_of_torch(session: Session) -> bool:
-    """Tell whether a program of PyTorch ran: elsewhere `Solver::step` is a range of the program's own."""
+def is_of_torch(session: Session) -> bool:
+    """Return whether a program of PyTorch ran: elsewhere `Solver::step` is a range of the program's own."""
     is_trace = any(source.kind.startswith(TORCH_TRACE) for source in session.sources)
     return is_trace or any(text.startswith(_OF_TORCH) for kernel in session.kernels for text in kernel.ranges)
 

@@ -40,7 +40,7 @@ _STEP_WORDS = re.compile(
 _STEP_AT_END = re.compile(r"(?:step|iter|iteration|batch|frame|token)$", re.IGNORECASE)
 _EPOCHS = re.compile(r"epochs?$", re.IGNORECASE)
 _PARTS = re.compile(
-    r"\w+::|(?-i:\w+(?:Backward\d*|Func|Function|Bwd|Fwd)\b)|Optimizer\.|nn\.Module: |(?:py)?nccl"
+    r"(?-i:[a-z_]\w*::|\w+(?:Backward\d*|Func|Function|Bwd|Fwd)\b)|Optimizer\.|nn\.Module: |(?:py)?nccl"
     r"|cu(?:blas|dnn|fft|sparse|solver|rand|tensor)|mpi_"
     r"|[\w .]*(?:layer|block)s?(?![a-z])|enumerate\(|## Call |Torch-Compiled Region|CompiledFunction",
     re.IGNORECASE,

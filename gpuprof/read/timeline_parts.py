@@ -73,7 +73,8 @@ def _open_at(spans: Sequence[AnySpan], places: Iterable[CpuCall]) -> Iterator[tu
     following = 0
     for place in places:
         while following < len(ordered) and ordered[following].start <= place.start:
-            _close(stack, ordered[following].start)
+            # A span that ends as another one begins is before it: old traces have whole microseconds.
+            _close(stack, ordered[following].start + 1)
             stack.append(ordered[following])
             following += 1
         _close(stack, place.start)

@@ -47,6 +47,15 @@ class Pause(NamedTuple):
     profiler_s: float = 0.0
 
     @property
+    def queued_s(self) -> float:
+        """Return for how long what ends it had been launched, if longer than launching takes: it waited for others."""
+        launched_s = self.end.launched_s
+        if launched_s is None or self.in_graph:
+            return 0.0
+        queued_s = min(self.length_s, self.end.start_s - launched_s)
+        return queued_s if self.end.start_s > self.start_s and queued_s >= SHORT_PAUSE_S else 0.0
+
+    @property
     def waited_s(self) -> float:
         """Return its time up to the first launch that a program makes directly after its wait; 0 without a wait."""
         if self.waited is None:
@@ -165,6 +174,7 @@ def gaps_of(pauses: Sequence[Pause], *, knows_waits: bool) -> Gaps | None:
         after_waits_s=sum(pause.length_s for pause in counted if pause.waited) - waited_s,
         waits=_operators_waited_in(counted),
         in_graph_s=sum(pause.length_s for pause in counted if pause.in_graph),
+        queued_s=sum(pause.queued_s for pause in counted),
     )
 
 

@@ -15,12 +15,16 @@ from gpuprof.model.session import Communication, Copies, DeviceTimeline, KernelP
 
 
 class OneGpu(Struct, frozen=True):
-    """A GPU of a timeline, among all GPUs and files of the run; its rank, if it is known."""
+    """A GPU of a timeline, among all GPUs and files of the run; its rank, if it is known.
+
+    `exchanges`: the GPUs of the run exchange data, so that they wait for each other.
+    """
 
     device: DeviceTimeline
     gpus: int
     files: int
     rank: int | None
+    exchanges: bool
 
 
 class Pauses(Struct, frozen=True):
@@ -183,7 +187,8 @@ def _longest_on(session: Session, device: DeviceTimeline, kernels: Sequence[Kern
 
 def _one_gpu(session: Session, timeline: Timeline, device: DeviceTimeline) -> OneGpu:
     """Return a GPU of a timeline, among all of the run."""
-    return OneGpu(device, len(timeline.devices), len(session.sources), _rank_of(timeline, device))
+    exchanges = any(gpu.communication is not None for gpu in timeline.devices)
+    return OneGpu(device, len(timeline.devices), len(session.sources), _rank_of(timeline, device), exchanges)
 
 
 def _rank_of(timeline: Timeline, device: DeviceTimeline) -> int | None:

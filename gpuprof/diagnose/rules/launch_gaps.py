@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding, graded, labels_of
 from gpuprof.diagnose.thresholds import context, percent
-from gpuprof.diagnose.timeline_findings import gpu_case, gpu_labels
+from gpuprof.diagnose.timeline_findings import gain_of_run, gpu_case, gpu_labels
 from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.run_totals import running_s, start_up_s
 from gpuprof.model.session import Evidence, Gaps, Wait
@@ -45,6 +45,7 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
     steps = 1 if is_one else device.steps or 1
     is_spread = not MOSTLY.is_reached(wait.idle_s / idle_s)
     is_unsure = UNSURE.is_reached(gaps.unsure_s / idle_s)
+    gain = gain_of_run(pauses.gpu, idle_s / span_s, pauses.idle_share)
     kind = _kind_of(gaps, wait)
     if kind in _OF_LAUNCHING and (gaps.in_graph_s or device.graphs is not None):
         kind = "graphs"
@@ -72,9 +73,9 @@ def _launch_gaps(facts: KernelFacts) -> Findings:
             + labels_of(operators=tuple(waited.operator for waited in gaps.waits))
         ),
         confidence="guess" if is_unsure or is_slowed else "inferred",
-        gain_of_run=pauses.idle_share,
+        gain_of_run=gain,
         # The pauses of this trace are known: only how long they are without the profiler is a guess.
-        severity=graded(pauses.idle_share, "guess" if is_unsure else "inferred"),
+        severity=graded(gain, "guess" if is_unsure else "inferred"),
         everywhere=is_spread,
         evidence=_evidence(gaps, span_s, start_up_s(device)),
     )
@@ -137,6 +138,8 @@ def _evidence(gaps: Gaps, span_s: float, left_out_s: float) -> Iterator[Evidence
     yield from context("profiler", gaps.profiler_s or None, "s")
     if gaps.in_graph_s:
         yield MOSTLY.evidence(100 * gaps.in_graph_s / idle_s, "between-nodes")
+    if gaps.queued_s:
+        yield MOSTLY.evidence(100 * gaps.queued_s / idle_s, "queued")
     if gaps.waited_s is not None:
         yield MOSTLY.evidence(100 * gaps.waited_s / idle_s, "while-waiting")
     if gaps.unsure_s:
@@ -148,6 +151,7 @@ def _kind_of(gaps: Gaps, wait: Wait) -> CaseName:
     copies = _AT_COPIES.get(wait.before, "")
     times_s = {
         "in-graphs": gaps.in_graph_s,
+        "queued": gaps.queued_s,
         copies: wait.idle_s if copies else None,
         "waiting": gaps.waited_s,
         "short": gaps.short_s,
