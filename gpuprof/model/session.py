@@ -710,7 +710,7 @@ class Copies(Struct, frozen=True, kw_only=True):
         Seconds | None,
         about(
             "time in which neither a kernel nor a copy listed before ran; from the first kernel on if gpuprof surveyed "
-            "the program; null: not analysed, as for memory sets"
+            "the program; null: not analysed, as for memory sets, or some kernels are missing"
         ),
     ] = None
 
@@ -727,7 +727,7 @@ class Communication(Struct, frozen=True, kw_only=True):
     ]
     waiting_s: Annotated[
         Seconds | None,
-        about("exposed time spent waiting for the last rank; null: traces of other ranks are missing"),
+        about("exposed time spent waiting for the last rank; null: traces, or a part of one, are missing"),
     ] = None
     awaited_s: Annotated[Seconds | None, about("time in which the other ranks waited for this one, summed")] = None
     transfer_bytes_per_s: Annotated[
