@@ -112,7 +112,7 @@ def test_the_longest_launch_of_the_leading_function_represents_it() -> None:
     assert "45 % of GPU time in 3 launches" in session.verdict.sentence
 
 
-def compiled(*numbers: int, time_s: float = 1.0, first: int = 0) -> list[KernelProfile]:
+def compiled(*numbers: int | str, time_s: float = 1.0, first: int = 0) -> list[KernelProfile]:
     """Return kernels that inductor made of the same operators, as a session has them."""
     names = [f"triton_poi_fused_add_{number}" for number in numbers]
     labels = launch_labels(names, [()] * len(names))
@@ -131,6 +131,13 @@ def test_fused_kernels_that_differ_in_their_number_are_judged_as_one() -> None:
     assert session.verdict.sentence.startswith("triton_poi_fused_add (")
     assert "67 % of GPU time with 4 kernels in 12 launches" in session.verdict.sentence
     assert run_of(session).kernels == 5
+
+
+@each_row("numbers", [("3_0d1d2d", "3_0d1d2de3"), ("3_0d1d2d", "3_0d1d2de3", "4_0d1d2d", "4_0d1d2de3")])
+def test_specialisations_of_one_fused_kernel_are_kernels_of_their_own(numbers: tuple[str, ...]) -> None:
+    session = judged(*compiled(*numbers))
+    assert run_of(session).kernels == len(numbers)
+    assert [kernel.numbered_name for kernel in session.kernels] == [kernel.demangled for kernel in session.kernels]
 
 
 def test_fused_kernels_keep_their_numbers_in_a_comparison() -> None:

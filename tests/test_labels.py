@@ -115,6 +115,11 @@ def test_fused_kernels_that_differ_in_their_number_are_one_function_under_labels
     assert [function for _, function in labels] == [one, one, "", one, "", "", "", ""]
 
 
+def test_specialisations_of_one_fused_kernel_keep_its_number_and_are_two_functions() -> None:
+    names = ["triton_poi_fused_add_3_0d1d2d", "triton_poi_fused_add_3_0d1d2de3"]
+    assert launch_labels(names, [(), ()]) == tuple((name, "") for name in names)
+
+
 @each_row("name", ["<" * 20_000, "a<" * 20_000, "(a" * 20_000, "[" * 20_000, "{lambda" * 9_000, "a<b>::" * 8_000])
 def test_unbalanced_brackets_of_any_depth_give_a_label(name: str) -> None:
     assert 0 < len(_label(name)) <= MAX_WIDTH

@@ -118,7 +118,7 @@ def test_a_softmax_between_products_of_its_shape_is_unfused_attention() -> None:
 K_AND_V = "[256, 128, 4096]", "[256, 4096, 128]"
 
 
-def decoding(us: float, strides: tuple[tuple[int, ...], ...]) -> dict[str, Finding]:
+def decoding(us: float, strides: tuple[tuple[int, ...], ...], dtype: str = "c10::BFloat16") -> dict[str, Finding]:
     """Findings on one query for each of 256 heads over 4096 keys, whose products take so many microseconds each."""
     steps: list[Step] = [
         (GEMM, f"aten::bmm [256, 1, 128]×{K_AND_V[0]}"),
@@ -127,7 +127,7 @@ def decoding(us: float, strides: tuple[tuple[int, ...], ...]) -> dict[str, Findi
     ]
     trace = launches(*steps)
     timed = tuple(one._replace(duration_s=us * 1e-6) for one in trace.activities)
-    products = tuple(replace(one, strides=strides) for one in trace.products)
+    products = tuple(replace(one, strides=strides, dtypes=(dtype, dtype)) for one in trace.products)
     return of_rule(session(replace(trace, activities=timed, products=products)), "unfused-attention")
 
 
@@ -142,6 +142,12 @@ def test_a_fused_kernel_still_reads_keys_and_values() -> None:
     slower = decoding(300, ((128, 128, 1), (524288, 4096, 1)))
     gains = [part.gain_kernel or 0.0 for operator, part in slower.items() if "bmm" in operator]
     assert all(0.45 < gain <= 1 - reached / 2 for gain in gains)
+
+
+@each_row("dtype", ["c10::BFloat16", "signed char"])
+def test_scores_are_most_of_the_bytes_if_heads_share_keys_and_values(dtype: str) -> None:
+    gains = [part.gain_kernel or 0.0 for part in decoding(20, ((128, 128, 1), (0, 4096, 1)), dtype).values()]
+    assert len(gains) == 3 and min(gains) > 0.9
 
 
 def test_without_strides_it_is_not_known_how_long_keys_and_values_take() -> None:

@@ -179,4 +179,5 @@ def test_no_damage_is_silent(tmp_path: Path, place: int, byte: int, length: int)
     if results[0] != results[1]:
         assert isinstance(results[0], Session)
         assert isinstance(results[1], str)
+        # Errors name a launch by its place in the file, and one that contradicts itself by its number.
         assert "session.kernels[" in results[1] or "of kernel " in results[1]

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 import gpuprof
 from gpuprof.errors import UsageError
 from gpuprof.model.groupings import GROUPINGS
+from gpuprof.model.labels import launch_labels
 from gpuprof.model.session import DurationSpread, KernelProfile, RooflinePoint, Session
 from gpuprof.model.time_by import TimeGroup, time_by
 from gpuprof.notebook import LoadedSession
@@ -135,17 +136,25 @@ def test_a_trace_names_functions_and_compiled_kernels_as_operators() -> None:
     compiled = session(launched(0, name, 1e-3, "GPT", "Torch-Compiled Region: 0/0", name), plain)
     assert milliseconds("operator", compiled) == {"aten::add": 1, name: 1}
     assert milliseconds("module", compiled) == {"GPT": 1, "x": 1}
-    # What fuses the same operators is one.
-    names = [f"triton_poi_fused_add_{number}" for number in (3, 12)]
-    fused = [launched(number, name, 1e-3, "GPT", name) for number, name in enumerate(names)]
-    assert milliseconds("operator", session(*fused, replace(plain, id=2))) == {
-        "triton_poi_fused_add": 2,
-        "aten::add": 1,
-    }
     # A function with shapes is an operator, and numbers are modules of a Sequential.
     own = session(flash, launched(1, "gemm", 2e-3, "Sequential", "0", "aten::linear", "aten::addmm"))
     assert milliseconds("operator", own) == {"aten::addmm": 2, "FlashAttnFunc": 1}
     assert milliseconds("module", own) == {"0": 2, "forward": 1}
+
+
+def test_compiled_kernels_are_operators_by_the_names_of_their_functions() -> None:
+    names = ["triton_poi_fused_add_3", "triton_poi_fused_add_12", "triton_poi_fused_add_mul_4", "triton_red_fused_5"]
+    # What fuses the same operators is one. A number that tells nothing apart stays, as in the table of kernels.
+    times = {"triton_poi_fused_add": 2, "triton_poi_fused_add_mul_4": 1, "triton_red_fused_5": 1}
+    for suffix in ("", "_0d1d2de3"):
+        kernels = [name + suffix for name in names]
+        labels = launch_labels(kernels, [()] * len(kernels))
+        fused = [
+            replace(launched(number, name, 1e-3, "GPT", name), demangled=own, label=label, function=function)
+            for number, (name, own, (label, function)) in enumerate(zip(names, kernels, labels, strict=True))
+        ]
+        made = of_kind("torch-trace", session(*fused))
+        assert milliseconds("operator", made) == milliseconds("kernel", made) == times
 
 
 def test_modules_that_a_trace_names_are_modules_and_no_operators() -> None:

@@ -278,6 +278,9 @@ def test_time_that_launches_without_a_time_may_have_filled_is_not_idle() -> None
     # What a trace lacks altogether may have filled any pause.
     lacking = session(replace(trace(kernel("a", 0, 10), kernel("a", 980, 10)), incomplete=True))
     assert "at most 970 µs" in dict(timeline_facts(lacking))["GPU time"]
+    # 2 µs of 100 s.
+    hardly = session(replace(trace(kernel("a", 0, 1), kernel("a", 99_999_999, 1)), incomplete=True))
+    assert "busy at least 0 % of 100 s" in dict(timeline_facts(hardly))["GPU time"]
 
 
 ACTIVITIES = st.lists(

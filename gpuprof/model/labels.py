@@ -33,7 +33,7 @@ _ARCHITECTURE = re.compile(r"_?(?<![A-Za-z0-9])(forwardCompat|[Ss][Mm]_?\d{2,3}[
 class LaunchLabel(NamedTuple):
     """The label of a launch, and that of its function; empty if they are the same.
 
-    Kernels that differ in a compiler's number alone are one function.
+    Kernels that fuse the same operators under different numbers of a compiler are one function.
     """
 
     label: str
@@ -65,10 +65,10 @@ def launch_labels(demangled: Sequence[str], ranges: Sequence[tuple[str, ...]]) -
 
 
 def _functions(demangled: Iterable[str]) -> dict[str, str]:
-    """Return the name of each kernel, without its number if another one then has the same."""
-    heads = {text: unnumbered(text)[0] for text in demangled}
-    alike = Counter(heads.values())
-    return {text: head if alike[head] > 1 else text for text, head in heads.items()}
+    """Return the name of each kernel, without its number if others have the same name with another number."""
+    unnumbered_names = {text: unnumbered(text) for text in demangled}
+    numbers = Counter(head for head, _ in set(unnumbered_names.values()))
+    return {text: head if numbers[head] > 1 else text for text, (head, _) in unnumbered_names.items()}
 
 
 def _function_labels(demangled: Sequence[str], hints: Sequence[tuple[str, ...]]) -> dict[str, str]:

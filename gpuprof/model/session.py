@@ -5,6 +5,7 @@ Base SI units, the unit in the name. None means missing, and `missing` says why;
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -611,9 +612,10 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
 
     @property
     def numbered_name(self) -> str:
-        """Return that name with the number that a compiler gave the kernel, if it has one."""
-        _, number = unnumbered(self.demangled)
-        return self.function_name if self.function_name.endswith(number) else self.function_name + number
+        """Return that name with the number that a compiler gave the kernel, if it has one and the name lacks it."""
+        head, number = unnumbered(self.demangled)
+        has_number = re.search(rf"{number}(?:_|\b)", self.function_name)
+        return self.function_name if has_number else self.function_name + self.demangled.removeprefix(head)
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -712,7 +714,7 @@ class Copies(Struct, frozen=True, kw_only=True):
         Seconds | None,
         about(
             "time in which neither a kernel nor a copy listed before ran; from the first kernel on if gpuprof surveyed "
-            "the program; null: not analysed, as for memory sets"
+            "the program; null: not analysed, as for memory sets, or some kernels are missing"
         ),
     ] = None
 
@@ -729,7 +731,7 @@ class Communication(Struct, frozen=True, kw_only=True):
     ]
     waiting_s: Annotated[
         Seconds | None,
-        about("exposed time spent waiting for the last rank; null: traces of other ranks are missing"),
+        about("exposed time spent waiting for the last rank; null: traces, or a part of one, are missing"),
     ] = None
     awaited_s: Annotated[Seconds | None, about("time in which the other ranks waited for this one, summed")] = None
     transfer_bytes_per_s: Annotated[

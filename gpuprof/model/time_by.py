@@ -212,7 +212,9 @@ def _last_operator(session: Session, kernel: KernelProfile) -> str:
     name, shapes, _ = (kernel.ranges[-1] if kernel.ranges else "").partition(" [")
     is_trace = session.sources[kernel.source].kind == TORCH_TRACE
     is_operator = is_trace or shapes or name == short_name(kernel.demangled)
-    return unnumbered(name)[0] if is_operator and _IDENTIFIER.fullmatch(name) else ""
+    if not is_operator or not _IDENTIFIER.fullmatch(name):
+        return ""
+    return kernel.function_name if unnumbered(name) == unnumbered(kernel.demangled) else name
 
 
 def own_labels(kernels: Sequence[KernelProfile]) -> dict[str, str]:

@@ -223,7 +223,9 @@ def _is_unsure(device: DeviceTimeline) -> bool:
 def _share_text(device: DeviceTimeline, fraction: float) -> str:
     """Write the share of a GPU's time that something is known to take."""
     share = format_percent(fraction)
-    return f"at least {share.lstrip('>')}" if _is_unsure(device) else share
+    if not _is_unsure(device):
+        return share
+    return f"at least {'0 %' if share.startswith('<') else share.lstrip('>')}"
 
 
 def _kernel_share(device: DeviceTimeline, span_s: float) -> str:

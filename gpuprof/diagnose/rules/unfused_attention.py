@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from gpuprof.diagnose.bounds import Saving, saving
@@ -16,7 +17,8 @@ from gpuprof.model.session import OperatorFlop
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
 
 HEAD = Threshold("widest-head", WIDEST_HEAD, "element")
-_ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tensor.tf32": 4, "tensor.fp16": 2, "tensor.bf16": 2, "tensor.fp8": 1}
+_BITS = re.compile(r"\d+$")
+"""Of an element, in the name of its path."""
 _MOST = 0.5
 """Of the bytes: if the scores are less, the others can take all of the time."""
 
@@ -74,9 +76,9 @@ def _saving(facts: KernelFacts, part: AttentionPart) -> Saving | None:
 
 def _share_of_other_bytes(asked: OperatorFlop, ranges: Sequence[str], scores: int) -> float:
     """Return the share that others than the scores have in the bytes of a product's operands and its result."""
-    size = _ELEMENT_BYTES.get(asked.path)
-    if asked.operand_bytes is not None and size is not None:
-        return 1.0 - size * scores / asked.operand_bytes
+    bits = _BITS.search(asked.path)
+    if asked.operand_bytes is not None and bits is not None:
+        return 1.0 - int(bits[0]) / 8 * scores / asked.operand_bytes
     _, shapes = operator_and_shapes(innermost_operator(ranges))
     if len(shapes) != 2:
         return 1.0
