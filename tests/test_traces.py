@@ -833,6 +833,14 @@ def test_a_call_of_an_export_that_copies_to_pageable_memory_waits(
     assert [wait.end_s - wait.start_s for wait in found] == [pytest.approx(350e-9)] * waits
 
 
+def test_graphics_of_an_export_may_fill_its_pauses(tmp_path: Path) -> None:
+    table = "CREATE TABLE VULKAN_WORKLOAD (start INTEGER, end INTEGER, gpu INTEGER)"
+    made = change(export(tmp_path / "e.sqlite", kernels=3), table)
+    assert not read_export(made).incomplete
+    trace = read_export(change(made, "INSERT INTO VULKAN_WORKLOAD VALUES (1500, 1900, 0)"))
+    assert trace.incomplete and any("VULKAN" in said for said in trace.warnings)
+
+
 def test_the_work_of_the_profiler_itself_is_known(tmp_path: Path) -> None:
     path = change(
         export(tmp_path / "e.sqlite"),

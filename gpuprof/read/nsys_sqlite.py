@@ -56,6 +56,8 @@ _GPU_COLUMNS = {
 """What is known of a GPU, and what exports before the middle of 2021 call it, as CUPTI does."""
 _PUSH_POP, _START_END = 59, 60
 """Types of NVTX events."""
+_GRAPHICS = ("VULKAN_WORKLOAD", "OPENGL_WORKLOAD", "DX12_WORKLOAD", "DX11_WORKLOAD")
+"""The tables of what GPUs do for graphics."""
 _OVERHEAD = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
 _OF_CUPTI = (3, 4, 5)
 """ENUM_CUPTI_OVERHEAD_TYPE: CUPTI flushes buffers, instruments and manages resources. The others are the driver's."""
@@ -92,6 +94,7 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
     around = open_at_places(ranges, work.calls.values()) if ranges else {}
     gpus = device_numbers(work.gpus, str(path))
     activities = sorted(work.activities(origin, gpus, around), key=attrgetter("start_s"))
+    graphics = list(_graphics(export))
     waits = (call.as_wait(origin) for call in dict.fromkeys(chain(_waits(export), work.waits)))
     return Trace(
         file=str(path),
@@ -104,8 +107,13 @@ def _read(export: Export, path: Path, sha256: str) -> Trace:
         steps=program_steps(steps, origin),
         driver=_driver(export.named(("TARGET_INFO_SYSTEM_ENV",), "NvDriverVersion")),
         created_s=_created_s(export, origin),
-        incomplete=work.without_start > 0,
-        warnings=(*_without_start(work.without_start), *impossible(work.backwards), *_without_kernels(activities)),
+        incomplete=work.without_start > 0 or bool(graphics),
+        warnings=(
+            *_without_start(work.without_start),
+            *impossible(work.backwards),
+            *_without_kernels(activities),
+            *graphics,
+        ),
         host_waits=tuple(sorted(waits, key=attrgetter("end_s"))) if export.has(*CALLS) else None,
         profiler_calls=any(map(controls_profiler, export.strings.values())),
         overhead=tuple(sorted(_overhead(export, origin))),
@@ -140,6 +148,13 @@ def _without_kernels(activities: Iterable[Activity]) -> Iterator[str]:
             f"kernels in {counted(replays, 'replay')} of whole CUDA graphs were not recorded; "
             "nsys profile --cuda-graph-trace=node … records them"
         )
+
+
+def _graphics(export: Export) -> Iterator[str]:
+    """Say which graphics the GPUs did, which is no kernel."""
+    for table in _GRAPHICS:
+        if next(export.spans((table,)), None) is not None:
+            yield f"work of {table.partition('_')[0]} is not read: GPUs may do it in what looks like pauses"
 
 
 def _find_calls(export: Export, calls: dict[CallKey, CpuCall | None]) -> None:
