@@ -333,6 +333,13 @@ def run_time(total: Sequence[QuantityChange]) -> QuantityChange | None:
     return next((quantity for quantity in total[:1] if quantity.name.removesuffix(PER_STEP) in names), None)
 
 
+def figures_to_show(total: Sequence[QuantityChange]) -> list[QuantityChange]:
+    """Return the step, and other figures that differ, beside the time of the verdict; both sides have them."""
+    time = run_time(total)
+    known = [quantity for quantity in total if None not in (quantity.base, quantity.new) and quantity is not time]
+    return [quantity for quantity in known if quantity.name == "step" or quantity.base != quantity.new]
+
+
 class Acceptance(Struct, frozen=True, kw_only=True):
     """An entry of the file of accepted regressions that is about a check."""
 
