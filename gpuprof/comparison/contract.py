@@ -299,9 +299,16 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     sentence: Annotated[str, about("the verdict with its cause")] = ""
 
     @property
+    def lacking(self) -> SideName | None:
+        """Return the side that lacks it; None if both have it."""
+        if not self.base:
+            return "base"
+        return "new" if not self.new else None
+
+    @property
     def is_one_sided(self) -> bool:
         """Return whether only one side has it."""
-        return not self.base or not self.new
+        return self.lacking is not None
 
     @property
     def is_changed(self) -> bool:
