@@ -271,7 +271,10 @@ class ComparedKernel(Struct, frozen=True, kw_only=True):
 class KernelChange(Struct, frozen=True, kw_only=True):
     """A kernel on both sides, or on one; several on a side if it was split or fused."""
 
-    id: Annotated[Whole, about("its place in this comparison, from 0: by effect on the total, largest first")]
+    id: Annotated[
+        Whole,
+        about("its place in this comparison, from 0: by how much the time of all its launches differs, most first"),
+    ]
     label: Annotated[str, about("short name, unique in the comparison")]
     match: Annotated[MatchKind, about("why these kernels are taken for each other")]
     base: Annotated[
@@ -402,7 +405,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     identical: Annotated[bool, about("both sides are the same recordings")] = False
     conditions: Annotated[tuple[RunCondition, ...], about("differences between the circumstances of the sides")]
     total: Annotated[tuple[QuantityChange, ...], about("figures of the whole run")]
-    kernels: Annotated[tuple[KernelChange, ...], about("every kernel of both sides, by effect on the total")]
+    kernels: Annotated[tuple[KernelChange, ...], about("every kernel of both sides, in the order of their ids")]
     gate: Annotated[Gate | None, about("whether the limits are kept; null: no limits")] = None
     facts: Annotated[tuple[ComparisonFact, ...], about("what else is to be known, as values")] = ()
     notes: Annotated[tuple[str, ...], about("the same in sentences")] = ()
