@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -14,9 +15,19 @@ import jsonschema
 import msgspec
 import pytest
 from msgspec import Struct, structs
+from rich.console import Console
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import Comparison, Interval, TimeDoubt, TimeWord, WorkChange
+from gpuprof.comparison.contract import (
+    Comparison,
+    Interval,
+    QuantityChange,
+    TimeDoubt,
+    TimeWord,
+    WorkChange,
+    figures_to_show,
+)
+from gpuprof.present.compare_console import print_comparison
 from gpuprof.present.compare_formats import FORMATS
 from gpuprof.present.compare_json import comparison_schema, schema_of_comparison
 from gpuprof.present.compare_options import CompareOptions
@@ -153,6 +164,25 @@ def test_the_comment_fits_whatever_the_texts_are() -> None:
             base=made.side(*[text] * 50, gpus=(text,) * 50), notes=(text,) * 50,
         )  # fmt: skip
         assert len(text_of("md", compared)) <= MOST_CHARACTERS
+
+
+def test_terminal_and_comment_have_the_step_and_the_figures_of_the_run_that_both_sides_have_and_that_differ() -> None:
+    values = {
+        "gpu-time": (1.0, 2.0), "copies": (0.0, 0.0), "idle": (0.0, 0.5), "step": (4.25, 4.25), "span": (8.5, 8.5),
+        "busy": (None, 3.25), "launches": (7.0, 9.0),
+    }  # fmt: skip
+    total = tuple(
+        QuantityChange(
+            name=name, unit="s", base=base, new=new, ratio=new / base if base and new else None, verdict="unknown"
+        )
+        for name, (base, new) in values.items()
+    )
+    assert [figure.name for figure in figures_to_show(total)] == ["idle", "step", "launches"]
+    comment = text_of("md", made.compared(made.change(), total=total))
+    terminal = io.StringIO()
+    print_comparison(Console(width=100, file=terminal), made.compared(made.change(), total=total))
+    for text in (comment, terminal.getvalue()):
+        assert [name for name in values if name in text] == ["idle", "step", "launches"]
 
 
 def test_files_are_named_without_their_folders() -> None:

@@ -175,18 +175,24 @@ def test_every_result_of_a_limit_has_its_sentence() -> None:
     assert check_sentence(small, changes, total).endswith("accepted only up to 5.0 %")
 
 
+def test_a_kernel_is_one_sided_if_a_side_lacks_it() -> None:
+    kernels = [made.change(), made.change(verdict="new"), made.change(verdict="gone")]
+    assert [kernel.lacking for kernel in kernels] == [None, "base", "new"]
+    assert [kernel.is_one_sided for kernel in kernels] == [False, True, True]
+
+
 def test_what_one_side_lacks_is_said_once() -> None:
     doubt = TimeDoubt(kind="in-graphs", sides=("base",))
     unseen = made.change(0, match="unrecorded", base=(), time=made.time("unknown", None, doubt=doubt), per="step")
     lacking = made.change(0, time=made.time("unknown", None, doubt=TimeDoubt(kind="no-durations", sides=("new",))))
-    for quantity, change, side in (
-        ("launches", unseen, "base side"),
-        ("time", unseen, "base side"),
-        ("time", lacking, "new side"),
+    for quantity, change, side, said in (
+        ("launches", unseen, "base side", "launches"),
+        ("time", unseen, "base side", "time"),
+        ("time", lacking, "new side", "durations"),
     ):
         check = made.check("not-compared", quantity=quantity, because="unknown", sentence="")
         text = check_sentence(check, [change], ())
-        assert text.count(quantity) <= 1 and "not compared" not in text and side in text
+        assert text.count(said) == 1 and "not compared" not in text and side in text
 
 
 def test_sentences_are_closed_capitalised_and_joined() -> None:

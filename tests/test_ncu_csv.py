@@ -252,7 +252,7 @@ def test_a_label_is_told_apart_by_its_section_and_names_the_section_if_it_is_unk
             # The more precise of two prints stays.
             (light, "Elapsed Cycles", "cycle", "10.5"),
             (command, "gpc__cycles_elapsed.max", "cycle", "10.512"),
-            ("GPU Speed Of Light", "Elapsed Cycles", "cycle", "10.51"),
+            (light, "Elapsed Cycles", "cycle", "10.51"),
             # A label may be or hold the name of a metric.
             (light, "gpu__time_active.avg", "usecond", "9.25"),
             (light, "Made Up (sm__made_up.avg)", "%", "9.5"),

@@ -1,4 +1,7 @@
-"""Compare two sides: conditions, work and time of each kernel, and causes; largest effect first."""
+"""Compare two sides: conditions, work and time of each kernel, and causes.
+
+Kernels come in the order of how much the time of all their launches differs, most first.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from gpuprof.comparison.contract import (
     Comparison,
     ComparisonFact,
     KernelChange,
+    RunCondition,
     SideName,
     TimeChange,
     TimeDoubt,
@@ -89,28 +93,15 @@ def compare(
         new = _without_copies(new, "new", facts)
     base_side, new_side, configured = sides_of(base, new)
     conditions = conditions_of(base_side, new_side)
-    affected = {condition.affects for condition in conditions}
-    graphs = [has_whole_graphs(side) for side in (base_side, new_side)]
-    same_launches = "totals" not in affected and graphs[0] == graphs[1]
-    context = _Context(
-        alike=affected.isdisjoint(("time", "both")),
-        same_code=affected.isdisjoint(("work", "both")),
-        same_caches=caches_alike(conditions),
-        rounded=counts_rounded(conditions),
-        paired=paired,
-        shift=dram_shift(base_side, new_side),
-        identical=are_identical(base, new),
-        same_launches=same_launches,
-        sums=same_launches and sums_alike(base_side, new_side) and not any(graphs),
-        base_s=base_side.total_s,
-    )
+    context = _context(base_side, new_side, conditions, paired=paired, identical=are_identical(base, new))
     other_parts = any(condition.name == "judged-part" and condition.affects for condition in conditions)
     matched = [
         _unless_unseen(pair, base_side, new_side, other_parts=other_parts)
         for pair in pairs_of(base_side, new_side, named, identical=context.identical)
     ]
     kernels, pairs = _changes(matched, context)
-    comparable = context.alike and "totals" not in affected and not any(map(has_lost_effect, kernels))
+    affects_totals = any(condition.affects == "totals" for condition in conditions)
+    comparable = context.alike and not affects_totals and not any(map(has_lost_effect, kernels))
     facts += facts_of(base_side, new_side, pairs, configured=configured)
     comparison = Comparison(
         schema_version=COMPARISON_VERSION,
@@ -177,10 +168,28 @@ class _Context(Struct, frozen=True, kw_only=True):
     base_s: float | None
 
 
-def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
-    """Return the change of each pair, numbered by effect on the total, and the pairs in that order.
+def _context(base: Side, new: Side, conditions: Sequence[RunCondition], *, paired: bool, identical: bool) -> _Context:
+    affected = {condition.affects for condition in conditions}
+    graphs = [has_whole_graphs(side) for side in (base, new)]
+    same_launches = "totals" not in affected and graphs[0] == graphs[1]
+    return _Context(
+        alike=affected.isdisjoint(("time", "both")),
+        same_code=affected.isdisjoint(("work", "both")),
+        same_caches=caches_alike(conditions),
+        rounded=counts_rounded(conditions),
+        paired=paired,
+        shift=dram_shift(base, new),
+        identical=identical,
+        same_launches=same_launches,
+        sums=same_launches and sums_alike(base, new) and not any(graphs),
+        base_s=base.total_s,
+    )
 
-    Equal effects are in the same order whatever the order of launches.
+
+def _changes(pairs: Sequence[Pair], context: _Context) -> tuple[tuple[KernelChange, ...], tuple[Pair, ...]]:
+    """Return the change of each pair, numbered by how much its time differs, and the pairs in that order.
+
+    Pairs that differ as much are in the same order whatever the order of launches.
     """
     ranked = [(_change(pair, context), pair) for pair in pairs]
     ranked.sort(key=lambda item: (-_moved_s(item[1]), (*item[1].new, *item[1].base)[0].key.order))

@@ -271,7 +271,10 @@ class ComparedKernel(Struct, frozen=True, kw_only=True):
 class KernelChange(Struct, frozen=True, kw_only=True):
     """A kernel on both sides, or on one; several on a side if it was split or fused."""
 
-    id: Annotated[Whole, about("its place in this comparison, from 0: by effect on the total, largest first")]
+    id: Annotated[
+        Whole,
+        about("its place in this comparison, from 0: by how much the time of all its launches differs, most first"),
+    ]
     label: Annotated[str, about("short name, unique in the comparison")]
     match: Annotated[MatchKind, about("why these kernels are taken for each other")]
     base: Annotated[
@@ -299,9 +302,16 @@ class KernelChange(Struct, frozen=True, kw_only=True):
     sentence: Annotated[str, about("the verdict with its cause")] = ""
 
     @property
+    def lacking(self) -> SideName | None:
+        """Return the side that lacks it; None if both have it."""
+        if not self.base:
+            return "base"
+        return "new" if not self.new else None
+
+    @property
     def is_one_sided(self) -> bool:
         """Return whether only one side has it."""
-        return not self.base or not self.new
+        return self.lacking is not None
 
     @property
     def is_changed(self) -> bool:
@@ -331,6 +341,13 @@ def run_time(total: Sequence[QuantityChange]) -> QuantityChange | None:
     """
     names = (GPU_TIME, REPLAYS, BUSY)
     return next((quantity for quantity in total[:1] if quantity.name.removesuffix(PER_STEP) in names), None)
+
+
+def figures_to_show(total: Sequence[QuantityChange]) -> list[QuantityChange]:
+    """Return the step, and other figures that differ, beside the time of the verdict; both sides have them."""
+    time = run_time(total)
+    known = [quantity for quantity in total if None not in (quantity.base, quantity.new) and quantity is not time]
+    return [quantity for quantity in known if quantity.name == "step" or quantity.base != quantity.new]
 
 
 class Acceptance(Struct, frozen=True, kw_only=True):
@@ -388,7 +405,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     identical: Annotated[bool, about("both sides are the same recordings")] = False
     conditions: Annotated[tuple[RunCondition, ...], about("differences between the circumstances of the sides")]
     total: Annotated[tuple[QuantityChange, ...], about("figures of the whole run")]
-    kernels: Annotated[tuple[KernelChange, ...], about("every kernel of both sides, by effect on the total")]
+    kernels: Annotated[tuple[KernelChange, ...], about("every kernel of both sides, in the order of their ids")]
     gate: Annotated[Gate | None, about("whether the limits are kept; null: no limits")] = None
     facts: Annotated[tuple[ComparisonFact, ...], about("what else is to be known, as values")] = ()
     notes: Annotated[tuple[str, ...], about("the same in sentences")] = ()

@@ -12,7 +12,15 @@ from rich.console import Console
 from rich.text import Text
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import ComparedSide, Comparison, Gate, GateCheck, KernelChange, RunCondition, run_time
+from gpuprof.comparison.contract import (
+    ComparedSide,
+    Comparison,
+    Gate,
+    GateCheck,
+    KernelChange,
+    RunCondition,
+    figures_to_show,
+)
 from gpuprof.present.compare_console_kernel import change_lines
 from gpuprof.present.compare_console_table import folded, limited, rows_of, table_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
@@ -183,15 +191,8 @@ def _told(side: ComparedSide) -> str:
 
 def _totals(comparison: Comparison, sheet: Sheet, brief: _Brief | None) -> Iterator[Text]:
     """Yield the step and the figures of the run that changed, beside the time that the sentence has."""
-    others = [quantity for quantity in comparison.total if quantity is not run_time(comparison.total)]
-    known = [quantity for quantity in others if quantity.base is not None and quantity.new is not None]
-    changed = [
-        quantity
-        for quantity in known
-        if quantity.name == "step" or (quantity.ratio != 1.0 and quantity.base != quantity.new)
-    ]
-    texts = [*map(quantity_text, changed[: brief.totals if brief else None])]
-    names = {quantity.name for quantity in others}
+    texts = [*map(quantity_text, figures_to_show(comparison.total)[: brief.totals if brief else None])]
+    names = {quantity.name for quantity in comparison.total}
     if "span" in names and "step" not in names:
         texts.append("no GPU is judged by steps")
     if not texts:

@@ -30,7 +30,7 @@ TIME_STYLES = {
 
 
 def rows_of(kernels: Sequence[KernelChange]) -> list[KernelChange]:
-    """Return the kernels that changed in time or in work or are on one side only, by effect on the total.
+    """Return the kernels that changed in time or in work or are on one side only, in their order.
 
     If nothing is known to have changed, they are those whose time is not the same.
     """

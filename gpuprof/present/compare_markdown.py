@@ -16,7 +16,7 @@ from gpuprof.comparison.contract import (
     Comparison,
     GateCheck,
     KernelChange,
-    run_time,
+    figures_to_show,
 )
 from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
@@ -120,10 +120,9 @@ def _check_line(check: GateCheck, whose: str) -> str:
 
 def _totals(comparison: Comparison) -> Iterator[str]:
     """Yield the figures of the run beside the time that the verdict has."""
-    time = run_time(comparison.total)
-    moved = [quantity for quantity in comparison.total if quantity is not time and quantity.ratio != 1.0]
-    if moved:
-        yield " · ".join(cell(quantity_text(quantity)) for quantity in moved)
+    figures = figures_to_show(comparison.total)
+    if figures:
+        yield " · ".join(cell(quantity_text(figure)) for figure in figures)
         yield ""
 
 

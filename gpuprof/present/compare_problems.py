@@ -54,7 +54,7 @@ class Problem(Struct, frozen=True):
 
 
 def problems(compared: Compared, options: CompareOptions) -> list[Problem]:
-    """Return what is to be reported, errors first, each level by effect on the total; no two have one key."""
+    """Return what is to be reported, errors first, each level in the order of the kernels; no two have one key."""
     paired = list(zip(compared.comparison.kernels, compared.pairs, strict=False))
     by_id: dict[int | None, tuple[KernelChange, Pair]] = {kernel.id: (kernel, pair) for kernel, pair in paired}
     gate = compared.comparison.gate

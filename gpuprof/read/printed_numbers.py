@@ -50,7 +50,7 @@ def with_points(table: PrintedTable) -> PrintedTable:
     """Return a table with points for decimals: numbers are written as the user's language does.
 
     In a table of ncu all are written alike. pandas writes a comma in columns of numbers and leaves those with a word as
-    they were, and a column in which any number can be read both ways follows the others; where these do not agree, one
+    they were, and a column in which any number can be read both ways follows the others; if these do not agree, one
     of numbers follows those of numbers. A column that follows none is left out.
     """
     places = _places_of_numbers(table)
@@ -63,7 +63,8 @@ def with_points(table: PrintedTable) -> PrintedTable:
         marks = {place: _decimal_mark(_cells(table.rows, [place])) for place in places}
     alike, known = places, set(marks.values()) - {""}
     if len(known) > 1:
-        alike = [place for place in places if not _has_words(table, place)]
+        launches = [*filter(table.names_launch, table.rows)]
+        alike = [place for place in places if not _has_words(launches, place)]
         known = {marks[place] for place in alike} - {""}
     if len(known) == 1:
         marks |= {place: mark for place in alike if not marks[place] for mark in known}
@@ -97,9 +98,9 @@ def _decimal_mark(cells: Iterable[str]) -> str:
     return mark
 
 
-def _has_words(table: PrintedTable, place: int) -> bool:
+def _has_words(launches: Iterable[PrintedRow], place: int) -> bool:
     """Return whether a launch has anything but a number in a column."""
-    cells = (as_printed("", cell) for cell in _cells(filter(table.names_launch, table.rows), [place]))
+    cells = (as_printed("", cell) for cell in _cells(launches, [place]))
     return any(cell and not _NUMBER.fullmatch(cell) and not _DECIMAL_COMMA.fullmatch(cell) for cell in cells)
 
 

@@ -197,11 +197,12 @@ def _without_zeros(metrics: dict[str, Metric], line: int, table: PrintedTable) -
 def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
     """Read each launch from its rows of metrics; those of rules' messages are left out."""
     last_needed = max(table.places[name] for name in ("Kernel Name", "Metric Name", table.value_column))
+    launch_places = [*table.launch_places.values()]
     groups: dict[tuple[str, ...], list[PrintedRow]] = {}
     for row in _aligned(table) if table.is_summary else table.rows:
         if last_needed < len(row.cells) <= len(table.columns):
-            # An ID is not enough where tables are put together, each with launches from 0 on.
-            groups.setdefault(tuple(table.launch_cells(row).values()), []).append(row)
+            # An ID is not enough if tables were put together, each with launches from 0 on.
+            groups.setdefault(_cells_at(launch_places, row), []).append(row)
         else:
             table.broken_lines.append(row.line)
     has_units = any(table.cell(row, "Metric Unit") for row in table.rows)
@@ -217,27 +218,29 @@ def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
             yield _details_metrics(of_launch, table, has_units=has_units).launch()
 
 
-def _by_launch(rows: list[PrintedRow], table: PrintedTable) -> list[list[PrintedRow]]:
-    """Return the rows of each launch, where all columns about launches are alike; none if they cannot be told apart.
+def _cells_at(places: Iterable[int], row: PrintedRow) -> tuple[str, ...]:
+    cells = row.cells
+    return tuple([cells[place] for place in places if place < len(cells)])
 
-    Launches follow one another if all have the same metrics in the same order. With an ID, rows that only repeat
-    others are of the same launch.
+
+def _by_launch(rows: list[PrintedRow], table: PrintedTable) -> list[list[PrintedRow]]:
+    """Return the rows of each launch, if all columns about launches are alike; none if they cannot be told apart.
+
+    Launches follow one another if all have the same metrics in the same order. With an ID, any other rows are of one
+    launch, which may print a metric twice, and so are rows that only repeat others.
     """
     named = [row for row in rows if table.cell(row, "Metric Name")]
-    metrics = [
-        (*(table.cell(row, name) for name in _PLACE_OF_METRIC), printed_unit(table.cell(row, "Metric Unit"))[1])
-        for row in named
-    ]
+    places = [table.places[name] for name in _PLACE_OF_METRIC if name in table.places]
+    metrics = [(*_cells_at(places, row), printed_unit(table.cell(row, "Metric Unit"))[1]) for row in named]
     size = len(set(metrics))
-    printed = {
-        (metric, table.cell(row, "Metric Unit"), table.cell(row, table.value_column))
-        for metric, row in zip(metrics, named, strict=True)
-    }
-    if len(metrics) == size or ("ID" in table.places and len(printed) == size):
+    if len(metrics) == size:
         return [rows]
-    if metrics != metrics[:size] * (len(metrics) // size):
-        return []
-    return [named[start : start + size] for start in range(0, len(named), size)]
+    times = len(metrics) // size
+    are_alike = metrics == metrics[:size] * times
+    values = [(table.cell(row, "Metric Unit"), table.cell(row, table.value_column)) for row in named]
+    if "ID" in table.places and (not are_alike or values == values[:size] * times):
+        return [rows]
+    return [named[start : start + size] for start in range(0, len(named), size)] if are_alike else []
 
 
 def _aligned(table: PrintedTable) -> Iterator[PrintedRow]:
@@ -276,7 +279,7 @@ def _details_metrics(rows: Sequence[PrintedRow], table: PrintedTable, *, has_uni
 def _add_printed(metrics: _Metrics, row: PrintedRow, *, has_units: bool) -> None:
     """Add the metric of a row of a details page."""
     table = metrics.table
-    section, body, label = (table.cell(row, name) for name in _PLACE_OF_METRIC)
+    section, body, label = [table.cell(row, name) for name in _PLACE_OF_METRIC]
     unit, value = table.cell(row, "Metric Unit"), row.cells[table.places[table.value_column]]
     base = printed_unit(unit)[1]
     if "Section Name" not in table.places:

@@ -120,7 +120,7 @@ def is_range_column(name: str) -> bool:
 
 def as_printed(name: str, cell: str) -> str:
     """Return a cell as ncu prints it. pandas and Excel may have made "0.0" of 0, "8,6" of 8.6, and "9" of 9.0."""
-    if cell in _NO_VALUE or (cell.startswith("Unnamed: ") and "_level_" in cell):
+    if cell in _NO_VALUE or ("_level_" in cell and cell.startswith("Unnamed: ")):
         return ""
     if name in NUMBER_COLUMNS:
         whole = _WHOLE.fullmatch(cell)

@@ -99,7 +99,7 @@ def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
     why = _because(doubt_text(kernel.time))
     if check.because == "unknown" and kernel.is_one_sided:
         name = f"{check.quantity}{PER_STEP}" if (check.quantity, kernel.per) == (LAUNCHES, "step") else check.quantity
-        return f"{count_name(name)} not known on the {'new' if kernel.base else 'base'} side{why}"
+        return f"{count_name(name)} not known on the {kernel.lacking} side{why}"
     if check.because == "unknown":
         return doubt_text(kernel.time) or "time not known"
     text = f"time {_moved(check.change)}"

@@ -407,7 +407,7 @@ def verdict_parts(change: KernelChange) -> tuple[str, str]:
             return "times not comparable", ""
         return f"time {format_change(time.ratio)}", f"unclear from {_runs(time)}"
     if change.match == "unrecorded":
-        return f"recorded on the {'base' if change.base else 'new'} side alone", ""
+        return f"not seen on the {change.lacking} side", ""
     return {"same": "same time", "unknown": "time not known"}.get(time.verdict, time.verdict), ""
 
 

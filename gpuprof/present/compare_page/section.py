@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import CountChange, FindingChange, KernelChange, SourceLine, TimeChange
+from gpuprof.comparison.contract import CountChange, FindingChange, KernelChange, SideName, SourceLine, TimeChange
 from gpuprof.comparison.pair import Pair
 from gpuprof.present.compare_page.code import LineRow, PairedCode, code_note, line_rows, paired_code
 from gpuprof.present.compare_page.launch import launch_facts
@@ -98,7 +98,7 @@ class ChangeSection(Struct, frozen=True):
     time: str
     verdict: str
     sentence: str
-    one_sided: str
+    lacking: SideName | None
     time_note: str
     causes: tuple[CauseLine, ...]
     facts: tuple[TwoSided, ...]
@@ -126,7 +126,7 @@ def change_section(change: KernelChange, pair: Pair) -> ChangeSection:
         time=change.time.verdict,
         verdict=verdict,
         sentence=sentence,
-        one_sided="" if not change.is_one_sided else "gone" if change.base else "new",
+        lacking=change.lacking,
         time_note=_time_note(change.time) if not change.is_one_sided else "",
         causes=tuple(_causes(change)),
         facts=tuple(launch_facts(change, pair)),
