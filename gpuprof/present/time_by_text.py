@@ -154,7 +154,7 @@ def note_texts(times: TimeBy, top: int = 0) -> Iterator[str]:
     if any(group.of_peak is not None for group in shown):
         yield "of peak: FLOP (or operands once) by shapes ÷ time, of the rated peak"
     if any(group.kind != times.by for group in shown):
-        yield "*: a kernel that no recorded operator launched"
+        yield "*: a collective, or a kernel that no recorded operator launched"
 
 
 def _share(times: TimeBy, group: TimeGroup) -> float | None:
