@@ -115,6 +115,22 @@ def test_fused_kernels_that_differ_in_their_number_are_one_function_under_labels
     assert [function for _, function in labels] == [one, one, "", one, "", "", "", ""]
 
 
+def test_kernels_of_xla_that_differ_in_their_number_are_one_function() -> None:
+    names = [
+        "loop_add_fusion_3",
+        "loop_add_fusion",
+        "loop_add_fusion_12",
+        "input_reduce_fusion_1",
+        "fusion_4",
+        "fusion_5",
+    ]
+    found = launch_labels(names, [()] * len(names))
+    assert [function or label for label, function in found] == [
+        "loop_add_fusion", "loop_add_fusion", "loop_add_fusion", "input_reduce_fusion_1", "fusion_4", "fusion_5",
+    ]  # fmt: skip
+    assert [label for label, _ in found] == names
+
+
 def test_specialisations_of_one_fused_kernel_keep_its_number_and_are_two_functions() -> None:
     names = ["triton_poi_fused_add_3_0d1d2d", "triton_poi_fused_add_3_0d1d2de3"]
     assert launch_labels(names, [(), ()]) == tuple((name, "") for name in names)

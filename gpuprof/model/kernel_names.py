@@ -126,10 +126,11 @@ def without_specialisation(text: str) -> str:
 
 
 def unnumbered(name: str) -> tuple[str, str]:
-    """Return a name without the number that PyTorch's inductor gives a kernel, and that number with its `_`.
+    """Return a name without the number that PyTorch's inductor or XLA gives a kernel, and that number with its `_`.
 
-    Kernels that differ in it alone fuse the same operators, such as `triton_poi_fused_add_mul_3` in each layer of a
-    model. One without operators in its name has no other name than its number.
+    Kernels that differ in it alone fuse the same operators, such as `triton_poi_fused_add_mul_3` or
+    `loop_add_fusion_3` in each layer of a model. One without operators in its name has no other name than its number.
     """
     head, _, number = without_specialisation(name).rpartition("_")
-    return (head, f"_{number}") if number.isdecimal() and _FUSED.match(head) else (name, "")
+    is_fused = _FUSED.match(head) or head.endswith("_fusion")
+    return (head, f"_{number}") if number.isdecimal() and is_fused else (name, "")

@@ -5,7 +5,6 @@ Base SI units, the unit in the name. None means missing, and `missing` says why;
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -614,8 +613,9 @@ class KernelProfile(Struct, frozen=True, kw_only=True):
     def numbered_name(self) -> str:
         """Return that name with the number that a compiler gave the kernel, if it has one and the name lacks it."""
         head, number = unnumbered(self.demangled)
-        has_number = re.search(rf"{number}(?:_|\b)", self.function_name)
-        return self.function_name if has_number else self.function_name + self.demangled.removeprefix(head)
+        if number.removeprefix("_") in ("", *self.function_name.split("_")):
+            return self.function_name
+        return self.function_name + self.demangled.removeprefix(head)
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
