@@ -17,7 +17,7 @@ from gpuprof.model.session import OperatorFlop
 from gpuprof.model.torch_ranges import innermost_operator, operator_and_shapes
 
 HEAD = Threshold("widest-head", WIDEST_HEAD, "element")
-_BITS = re.compile(r"\d+$")
+_BITS = re.compile(r"\d{1,2}$")
 """Of an element, in the name of its path."""
 _MOST = 0.5
 """Of the bytes: if the scores are less, the others can take all of the time."""
