@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import GPU_TIME, Comparison, Interval, KernelChange, RunCondition, run_time
+from gpuprof.comparison.contract import GPU_TIME, ComparedKernel, Comparison, Interval, KernelChange, RunCondition, run_time
 from gpuprof.comparison.values import Values
 from gpuprof.model.headline import listed
 from gpuprof.model.kernel_key import kernel_key
@@ -17,6 +17,7 @@ from gpuprof.words.comparison_conditions import condition_sentence, fact_sentenc
 from gpuprof.words.comparison_gate import check_sentence
 from gpuprof.words.comparison_values import (
     both_text,
+    change_text,
     count_name,
     interval_text,
     short,
@@ -25,8 +26,10 @@ from gpuprof.words.comparison_values import (
 )
 from gpuprof.words.comparison_verdicts import (
     doubt_text,
+    has_other_launches,
     kernel_sentence,
     launch_count,
+    moving,
     noise_text,
     per_step_text,
     total_s,
@@ -45,19 +48,20 @@ _CONDITIONS = {
     "judged-part": "parts of the traces",
 }
 """What differs, by the name of the condition that forbids a verdict."""
-_MOVED = ("slower", "faster", "new", "gone")
-_LEAST_EFFECT = 0.01
-"""If more or fewer launches change the time of the run by less, they are not named."""
 _QUIET = ("unclear", "unknown", "same")
 """Verdicts on time without a change, the least clear first."""
 _RESHAPED = "reshaped"
 """Counted like a verdict: a function of both sides has a launch configuration that only one side has."""
+_MORE, _FEWER = "more-launches", "fewer-launches"
+"""Counted like verdicts, too: the number of launches changed, and the time of one is not known to have."""
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
     ("new", "kernel is new", "kernels are new"),
     ("gone", "kernel is gone", "kernels are gone"),
     (_RESHAPED, "kernel has other launch configurations", "kernels have other launch configurations"),
+    (_MORE, "kernel runs more often", "kernels run more often"),
+    (_FEWER, "kernel runs less often", "kernels run less often"),
     ("same", "kernel is the same", "kernels are the same"),
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
     ("in-graphs", "kernel may run in whole CUDA graphs", "kernels may run in whole CUDA graphs"),
@@ -145,7 +149,7 @@ def _common_time(kernels: Sequence[KernelChange]) -> str:
 def _kernels(kernels: Sequence[KernelChange]) -> str:
     """Name the functions that most of the change comes from, and count the others by verdict."""
     functions = sorted(_by_function(kernels), key=_rank)
-    named = [function for function in functions if any(map(_has_effect, function))][:_NAMED]
+    named = [function for function in functions if moving(function)][:_NAMED]
     texts = list(map(_function_text, named))
     named_words = list(map(_word, named))
     others: dict[str, list[Sequence[KernelChange]]] = {}
@@ -173,36 +177,31 @@ def _by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
 
 def _rank(function: Sequence[KernelChange]) -> tuple[bool, float]:
     """Return the sort key: functions whose times do not compare, then by the effect of what changed."""
-    effect_s = sum(kernel.effect_s or 0.0 for kernel in function if _has_effect(kernel))
+    effect_s = sum(kernel.effect_s or 0.0 for kernel in moving(function))
     return not any(map(has_lost_effect, function)), -abs(effect_s)
-
-
-def _has_effect(kernel: KernelChange) -> bool:
-    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run.
-
-    If the effect on that is not known, any number of launches that is compared counts.
-    """
-    if kernel.time.verdict in _MOVED or has_lost_effect(kernel):
-        return True
-    if launch_count(kernel.base) == launch_count(kernel.new):
-        return False
-    if kernel.effect is not None:
-        return abs(kernel.effect) >= _LEAST_EFFECT
-    launches = kernel.work.count("launches")
-    is_compared = all(note.kind != "other-launches" for note in kernel.work.notes)
-    return launches is not None and launches.word != "same" and is_compared
 
 
 def _word(function: Sequence[KernelChange]) -> str:
     """Return the verdict on the kernel of a function that changed most, or the least clear one.
 
-    A function of both sides is not new or gone.
+    A function of both sides is not new or gone. One without a change of time may run more or less often.
     """
-    changed = list(filter(_has_effect, function))
+    changed = moving(function)
     first = changed[0] if changed else min(function, key=lambda kernel: _QUIET.index(kernel.time.verdict))
     if first.match == "unrecorded" and first.time.doubt is not None:
         return first.time.doubt.kind
-    return _RESHAPED if first.is_one_sided and _is_on_both_sides(function) else first.time.verdict
+    if first.is_one_sided and _is_on_both_sides(function):
+        return _RESHAPED
+    if first.time.verdict in _QUIET and any(map(has_other_launches, function)):
+        before, after = (launch_count(side) for side in _sides(function))
+        return _MORE if after > before else _FEWER if after < before else first.time.verdict
+    return first.time.verdict
+
+
+def _sides(function: Sequence[KernelChange]) -> tuple[list[ComparedKernel], list[ComparedKernel]]:
+    """Return the kernels of both sides."""
+    base = [side for kernel in function for side in kernel.base]
+    return base, [side for kernel in function for side in kernel.new]
 
 
 def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
@@ -214,14 +213,13 @@ def _function_text(function: Sequence[KernelChange]) -> str:
 
     If times do not add up to its time in the run, how the first of its kernels changed.
     """
-    changed = sorted(filter(_has_effect, function), key=has_lost_effect, reverse=True)
+    changed = sorted(moving(function), key=has_lost_effect, reverse=True)
     both = _is_on_both_sides(function)
     is_reshaped = both and changed[0].is_one_sided
     has_sums = all(kernel.effect_s is not None for kernel in changed)
     if has_lost_effect(changed[0]) or ((len(changed) == 1 or not has_sums) and not is_reshaped):
         return _named(changed[0], is_only=len(function) == 1)
-    before = [side for kernel in function for side in kernel.base]
-    after = [side for kernel in function for side in kernel.new]
+    before, after = _sides(function)
     first = (*after, *before)[0]
     name = short(first.function or first.label)
     before_s, after_s = total_s(before), total_s(after)
@@ -229,7 +227,9 @@ def _function_text(function: Sequence[KernelChange]) -> str:
         return f"{name} has other launch configurations"
     if not both or before_s is None or after_s is None:
         return f"{name} is {changed[0].time.verdict}"
-    return f"{name} takes {times_text(Values(before_s, after_s))}"
+    text = f"{name} takes {times_text(Values(before_s, after_s))}"
+    unclear = all(kernel.time.verdict == "unclear" and not has_other_launches(kernel) for kernel in changed)
+    return f"{text}, unclear" if unclear else text
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
@@ -262,7 +262,9 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
         return f"times of {label} do not compare, because {lost}"
     verdict = kernel.time.verdict
     ratio = kernel.time.ratio
-    if verdict not in _MOVED:
+    if verdict == "unclear" and ratio is not None and not has_other_launches(kernel):
+        return f"{label} {change_text(ratio)}, unclear"
+    if verdict in _QUIET:
         launches = both_text(launch_count(kernel.base), launch_count(kernel.new))
         return f"{label} runs {launches} times{per_step_text(kernel)}"
     if verdict in ("new", "gone") or ratio is None:
