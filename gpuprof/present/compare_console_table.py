@@ -16,7 +16,14 @@ from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, signed_percent
 from gpuprof.words.comparison_causes import cause_text
 from gpuprof.words.comparison_values import change_text
-from gpuprof.words.comparison_verdicts import beside_figures, launch_count, moving, quiet_texts, time_texts, verdicts_text
+from gpuprof.words.comparison_verdicts import (
+    beside_figures,
+    launch_count,
+    moving,
+    quiet_texts,
+    time_texts,
+    verdicts_text,
+)
 
 _GAP = "  "
 _WANTED_NAME, _MOST_NAME = 30, 60

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import GPU_TIME, ComparedKernel, Comparison, Interval, KernelChange, RunCondition, run_time
+from gpuprof.comparison.contract import (
+    GPU_TIME,
+    ComparedKernel,
+    Comparison,
+    Interval,
+    KernelChange,
+    RunCondition,
+    run_time,
+)
 from gpuprof.comparison.values import Values
 from gpuprof.model.headline import listed
 from gpuprof.model.kernel_key import kernel_key
@@ -262,11 +270,8 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
         return f"times of {label} do not compare, because {lost}"
     verdict = kernel.time.verdict
     ratio = kernel.time.ratio
-    if verdict == "unclear" and ratio is not None and not has_other_launches(kernel):
-        return f"{label} {change_text(ratio)}, unclear"
     if verdict in _QUIET:
-        launches = both_text(launch_count(kernel.base), launch_count(kernel.new))
-        return f"{label} runs {launches} times{per_step_text(kernel)}"
+        return f"{label} {_unsure_text(kernel)}"
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"
     text = f"{label} is {speed_text(ratio)}"
@@ -278,3 +283,12 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
         return f"{text} a launch, and called more often"
     times = significant(launch_count(kernel.new) / before, 2, strip=True)
     return f"{text} a launch, and called {times} times as often"
+
+
+def _unsure_text(kernel: KernelChange) -> str:
+    """Write how often a kernel without a change of time runs, or how far its time is apart if that is unclear."""
+    ratio = kernel.time.ratio
+    if ratio is not None and not has_other_launches(kernel):
+        return f"{change_text(ratio)}, unclear"
+    launches = both_text(launch_count(kernel.base), launch_count(kernel.new))
+    return f"runs {launches} times{per_step_text(kernel)}"
