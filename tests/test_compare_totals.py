@@ -137,12 +137,12 @@ def test_steps_that_have_every_launch_are_the_whole_run_beside_a_trace_without_s
             comparison = compare([run(kernel("a", [60e-6] * 60), timeline=trace)], [whole], "0").comparison
             assert [each.affects for each in comparison.conditions if each.name == "judged-part"] == [forbids]
             assert {change.name for change in comparison.total} == {"gpu-time", "launches"}
-            found = {change.label: (change.match, change.effect) for change in comparison.kernels}
+            matches = {change.label: change.match for change in comparison.kernels}
+            assert matches == {"a": "exact", "b": "new" if forbids is None else "unrecorded"}
             # Of 3.6 ms, "a" takes 1.8 ms more, and "b" 0.4 ms.
-            if forbids is None:
-                assert found == {"a": ("exact", pytest.approx(0.5)), "b": ("new", pytest.approx(1 / 9))}
-            else:
-                assert found == {"a": ("exact", None), "b": ("unrecorded", None)}
+            effects = {change.label: change.effect for change in comparison.kernels}
+            known = {"a": 0.5, "b": 1 / 9} if forbids is None else {"a": None, "b": None}
+            assert effects == pytest.approx(known)
 
 
 FLASH = kernel("flash", [1e-3] * 20)
@@ -216,6 +216,23 @@ def test_more_replays_of_whole_graphs_and_more_launches_beside_them_are_named() 
     (sample,) = comparison.kernels
     assert (sample.time.verdict, sample.effect) == ("same", None)
     assert "sample" in whole_sentence(comparison) and "20 → 40" in whole_sentence(comparison)
+
+
+def test_whole_graphs_that_move_the_run_are_named_with_the_time_of_a_replay() -> None:
+    """Twenty replays of 300 µs become 400 µs; 1 % of the 9 ms with any work is more than 2 µs a replay."""
+    for new_s, replays, named, numbers in (
+        (8e-3, 20, True, ("300 → 400 µs",)),
+        (6.04e-3, 20, False, ()),
+        (12e-3, 40, True, ("300 → 300 µs", "20 → 40")),
+    ):
+        base, new = (
+            run(kernel("sample", [time_s] * 20), timeline=timeline(10e-3, 1e-3, graphs_s=graphs_s, replays=count))
+            for time_s, graphs_s, count in ((9e-6, 6e-3, 20), (9.01e-6, new_s, replays))
+        )
+        said = whole_sentence(compare([base], [new], "0").comparison)
+        assert ("a whole CUDA graph" in said) == named and all(number in said for number in numbers)
+    nodes = run(kernel("sample", [9e-6] * 20), timeline=timeline(10e-3, 1e-3))
+    assert "a whole CUDA graph" not in whole_sentence(compare([base], [nodes], "0").comparison)
 
 
 def a_loop(steps: int, launch_s: float, *more: KernelProfile, launches: int = 6, idle_s: float = 72e-6) -> Run:

@@ -8,11 +8,14 @@ from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
 from gpuprof.comparison.contract import (
+    BUSY,
     GPU_TIME,
+    PER_STEP,
     ComparedKernel,
     Comparison,
     Interval,
     KernelChange,
+    QuantityChange,
     RunCondition,
     run_time,
 )
@@ -33,6 +36,7 @@ from gpuprof.words.comparison_values import (
     times_text,
 )
 from gpuprof.words.comparison_verdicts import (
+    LEAST_EFFECT,
     doubt_text,
     has_other_launches,
     kernel_sentence,
@@ -116,7 +120,8 @@ def whole_sentence(comparison: Comparison) -> str:
     if comparison.identical:
         named = [kernel for kernel in kernels if kernel.match != "exact" and not kernel.is_one_sided]
         return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
-    change = joined_by(": ", _run_time(comparison), _kernels(kernels))
+    moved = joined_by("; ", _whole_graphs(comparison), _kernels(kernels))
+    change = joined_by(": ", _run_time(comparison), moved)
     return joined_by("; ", _forbidden(comparison.forbidding), change) or "nothing to compare"
 
 
@@ -140,6 +145,30 @@ def _run_time(comparison: Comparison) -> str:
         return ""
     common = _common_time(comparison.kernels) if time.name.startswith(GPU_TIME) else ""
     return f"{count_name(time.name)} {times_text(Values(time.base, time.new))}{common}"
+
+
+def _whole_graphs(comparison: Comparison) -> str:
+    """Write how the replays of whole CUDA graphs changed; empty if that does not move the run, or a side has none.
+
+    Time is a mean over GPUs and replays are their sum: that of a replay is known of one GPU.
+    """
+    total = {quantity.name.removesuffix(PER_STEP): quantity for quantity in comparison.total}
+    busy, graphs = (_values(total.get(name)) for name in (BUSY, "whole-graphs"))
+    if busy is None or graphs is None or abs(graphs.new - graphs.base) < LEAST_EFFECT * busy.base:
+        return ""
+    replays = _values(total.get("whole-graph-replays"))
+    if replays is None or any(len(side.gpus) > 1 for side in (comparison.base, comparison.new)):
+        return f"whole CUDA graphs take {times_text(graphs)}"
+    each = Values(graphs.base / replays.base, graphs.new / replays.new)
+    number = "" if replays.base == replays.new else f", replayed {both_text(*replays)} times"
+    return f"a whole CUDA graph takes {times_text(each)} on average{number}"
+
+
+def _values(quantity: QuantityChange | None) -> Values | None:
+    """Return the values of a figure; None unless it is more than zero on both sides."""
+    if quantity is None or not quantity.base or not quantity.new:
+        return None
+    return Values(quantity.base, quantity.new)
 
 
 def _common_time(kernels: Sequence[KernelChange]) -> str:

@@ -57,7 +57,7 @@ from gpuprof.words.sentences import full_stop, joined_by
 TIME_ORDER: tuple[TimeWord, ...] = ("slower", "faster", "unclear", "unknown", "new", "gone", "same")
 """Verdicts on time, the most important first."""
 _MOVED = ("slower", "faster", "new", "gone")
-_LEAST_EFFECT = 0.01
+LEAST_EFFECT = 0.01
 """What is unclear, or runs more or less often, moves the run if it changes its time by this fraction."""
 _LENGTH = 210
 """Maximum characters of a sentence on a kernel; its first cause is always written whole."""
@@ -437,7 +437,7 @@ def moving(kernels: Sequence[KernelChange]) -> list[KernelChange]:
     """Return those of a function's kernels that move the time of the run, the surest first.
 
     Those with another time, and those with an unclear one or another number of launches, if they move it together
-    by `_LEAST_EFFECT`. If the effect is not known, any other number of launches counts.
+    by `LEAST_EFFECT`. If the effect is not known, any other number of launches counts.
     """
     sure: list[KernelChange] = []
     others: list[KernelChange] = []
@@ -449,7 +449,7 @@ def moving(kernels: Sequence[KernelChange]) -> list[KernelChange]:
     effects = all_known(kernel.effect for kernel in others)
     if effects is None:
         others = list(filter(has_other_launches, others))
-    elif abs(sum(effects)) < _LEAST_EFFECT:
+    elif abs(sum(effects)) < LEAST_EFFECT:
         others = []
     return sure + others
 
