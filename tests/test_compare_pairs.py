@@ -307,3 +307,27 @@ def test_the_order_of_launches_and_files_tells_nothing(
 ) -> None:
     turned = [kernels[::-1] for kernels in new[::-1]]
     assert by_key(compare(sides(base), sides(new), "0").pairs) == by_key(compare(sides(base), sides(turned), "0").pairs)
+
+
+@each_row(("base_layers", "new_layers", "expected"), [
+    # Twice the batch: the grid of a layer is that of the layer before it of the other side.
+    ({"a": 256, "b": 128, "c": 64}, {"a": 512, "b": 256, "c": 128}, {(256, 512), (128, 256), (64, 128)}),
+    # A layer alone has another grid.
+    ({"a": 256, "b": 128, "c": 64}, {"a": 256, "b": 128, "c": 32}, {(256, 256), (128, 128), (64, 32)}),
+    # Another set of layers says nothing of a layer: a grid of both sides is the same kernel, the rest is one.
+    ({"a": 256, "b": 128}, {"a": 512, "x": 256}, {(256, 256), (128, 512)}),
+])  # fmt: skip
+def test_a_function_with_other_grids_in_the_same_layers_is_compared_layer_by_layer(
+    base_layers: dict[str, int], new_layers: dict[str, int], expected: set[tuple[int, int]]
+) -> None:
+    base, new = (
+        side(*(
+            kernel("conv", [size * 1e-7] * 4, grid=(size, 1, 1), ranges=(layer, f"aten::conv2d [{size}, 64]"))
+            for layer, size in layers.items()
+        ))
+        for layers in (base_layers, new_layers)
+    )  # fmt: skip
+    pairs = pairs_of(base, new)
+    grids = [[one.key.grid or (0,) for one in (*pair.base, *pair.new)] for pair in pairs]
+    assert {(before[0], after[0]) for before, after in grids} == expected
+    assert {pair.match for pair in pairs} <= {"exact", "reconfigured"}

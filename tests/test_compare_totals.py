@@ -20,11 +20,13 @@ from gpuprof.model.session import (
     Exclusion,
     Gaps,
     KernelProfile,
+    LeftOut,
     RunTotals,
     StepTimes,
     Timeline,
     WholeGraphs,
 )
+from gpuprof.present.compare_console_table import rows_of
 from gpuprof.words.comparison import whole_sentence, with_sentences
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
@@ -42,7 +44,9 @@ def timeline(
     steps: int = 0,
     graphs_s: float | None = None,
     replays: int = 20,
+    outside: int = 3,
 ) -> Timeline:
+    """The timeline of a GPU; if steps are judged, so many launches came before them."""
     gaps = Gaps(
         count=1, total_s=idle_s, median_s=idle_s, longest_s=idle_s, short_s=0.0, long_s=idle_s, unsure_s=0.0
     ) if idle_s is not None else None  # fmt: skip
@@ -51,6 +55,7 @@ def timeline(
         kernel_s=span_s - (idle_s or 0.0) - (graphs_s or 0.0), gaps=gaps,
         copies=(), communication=None, untimed=0,
         judged=judged, steps=steps,
+        start_up=LeftOut(time_s=1e-3, busy_s=1e-4, launches=outside) if judged == "steps" else None,
         graphs=WholeGraphs(graphs=1, replays=replays, time_s=graphs_s, longest=()) if graphs_s is not None else None,
     )  # fmt: skip
     times = spread(steps_s)
@@ -120,6 +125,24 @@ def test_times_of_different_parts_of_traces_are_not_compared() -> None:
         assert [(each.affects, each.kind) for each in conditions] == ([("totals", "new")] if told else [])
         assert [value for each in conditions for value in (each.base, each.new)] == told
         assert comparison.alike
+
+
+def test_steps_that_have_every_launch_are_the_whole_run_beside_a_trace_without_steps() -> None:
+    """Ten steps launch "a" 60 times; without marks of steps the trace has 90 launches and another kernel."""
+    whole = run(kernel("a", [60e-6] * 90), kernel("b", [40e-6] * 10), timeline=timeline(8e-3, 1e-3))
+    for outside, affects in ((0, None), (1, "totals")):
+        of_steps = timeline(4e-3, 0.4e-3, judged="steps", steps=10, outside=outside)
+        late = replace(of_steps, devices=(replace(of_steps.devices[0], after_s=1e-3),))
+        for trace, forbids in ((of_steps, affects), (late, "totals")):
+            comparison = compare([run(kernel("a", [60e-6] * 60), timeline=trace)], [whole], "0").comparison
+            assert [each.affects for each in comparison.conditions if each.name == "judged-part"] == [forbids]
+            assert {change.name for change in comparison.total} == {"gpu-time", "launches"}
+            matches = {change.label: change.match for change in comparison.kernels}
+            assert matches == {"a": "exact", "b": "new" if forbids is None else "unrecorded"}
+            # Of 3.6 ms, "a" takes 1.8 ms more, and "b" 0.4 ms.
+            effects = {change.label: change.effect for change in comparison.kernels}
+            known = {"a": 0.5, "b": 1 / 9} if forbids is None else {"a": None, "b": None}
+            assert effects == pytest.approx(known)
 
 
 FLASH = kernel("flash", [1e-3] * 20)
@@ -193,6 +216,23 @@ def test_more_replays_of_whole_graphs_and_more_launches_beside_them_are_named() 
     (sample,) = comparison.kernels
     assert (sample.time.verdict, sample.effect) == ("same", None)
     assert "sample" in whole_sentence(comparison) and "20 → 40" in whole_sentence(comparison)
+
+
+def test_whole_graphs_that_move_the_run_are_named_with_the_time_of_a_replay() -> None:
+    """Twenty replays of 300 µs become 400 µs; 1 % of the 9 ms with any work is more than 2 µs a replay."""
+    for new_s, replays, named, numbers in (
+        (8e-3, 20, True, ("300 → 400 µs",)),
+        (6.04e-3, 20, False, ()),
+        (12e-3, 40, True, ("300 → 300 µs", "20 → 40")),
+    ):
+        base, new = (
+            run(kernel("sample", [time_s] * 20), timeline=timeline(10e-3, 1e-3, graphs_s=graphs_s, replays=count))
+            for time_s, graphs_s, count in ((9e-6, 6e-3, 20), (9.01e-6, new_s, replays))
+        )
+        said = whole_sentence(compare([base], [new], "0").comparison)
+        assert ("a whole CUDA graph" in said) == named and all(number in said for number in numbers)
+    nodes = run(kernel("sample", [9e-6] * 20), timeline=timeline(10e-3, 1e-3))
+    assert "a whole CUDA graph" not in whole_sentence(compare([base], [nodes], "0").comparison)
 
 
 def a_loop(steps: int, launch_s: float, *more: KernelProfile, launches: int = 6, idle_s: float = 72e-6) -> Run:
@@ -293,6 +333,29 @@ def test_the_time_of_several_kernels_is_not_compared_over_other_parts_of_traces(
         # 60 launches of 60 µs, then 90 of 60 µs.
         assert change.match == "split" and change.time.verdict == verdict
         assert change.time.ratio == pytest.approx(1.5)
+
+
+def test_what_may_move_the_run_is_a_row_and_what_runs_more_often_is_not_called_the_same() -> None:
+    """Four launches a step of 120, 40 and 30 µs: 760 µs; one run a side leaves all but the second unclear."""
+
+    def program(gemm_s: float, softmax_s: float, gelu_s: float = 30e-6, launches: int = 4) -> Run:
+        times = {"gemm": (gemm_s, 4), "softmax": (softmax_s, 4), "gelu": (gelu_s, launches)}
+        return run(*(kernel(name, [time_s] * number) for name, (time_s, number) in times.items()))
+
+    base = program(120e-6, 40e-6)
+    for new, runs, moves, often in (
+        (program(144e-6, 60e-6), 1, {"gemm": 96 / 760, "softmax": 80 / 760}, 0),
+        (program(144e-6, 20e-6), 1, {"gemm": 96 / 760, "softmax": -80 / 760}, 0),
+        # Seven microseconds in all are less than 1 % of the run.
+        (program(120e-6, 60e-6, 31.7e-6), 1, {"softmax": 80 / 760}, 0),
+        (program(120e-6, 40e-6, launches=6), 6, {"gelu": 60 / 760}, 0),
+        (program(144e-6, 60e-6, launches=6), 1, {"gemm": 96 / 760, "softmax": 80 / 760, "gelu": 60 / 760}, 1),
+    ):
+        comparison = compare([base] * runs, [new] * runs, "0", paired=True).comparison
+        effects = {change.label: change.effect for change in rows_of(comparison.kernels)}
+        assert effects == pytest.approx(moves)
+        said = whole_sentence(comparison)
+        assert all(name in said for name in [*moves][:2]) and said.count("more often") == often
 
 
 def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:

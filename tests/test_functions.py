@@ -216,7 +216,7 @@ def launches_of(comparison: Comparison) -> list[tuple[str, float, float]]:
         (
             [entry("f", "a"), entry("f", "b"), entry("g", "a"), entry("g", "b")],
             [entry("f", "a"), entry("f", "b", blocks=96), entry("g", "a", blocks=96), entry("g", "b", blocks=96)],
-            [("reconfigured", 1, 1), ("reconfigured", 1, 1), ("reconfigured", 2, 2)],
+            [("exact", 1, 1), *[("reconfigured", 1, 1)] * 3],
         ),
         # Every layer has another name and another launch configuration.
         (

@@ -18,6 +18,17 @@ def computing_gpus(session: Session) -> tuple[DeviceTimeline, ...]:
     return tuple(gpu for gpu in gpus if gpu.kernel_s or gpu.graphs is not None) or gpus
 
 
+def has_all_launches(session: Session) -> bool:
+    """Return whether no kernel of a trace ran outside of the judged parts of its GPUs."""
+    return not any(map(_has_others, computing_gpus(session)))
+
+
+def _has_others(gpu: DeviceTimeline) -> bool:
+    """Return whether kernels of a GPU ran outside of its judged part, or may have: it was not counted."""
+    outside = (gpu.start_up, gpu.warm_up, gpu.between)
+    return gpu.after_s > 0 or any(part is not None and part.launches != 0 for part in outside)
+
+
 def steps_of(session: Session) -> float | None:
     """Return the steps that the kernels of a session ran in, on average over its GPUs; None if a GPU has none.
 

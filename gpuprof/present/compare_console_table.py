@@ -16,7 +16,14 @@ from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, signed_percent
 from gpuprof.words.comparison_causes import cause_text
 from gpuprof.words.comparison_values import change_text
-from gpuprof.words.comparison_verdicts import beside_figures, launch_count, quiet_texts, time_texts, verdicts_text
+from gpuprof.words.comparison_verdicts import (
+    beside_figures,
+    launch_count,
+    moving,
+    quiet_texts,
+    time_texts,
+    verdicts_text,
+)
 
 _GAP = "  "
 _WANTED_NAME, _MOST_NAME = 30, 60
@@ -30,7 +37,7 @@ TIME_STYLES = {
 
 
 def rows_of(kernels: Sequence[KernelChange]) -> list[KernelChange]:
-    """Return the kernels that changed in time or in work or are on one side only, in their order.
+    """Return the kernels that changed, are on one side only or may move the time of the run, in their order.
 
     If nothing is known to have changed, they are those whose time is not the same.
     """
@@ -98,12 +105,14 @@ def _mean(times: Sequence[tuple[float | None, float]]) -> float | None:
 
 
 def is_quiet(kernel: KernelChange) -> bool:
-    """Return whether a kernel is not known to have changed: its work is the same, its time the same or unclear."""
-    is_same_work = kernel.work.verdict in ("same", "unknown", "unclear")
+    """Return whether a kernel is not known to have changed, nor may move the time of the run.
+
+    Its work is the same, its time the same or unclear.
+    """
     return (
         kernel.match in ("exact", "unrecorded")
-        and is_same_work
-        and kernel.time.verdict in ("same", "unclear", "unknown")
+        and kernel.work.verdict in ("same", "unknown", "unclear")
+        and not moving([kernel])
     )
 
 

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpuprof.comparison.causes.opcodes import has_lost_effect
-from gpuprof.comparison.contract import GPU_TIME, Comparison, Interval, KernelChange, RunCondition, run_time
+from gpuprof.comparison.contract import (
+    BUSY,
+    GPU_TIME,
+    PER_STEP,
+    ComparedKernel,
+    Comparison,
+    Interval,
+    KernelChange,
+    QuantityChange,
+    RunCondition,
+    run_time,
+)
 from gpuprof.comparison.values import Values
 from gpuprof.model.headline import listed
 from gpuprof.model.kernel_key import kernel_key
@@ -17,6 +28,7 @@ from gpuprof.words.comparison_conditions import condition_sentence, fact_sentenc
 from gpuprof.words.comparison_gate import check_sentence
 from gpuprof.words.comparison_values import (
     both_text,
+    change_text,
     count_name,
     interval_text,
     short,
@@ -24,9 +36,12 @@ from gpuprof.words.comparison_values import (
     times_text,
 )
 from gpuprof.words.comparison_verdicts import (
+    LEAST_EFFECT,
     doubt_text,
+    has_other_launches,
     kernel_sentence,
     launch_count,
+    moving,
     noise_text,
     per_step_text,
     total_s,
@@ -45,19 +60,20 @@ _CONDITIONS = {
     "judged-part": "parts of the traces",
 }
 """What differs, by the name of the condition that forbids a verdict."""
-_MOVED = ("slower", "faster", "new", "gone")
-_LEAST_EFFECT = 0.01
-"""If more or fewer launches change the time of the run by less, they are not named."""
 _QUIET = ("unclear", "unknown", "same")
 """Verdicts on time without a change, the least clear first."""
 _RESHAPED = "reshaped"
 """Counted like a verdict: a function of both sides has a launch configuration that only one side has."""
+_MORE, _FEWER = "more-launches", "fewer-launches"
+"""Counted like verdicts, too: the number of launches changed, and the time of one is not known to have."""
 _OTHERS = (
     ("slower", "kernel is slower", "kernels are slower"),
     ("faster", "kernel is faster", "kernels are faster"),
     ("new", "kernel is new", "kernels are new"),
     ("gone", "kernel is gone", "kernels are gone"),
     (_RESHAPED, "kernel has other launch configurations", "kernels have other launch configurations"),
+    (_MORE, "kernel runs more often", "kernels run more often"),
+    (_FEWER, "kernel runs less often", "kernels run less often"),
     ("same", "kernel is the same", "kernels are the same"),
     ("unclear", "kernel inconclusive", "kernels inconclusive"),
     ("in-graphs", "kernel may run in whole CUDA graphs", "kernels may run in whole CUDA graphs"),
@@ -104,7 +120,8 @@ def whole_sentence(comparison: Comparison) -> str:
     if comparison.identical:
         named = [kernel for kernel in kernels if kernel.match != "exact" and not kernel.is_one_sided]
         return f"both sides are the same recording: {_kernels(named) or 'nothing to compare'}"
-    change = joined_by(": ", _run_time(comparison), _kernels(kernels))
+    moved = joined_by("; ", _whole_graphs(comparison), _kernels(kernels))
+    change = joined_by(": ", _run_time(comparison), moved)
     return joined_by("; ", _forbidden(comparison.forbidding), change) or "nothing to compare"
 
 
@@ -130,6 +147,30 @@ def _run_time(comparison: Comparison) -> str:
     return f"{count_name(time.name)} {times_text(Values(time.base, time.new))}{common}"
 
 
+def _whole_graphs(comparison: Comparison) -> str:
+    """Write how the replays of whole CUDA graphs changed; empty if that does not move the run, or a side has none.
+
+    Time is a mean over GPUs and replays are their sum: that of a replay is known of one GPU.
+    """
+    total = {quantity.name.removesuffix(PER_STEP): quantity for quantity in comparison.total}
+    busy, graphs = (_values(total.get(name)) for name in (BUSY, "whole-graphs"))
+    if busy is None or graphs is None or abs(graphs.new - graphs.base) < LEAST_EFFECT * busy.base:
+        return ""
+    replays = _values(total.get("whole-graph-replays"))
+    if replays is None or any(len(side.gpus) > 1 for side in (comparison.base, comparison.new)):
+        return f"whole CUDA graphs take {times_text(graphs)}"
+    each = Values(graphs.base / replays.base, graphs.new / replays.new)
+    number = "" if replays.base == replays.new else f", replayed {both_text(*replays)} times"
+    return f"a whole CUDA graph takes {times_text(each)} on average{number}"
+
+
+def _values(quantity: QuantityChange | None) -> Values | None:
+    """Return the values of a figure; None unless it is more than zero on both sides."""
+    if quantity is None or not quantity.base or not quantity.new:
+        return None
+    return Values(quantity.base, quantity.new)
+
+
 def _common_time(kernels: Sequence[KernelChange]) -> str:
     """Write the time of the kernels that are on both sides; empty if all are, or none."""
     common = [kernel for kernel in kernels if kernel.base and kernel.new]
@@ -145,7 +186,7 @@ def _common_time(kernels: Sequence[KernelChange]) -> str:
 def _kernels(kernels: Sequence[KernelChange]) -> str:
     """Name the functions that most of the change comes from, and count the others by verdict."""
     functions = sorted(_by_function(kernels), key=_rank)
-    named = [function for function in functions if any(map(_has_effect, function))][:_NAMED]
+    named = [function for function in functions if moving(function)][:_NAMED]
     texts = list(map(_function_text, named))
     named_words = list(map(_word, named))
     others: dict[str, list[Sequence[KernelChange]]] = {}
@@ -173,36 +214,31 @@ def _by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
 
 def _rank(function: Sequence[KernelChange]) -> tuple[bool, float]:
     """Return the sort key: functions whose times do not compare, then by the effect of what changed."""
-    effect_s = sum(kernel.effect_s or 0.0 for kernel in function if _has_effect(kernel))
+    effect_s = sum(kernel.effect_s or 0.0 for kernel in moving(function))
     return not any(map(has_lost_effect, function)), -abs(effect_s)
-
-
-def _has_effect(kernel: KernelChange) -> bool:
-    """Return whether a kernel's time changed, or the number of its launches and with that the time of the run.
-
-    If the effect on that is not known, any number of launches that is compared counts.
-    """
-    if kernel.time.verdict in _MOVED or has_lost_effect(kernel):
-        return True
-    if launch_count(kernel.base) == launch_count(kernel.new):
-        return False
-    if kernel.effect is not None:
-        return abs(kernel.effect) >= _LEAST_EFFECT
-    launches = kernel.work.count("launches")
-    is_compared = all(note.kind != "other-launches" for note in kernel.work.notes)
-    return launches is not None and launches.word != "same" and is_compared
 
 
 def _word(function: Sequence[KernelChange]) -> str:
     """Return the verdict on the kernel of a function that changed most, or the least clear one.
 
-    A function of both sides is not new or gone.
+    A function of both sides is not new or gone. One without a change of time may run more or less often.
     """
-    changed = list(filter(_has_effect, function))
+    changed = moving(function)
     first = changed[0] if changed else min(function, key=lambda kernel: _QUIET.index(kernel.time.verdict))
     if first.match == "unrecorded" and first.time.doubt is not None:
         return first.time.doubt.kind
-    return _RESHAPED if first.is_one_sided and _is_on_both_sides(function) else first.time.verdict
+    if first.is_one_sided and _is_on_both_sides(function):
+        return _RESHAPED
+    if first.time.verdict in _QUIET and any(map(has_other_launches, function)):
+        before, after = (launch_count(side) for side in _sides(function))
+        return _MORE if after > before else _FEWER if after < before else first.time.verdict
+    return first.time.verdict
+
+
+def _sides(function: Sequence[KernelChange]) -> tuple[list[ComparedKernel], list[ComparedKernel]]:
+    """Return the kernels of both sides."""
+    base = [side for kernel in function for side in kernel.base]
+    return base, [side for kernel in function for side in kernel.new]
 
 
 def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
@@ -214,14 +250,13 @@ def _function_text(function: Sequence[KernelChange]) -> str:
 
     If times do not add up to its time in the run, how the first of its kernels changed.
     """
-    changed = sorted(filter(_has_effect, function), key=has_lost_effect, reverse=True)
+    changed = sorted(moving(function), key=has_lost_effect, reverse=True)
     both = _is_on_both_sides(function)
     is_reshaped = both and changed[0].is_one_sided
     has_sums = all(kernel.effect_s is not None for kernel in changed)
     if has_lost_effect(changed[0]) or ((len(changed) == 1 or not has_sums) and not is_reshaped):
         return _named(changed[0], is_only=len(function) == 1)
-    before = [side for kernel in function for side in kernel.base]
-    after = [side for kernel in function for side in kernel.new]
+    before, after = _sides(function)
     first = (*after, *before)[0]
     name = short(first.function or first.label)
     before_s, after_s = total_s(before), total_s(after)
@@ -229,7 +264,9 @@ def _function_text(function: Sequence[KernelChange]) -> str:
         return f"{name} has other launch configurations"
     if not both or before_s is None or after_s is None:
         return f"{name} is {changed[0].time.verdict}"
-    return f"{name} takes {times_text(Values(before_s, after_s))}"
+    text = f"{name} takes {times_text(Values(before_s, after_s))}"
+    unclear = all(kernel.time.verdict == "unclear" and not has_other_launches(kernel) for kernel in changed)
+    return f"{text}, unclear" if unclear else text
 
 
 def _inconclusive(kernels: Sequence[KernelChange]) -> str:
@@ -262,9 +299,8 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
         return f"times of {label} do not compare, because {lost}"
     verdict = kernel.time.verdict
     ratio = kernel.time.ratio
-    if verdict not in _MOVED:
-        launches = both_text(launch_count(kernel.base), launch_count(kernel.new))
-        return f"{label} runs {launches} times{per_step_text(kernel)}"
+    if verdict in _QUIET:
+        return f"{label} {_unsure_text(kernel)}"
     if verdict in ("new", "gone") or ratio is None:
         return f"{label} is {verdict}"
     text = f"{label} is {speed_text(ratio)}"
@@ -276,3 +312,12 @@ def _named(kernel: KernelChange, *, is_only: bool = False) -> str:
         return f"{text} a launch, and called more often"
     times = significant(launch_count(kernel.new) / before, 2, strip=True)
     return f"{text} a launch, and called {times} times as often"
+
+
+def _unsure_text(kernel: KernelChange) -> str:
+    """Write how often a kernel without a change of time runs, or how far its time is apart if that is unclear."""
+    ratio = kernel.time.ratio
+    if ratio is not None and not has_other_launches(kernel):
+        return f"{change_text(ratio)}, unclear"
+    launches = both_text(launch_count(kernel.base), launch_count(kernel.new))
+    return f"runs {launches} times{per_step_text(kernel)}"

@@ -16,16 +16,16 @@ from gpuprof.comparison.contract import (
     run_time,
 )
 from gpuprof.comparison.gate.limits import TIME, TOTAL_TIME
-from gpuprof.comparison.work.counts import LAUNCHES
+from gpuprof.comparison.work.counts import LAUNCHES, RESOURCES
 from gpuprof.units import counted, format_percent, significant
 from gpuprof.words.comparison_causes import CHECK_RESULT, lost_effect_text
 from gpuprof.words.comparison_values import count_name, count_text
-from gpuprof.words.comparison_verdicts import brief_work_reason, doubt_text
+from gpuprof.words.comparison_verdicts import brief_work_reason, doubt_text, match_text
 from gpuprof.words.sentences import joined_by
 
 CHECK_WORDS = {"unclear": "unclear", "not-compared": "not compared", "accepted": "accepted"}
 """Results that are neither ok nor a regression, the least certain first."""
-_MOST_NAME = 80
+_MOST_NAME, _MOST_DIGITS = 80, 7
 _NO_KERNEL = {
     "no-kernel": "no kernel is on both sides",
     "one-sided": "kernels that match {} are not on both sides",
@@ -85,7 +85,7 @@ def _check(
         return _total_time(check, kernels, total)
     kernel = next((kernel for kernel in kernels if kernel.id == check.kernel), None)
     if kernel is None:
-        return f"{count_name(check.quantity)} {_moved(check.change)}, {_limit(check)}"
+        return f"{count_name(check.quantity)} {_moved(check)}, {_limit(check)}"
     if check.quantity == TIME or kernel.is_one_sided:
         return _kernel_time(check, kernel)
     count = kernel.work.count(check.quantity)
@@ -102,11 +102,11 @@ def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
         return f"{count_name(name)} not known on the {kernel.lacking} side{why}"
     if check.because == "unknown":
         return doubt_text(kernel.time) or "time not known"
-    text = f"time {_moved(check.change)}"
+    text = f"time {_moved(check)}"
     if check.because == "conditions":
         return f"{text}, and the runs are not alike{why}"
     if check.upper is not None:
-        text += f", at 99 % confidence up to +{format_percent(check.upper)}"
+        text += f", at 99 % confidence up to +{_percent(check.upper, check.allowed)}"
     text += f", {_limit(check)}"
     return text + why if check.because == "doubt" else text
 
@@ -121,7 +121,7 @@ def _total_time(
     time = run_time(total)
     name = time.name if time is not None else GPU_TIME
     of = "" if name.endswith(PER_STEP) else " of the run"
-    text = f"{count_name(name)}{of} {_moved(check.change)}"
+    text = f"{count_name(name)}{of} {_moved(check)}"
     if check.because == "conditions":
         return f"{text}, and the runs are not alike"
     text += f", {_limit(check)}"
@@ -132,7 +132,10 @@ def _total_time(
 
 def _count(check: GateCheck, count: CountChange, kernel: KernelChange) -> str:
     if check.because == "unknown":
-        return f"{count_name(check.quantity)} not known {_lacking(count)}"
+        name = count_name(check.quantity)
+        if check.quantity in RESOURCES and max(len(kernel.base), len(kernel.new)) > 1:
+            return f"{name}: {match_text(kernel)}, and each kernel has its own"
+        return f"{name} not known {_lacking(count)}"
     text = count_text(count)
     if check.because == "conditions":
         # The reasons beside the work are about a launch.
@@ -168,11 +171,21 @@ def _lacking(count: CountChange) -> str:
     return "on the base side" if count.new is not None else "on either side"
 
 
-def _moved(change: float | None) -> str:
+def _moved(check: GateCheck) -> str:
+    change = check.change
     if not change:
         return "did not change"
     verb = "rose" if change > 0 else "fell"
-    return f"{verb} by {format_percent(abs(change))}"
+    return f"{verb} by {_percent(abs(change), check.allowed)}"
+
+
+def _percent(fraction: float, allowed: float) -> str:
+    """Write a fraction as percent, with the digits that distinguish it from what is allowed."""
+    text, limit, digits = format_percent(fraction), format_percent(allowed), 2
+    while text == limit and fraction != allowed and digits < _MOST_DIGITS:
+        digits += 1
+        text, limit = (f"{significant(value * 100, digits)} %" for value in (fraction, allowed))
+    return text
 
 
 def _limit(check: GateCheck) -> str:

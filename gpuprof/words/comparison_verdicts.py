@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from gpuprof.comparison.causes.opcodes import has_lost_effect
 from gpuprof.comparison.contract import (
     ComparedKernel,
     CountChange,
@@ -24,6 +25,7 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.sequential_test import StopReason
 from gpuprof.comparison.timing.noise import FEWEST_RUNS
 from gpuprof.comparison.values import Values, all_known
+from gpuprof.comparison.work.counts import LAUNCHES
 from gpuprof.model.headline import listed
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.units import (
@@ -54,6 +56,9 @@ from gpuprof.words.sentences import full_stop, joined_by
 
 TIME_ORDER: tuple[TimeWord, ...] = ("slower", "faster", "unclear", "unknown", "new", "gone", "same")
 """Verdicts on time, the most important first."""
+_MOVED = ("slower", "faster", "new", "gone")
+LEAST_EFFECT = 0.01
+"""What is unclear, or runs more or less often, moves the run if it changes its time by this fraction."""
 _LENGTH = 210
 """Maximum characters of a sentence on a kernel; its first cause is always written whole."""
 _LISTED, _LISTED_LENGTH = 3, 80
@@ -426,6 +431,34 @@ def launches_text(change: KernelChange) -> str:
 def per_step_text(change: KernelChange) -> str:
     """Write what launches are of, unless of a run."""
     return " per step" if change.per == "step" else ""
+
+
+def moving(kernels: Sequence[KernelChange]) -> list[KernelChange]:
+    """Return those of a function's kernels that move the time of the run, the surest first.
+
+    Those with another time, and those with an unclear one or another number of launches, if they move it together
+    by `LEAST_EFFECT`. If the effect is not known, any other number of launches counts.
+    """
+    sure: list[KernelChange] = []
+    others: list[KernelChange] = []
+    for kernel in kernels:
+        if kernel.time.verdict in _MOVED or has_lost_effect(kernel):
+            sure.append(kernel)
+        elif kernel.time.verdict == "unclear" or has_other_launches(kernel):
+            others.append(kernel)
+    effects = all_known(kernel.effect for kernel in others)
+    if effects is None:
+        others = list(filter(has_other_launches, others))
+    elif abs(sum(effects)) < LEAST_EFFECT:
+        others = []
+    return sure + others
+
+
+def has_other_launches(change: KernelChange) -> bool:
+    """Return whether a kernel of both sides has more or fewer launches on one of them, and these compare."""
+    launches = change.work.count(LAUNCHES)
+    is_compared = all(note.kind != "other-launches" for note in change.work.notes)
+    return launches is not None and launches.word != "same" and is_compared
 
 
 def launch_count(side: Sequence[ComparedKernel]) -> float:

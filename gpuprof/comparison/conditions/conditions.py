@@ -18,6 +18,7 @@ from gpuprof.comparison.conditions.values import (
     timing,
 )
 from gpuprof.comparison.contract import SIDES, Affects, RunCondition
+from gpuprof.comparison.per_step import has_all_launches
 from gpuprof.comparison.sides import Side, SideKernel, are_identical, gpus_of, has_whole_graphs, sums_alike
 from gpuprof.comparison.timing.totals import judged_parts
 from gpuprof.model.session import Source
@@ -125,12 +126,14 @@ def _duration_source(kernel: SideKernel) -> str | None:
 def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield a difference between the judged parts of the traces: their kernels are those of that part.
 
-    Those of a survey are of the whole run. The kind is the only side with steps.
+    Those of a survey are of the whole run, and so are they if none ran outside of these parts. The kind is the only
+    side with steps.
     """
     parts = [sorted(judged_parts(side)) for side in (base, new)]
     if not differ(*parts):
         return
-    if any(source.is_survey for side in (base, new) for source in sources(side)):
+    surveyed = any(source.is_survey for side in (base, new) for source in sources(side))
+    if surveyed or all(has_all_launches(run.session) for side in (base, new) for run in side.runs):
         yield condition("judged-part", parts)
         return
     with_steps = [name for name, of_side in zip(SIDES, parts, strict=True) if "steps" in of_side]
