@@ -212,6 +212,16 @@ def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_
     assert session.verdict is not None and "--kernel-name" not in (session.verdict.command or "")
 
 
+def test_labels_that_a_table_repeats_are_of_the_same_launch() -> None:
+    cycles = [("DRAM Active Cycles", "cycle", value) for value in ("1190.50", "1408", "928", "47620")]
+    section = "    Section: GPU and Memory Workload Distribution\n"
+    page = f"  {LAUNCH}\n{section}    Table Name : Workload Distribution\n{table(cycles)}"
+    unlabelled = page + "    Section: Instruction Statistics\n" + table([("", "inst", "125952")])
+    for text in (page, PAGE + page.partition("\n")[2], unlabelled):
+        report = read(text)
+        assert ([launch.name for launch in report.launches], report.warnings) == (["scale"], ())
+
+
 @each_row(
     "label",
     [
