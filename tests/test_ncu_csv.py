@@ -314,7 +314,8 @@ def test_line_ends_quotes_blanks_and_further_headers_lose_no_launch() -> None:
     "label",
     [
         "{}: ", "[1,{}]<stdout>:", "[1,{}]<stdout>: ", "[rank{}]:", "[default{}]:", "app-{}  | ",
-        "2024-05-01T10:00:00.123Z {}: ", "app-{}  | 2024-05-01T10:00:00.5Z ",
+        "2024-05-01T10:00:00.123Z {}: ", "app-{}  | 2024-05-01T10:00:00.5Z ", "[{}] ", "(Worker pid={}) ", "node{}: ",
+        "[prterun-node01-12@1,{}]<stdout>: ",
     ],
 )  # fmt: skip
 def test_mixed_rows_of_several_ranks_are_read_rank_by_rank(label: str) -> None:

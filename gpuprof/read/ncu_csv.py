@@ -55,7 +55,7 @@ def _is_printed_launch(line: str) -> bool:
 def _tables(text: str) -> list[PrintedTable]:
     """Find headers and collect the rows below each; a record may span lines, other lines are skipped."""
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    lines = by_rank([*enumerate(text.split("\n"), start=1)], text)
+    lines = by_rank([*enumerate(text.split("\n"), start=1)])
     if text.endswith("\n"):
         # Then the last row of each rank has its end, too.
         lines = [*lines, (0, "")]
