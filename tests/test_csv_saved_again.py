@@ -237,12 +237,33 @@ def test_launches_of_raw_pages_that_were_put_together_have_the_units_of_their_ow
         assert launch.metrics.names() == ("smsp__inst_executed.sum",)
 
 
-def test_launches_that_no_column_tells_apart_are_left_out() -> None:
+def test_launches_that_no_column_tells_apart_are_read_as_one_with_the_first_values() -> None:
     rows = "Kernel Name;Metric Name;Metric Unit;Metric Value\nscale;gpu__time_duration.sum;ns;1500.5\n"
-    mixed = "copy;gpu__time_duration.sum;ns;2000.5\ncopy;sm__cycles_elapsed.max;cycle;7\n"
-    report = read(rows + mixed + "copy;gpu__time_duration.sum;ns;3000.5\n")
-    assert [launch.name for launch in report.launches] == ["scale"]
-    assert "line 3" in report.warnings[0]
+    mixed = "copy;gpu__time_duration.sum;ns;2000.5\ncopy;smsp__inst_executed.sum;inst;7\n"
+    report = read(rows + mixed + "copy;gpu__time_duration.sum;ns;3000.505\n")
+    assert [launch.name for launch in report.launches] == ["scale", "copy"]
+    times = [launch.metrics.number("gpu__time_duration.sum") for launch in report.launches]
+    assert times == pytest.approx([1500.5e-9, 2000.5e-9])
+    assert len(report.warnings) == 1 and "line 3" in report.warnings[0]
+
+
+def test_labels_that_a_table_of_a_launch_repeats_begin_no_launch() -> None:
+    """Read the workload distribution of a real report, as `--print-details all` prints it, without the column ID."""
+    cycles = ("DRAM,1190.50", "DRAM,1408", "DRAM,928", "DRAM,47620", "L1,19896.08", "L1,25438", "L1,0", "L1,2148777")
+    header = "Kernel Name,Grid Size,Section Name,Body Item Label,Metric Name,Metric Unit,Metric Value\n"
+
+    def rows(duration: str) -> str:
+        values = [f"{LIGHT},,Duration,usecond,{duration}"]
+        for part, value in (cycle.split(",") for cycle in cycles):
+            section = "GPU and Memory Workload Distribution,Workload Distribution"
+            values.append(f"{section},{part} Active Cycles,cycle,{value}")
+        return "".join(f'scale,"(96, 1, 1)",{value}\n' for value in values)
+
+    for durations in (["26.21"], ["26.21", "10.86"]):
+        report = read(header + "".join(map(rows, durations)))
+        times = [launch.metrics.number("gpu__time_duration.sum") for launch in report.launches]
+        assert times == pytest.approx([1e-6 * float(duration) for duration in durations])
+        assert report.warnings == ()
 
 
 # Numbers that can be read both ways.

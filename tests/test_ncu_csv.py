@@ -314,7 +314,8 @@ def test_line_ends_quotes_blanks_and_further_headers_lose_no_launch() -> None:
     "label",
     [
         "{}: ", "[1,{}]<stdout>:", "[1,{}]<stdout>: ", "[rank{}]:", "[default{}]:", "app-{}  | ",
-        "2024-05-01T10:00:00.123Z {}: ", "app-{}  | 2024-05-01T10:00:00.5Z ",
+        "2024-05-01T10:00:00.123Z {}: ", "app-{}  | 2024-05-01T10:00:00.5Z ", "[{}] ", "(Worker pid={}) ", "node{}: ",
+        "[prterun-node01-12@1,{}]<stdout>: ",
     ],
 )  # fmt: skip
 def test_mixed_rows_of_several_ranks_are_read_rank_by_rank(label: str) -> None:
@@ -336,6 +337,28 @@ def test_rows_behind_the_time_of_a_log_are_read() -> None:
     stamped = "".join(f"2024-05-01T10:00:0{at}.{at}5Z {line}\n" for at, line in enumerate(MIXED.splitlines()))
     times = [launch.metrics.number("gpu__time_duration.sum") for launch in read(stamped).launches]
     assert times == pytest.approx([8.992e-6, 9.0565e-6])
+
+
+def test_all_details_of_a_launch_are_read_and_nothing_is_said_to_be_broken() -> None:
+    """Read what `--print-details all` of real ncu has: labels again and again, one that is empty, and another table."""
+    cycles = [("DRAM Active Cycles", value) for value in ("1190.50", "1408", "928", "47620")]
+    cycles += [("L1 Active Cycles", value) for value in ("19896.08", "25438", "0", "2148777")]
+    distribution = ("GPU and Memory Workload Distribution", "Workload Distribution")
+    metrics = [
+        ("GPU Speed Of Light Throughput", "", "Duration", "us", "26.21"),
+        ("Instruction Statistics", "", "", "inst", "125952"),
+        *((*distribution, label, "cycle", value) for label, value in cycles),
+    ]
+    header = (*LAUNCH, "Section Name", "Body Item Label", *METRIC[1:], *RULE)
+    gpus = [("GPU ID", "GPU Name", "NUMA ID by CPU Affinity", "CPU Affinity", "NUMA ID by Memory Affinity")]
+    gpus += [(str(number), "NVIDIA A100 80GB PCIe", "0", "0-23", "0") for number in range(2)]
+    rows = [[launch_cells(number) + metric + ("",) for metric in metrics] for number in range(2)]
+    page = as_csv(header, *rows[0], *gpus, *rows[1], *gpus)
+    report = read(page)
+    assert [value(launch, "gpu__time_duration.sum") for launch in report.launches] == pytest.approx([26.21e-6] * 2)
+    assert report.warnings == ()
+    shortened = read(page.replace('"L1 Active Cycles","cycle","0",""', '"L1 Active Cycles"', 1))
+    assert len(shortened.warnings) == 1 and "line 10" in shortened.warnings[0]
 
 
 def test_errors_of_ncu_torn_rows_and_a_cut_end_are_warnings() -> None:

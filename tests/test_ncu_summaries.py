@@ -173,6 +173,22 @@ def test_kernels_behind_attributes_of_the_gpu_in_too_few_columns_are_read() -> N
     assert [launch.metrics.number(DURATION) for launch in report.launches] == pytest.approx([4e-6, 1.5e-3])
 
 
+def test_metrics_without_cells_shift_no_kernel_of_a_summary() -> None:
+    """Read what ncu 2024.1 prints with --print-summary per-kernel --print-details all --csv: 15 cells in each line."""
+    header, *lines = csv.reader(io.StringIO(CSV_PER_KERNEL))
+    without = lines[0][: len(PROCESS) + 7]
+    flat = [cell for row in (lines[0], without, *lines[1:], [*without, ""]) for cell in row]
+    out = io.StringIO()
+    rows = [flat[at : at + len(header)] for at in range(0, len(flat), len(header))]
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([header, *rows])
+    report, whole = read(out.getvalue()), read(CSV_PER_KERNEL)
+    assert [(launch.name, launch.invocations) for launch in report.launches] == [("scale", 7), ("copy", 1)]
+    for launch, expected in zip(report.launches, whole.launches, strict=True):
+        assert launch.metrics.names() == expected.metrics.names()
+        assert launch.metrics.number(DURATION) == expected.metrics.number(DURATION)
+    assert report.warnings == whole.warnings
+
+
 @each_row("text", [PER_KERNEL, CSV_PER_GPU])
 @each_row("at_once", [True, False])
 def test_times_are_those_of_all_launches_and_no_percentile_is_made_up(text: str, at_once: bool) -> None:

@@ -212,18 +212,29 @@ def test_sections_without_a_launch_s_line_are_a_launch_of_an_unknown_kernel(tmp_
     assert session.verdict is not None and "--kernel-name" not in (session.verdict.command or "")
 
 
+def test_labels_that_a_table_repeats_are_of_the_same_launch() -> None:
+    cycles = [("DRAM Active Cycles", "cycle", value) for value in ("1190.50", "1408", "928", "47620")]
+    section = "    Section: GPU and Memory Workload Distribution\n"
+    page = f"  {LAUNCH}\n{section}    Table Name : Workload Distribution\n{table(cycles)}"
+    unlabelled = page + "    Section: Instruction Statistics\n" + table([("", "inst", "125952")])
+    for text in (page, PAGE + page.partition("\n")[2], unlabelled):
+        report = read(text)
+        assert ([launch.name for launch in report.launches], report.warnings) == (["scale"], ())
+
+
 @each_row(
     "label",
     [
         "{}: ", "[1,{}]<stdout>: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:", "app-{}  | ",
-        "2024-05-01T10:00:00.123Z {}: ",
+        "2024-05-01T10:00:00.123Z {}: ", "[{}] ", "[prterun-node01-12@1,{}]<stdout>: ", "(Worker pid={}, ip=10.0.0.1) ",
+        "[pod/train-{}/main] ", "node0{}: [rank{}] ",
     ],
 )  # fmt: skip
 @each_row("page", [PAGE, f"  {LAUNCH}\n" + table([("gpc__cycles_elapsed.max", "cycle", "250,000")])])
 def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str, page: str) -> None:
     other = page.replace("scale<", "other<").replace("250,000", "990,000")
     pages = [lines.splitlines() for lines in (page, other)]
-    mixed = [f"{label.format(rank)}{line}" for lines in zip_longest(*pages, fillvalue="")
+    mixed = [f"{label.format(rank, rank)}{line}" for lines in zip_longest(*pages, fillvalue="")
              for rank, line in enumerate(lines)]  # fmt: skip
     text = "\n".join(["slurm starts", *mixed, ""])
     assert has_launch(text)
@@ -231,6 +242,27 @@ def test_mixed_lines_of_several_ranks_are_read_rank_by_rank(label: str, page: st
     assert [launch.name for launch in report.launches] == ["scale", "other"]
     assert [numbers(launch)["gpc__cycles_elapsed.max"] for launch in report.launches] == [250_000, 990_000]
     assert report.warnings == ()
+
+
+@each_row(
+    "label",
+    [
+        "2024-05-01 12:00:{:02} ", "2024-05-01 12:00:00,1{:02} INFO ", "[2024-05-01 12:00:{:02}] ",
+        "May  1 12:00:{:02} node01 app[12]: ", "2024-05-01T12:00:00.123{:02}Z 01O ", "{:6}\t", "{}:", "$ ",
+    ],
+)  # fmt: skip
+@each_row("page", [PAGE, PAGE.replace("    ", "  ").replace("  Section: GPU Speed Of Light Throughput\n", "")])
+def test_lines_behind_a_time_or_a_number_are_read(label: str, page: str) -> None:
+    text = "".join(f"{label.format(number)}{line}\n" for number, line in enumerate(page.splitlines()))
+    found, expected = read(text), read(page)
+    assert [launch.name for launch in found.launches] == ["scale"]
+    assert numbers(found.launches[0]) == numbers(expected.launches[0]) != {}
+    assert found.warnings == expected.warnings
+
+
+def test_words_before_one_line_of_ncu_are_no_label() -> None:
+    text = "Results\n" + PAGE.replace("    Section: GPU", "Done.    Section: GPU")
+    assert numbers(only(text)) == numbers(only(PAGE))
 
 
 @each_row("page", [PAGE, f"{TABLE}{RULES}{TABLE}"], ids=["named", "unnamed"])
@@ -275,7 +307,6 @@ def test_an_ordinary_table_or_section_is_no_output_of_ncu(text: str, tmp_path: P
     [
         (f"{LAUNCH}\n    Section: Command line profiler metrics\n" + 2 * table([("smsp__inst.sum", "inst", "7")]),
          1, ["1 row "]),
-        ("\n".join(f"$ {line}" for line in PAGE.splitlines()), 1, ["2 rows "]),
         (f"{PAGE}\n  scale(float *) (16, x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0\n{TABLE}", 2, ["1 row "]),
         # The line of a launch is lost: nothing of its table goes to the launch above.
         (f"{LAUNCH}\n{TABLE}\n  scale(float *) (16, 1, 1)x(2\n{TABLE}{RULES}", 1, ["5 rows "]),

@@ -14,7 +14,6 @@ from gpuprof.model import kernel_kinds
 from gpuprof.model.kernel_filter_regex import unique_expression
 from gpuprof.model.kernel_kinds import kind_by_name
 from gpuprof.read.printed_launch import short_name
-from gpuprof.read.printed_lines import LABEL
 from gpuprof.review.inputs.signatures import argument_names
 from gpuprof.units import parse_quantity
 from tests.regular_expressions import Pattern, attacks, find_expressions, may_be_exponential
@@ -72,8 +71,11 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ),
     ("privacy/texts.py", "f\"(?<![^\\\\W_])(?:{'|'.join(owners)})(?![^\\\\W_])\""): (r"(?<![^\W_])(?:a|aa)(?![^\W_])",),
     ("read/ncu_csv.py", "row"): (r'\A"\d+","\d+","', r"\A\d+,\d+,"),
-    ("read/printed_refusal.py", "f'^{LABEL.pattern}=={level}==[ \\\\t]*(?P<said>.*)$'"): (
-        f"(?m)^{LABEL.pattern}==ERROR==[ \\t]*(?P<said>.*)$",
+    ("read/printed_lines.py", "'|'.join(sorted(labels, key=len, reverse=True))"): (
+        r"\[a {0,9}\d{1,30}(?!\d) {0,9}\d{1,30}(?!\d)\]:|a:",
+    ),
+    ("read/printed_refusal.py", "f'^.{{0,100}}?=={level}==[ \\\\t]*(?P<said>.*)$'"): (
+        r"(?m)^.{0,100}?==ERROR==[ \t]*(?P<said>.*)$",
     ),
 }
 """Those of a run's own values, as they may be there."""

@@ -55,7 +55,7 @@ def _is_printed_launch(line: str) -> bool:
 def _tables(text: str) -> list[PrintedTable]:
     """Find headers and collect the rows below each; a record may span lines, other lines are skipped."""
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    lines = by_rank([*enumerate(text.split("\n"), start=1)], text)
+    lines = by_rank([*enumerate(text.split("\n"), start=1)])
     if text.endswith("\n"):
         # Then the last row of each rank has its end, too.
         lines = [*lines, (0, "")]
@@ -70,8 +70,21 @@ def _tables(text: str) -> list[PrintedTable]:
         elif tables and _starts_row(line, tables[-1], is_last=at + 1 == len(lines)):
             at = _take_record(lines, at, tables[-1])
             continue
-        at += 1
+        at = _end_of_other_table(lines, at, tables[-1]) if tables and line.startswith('"') else at + 1
     return tables
+
+
+def _end_of_other_table(lines: Sequence[tuple[int, str]], at: int, table: PrintedTable) -> int:
+    """Return the place below a line and, if it has fewer cells than a row of the table, rows with as many cells.
+
+    ncu prints a table of GPUs and their NUMA nodes between the rows of a launch.
+    """
+    width = len(_cells(lines[at][1], table.delimiter) or ())
+    at += 1
+    if 1 < width <= table.places.get(table.value_column, len(table.columns) - 1):
+        while at < len(lines) and len(_cells(lines[at][1], table.delimiter) or ()) == width:
+            at += 1
+    return at
 
 
 def _table_below(line: str) -> PrintedTable | None:

@@ -83,6 +83,7 @@ def read_ncu_text(text: str, file: str, sha256: str) -> Report:
     table = PrintedTable(
         COLUMNS,
         is_original=True,
+        delimiter="",
         sentences=[*_tell_unnamed(launches, text), *problems],
         rows=[row for launch in launches for row in launch.rows()],
         broken_lines=[line for launch in launches for line in launch.broken_lines],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 
 _SIZE = r"(?:\d{1,3}(?:[.,]\d{3}){1,3}|\d{1,10})"
@@ -17,18 +17,19 @@ _SUMMARY = re.compile(
     r"(?:, CC (?P<cc>\d+\.\d+))?, Invocations (?P<invocations>[1-9][0-9]{0,8})"
 )
 """The launches of a kernel in a summary. One per GPU has the device on a line above."""
-_TIME = r"\d{4}-\d\d-\d\dT[\d:.]+Z?\s"
-_BEFORE_LINES = re.compile(rf"\s*(?:{_TIME}|[>|#*/]\s*)*\s*")
-"""What documents and logs put in front of each line: marks of a quotation or a comment, and the time."""
-_RANK = r"(?:\[\d+,\d+\]<std(?:out|err)>:|\[(?:rank|default)?\d+\]:|\d{1,6}:|[\w.-]{1,60} +\|) ?"
-"""What `srun --label`, `mpirun --tag-output`, torchrun and `docker compose` put before each line of a process."""
-LABEL = re.compile(rf"(?:{_TIME})?(?P<rank>{_RANK})?(?:{_TIME})?")
-_LABELLED = re.compile(
-    rf"^(?={_TIME}|{_RANK}){LABEL.pattern}(?:[ \t](?:\s*(?:Section: |Metric Name )|.*, Context \d)"
-    r'|"?(?:ID|Process ID|Domain)"?,.*Kernel Name)',
-    re.MULTILINE,
+_BEFORE_LINES = re.compile(r"[\s>|#*/]*")
+"""What documents put in front of each line: marks of a quotation or a comment."""
+_OWN_WORDS = ("Section: ", "Metric Name ", "Process ID", '"Domain"')
+_MARK = re.compile(
+    r"(?P<label>.{0,100}?)(?:(?<! ) {2,}(?:Section: |Metric Name )"
+    r'|(?<![,;\t])(?:"ID","Process ID"|ID,Process ID|"Process ID","Process Name"|"Domain","Range:))'
 )
-"""What shows that lines have labels: one of ncu's behind it."""
+"""How lines of ncu start that it always prints alike, with the label before them."""
+_MOST_LABELS = 64
+"""Maximum labels that differ in more than their numbers."""
+_ANY_NUMBER = r" {0,9}\d{1,30}(?!\d)"
+"""Ranks and line numbers may be filled with blanks. No text can be split into two in several ways."""
+_CLOCK = re.compile(r"(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?")
 _OF_SUMMARY = {
     "Kernel Name": "name", "Block Size": "block", "Grid Size": "grid", "Device": "device", "CC": "cc",
     "Invocations": "invocations",
@@ -43,20 +44,48 @@ def lines_of(text: str) -> Iterator[tuple[int, str, str]]:
     Where lines of several ranks are mixed, those of each come together, without what names the rank.
     """
     text = _COLOURS.sub("", text) if "\x1b" in text else text
-    lines = by_rank([*enumerate(text.splitlines(), start=1)], text)
+    lines = by_rank([*enumerate(text.splitlines(), start=1)])
     return ((number, before, line) for (_, before), (number, line) in pairwise(chain([(0, "")], lines)))
 
 
-def by_rank(lines: Sequence[tuple[int, str]], text: str) -> Sequence[tuple[int, str]]:
-    """Return the numbered lines of a text; if they have labels, without these, and those of each rank together."""
-    if _LABELLED.search(text) is None:
+def by_rank(lines: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
+    """Return numbered lines; if they have labels, without these, and those of each rank together.
+
+    Schedulers, containers and logs put a label before each line: a rank, a node, a process, the time or several.
+    """
+    label = _label(lines)
+    if label is None:
         return lines
     ranks: dict[str, list[tuple[int, str]]] = {}
     for number, line in lines:
-        label = LABEL.match(line)
-        rank, end = (label["rank"] or "", label.end()) if label is not None else ("", 0)
+        found = label.match(line)
+        rank, end = (_CLOCK.sub("", found[0]), found.end()) if found is not None else ("", 0)
         ranks.setdefault(rank, []).append((number, line[end:]))
     return [*chain.from_iterable(ranks.values())]
+
+
+def _label(lines: Iterable[tuple[int, str]]) -> re.Pattern[str] | None:
+    """Return the labels of lines: what is before words of ncu and, with any numbers, before the line below; or None."""
+    found = []
+    for (_, line), (_, below) in pairwise(lines):
+        mark = _MARK.match(line) if any(word in line for word in _OWN_WORDS) else None
+        if mark is not None and mark["label"].strip():
+            found.append((_with_any_numbers(mark["label"]), below))
+    every = _one_of({label for label, _ in found})
+    if every is None:
+        return None
+    return _one_of({label for label, below in found if every.match(below) is not None})
+
+
+def _with_any_numbers(label: str) -> str:
+    return _ANY_NUMBER.join(map(re.escape, re.split(_ANY_NUMBER, label)))
+
+
+def _one_of(labels: Collection[str]) -> re.Pattern[str] | None:
+    """Return a pattern of these labels, the longest first; None if they are none or too many."""
+    if not 0 < len(labels) <= _MOST_LABELS:
+        return None
+    return re.compile("|".join(sorted(labels, key=len, reverse=True)))
 
 
 def launch_in(line: str, before: str) -> dict[str, str] | None:
@@ -100,5 +129,4 @@ def _launch_cells(text: str, above: str) -> dict[str, str] | None:
 
 def bare_line(line: str) -> str:
     """Return a line without what logs and documents put before it, and without the spaces that ncu fills it with."""
-    match = _BEFORE_LINES.match(line)
-    return (line[match.end() :] if match is not None else line).rstrip()
+    return _BEFORE_LINES.sub("", line, count=1).rstrip()

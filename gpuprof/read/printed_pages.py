@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from msgspec import Struct, field
 
 from gpuprof.errors import InputError
 from gpuprof.model.recorded import DictMetrics, Metric, Report, names_of
-from gpuprof.read.details_labels import RAW_NAMES_SECTION, depends_on_unit, metric_name, section_of
+from gpuprof.read.details_labels import RAW_NAMES_SECTION, depends_on_unit, is_known, metric_name, section_of
 from gpuprof.read.metric_units import unit_of
 from gpuprof.read.printed_launch import RecordedLaunch, recorded_launch, with_devices
 from gpuprof.read.printed_numbers import MetricColumn, is_garbled, metric_of, printed_unit, with_points
@@ -210,11 +211,7 @@ def _details_launches(table: PrintedTable) -> Iterator[RecordedLaunch]:
         if not table.has_launch(table.launch_cells(rows[0])):
             table.broken_lines.extend(row.line for row in rows)
             continue
-        launches = _by_launch(rows, table)
-        if not launches:
-            kernel = f"the kernel in line {rows[0].line}"
-            table.sentences.append(f"the launches of {kernel} are left out: no column tells their mixed rows apart")
-        for of_launch in launches:
+        for of_launch in _by_launch(rows, table):
             yield _details_metrics(of_launch, table, has_units=has_units).launch()
 
 
@@ -224,45 +221,68 @@ def _cells_at(places: Iterable[int], row: PrintedRow) -> tuple[str, ...]:
 
 
 def _by_launch(rows: list[PrintedRow], table: PrintedTable) -> list[list[PrintedRow]]:
-    """Return the rows of each launch, if all columns about launches are alike; none if they cannot be told apart.
+    """Return the rows of each launch, if all columns about launches are alike.
 
-    Launches follow one another if all have the same metrics in the same order. With an ID, any other rows are of one
-    launch, which may print a metric twice, and so are rows that only repeat others.
+    Launches follow one another if all have the same metrics in the same order. With an ID, rows that only repeat others
+    are of the same launch. Any other rows are taken as those of one launch, for which ncu may print a label several
+    times: in the table of a workload distribution, for the average, the maximum, the minimum and the sum.
     """
     named = [row for row in rows if table.cell(row, "Metric Name")]
     places = [table.places[name] for name in _PLACE_OF_METRIC if name in table.places]
     metrics = [(*_cells_at(places, row), printed_unit(table.cell(row, "Metric Unit"))[1]) for row in named]
-    size = len(set(metrics))
-    if len(metrics) == size:
+    distinct, number = len(set(metrics)), len(metrics)
+    if distinct == number or not table.delimiter:
         return [rows]
-    times = len(metrics) // size
-    are_alike = metrics == metrics[:size] * times
+    sizes = (size for size in range(distinct, number + 1) if number % size == 0)
+    size = next(size for size in sizes if metrics == metrics[:size] * (number // size))
     values = [(table.cell(row, "Metric Unit"), table.cell(row, table.value_column)) for row in named]
-    if "ID" in table.places and (not are_alike or values == values[:size] * times):
+    if "ID" in table.places and values == values[:size] * (number // size):
         return [rows]
-    return [named[start : start + size] for start in range(0, len(named), size)] if are_alike else []
+    if size == number:
+        return [_first_rows(named, metrics, table)]
+    return [named[start : start + size] for start in range(0, number, size)]
+
+
+def _first_rows(
+    named: Sequence[PrintedRow], metrics: Iterable[tuple[str, ...]], table: PrintedTable
+) -> list[PrintedRow]:
+    """Return the first row of each metric, and say if one that is known has other values, too."""
+    first: dict[tuple[str, ...], PrintedRow] = {}
+    others = []
+    for metric, row in zip(metrics, named, strict=True):
+        value = table.cell(first.setdefault(metric, row), table.value_column)
+        if value != table.cell(row, table.value_column) and is_known(*_label_of(row, table)):
+            others.append(table.cell(row, "Metric Name"))
+    if others:
+        table.sentences.append(
+            f"the kernel in line {named[0].line} has several values of {others[0]}, and no column tells launches of it "
+            "apart: the first values are read, as those of 1 launch"
+        )
+    return [*first.values()]
 
 
 def _aligned(table: PrintedTable) -> Iterator[PrintedRow]:
     """Yield the rows of a summary in their columns.
 
-    ncu 2024.1 starts a raw page of --print-summary per-gpu with attributes of the GPU that have fewer cells, and the
-    first kernel follows in the same line.
+    ncu 2024.1 starts a raw page of --print-summary per-gpu with attributes of the GPU that have fewer cells, and leaves
+    out the cells of a metric without a value on a page of details; what follows comes in the same line.
     """
     if all(table.has_launch(table.launch_cells(row)) for row in table.rows):
         yield from table.rows
         return
     cells = [cell for row in table.rows for cell in row.cells]
     lines = [row.line for row in table.rows for _ in row.cells]
-    at, width, skipped = 0, len(table.columns), 0
-    while at < len(cells):
-        row = PrintedRow(lines[at], tuple(cells[at : at + width]))
-        is_launch = table.has_launch(table.launch_cells(row))
-        skipped += not is_launch
-        at += width if is_launch else 1
-        if is_launch:
+    width = len(table.columns)
+    windows = (PrintedRow(line, tuple(cells[at : at + width])) for at, line in enumerate(lines))
+    starts = [at for at, row in enumerate(windows) if table.has_launch(table.launch_cells(row))]
+    skipped = sum(map(bool, cells[: starts[0]] if starts else cells))
+    for at, end in pairwise([*starts, len(cells)]):
+        row = PrintedRow(lines[at], tuple(cells[at : min(end, at + width)]))
+        skipped += sum(map(bool, cells[at + width : end]))
+        if table.cell(row, "Metric Name"):
             yield row
-    table.sentences.append(f"{skipped} cells are left out that ncu has printed in columns of others")
+    if skipped:
+        table.sentences.append(f"{skipped} cells are left out that ncu has printed in columns of others")
 
 
 def _details_metrics(rows: Sequence[PrintedRow], table: PrintedTable, *, has_units: bool) -> _Metrics:
@@ -271,7 +291,7 @@ def _details_metrics(rows: Sequence[PrintedRow], table: PrintedTable, *, has_uni
     for row in rows:
         if table.cell(row, "Metric Name"):
             _add_printed(metrics, row, has_units=has_units)
-        elif len(row.cells) < len(table.columns):
+        elif not table.cell(row, table.value_column) and len(row.cells) < len(table.columns):
             table.broken_lines.append(row.line)
     return metrics
 
@@ -279,17 +299,21 @@ def _details_metrics(rows: Sequence[PrintedRow], table: PrintedTable, *, has_uni
 def _add_printed(metrics: _Metrics, row: PrintedRow, *, has_units: bool) -> None:
     """Add the metric of a row of a details page."""
     table = metrics.table
-    section, body, label = [table.cell(row, name) for name in _PLACE_OF_METRIC]
+    section, label, base, body = _label_of(row, table)
     unit, value = table.cell(row, "Metric Unit"), row.cells[table.places[table.value_column]]
-    base = printed_unit(unit)[1]
-    if "Section Name" not in table.places:
-        section = _section_of(label, base)
     name = metric_name(section, label, base, body)
     metric = metric_of(value, unit)
     is_bare = unit == "" and (needs_unit(name, has_units=has_units) or depends_on_unit(section, label))
     metrics.add(name, value, metric, row.line, is_bare=is_bare)
     if name == DURATION:
         metrics.range_s = _range_s(table.cell(row, "Minimum"), table.cell(row, "Maximum"), unit)
+
+
+def _label_of(row: PrintedRow, table: PrintedTable) -> tuple[str, str, str, str]:
+    """Return the section, the label, the base unit and the body of the metric of a row."""
+    section, body, label = [table.cell(row, name) for name in _PLACE_OF_METRIC]
+    base = printed_unit(table.cell(row, "Metric Unit"))[1]
+    return section if "Section Name" in table.places else _section_of(label, base), label, base, body
 
 
 @lru_cache(maxsize=8192)

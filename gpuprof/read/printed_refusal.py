@@ -7,7 +7,6 @@ import shlex
 
 from gpuprof.errors import InputError
 from gpuprof.read.details_labels import counter_labels
-from gpuprof.read.printed_lines import LABEL
 
 HINT = "export a report with `ncu --import FILE.ncu-rep --page raw --csv > FILE.csv`"
 _LONGEST_PATH = 300
@@ -47,7 +46,7 @@ _UNIT_BEHIND = re.compile(r" ?[(\[].*")
 
 def ncu_messages(text: str, level: str) -> list[str]:
     """Return what ncu itself says at a level: ERROR or WARNING."""
-    messages = re.finditer(rf"^{LABEL.pattern}=={level}==[ \t]*(?P<said>.*)$", text, re.MULTILINE)
+    messages = re.finditer(rf"^.{{0,100}}?=={level}==[ \t]*(?P<said>.*)$", text, re.MULTILINE)
     return [message["said"].strip() for message in messages]
 
 

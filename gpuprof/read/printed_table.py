@@ -33,7 +33,7 @@ class PrintedRow(Struct, frozen=True):
 class PrintedTable(Struct):
     """A header and the rows below it, until the next header.
 
-    One that `is_original` is as ncu printed it, and if it is CSV, all cells have quotes.
+    One that `is_original` is as ncu printed it, and if it is CSV, all cells have quotes. Text has no delimiter.
     """
 
     columns: tuple[str, ...]
@@ -88,7 +88,7 @@ class PrintedTable(Struct):
             return False
         if self.is_summary:
             is_number = _INVOCATIONS.fullmatch(cells.get("Invocations", "1")) is not None
-            return is_number and cells.get("Grid Size", "(").startswith("(")
+            return is_number and all(cells.get(name, "(").startswith("(") for name in ("Block Size", "Grid Size"))
         return cells.get("ID", "0").isdigit()
 
     def problems(self) -> Iterator[str]:
