@@ -124,6 +124,7 @@ class GpuWork:
                     mangled=self._export.string(row["mangledName"]),
                     process=self._one(process_id(row["globalPid"])),
                     launched_s=(place.start - origin) / 1e9 if place is not None else None,
+                    queued_s=(start - place.end) / 1e9 if place is not None else None,
                     graph_launch=graph_launch,
                     memory=memory,
                 )

@@ -75,8 +75,6 @@ def correct_times(events: TraceEvents, first: int | None) -> None:
 def _drop_strays(events: TraceEvents, first: int) -> None:
     """Drop activities that begin long before the CPU, or after it and after what GPUs did before."""
     until = events.last
-    if all(first - _FAR_NS <= event.start <= until + _FAR_NS for event in events.gpu):
-        return
     strays: set[int] = set()
     for event in sorted(events.gpu, key=attrgetter("start")):
         if first - _FAR_NS <= event.start <= until + _FAR_NS:

@@ -305,6 +305,7 @@ def _recorded(
             process=place.process if place is not None else None,
             collective=_collective(event, launchers),
             launched_s=(place.start - origin) / 1e9 if place is not None else None,
+            queued_s=(event.start - place.end) / 1e9 if place is not None else None,
             call=event.correlation,
             product=next((numbers[id(span)] for span in launchers if id(span) in numbers), None),
             graph_launch=event.correlation if event.in_graph or event.correlation in events.graph_launches else None,

@@ -49,11 +49,9 @@ class Pause(NamedTuple):
     @property
     def queued_s(self) -> float:
         """Return for how long what ends it had been launched, if longer than launching takes: it waited for others."""
-        launched_s = self.end.launched_s
-        if launched_s is None or self.in_graph:
-            return 0.0
-        queued_s = min(self.length_s, self.end.start_s - launched_s)
-        return queued_s if self.end.start_s > self.start_s and queued_s >= SHORT_PAUSE_S else 0.0
+        queued_s = min(self.length_s, self.end.queued_s or 0.0)
+        is_latency = queued_s < SHORT_PAUSE_S or self.end.start_s <= self.start_s
+        return 0.0 if is_latency or self.in_graph else queued_s
 
     @property
     def waited_s(self) -> float:

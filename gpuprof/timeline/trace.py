@@ -73,13 +73,13 @@ class Activity(NamedTuple):
     `name` is a kernel's demangled name, the direction of a copy, or the number of a whole graph: "graph 3". `ranges`
     were open when it was launched, outermost first, without steps. `operator` is the framework's operator that launched
     it, with shapes if recorded. `device` counts the trace's devices from 0. `shared_bytes` are per block, static and
-    dynamic. `launched_s` is when the program launched it, far in the past if before the recording, and `call` the
-    number of the call that did, which grows with the calls of its process; all of a graph has the number of its launch.
-    `product` is the place in the trace's products of the one that launched it. `graph_launch` is the same for all that
-    one launch of a CUDA graph did, and for nothing else in the trace. `operand_bytes` are those that its operator reads
-    and writes, each once; None unless that is point-wise and launched nothing else. `memory` is the host's end of a
-    copy, or unified memory. `in_sdpa`: PyTorch's scaled_dot_product_attention launched it because it chose no fused
-    kernel.
+    dynamic. `launched_s` is when the program launched it, far in the past if before the recording, `queued_s` the time
+    from the end of that call to its start, and `call` the number of the call that did, which grows with the calls of
+    its process; all of a graph has the number of its launch. `product` is the place in the trace's products of the one
+    that launched it. `graph_launch` is the same for all that one launch of a CUDA graph did, and for nothing else in
+    the trace. `operand_bytes` are those that its operator reads and writes, each once; None unless that is point-wise
+    and launched nothing else. `memory` is the host's end of a copy, or unified memory. `in_sdpa`: PyTorch's
+    scaled_dot_product_attention launched it because it chose no fused kernel.
     """
 
     kind: str
@@ -99,6 +99,7 @@ class Activity(NamedTuple):
     process: int | None = None
     collective: Collective | None = None
     launched_s: float | None = None
+    queued_s: float | None = None
     call: int | None = None
     product: int | None = None
     graph_launch: Hashable = None
