@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
@@ -27,7 +29,7 @@ from gpuprof.model.session import (
     WholeGraphs,
 )
 from gpuprof.present.compare_console_table import rows_of
-from gpuprof.words.comparison import whole_sentence, with_sentences
+from gpuprof.words.comparison import by_function, whole_sentence, with_sentences
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
 
@@ -361,6 +363,48 @@ def test_what_may_move_the_run_is_a_row_and_what_runs_more_often_is_not_called_t
         assert effects == pytest.approx(moves)
         said = whole_sentence(comparison)
         assert all(name in said for name in [*moves][:2]) and said.count("more often") == often
+
+
+@each_row(("names", "grids"), [
+    (["gemm"] * 24, range(100, 124)),
+    ([f"triton_poi_fused_add_mul_{number}" for number in range(24)], [64] * 24),
+])  # fmt: skip
+def test_kernels_of_a_function_that_move_the_run_together_are_rows_and_named_by_it(
+    names: list[str], grids: Sequence[int]
+) -> None:
+    """24 kernels of 15 µs, beside one of 640 µs: each takes 2 µs more, 0.2 % of the run, and all of them 4.8 %."""
+    sides = []
+    for time_s in (15e-6, 17e-6):
+        kernels = [kernel(name, [time_s], grid=(grid, 1, 1)) for name, grid in zip(names, grids, strict=True)]
+        sides.append(run(*kernels, kernel("softmax", [640e-6])))
+    comparison = compare(sides[:1], sides[1:], "0").comparison
+    moving, still = by_function(comparison.kernels)
+    assert [change.label for change in still] == ["softmax"] and rows_of(comparison.kernels) == moving
+    assert {change.time.verdict for change in moving} == {"unclear"}
+    assert sum(change.effect or 0.0 for change in moving) == pytest.approx(0.048)
+    name = "gemm" if "gemm" in names else "triton_poi_fused_add_mul"
+    assert f"{name} takes 360 → 408 µs" in whole_sentence(comparison)
+
+
+def test_kernels_of_a_function_that_move_the_run_against_each_other_are_rows() -> None:
+    """Of 350 µs, one kernel of a function takes 15 µs more and another one 15 µs less."""
+    sides = []
+    for times_s in ((100e-6, 100e-6), (115e-6, 85e-6)):
+        kernels = [kernel("gemm", [time_s], grid=(grid, 1, 1)) for grid, time_s in enumerate(times_s, 100)]
+        sides.append(run(*kernels, kernel("softmax", [150e-6])))
+    rows = rows_of(compare(sides[:1], sides[1:], "0").comparison.kernels)
+    assert {side.demangled for row in rows for side in row.new} == {"gemm"}
+    assert sorted(row.effect or 0.0 for row in rows) == pytest.approx([-15 / 350, 15 / 350])
+
+
+def test_a_numbered_kernel_that_is_known_to_have_changed_is_named_with_its_number() -> None:
+    base = run(*(kernel(f"loop_add_fusion_{number}", [10e-6]) for number in range(3)))
+    times_s = {0: 11e-6, 1: 11e-6, 2: 30e-6, 3: 10e-6}
+    new = run(*(kernel(f"loop_add_fusion_{number}", [time_s]) for number, time_s in times_s.items()))
+    functions = by_function(compare([base], [new], "0").comparison.kernels)
+    assert [[change.label for change in function] for function in functions] == [
+        ["loop_add_fusion_2"], ["loop_add_fusion_3"], ["loop_add_fusion_0", "loop_add_fusion_1"]
+    ]  # fmt: skip
 
 
 def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:
