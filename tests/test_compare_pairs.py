@@ -175,6 +175,40 @@ def test_names_that_are_contained_in_another_were_fused_or_split_unless_their_fl
     assert not matched(base, side(kernel("fused_add_mul", flop={"fp32": 9e6})))
 
 
+def compiled(blocks: dict[int, int]) -> Side:
+    """A side with a compiled kernel of each of these numbers, which launches so many blocks."""
+    return side(*(kernel(f"triton_poi_fused_add_{number}", grid=(grid, 1, 1)) for number, grid in blocks.items()))
+
+
+@each_row(
+    ("base", "new", "pairs"),
+    [
+        # Numbers that moved on, and some of them are those of other kernels before.
+        ({0: 6, 2: 7, 4: 8}, {2: 6, 4: 7, 6: 8}, {(0, 2), (2, 4), (4, 6)}),
+        # One more kernel moves those behind it on.
+        ({0: 6, 1: 7, 2: 8}, {0: 6, 1: 5, 2: 7, 3: 8}, {(0, 0), (1, 2), (2, 3), (None, 1)}),
+        # Of two with the same launch configuration, the order is that of their numbers.
+        ({0: 6, 2: 6, 4: 8}, {8: 6, 10: 6, 12: 8}, {(0, 8), (2, 10), (4, 12)}),
+        # Two that changed places.
+        ({0: 6, 1: 7}, {0: 7, 1: 6}, {(0, 1), (1, 0)}),
+        # Another batch size moves no number, even if a kernel has the configuration of another one before.
+        ({0: 6, 1: 12, 2: 24}, {0: 12, 1: 24, 2: 48}, {(0, 0), (1, 1), (2, 2)}),
+        # Equal names and launch configurations are one kernel.
+        ({0: 6, 2: 6}, {2: 6, 4: 6}, {(2, 2), (0, 4)}),
+    ],
+)
+def test_kernels_of_a_compiler_are_paired_by_launch_configuration_if_their_numbers_moved(
+    base: dict[int, int], new: dict[int, int], pairs: set[tuple[int | None, int | None]]
+) -> None:
+    for before, after, expected in ((base, new, pairs), (new, base, {(other, one) for one, other in pairs})):
+        found = {(_number(pair.base), _number(pair.new)) for pair in pairs_of(compiled(before), compiled(after))}
+        assert found == expected
+
+
+def _number(kernels: Sequence[SideKernel]) -> int | None:
+    return int(kernels[0].key.name.rpartition("_")[2]) if kernels else None
+
+
 def test_work_that_adds_up_was_split() -> None:
     base = side(kernel("attention", flop={"fp32": 3e9}))
     parts = kernel("scores", flop={"fp32": 1e9}), kernel("values", flop={"fp32": 2e9})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
@@ -27,7 +29,7 @@ from gpuprof.model.session import (
     WholeGraphs,
 )
 from gpuprof.present.compare_console_table import rows_of
-from gpuprof.words.comparison import whole_sentence, with_sentences
+from gpuprof.words.comparison import by_function, whole_sentence, with_sentences
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
 
@@ -127,22 +129,27 @@ def test_times_of_different_parts_of_traces_are_not_compared() -> None:
         assert comparison.alike
 
 
-def test_steps_that_have_every_launch_are_the_whole_run_beside_a_trace_without_steps() -> None:
-    """Ten steps launch "a" 60 times; without marks of steps the trace has 90 launches and another kernel."""
-    whole = run(kernel("a", [60e-6] * 90), kernel("b", [40e-6] * 10), timeline=timeline(8e-3, 1e-3))
-    for outside, affects in ((0, None), (1, "totals")):
-        of_steps = timeline(4e-3, 0.4e-3, judged="steps", steps=10, outside=outside)
-        late = replace(of_steps, devices=(replace(of_steps.devices[0], after_s=1e-3),))
-        for trace, forbids in ((of_steps, affects), (late, "totals")):
-            comparison = compare([run(kernel("a", [60e-6] * 60), timeline=trace)], [whole], "0").comparison
-            assert [each.affects for each in comparison.conditions if each.name == "judged-part"] == [forbids]
-            assert {change.name for change in comparison.total} == {"gpu-time", "launches"}
-            matches = {change.label: change.match for change in comparison.kernels}
-            assert matches == {"a": "exact", "b": "new" if forbids is None else "unrecorded"}
-            # Of 3.6 ms, "a" takes 1.8 ms more, and "b" 0.4 ms.
-            effects = {change.label: change.effect for change in comparison.kernels}
-            known = {"a": 0.5, "b": 1 / 9} if forbids is None else {"a": None, "b": None}
-            assert effects == pytest.approx(known)
+@each_row(("launches", "outside", "after_s", "forbids"), [
+    (60, 0, 0.0, None), (60, 1, 0.0, "totals"), (60, 0, 1e-3, "totals"),
+    # The side without marks of steps may have run more of them.
+    (90, 0, 0.0, "totals"),
+])  # fmt: skip
+def test_steps_that_have_every_launch_are_the_whole_run_beside_a_trace_of_as_many_launches(
+    launches: int, outside: int, after_s: float, forbids: str | None
+) -> None:
+    """Ten steps launch "a" 60 times; the trace without marks of steps has another kernel."""
+    whole = run(kernel("a", [60e-6] * launches), kernel("b", [40e-6] * 10), timeline=timeline(8e-3, 1e-3))
+    of_steps = timeline(4e-3, 0.4e-3, judged="steps", steps=10, outside=outside)
+    of_steps = replace(of_steps, devices=(replace(of_steps.devices[0], after_s=after_s),))
+    steps = run(kernel("a", [60e-6] * 60, ranges=("step",)), timeline=of_steps)
+    comparison = compare([steps], [whole], "0").comparison
+    assert [each.affects for each in comparison.conditions if each.name == "judged-part"] == [forbids]
+    assert {change.name for change in comparison.total} == {"gpu-time", "launches"}
+    matches = {change.label: change.match for change in comparison.kernels}
+    assert matches == {"a": "exact", "b": "new" if forbids is None else "unrecorded"}
+    # Of 3.6 ms, "b" takes 0.4 ms more.
+    effects = {change.label: change.effect for change in comparison.kernels}
+    assert effects == pytest.approx({"a": 0.0, "b": 1 / 9} if forbids is None else {"a": None, "b": None})
 
 
 FLASH = kernel("flash", [1e-3] * 20)
@@ -356,6 +363,48 @@ def test_what_may_move_the_run_is_a_row_and_what_runs_more_often_is_not_called_t
         assert effects == pytest.approx(moves)
         said = whole_sentence(comparison)
         assert all(name in said for name in [*moves][:2]) and said.count("more often") == often
+
+
+@each_row(("names", "grids"), [
+    (["gemm"] * 24, range(100, 124)),
+    ([f"triton_poi_fused_add_mul_{number}" for number in range(24)], [64] * 24),
+])  # fmt: skip
+def test_kernels_of_a_function_that_move_the_run_together_are_rows_and_named_by_it(
+    names: list[str], grids: Sequence[int]
+) -> None:
+    """24 kernels of 15 µs, beside one of 640 µs: each takes 2 µs more, 0.2 % of the run, and all of them 4.8 %."""
+    sides = []
+    for time_s in (15e-6, 17e-6):
+        kernels = [kernel(name, [time_s], grid=(grid, 1, 1)) for name, grid in zip(names, grids, strict=True)]
+        sides.append(run(*kernels, kernel("softmax", [640e-6])))
+    comparison = compare(sides[:1], sides[1:], "0").comparison
+    moving, still = by_function(comparison.kernels)
+    assert [change.label for change in still] == ["softmax"] and rows_of(comparison.kernels) == moving
+    assert {change.time.verdict for change in moving} == {"unclear"}
+    assert sum(change.effect or 0.0 for change in moving) == pytest.approx(0.048)
+    name = "gemm" if "gemm" in names else "triton_poi_fused_add_mul"
+    assert f"{name} takes 360 → 408 µs" in whole_sentence(comparison)
+
+
+def test_kernels_of_a_function_that_move_the_run_against_each_other_are_rows() -> None:
+    """Of 350 µs, one kernel of a function takes 15 µs more and another one 15 µs less."""
+    sides = []
+    for times_s in ((100e-6, 100e-6), (115e-6, 85e-6)):
+        kernels = [kernel("gemm", [time_s], grid=(grid, 1, 1)) for grid, time_s in enumerate(times_s, 100)]
+        sides.append(run(*kernels, kernel("softmax", [150e-6])))
+    rows = rows_of(compare(sides[:1], sides[1:], "0").comparison.kernels)
+    assert {side.demangled for row in rows for side in row.new} == {"gemm"}
+    assert sorted(row.effect or 0.0 for row in rows) == pytest.approx([-15 / 350, 15 / 350])
+
+
+def test_a_numbered_kernel_that_is_known_to_have_changed_is_named_with_its_number() -> None:
+    base = run(*(kernel(f"loop_add_fusion_{number}", [10e-6]) for number in range(3)))
+    times_s = {0: 11e-6, 1: 11e-6, 2: 30e-6, 3: 10e-6}
+    new = run(*(kernel(f"loop_add_fusion_{number}", [time_s]) for number, time_s in times_s.items()))
+    functions = by_function(compare([base], [new], "0").comparison.kernels)
+    assert [[change.label for change in function] for function in functions] == [
+        ["loop_add_fusion_2"], ["loop_add_fusion_3"], ["loop_add_fusion_0", "loop_add_fusion_1"]
+    ]  # fmt: skip
 
 
 def test_the_effects_of_kernels_add_up_to_the_change_of_the_time_of_a_step() -> None:

@@ -14,6 +14,7 @@ from gpuprof.model.kernel_key import kernel_key
 from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, signed_percent
+from gpuprof.words.comparison import by_function
 from gpuprof.words.comparison_causes import cause_text
 from gpuprof.words.comparison_values import change_text
 from gpuprof.words.comparison_verdicts import (
@@ -41,7 +42,8 @@ def rows_of(kernels: Sequence[KernelChange]) -> list[KernelChange]:
 
     If nothing is known to have changed, they are those whose time is not the same.
     """
-    changed = [kernel for kernel in kernels if not is_quiet(kernel)]
+    quiet = {kernel.id for kernel in _quiet(kernels)}
+    changed = [kernel for kernel in kernels if kernel.id not in quiet]
     return changed or [kernel for kernel in kernels if kernel.time.verdict != "same"]
 
 
@@ -104,16 +106,19 @@ def _mean(times: Sequence[tuple[float | None, float]]) -> float | None:
     return sum(totals) / launches if totals is not None and launches else None
 
 
-def is_quiet(kernel: KernelChange) -> bool:
-    """Return whether a kernel is not known to have changed, nor may move the time of the run.
+def _quiet(kernels: Sequence[KernelChange]) -> list[KernelChange]:
+    """Return the kernels that are not known to have changed, nor move the time of the run.
 
-    Its work is the same, its time the same or unclear.
+    Their work is the same, their time the same or unclear. Neither one alone nor all of its function move the run.
     """
-    return (
-        kernel.match in ("exact", "unrecorded")
+    moved = {kernel.id for function in by_function(kernels) for kernel in moving(function)}
+    return [
+        kernel
+        for kernel in kernels
+        if kernel.match in ("exact", "unrecorded")
         and kernel.work.verdict in ("same", "unknown", "unclear")
-        and not moving([kernel])
-    )
+        and not (kernel.id in moved or moving([kernel]))
+    ]
 
 
 def table_lines(
@@ -126,16 +131,15 @@ def table_lines(
     if rows:
         yield from _rows(rows, sheet, most_lines)
     shown = {kernel.id for kernel in rows}
-    hidden = [kernel for kernel in kernels if kernel.id not in shown]
-    others = [kernel for kernel in hidden if not is_quiet(kernel)]
+    quiet = [kernel for kernel in _quiet(kernels) if kernel.id not in shown]
+    shown.update(kernel.id for kernel in quiet)
+    others = [kernel for kernel in kernels if kernel.id not in shown]
     if others:
-        text = (
-            f"… and {count_text(len(others), 'more kernel')} that changed ({verdicts_text(others)}): --top 0 shows all"
-        )
+        text = f"… and {count_text(len(others), 'more kernel')} ({verdicts_text(others)}): --top 0 shows all"
         yield sheet.paragraph(text, "dim")
     if not kernels:
         yield Text("no kernel was recorded on either side", style="dim")
-    for text in quiet_texts([kernel for kernel in hidden if is_quiet(kernel)]):
+    for text in quiet_texts(quiet):
         yield limited(sheet, text, most_lines, "dim")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.values import Values
 from gpuprof.model.headline import listed
 from gpuprof.model.kernel_key import kernel_key
+from gpuprof.model.kernel_names import unnumbered
 from gpuprof.units import significant
 from gpuprof.words.comparison_causes import cause_text, lost_effect_text
 from gpuprof.words.comparison_conditions import condition_sentence, fact_sentence
@@ -185,14 +186,14 @@ def _common_time(kernels: Sequence[KernelChange]) -> str:
 
 def _kernels(kernels: Sequence[KernelChange]) -> str:
     """Name the functions that most of the change comes from, and count the others by verdict."""
-    functions = sorted(_by_function(kernels), key=_rank)
+    functions = sorted(by_function(kernels), key=_rank)
     named = [function for function in functions if moving(function)][:_NAMED]
     texts = list(map(_function_text, named))
     named_words = list(map(_word, named))
     others: dict[str, list[Sequence[KernelChange]]] = {}
-    for function in functions:
-        if function not in named:
-            others.setdefault(_word(function), []).append(function)
+    unnamed = [kernel for function in functions if function not in named for kernel in function]
+    for function in _grouped(unnamed, map(_name, unnamed)):
+        others.setdefault(_word(function), []).append(function)
     for word, one, several in _OTHERS:
         rest = others.get(word, [])
         if rest:
@@ -204,12 +205,25 @@ def _kernels(kernels: Sequence[KernelChange]) -> str:
     return "; ".join(texts)
 
 
-def _by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
-    """Return the kernels of each function, in their order; a renamed one counts as its new function."""
-    functions: dict[str, list[KernelChange]] = {}
-    for kernel in kernels:
-        functions.setdefault(kernel_key((*kernel.new, *kernel.base)[0].demangled), []).append(kernel)
-    return list(functions.values())
+def by_function(kernels: Sequence[KernelChange]) -> list[list[KernelChange]]:
+    """Return the kernels of each function, in their order; a renamed one counts as its new function.
+
+    Those that differ in a compiler's number are one function, except one that is known to have changed.
+    """
+    changed = {_name(kernel) for kernel in kernels if kernel.time.verdict not in _QUIET}
+    names = map(_name, kernels)
+    return _grouped(kernels, (name if name in changed else unnumbered(name)[0] for name in names))
+
+
+def _name(kernel: KernelChange) -> str:
+    return kernel_key((*kernel.new, *kernel.base)[0].demangled)
+
+
+def _grouped(kernels: Iterable[KernelChange], names: Iterable[str]) -> list[list[KernelChange]]:
+    groups: dict[str, list[KernelChange]] = {}
+    for kernel, name in zip(kernels, names, strict=True):
+        groups.setdefault(name, []).append(kernel)
+    return list(groups.values())
 
 
 def _rank(function: Sequence[KernelChange]) -> tuple[bool, float]:
@@ -258,7 +272,8 @@ def _function_text(function: Sequence[KernelChange]) -> str:
         return _named(changed[0], is_only=len(function) == 1)
     before, after = _sides(function)
     first = (*after, *before)[0]
-    name = short(first.function or first.label)
+    name = first.function or first.label
+    name = short(unnumbered(name)[0] if len(set(map(_name, function))) > 1 else name)
     before_s, after_s = total_s(before), total_s(after)
     if is_reshaped and not has_sums:
         return f"{name} has other launch configurations"

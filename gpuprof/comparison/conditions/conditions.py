@@ -126,18 +126,28 @@ def _duration_source(kernel: SideKernel) -> str | None:
 def _judged(base: Side, new: Side) -> Iterator[RunCondition]:
     """Yield a difference between the judged parts of the traces: their kernels are those of that part.
 
-    Those of a survey are of the whole run, and so are they if none ran outside of these parts. The kind is the only
-    side with steps.
+    Those of a survey are of the whole run, and so are they if none ran outside of these parts. But if functions of
+    both sides ran more often on one, it may have run more steps. The kind is the only side with steps.
     """
     parts = [sorted(judged_parts(side)) for side in (base, new)]
     if not differ(*parts):
         return
     surveyed = any(source.is_survey for side in (base, new) for source in sources(side))
-    if surveyed or all(has_all_launches(run.session) for side in (base, new) for run in side.runs):
+    has_all = all(has_all_launches(run.session) for side in (base, new) for run in side.runs)
+    if surveyed or (has_all and _launched_alike(base, new)):
         yield condition("judged-part", parts)
         return
     with_steps = [name for name, of_side in zip(SIDES, parts, strict=True) if "steps" in of_side]
     yield condition("judged-part", parts, "totals", kind=with_steps[0] if len(with_steps) == 1 else "")
+
+
+def _launched_alike(base: Side, new: Side) -> bool:
+    """Return whether the functions of both sides have as many launches on each."""
+    names = {kernel.key.name for kernel in base.kernels} & {kernel.key.name for kernel in new.kernels}
+    before, after = (
+        sum(kernel.launches for kernel in side.kernels if kernel.key.name in names) for side in (base, new)
+    )
+    return before == after
 
 
 def _controls(base: Side, new: Side) -> Iterator[RunCondition]:

@@ -13,6 +13,7 @@ from gpuprof.comparison.matching.named import named_pairs
 from gpuprof.comparison.matching.same import (
     pair_configurations,
     pair_numbered,
+    pair_renumbered,
     pair_same_flop,
     pair_template_arguments,
 )
@@ -139,6 +140,7 @@ def _pairs_of_launch(base: Sequence[SideKernel], new: Sequence[SideKernel], *, i
 
 def _pair_nearly_equal(left: Leftovers) -> None:
     """Pair nearly equal kernels, most of them of the same ranges."""
+    pair_renumbered(left)
     pair_configurations(left)
     pair_split_and_fused(left)
     pair_template_arguments(left)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from gpuprof.comparison.matching.leftovers import Leftovers
+from gpuprof.comparison.matching.leftovers import Leftovers, grouped
 from gpuprof.comparison.matching.traits import Traits
+from gpuprof.model.kernel_names import unnumbered
 
 _MOST_SIZES = 4.0
 """Among several sizes of a kernel two are the same one, changed, only within this factor: a batch
@@ -19,6 +20,28 @@ _MOST_FLOP, _MOST_LAUNCHES, _MOST_INSTRUCTIONS, _MOST_THREADS = 4.0, 4.0, 16.0, 
 grid that replaces a thread for each element has fewer threads by at most the size of a block."""
 _FLOP_PER_THREAD, _FLOP_PER_BYTE = 64.0, 4.0
 """A kernel that does as much is recognizable by its FLOP; elementwise kernels all do a few for each element."""
+
+
+def pair_renumbered(left: Leftovers) -> None:
+    """Pair kernels that a compiler gave another number, by their launch configuration and then in order of the numbers.
+
+    If both sides have the same numbers but other launch configurations, the numbers identify the kernels.
+    """
+    for base, new in left.groups(_without_number):
+        before = grouped(base, _launch)
+        after = grouped(new, _launch)
+        same_names = {traits.key.name for traits in base} == {traits.key.name for traits in new}
+        if same_names and before.keys() != after.keys():
+            continue
+        for launch, ours in before.items():
+            theirs = after.get(launch, [])
+            if len(ours) == len(theirs):
+                left.pair_in_order("renamed", (ours, theirs), lambda traits: traits.numbers, may_be_same)
+
+
+def _without_number(traits: Traits) -> Hashable:
+    head, number = unnumbered(traits.key.name)
+    return (head, traits.key.ranges) if number else None
 
 
 def pair_configurations(left: Leftovers) -> None:
