@@ -224,8 +224,9 @@ def _by_launch(rows: list[PrintedRow], table: PrintedTable) -> list[list[Printed
     """Return the rows of each launch, if all columns about launches are alike.
 
     Launches follow one another if all have the same metrics in the same order. With an ID, rows that only repeat others
-    are of the same launch. Any other rows are taken as those of one launch, for which ncu may print a label several
-    times: in the table of a workload distribution, for the average, the maximum, the minimum and the sum.
+    are of the same launch. Other rows are those of one launch, for which ncu may print a label several times: in the
+    table of a workload distribution, for the average, the maximum, the minimum and the sum. Without an ID they are left
+    out if a metric that is known has several values: then they are of several launches, and mixed.
     """
     named = [row for row in rows if table.cell(row, "Metric Name")]
     places = [table.places[name] for name in _PLACE_OF_METRIC if name in table.places]
@@ -239,14 +240,14 @@ def _by_launch(rows: list[PrintedRow], table: PrintedTable) -> list[list[Printed
     if "ID" in table.places and values == values[:size] * (number // size):
         return [rows]
     if size == number:
-        return [_first_rows(named, metrics, table)]
+        return _as_one_launch(named, metrics, table)
     return [named[start : start + size] for start in range(0, number, size)]
 
 
-def _first_rows(
+def _as_one_launch(
     named: Sequence[PrintedRow], metrics: Iterable[tuple[str, ...]], table: PrintedTable
-) -> list[PrintedRow]:
-    """Return the first row of each metric, and say if one that is known has other values, too."""
+) -> list[list[PrintedRow]]:
+    """Return the first row of each metric; if one that is known has other values, too, say so."""
     first: dict[tuple[str, ...], PrintedRow] = {}
     others = []
     for metric, row in zip(metrics, named, strict=True):
@@ -254,11 +255,12 @@ def _first_rows(
         if value != table.cell(row, table.value_column) and is_known(*_label_of(row, table)):
             others.append(table.cell(row, "Metric Name"))
     if others:
-        table.sentences.append(
-            f"the kernel in line {named[0].line} has several values of {others[0]}, and no column tells launches of it "
-            "apart: the first values are read, as those of 1 launch"
-        )
-    return [*first.values()]
+        has_id = "ID" in table.places
+        done = "the first one is read" if has_id else "its launches are left out, because no column distinguishes them"
+        table.sentences.append(f"the kernel in line {named[0].line} has several values of {others[0]}: {done}")
+        if not has_id:
+            return []
+    return [[*first.values()]]
 
 
 def _aligned(table: PrintedTable) -> Iterator[PrintedRow]:
