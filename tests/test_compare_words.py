@@ -175,21 +175,6 @@ def test_every_result_of_a_limit_has_its_sentence() -> None:
     assert check_sentence(small, changes, total).endswith("accepted only up to 5.0 %")
 
 
-@each_row(("change", "allowed", "written"), [
-    (0.0204, 0.02, "2.04 %"),
-    (0.02004, 0.02, "2.004 %"),
-    (0.18, 0.02, "18 %"),
-    (2.504, 2.5, "250.4 %"),
-])  # fmt: skip
-def test_a_rise_has_the_digits_that_distinguish_it_from_what_is_allowed(
-    change: float, allowed: float, written: str
-) -> None:
-    total = made.compared(made.change()).comparison.total
-    for quantity, number in (("time", 0), ("total-time", None)):
-        check = made.check(quantity=quantity, kernel=number, change=change, allowed=allowed)
-        assert f" {written}," in check_sentence(check, [made.change()], total)
-
-
 def test_resources_of_kernels_that_were_fused_are_not_said_to_be_unknown() -> None:
     fused = made.change(match="fused", base=(made.side_kernel("a"), made.side_kernel("b")))
     for quantity, unknown in (("registers", False), ("instructions", True)):

@@ -50,7 +50,7 @@ def of_json(file: Path) -> tuple[list[Done], list[tuple[int, int]]]:
     for start, end, event in spans:
         if event.get("cat") in _KINDS:
             number = event["args"].get("correlation", first)
-            # What has a lower number than all calls was launched before the recording.
+            # Work with a lower number than all calls was launched before the recording.
             launch = launches.get(number, start if number >= first else 0)
             done.append(Done(start, end, launch, _KINDS[event["cat"]]))
     on_cpu = [(start, end, str(event["name"])) for start, end, event in spans if event.get("cat") not in (

@@ -111,7 +111,7 @@ def test_fused_kernels_that_differ_in_their_number_are_one_function_under_labels
     labels = launch_labels(names, [()] * len(names))
     assert [label for label, _ in labels] == [*names[:3], "triton_poi_fused_add_mul_5", *names[4:]]
     one = "triton_poi_fused_add_mul"
-    # A number that tells nothing apart stays, and so does one that is all of the name.
+    # A number that distinguishes nothing stays, and so does one that is all of the name.
     assert [function for _, function in labels] == [one, one, "", one, "", "", "", ""]
 
 

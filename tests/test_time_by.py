@@ -144,7 +144,7 @@ def test_a_trace_names_functions_and_compiled_kernels_as_operators() -> None:
 
 def test_compiled_kernels_are_operators_by_the_names_of_their_functions() -> None:
     names = ["triton_poi_fused_add_3", "triton_poi_fused_add_12", "triton_poi_fused_add_mul_4", "triton_red_fused_5"]
-    # What fuses the same operators is one. A number that tells nothing apart stays, as in the table of kernels.
+    # What fuses the same operators is one. A number that distinguishes nothing stays, as in the table of kernels.
     times = {"triton_poi_fused_add": 2, "triton_poi_fused_add_mul_4": 1, "triton_red_fused_5": 1}
     for suffix in ("", "_0d1d2de3"):
         kernels = [name + suffix for name in names]

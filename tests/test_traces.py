@@ -1128,7 +1128,7 @@ def test_what_only_cpp_calls_a_number_damages_no_event() -> None:
     data = f'{{"traceEvents": [{lines(*KERNELS)}, {copy.replace("1.5", "inf")}, {copy.replace("1.5", "-nan")}]}}'
     trace = read_torch_trace(BytesIO(data.encode()), "t.json", "")
     assert [one.bytes for one in trace.activities[4:]] == [8, 8] and not trace.warnings
-    # Where an event ends is not known by its first key here: none may be lost without a word.
+    # The first key of these events is unknown, and so are their ends: none may be lost without a warning.
     odd = [f'{{"cbid": 1, {json.dumps(one)[1:]}' for one in KERNELS]
     broken = f'{{"traceEvents": [{odd[0].replace("true", "nan").replace(": 5", ": nan", 1)}, {", ".join(odd[1:])}]}}'
     with pytest.raises(DamagedInput):

@@ -31,7 +31,7 @@ def gpu_labels(gpu: OneGpu) -> tuple[Label, ...]:
 
 
 def gain_of_run(gpu: OneGpu, share: float, of_all: float) -> float:
-    """Return what part of the run goes at most with that of the worst GPU: if others wait for it, as much as there."""
+    """Return the share of the run that a fix saves at most: GPUs that exchange data wait for the worst one."""
     return max(share, of_all) if gpu.exchanges else of_all
 
 

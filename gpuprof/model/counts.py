@@ -133,9 +133,9 @@ def _is_opcode(name: str) -> bool:
 
 
 def _whole(counted: Counted, metrics: MetricTable) -> float | None:
-    """Return the whole number that counters stand for; None if the digits that were printed leave several, or none.
+    """Return the only whole number that fits the printed digits of counters; None if several fit, or none.
 
-    A zero with decimals is one only of a counter alone: ratios and bytes with a prefix can be less than such digits.
+    A zero with decimals is exact only for a single counter: ratios, and bytes with a prefix, can round to it.
     """
     printed = [(metrics.number(name) or 0.0, metrics.digits(name)) for name in counted.metrics]
     rounding = sum(printed_rounding(number, digits) for number, digits in printed)

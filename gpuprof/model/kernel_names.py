@@ -117,7 +117,8 @@ def _mangled_base(text: str) -> str:
 def without_specialisation(text: str) -> str:
     """Return a name without Triton's suffix: all arguments, counted from 0, each with what Triton knows of its value.
 
-    `c` stands for 1, `d` and `e` for multiples of 16 and 8. Digits alone, or that do not count, are part of the name.
+    `c` is a value of 1, `d` and `e` are multiples of 16 and 8. Digits alone, or that do not count up, are part of the
+    name.
     """
     head, _, suffix = text.rpartition("_")
     digits = re.sub("[cde]", "", suffix)

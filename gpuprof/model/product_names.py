@@ -146,7 +146,7 @@ def needs_few_warps_by_name(demangled: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def has_inputs_of_16_bits(demangled: str) -> bool:
-    """Tell whether a library's name, or all that the kernel's signature only reads through pointers, has 16 bits."""
+    """Return whether all inputs have 16 bits, by a library's name or by the pointers that the signature only reads."""
     return _NAMED_16_BITS.search(demangled) is not None or _are_all_inputs(_OF_16_BITS, demangled)
 
 

@@ -149,7 +149,7 @@ def _height(blocks: Sequence[RenderableType]) -> int:
 def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     """Yield how many ranks are shown, the steps, MFU if it is known and, unless a fix has it, the GPU's time.
 
-    Where no kernel ran, the copies are what takes it. If there is no room for all of several GPUs, the least busy one
+    If no kernel ran, copies take that time. If there is no room for all of several GPUs, the least busy one
     is shown.
     """
     idle = any(item.rule == "launch-gaps" for item in session.recommendations)

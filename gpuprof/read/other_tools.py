@@ -171,13 +171,13 @@ JSON = (
 _FIRST_CELL = (
     rb'^(?:(?:\[[\w,]{1,20}\](?:<std(?:out|err)>)?|\d{1,6}): ?)?(?:"?[\w :]{0,30}"?[,;\t])?[ #|"\xe2\x80-\xbf]{0,40}'
 )
-"""What is before a table's columns: the label of a rank, the index that pandas saves, and blanks or lines."""
+"""Text in front of a table's columns: the label of a rank, the index that pandas saves, blanks or lines."""
 _CELL = rb'(?:[\s"|,;#\xe2\x80-\xbf]|<[^<>]{1,99}>){1,99}'
-"""What is between the cells of a table: blanks, quotes, commas, tags, and lines, which may be drawn."""
+"""Separators of cells: blanks, quotes, commas, tags, and lines, which may be drawn."""
 
 
 def _has(expression: bytes) -> Has:
-    """Return a test of texts; @ is what is before the columns of a table, ~ what is between them."""
+    """Return a test of texts; @ matches text in front of a table's columns, ~ a separator of cells."""
     return Has(expression.replace(b"@", _FIRST_CELL).replace(b"~", _CELL))
 
 

@@ -65,7 +65,7 @@ def by_rank(lines: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
 
 
 def _label(lines: Iterable[tuple[int, str]]) -> re.Pattern[str] | None:
-    """Return the labels of lines: what is before words of ncu and, with any numbers, before the line below; or None."""
+    """Return a pattern of labels, or None: each precedes words of ncu and, with any numbers, the line below."""
     found = []
     for (_, line), (_, below) in pairwise(lines):
         mark = _MARK.match(line) if any(word in line for word in _OWN_WORDS) else None

@@ -55,7 +55,7 @@ _SEARCHED = 2**15
 """Characters at the end of a piece in which the end of an event is looked for."""
 _EVENTS_BEGIN = re.compile(rf'"{_EVENTS}"\s*:\s*(?=\[)')
 _NO_NUMBER = re.compile(r"(?<=[:,\[])\s*-?(?:nan|inf)(?=\s*[,\]}])")
-"""How C++ prints a number that JSON does not have, such as a bandwidth in no time."""
+"""Numbers as C++ prints them that JSON does not have: a bandwidth over no time is `inf`."""
 _NAME = re.compile(r'"name"\s*:\s*"')
 _NAME_END = re.compile(r'"(?=\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id)"\s*:)')
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')

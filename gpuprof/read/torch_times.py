@@ -73,7 +73,7 @@ def correct_times(events: TraceEvents, first: int | None) -> None:
 
 
 def _drop_strays(events: TraceEvents, first: int) -> None:
-    """Drop activities that begin long before the CPU, or after it and after what GPUs did before."""
+    """Drop activities that start long before the CPU, or long after it and after all earlier work of the GPUs."""
     until = events.last
     strays: set[int] = set()
     for event in sorted(events.gpu, key=attrgetter("start")):

@@ -59,7 +59,7 @@ _RANGE = "cuda_profiler_range"
 """The category of counters that CUPTI has for a range of kernels."""
 _OPTIONS = {"with_stack": STACKS, "record_shapes": SHAPES, "profile_memory": MEMORY}
 _BEFORE = CpuCall(None, -(2**62), -(2**62), None)
-"""The call of what was launched before the recording began."""
+"""In place of the calls before the recording, which are not in the trace."""
 _TRACE_GPU = "trace the GPU too: torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 _TRACE_WORK = (
     "profile in the process that uses the GPU, such as a worker, and let its steps come in the window: see wait and "
@@ -150,7 +150,7 @@ def _warnings(stream: TraceJson, events: TraceEvents, missing: Iterable[str]) ->
 
 
 def _find_launches(events: TraceEvents) -> None:
-    """Set where each GPU activity was launched: by the call of its correlation, else by the operator's number.
+    """Set the call that launched each GPU activity: the one of its correlation, else the operator of its number.
 
     A call that copies to pageable memory waits for the copy.
     """
@@ -165,9 +165,10 @@ def _find_launches(events: TraceEvents) -> None:
 
 
 def _find_earlier(events: TraceEvents) -> None:
-    """Set that activities were launched before the recording, if all later ones have a recorded launch.
+    """Mark the activities that were launched before the recording.
 
-    They have lower numbers than all calls, and begin before what their stream did later.
+    They have lower correlations than all recorded calls and start before all that their stream did later. If a later
+    activity has no call, either, calls are missing, and none is marked.
     """
     unknown = [event for event in events.gpu if event.place is None and event.correlation is not None]
     if any((event.correlation or 0) >= events.first_call for event in unknown):

@@ -48,7 +48,7 @@ class Pause(NamedTuple):
 
     @property
     def queued_s(self) -> float:
-        """Return for how long what ends it had been launched, if longer than launching takes: it waited for others."""
+        """Return its time after the next launch had returned, if longer than launching takes: the GPU waited then."""
         queued_s = min(self.length_s, self.end.queued_s or 0.0)
         is_latency = queued_s < SHORT_PAUSE_S or self.end.start_s <= self.start_s
         return 0.0 if is_latency or self.in_graph else queued_s

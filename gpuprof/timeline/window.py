@@ -134,9 +134,9 @@ class _Work:
         return self._launched[bisect_left(self._launches_s, start_s) : bisect_left(self._launches_s, end_s)]
 
     def on_gpu(self, start_s: float, end_s: float) -> TimeInterval:
-        """Return when the GPU did what was launched between two moments, with the pauses before and after it.
+        """Return when the GPU worked on launches between two moments, with the pauses before and after that.
 
-        Until its first kernel the GPU may compute what was launched before, and until that has ended, it does not wait.
+        Work that was launched earlier may delay the begin, at most to the first kernel of these launches.
         """
         launched = self.launched(start_s, end_s)
         if not launched:
@@ -157,7 +157,7 @@ def _is_enough(judged: Judged, activities: Sequence[Activity]) -> bool:
     """Return whether a part has enough of the GPU's computing to be what the program is run for."""
     inside = [activity for activity in activities if judged.has(activity)]
     has_kernels = any(activity.runs_kernels for activity in inside)
-    # What was launched before the recording belongs to steps that were not recorded.
+    # Work that was launched before the recording belongs to steps before it.
     recorded = [activity for activity in activities if activity.launch_s >= 0]
     return has_kernels and sum(_computing_s(inside)) >= _LEAST_STEADY * sum(_computing_s(recorded))
 

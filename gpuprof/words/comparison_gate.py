@@ -25,7 +25,7 @@ from gpuprof.words.sentences import joined_by
 
 CHECK_WORDS = {"unclear": "unclear", "not-compared": "not compared", "accepted": "accepted"}
 """Results that are neither ok nor a regression, the least certain first."""
-_MOST_NAME, _MOST_DIGITS = 80, 7
+_MOST_NAME = 80
 _NO_KERNEL = {
     "no-kernel": "no kernel is on both sides",
     "one-sided": "kernels that match {} are not on both sides",
@@ -106,7 +106,7 @@ def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
     if check.because == "conditions":
         return f"{text}, and the runs are not alike{why}"
     if check.upper is not None:
-        text += f", at 99 % confidence up to +{_percent(check.upper, check.allowed)}"
+        text += f", at 99 % confidence up to +{format_percent(check.upper)}"
     text += f", {_limit(check)}"
     return text + why if check.because == "doubt" else text
 
@@ -176,16 +176,7 @@ def _moved(check: GateCheck) -> str:
     if not change:
         return "did not change"
     verb = "rose" if change > 0 else "fell"
-    return f"{verb} by {_percent(abs(change), check.allowed)}"
-
-
-def _percent(fraction: float, allowed: float) -> str:
-    """Write a fraction as percent, with the digits that distinguish it from what is allowed."""
-    text, limit, digits = format_percent(fraction), format_percent(allowed), 2
-    while text == limit and fraction != allowed and digits < _MOST_DIGITS:
-        digits += 1
-        text, limit = (f"{significant(value * 100, digits)} %" for value in (fraction, allowed))
-    return text
+    return f"{verb} by {format_percent(abs(change))}"
 
 
 def _limit(check: GateCheck) -> str:

@@ -58,7 +58,7 @@ TIME_ORDER: tuple[TimeWord, ...] = ("slower", "faster", "unclear", "unknown", "n
 """Verdicts on time, the most important first."""
 _MOVED = ("slower", "faster", "new", "gone")
 LEAST_EFFECT = 0.01
-"""What is unclear, or runs more or less often, moves the run if it changes its time by this fraction."""
+"""An unclear change, or another number of launches, counts if it changes the time of the run by this fraction."""
 _LENGTH = 210
 """Maximum characters of a sentence on a kernel; its first cause is always written whole."""
 _LISTED, _LISTED_LENGTH = 3, 80
