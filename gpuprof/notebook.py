@@ -49,8 +49,8 @@ class LoadedSession(Session, frozen=True):
         return [("", self._verdict())]
 
     def _verdict(self) -> str:
-        from gpuprof.present.session_text import verdict_text
-        from gpuprof.present.text import printable
+        from gpuprof.text import printable
+        from gpuprof.words.profile_values import verdict_text
 
         return printable(verdict_text(self))
 

@@ -27,8 +27,8 @@ from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.model.version_pairs import version_pairs
 from gpuprof.present.console_recording import print_others, print_story
-from gpuprof.present.version_text import saved_text
 from gpuprof.recordings import recordings
+from gpuprof.words.versions import saved_text
 from tests.cli import Done, gpuprof
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.table import each_row

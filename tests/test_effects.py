@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
 from gpuprof.model.sass_opcodes import may_write_memory
-from gpuprof.present.recommendation_text import recommendation_texts
+from gpuprof.words.recommendations import recommendation_texts
 from tests.kernels import Made, busy, coded, lasting, made, session
 from tests.table import each_row
 

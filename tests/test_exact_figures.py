@@ -15,9 +15,9 @@ from gpuprof.model.quantities import NO_CLOCKS, first_counted
 from gpuprof.model.recorded import DictMetrics, Metric, printed_rounding
 from gpuprof.model.session import Evidence, KernelProfile
 from gpuprof.model.stalls import stall_breakdown
-from gpuprof.present.session_text import issue_text, shared_text
 from gpuprof.read.ncu_text import read_ncu_text
 from gpuprof.recordings import Recording, recordings
+from gpuprof.words.profile_values import issue_text, shared_text
 from tests import builders
 from tests.cli import gpuprof
 from tests.kernels import made, pipes, stall_metric

@@ -19,8 +19,8 @@ from gpuprof.diagnose.verdict import is_typical
 from gpuprof.model.labels import launch_labels
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.recommendation_text import recommendation_texts
 from gpuprof.words.comparison import whole_sentence
+from gpuprof.words.recommendations import recommendation_texts
 from tests import compare_builders, hand_made
 from tests.conftest import OWN_REPORTS
 from tests.readings import session_of

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from gpuprof.model.run_totals import start_up_s
 from gpuprof.model.session import Session
-from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.read.files import read_file
 from gpuprof.timeline.trace import Activity, ProgramStep, Trace
+from gpuprof.words.timeline import timeline_facts
 from tests.table import each_row
 from tests.test_timeline import TRANSFORMER, copy, device, kernel, of_ranks, of_rule, reduction, session, trace
 

@@ -26,12 +26,12 @@ from gpuprof.model.session import (
     StepFlop,
     Work,
 )
-from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.mfu import MOST_UNCOUNTED, utilisation
 from gpuprof.timeline.trace import COPY, KERNEL, Activity, MatrixProduct, ProgramStep, Trace
+from gpuprof.words.timeline import timeline_facts
 from tests import hand_made
 from tests.table import each_row
 from tests.worded import diagnose

@@ -8,7 +8,7 @@ from gpuprof.collect.monitor import DriverSample, Monitor, summaries
 from gpuprof.collect.nvml import Nvml
 from gpuprof.model.recorded import Throttling
 from gpuprof.model.surveyed import was_throttled
-from gpuprof.present.session_text import samples_text
+from gpuprof.words.profile_values import samples_text
 from tests.table import each_row
 
 IDLE, POWER, APPLICATION, HEAT = 0x1, 0x4, 0x2, 0x40

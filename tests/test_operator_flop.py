@@ -13,12 +13,12 @@ from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.analyse import Analysis
 from gpuprof.model.session import KernelProfile, OperatorFlop, Session
 from gpuprof.model.surveyed import joined
-from gpuprof.present.flop_text import of_peak_text, operator_flop_text
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
 from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.torch_flop import ProductFlop, product_flop
 from gpuprof.timeline.trace import MatrixProduct
+from gpuprof.words.flop import of_peak_text, operator_flop_text
 from tests.table import each_row
 from tests.test_timeline import TRANSFORMER, kernel, session, trace
 

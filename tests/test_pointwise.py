@@ -8,9 +8,9 @@ from io import BytesIO
 import pytest
 
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.flop_text import of_peak_text, operator_bytes_text
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.timeline.torch_pointwise import pointwise_bytes
+from gpuprof.words.flop import of_peak_text, operator_bytes_text
 from tests.table import each_row
 from tests.test_timeline import session
 

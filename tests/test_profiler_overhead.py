@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from gpuprof.model.run_totals import running_s
 from gpuprof.model.session import Session
-from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.timeline.intervals import TimeInterval
+from gpuprof.words.timeline import timeline_facts
 from tests.table import each_row
 from tests.test_timeline import device, gaps_of, kernel, session, trace
 

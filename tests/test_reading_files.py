@@ -12,7 +12,7 @@ import gpuprof
 from gpuprof.errors import InputError
 from gpuprof.present.csv_out import csv_lines
 from gpuprof.present.markdown import escape
-from gpuprof.present.text import printable
+from gpuprof.text import printable
 from tests import hand_made, ncu_bytes
 from tests.table import each_row
 

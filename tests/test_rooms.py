@@ -20,12 +20,13 @@ PAGE = ROOT.parent / "docs" / "explanation" / "architecture.md"
 
 BASE = (
     "_version", "errors", "units", "resources", "ranges", "workers", "own_files", "working_folder", "needed_packages",
+    "text",
 )  # fmt: skip
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "timeline", "code", "store", "read", "privacy", "annotated", "diagnose",
-    "comparison", "words", "review", "collect", "present", "characterize", "hardware_finder", "events", "pipeline",
-    "ab_runner", "notebook", "api", "api_compare", "profiling", "cli", "__main__",
+    "comparison", "words", "review", "collect", "views", "present", "characterize", "hardware_finder", "events",
+    "pipeline", "ab_runner", "notebook", "api", "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
     "model": {"recordings"},
@@ -40,6 +41,7 @@ NOTHING_OF = {
     "words": {"recordings", "code", "store", "read"},
     "review": {"recordings", "store", "comparison"},
     "collect": {"recordings", "code", "store", "read", "comparison", "review"},
+    "views": {"read"},
     "present": {"read"},
     "characterize": {"recordings", "store", "diagnose", "review"},
 }
@@ -56,11 +58,11 @@ ONLY_IN = {
     "cupy": {"characterize"},
     "zstandard": {"read"},
     "pynvml": {"collect"},
-    "rich": {"present", "characterize"},
+    "rich": {"views", "present", "characterize"},
     "click": {"cli"},
-    "matplotlib": {"present", "notebook"},
+    "matplotlib": {"views", "present", "notebook"},
     "pandas": {"notebook"},
-    "jinja2": {"present"},
+    "jinja2": {"views", "present"},
     "importlib": {"cli", "collect", "working_folder", "needed_packages"},
 }
 """Which rooms touch a package that stands at a border."""

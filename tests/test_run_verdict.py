@@ -29,9 +29,9 @@ from gpuprof.model.session import (
     Session,
     Throughput,
 )  # fmt: skip
-from gpuprof.present.recommendation_text import summary_of
 from gpuprof.recordings import recordings
 from gpuprof.words.missing_metrics import command_for_more, command_for_rest, gaps_of
+from gpuprof.words.recommendations import summary_of
 from gpuprof.words.verdict import unknown_sentence
 from tests import builders, hand_made
 from tests.kernels import Made, busy, lasting, made, operations, pipes, session

@@ -16,7 +16,7 @@ from gpuprof.model.findings import Cases
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import Session
 from gpuprof.present.console import Depth, print_session
-from gpuprof.present.text import cut_end, cut_middle
+from gpuprof.text import cut_end, cut_middle
 from gpuprof.timeline.trace import GRAPH, Activity
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of

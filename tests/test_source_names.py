@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuprof.present.source_names import in_source, short_names
+from gpuprof.words.source_names import in_source, short_names
 from tests.readings import session_of
 from tests.table import each_row
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from gpuprof.model.run_totals import busy_share, running_s
 from gpuprof.model.session import Session
-from gpuprof.present.recommendation_text import recommendation_texts
-from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.timeline.trace import Activity
+from gpuprof.words.recommendations import recommendation_texts
+from gpuprof.words.timeline import timeline_facts
 from tests.test_timeline import copy, device, kernel, session, trace
 
 

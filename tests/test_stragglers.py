@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from gpuprof.model.run_totals import run_of
 from gpuprof.model.session import Session
-from gpuprof.present.recommendation_text import headline_text
-from gpuprof.present.timeline_text import NO_RATES, rank_facts
 from gpuprof.timeline.trace import Activity, ProgramStep
+from gpuprof.words.recommendations import headline_text
+from gpuprof.words.timeline import NO_RATES, rank_facts
 from gpuprof.words.verdict import launches_of_function
 from tests.table import each_row
 from tests.test_timeline import kernel, moved, of_ranks, of_rule, reduction, session, trace

@@ -16,7 +16,6 @@ from gpuprof.hardware.device import RecordedDevice
 from gpuprof.hardware_finder import HardwareFinder
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import DeviceTimeline, Finding, KernelProfile, Session, StepTimes
-from gpuprof.present.timeline_text import Rates, timeline_facts
 from gpuprof.read.timeline_parts import waits_for_gpu
 from gpuprof.read.torch_trace import read_torch_trace
 from gpuprof.store.read import read_session
@@ -25,6 +24,7 @@ from gpuprof.timeline.analysis import analyse_traces
 from gpuprof.timeline.intervals import common, merged
 from gpuprof.timeline.trace import COPY, GRAPH, KERNEL, SET, SHAPES, Activity, Collective, HostWait, ProgramStep, Trace
 from gpuprof.words.findings import run_sentence
+from gpuprof.words.timeline import Rates, timeline_facts
 from tests.table import each_row
 from tests.worded import diagnose
 

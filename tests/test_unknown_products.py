@@ -19,8 +19,8 @@ from gpuprof.model.headline import main_point
 from gpuprof.model.quantities import Clocks
 from gpuprof.model.session import Session
 from gpuprof.present.console import print_session
-from gpuprof.present.session_text import NO_CEILING, roof_text
 from gpuprof.recordings import recordings
+from gpuprof.words.profile_values import NO_CEILING, roof_text
 from tests.readings import report_of, unpacked
 from tests.table import each_row
 from tests.worded import diagnose

@@ -13,7 +13,7 @@ import click
 from gpuprof.cli.options import Destination, only_one
 from gpuprof.cli.output import write_lines
 from gpuprof.errors import UsageError
-from gpuprof.present.text import printable
+from gpuprof.text import printable
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe

@@ -158,7 +158,7 @@ def has_judged(gate: Gate) -> bool:
 
 
 def _check_text(check: GateCheck, comparison: Comparison) -> str:
-    from gpuprof.present.text import cut_middle, printable
+    from gpuprof.text import cut_middle, printable
     from gpuprof.words.comparison_gate import CHECK_WORDS
 
     label = next((change.label for change in comparison.kernels if change.id == check.kernel), None)

@@ -175,7 +175,7 @@ def _progress(event: VerdictsChecked) -> str:
 
 
 def _names(labels: Sequence[str]) -> str:
-    from gpuprof.present.text import cut_middle, printable
+    from gpuprof.text import cut_middle, printable
 
     names = [cut_middle(printable(label), _LONGEST) for label in labels[:_NAMED]]
     more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""

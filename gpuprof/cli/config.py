@@ -70,7 +70,7 @@ def _tell(context: click.Context) -> None:
     config: Config | None = context.meta.get(_CONFIG)
     parts = ", ".join(_taken(context, config)) if config is not None else ""
     if config is not None and parts:
-        from gpuprof.present.text import printable
+        from gpuprof.text import printable
 
         click.echo(printable(f"from {config.name}: {parts}"), err=True)
 

@@ -17,7 +17,7 @@ from gpuprof._version import __version__
 from gpuprof.cli.help import ARGUMENTS, START
 from gpuprof.errors import PIPE_CLOSED, GpuprofError, Interrupted, UsageError
 from gpuprof.needed_packages import problem_of
-from gpuprof.present.text import printable, tolerate
+from gpuprof.text import printable, tolerate
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -15,7 +15,7 @@ from gpuprof.cli.output import write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import EnvironmentProblem, Interrupted
 from gpuprof.needed_packages import refuse_missing_packages
-from gpuprof.present.text import printable
+from gpuprof.text import printable
 
 if TYPE_CHECKING:
     from gpuprof.characterize.characterization import Characterization, Wanted

@@ -21,7 +21,7 @@ def open_page(written: Iterable[Path]) -> None:
     import os
 
     from gpuprof.collect.browser import open_in_browser
-    from gpuprof.present.text import printable
+    from gpuprof.text import printable
 
     files = list(written)
     page = next((path for path in files if path.suffix.lower() == ".html"), files[0])

@@ -52,7 +52,7 @@ def to_show(files: Iterable[str | Path]) -> str:
 
 def say(text: str) -> None:
     """Say something on stderr."""
-    from gpuprof.present.text import printable
+    from gpuprof.text import printable
 
     click.echo(printable(text), err=True)
 
@@ -65,7 +65,7 @@ def say_unused(option: str, patterns: Iterable[str]) -> None:
 
 def warn(session: Session) -> None:
     """Say on stderr what could not be read of the sources."""
-    from gpuprof.present.text import printable
+    from gpuprof.text import printable
 
     for source in session.sources:
         for warning in source.warnings:

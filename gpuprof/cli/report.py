@@ -97,10 +97,10 @@ def write_report(
     from gpuprof.cli.select import select_kernels
     from gpuprof.diagnose.summary import chosen, grouped
     from gpuprof.present.html import render_html
-    from gpuprof.present.recommendation_text import headline_text
-    from gpuprof.present.session_text import verdict_text
-    from gpuprof.present.text import printable
+    from gpuprof.text import printable
     from gpuprof.words.exclusion import exclusion_text
+    from gpuprof.words.profile_values import verdict_text
+    from gpuprof.words.recommendations import headline_text
     from gpuprof.words.session import worded
 
     warn(session)

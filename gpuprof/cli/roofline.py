@@ -326,7 +326,7 @@ def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
 
 
 def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Path], files: Sequence[str]) -> None:
-    from gpuprof.present.text import printable
+    from gpuprof.text import printable
 
     if not any(figure.points for figure in figures):
         click.echo("note: no kernel has a roofline point; the figure is drawn without", err=True)

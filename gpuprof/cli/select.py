@@ -99,7 +99,7 @@ def kept(session: Session, exclude: Sequence[str]) -> Session:
 
 def tell_excluded(session: Session) -> None:
     """Say on stderr which kernels are excluded, for output that has no place for it."""
-    from gpuprof.present.text import printable
+    from gpuprof.text import printable
     from gpuprof.words.exclusion import exclusion_text
 
     if session.excluded is not None:

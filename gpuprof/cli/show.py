@@ -222,8 +222,8 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     from gpuprof.model.time_by import first_times
     from gpuprof.present.console_parts import make_console
     from gpuprof.present.time_by_text import rows_of
-    from gpuprof.present.timeline_text import Rates
     from gpuprof.words.session import worded
+    from gpuprof.words.timeline import Rates
 
     run, selected = _kernels(session, asked.kernels)
     kernels = sort_kernels(selected, asked.sort)
@@ -313,7 +313,7 @@ def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked
 def _one_kernel(session: Session, option: str, pattern: str, done: str) -> KernelProfile:
     """Return the longest kernel that matches; where others do, too, that is said on stderr."""
     from gpuprof.model.headline import by_time
-    from gpuprof.present.session_text import count_text, row_noun
+    from gpuprof.words.profile_values import count_text, row_noun
 
     try:
         run, matching = _kernels(session, (pattern,))

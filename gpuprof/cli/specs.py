@@ -18,7 +18,7 @@ from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_
 from gpuprof.present.console_parts import Sheet
 from gpuprof.present.specs_json import arch_json, arch_row, gpu_json, gpu_row
 from gpuprof.present.specs_text import arch_lines, arch_table, gpu_lines, gpu_table, match_lines
-from gpuprof.present.text import printable
+from gpuprof.text import printable
 
 if TYPE_CHECKING:
     from gpuprof.hardware.device import RecordedDevice

@@ -15,8 +15,8 @@ from gpuprof.present.check_text import (
     needed_text,
 )
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet, aligned
-from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import CodeAccess, ReviewedKernel
+from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:
     from rich.text import Text

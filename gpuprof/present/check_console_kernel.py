@@ -26,9 +26,9 @@ from gpuprof.present.check_text import (
     where_text,
 )
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import CodeFinding, KernelArgument, ReviewedKernel
 from gpuprof.units import ARROW
+from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import without_stop
 
 if TYPE_CHECKING:

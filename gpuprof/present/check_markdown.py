@@ -21,9 +21,9 @@ from gpuprof.present.check_text import (
     where_text,
 )
 from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
-from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import CodeFinding, Review
 from gpuprof.units import ARROW
+from gpuprof.words.profile_values import count_text
 
 MARKER = "<!-- gpuprof-check -->"
 ROWS = 20

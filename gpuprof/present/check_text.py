@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.model.recorded import dims_text
 from gpuprof.present.check_blocks import Block, blocks_of, file_name
-from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import (
     CodeAccess,
     CodeFinding,
@@ -20,6 +19,7 @@ from gpuprof.review.contract import (
 )
 from gpuprof.units import format_binary, format_percent, significant
 from gpuprof.words.finding_text import value_text
+from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import without_stop
 
 NOT_KNOWN = "not known"

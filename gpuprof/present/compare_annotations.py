@@ -15,9 +15,9 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import Problem, ProblemLevel, problems, sentence
 from gpuprof.present.compare_sarif import unplaced_texts
-from gpuprof.present.session_text import count_text
 from gpuprof.store.write import dumped
 from gpuprof.words.comparison_gate import gate_text
+from gpuprof.words.profile_values import count_text
 
 MOST_OF_A_LEVEL = 10
 _SHOWN: tuple[ProblemLevel, ...] = ("error", "warning")

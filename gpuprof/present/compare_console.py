@@ -24,12 +24,12 @@ from gpuprof.comparison.contract import (
 from gpuprof.present.compare_console_kernel import change_lines
 from gpuprof.present.compare_console_table import folded, limited, rows_of, table_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
-from gpuprof.present.file_names import file_name
-from gpuprof.present.session_text import count_text
 from gpuprof.units import format_si
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_values import gpu_texts
 from gpuprof.words.comparison_verdicts import quantity_text
+from gpuprof.words.file_names import file_name
+from gpuprof.words.profile_values import count_text
 
 _SCREEN, _LEAST_ROWS = 29, 3
 """Lines of a screen without the one with the next command; kernels that it shows at least, if that is possible."""

@@ -18,8 +18,6 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.present.compare_console_table import TIME_STYLES
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet, aligned
-from gpuprof.present.file_names import file_name
-from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, format_percent, signed_percent, spaced
 from gpuprof.words.comparison_causes import names_its_file
 from gpuprof.words.comparison_values import both_text, change_text, count_name, interval_text, side_texts, value_text
@@ -32,6 +30,8 @@ from gpuprof.words.comparison_verdicts import (
     runs_needed_text,
     samples_text,
 )
+from gpuprof.words.file_names import file_name
+from gpuprof.words.profile_values import count_text, dims_text
 
 _MOST_LINES, _MOST_OPCODES, _MOST_LISTED = 12, 6, 16
 _NAME = 40

@@ -12,7 +12,6 @@ from gpuprof.comparison.contract import ChangeCause, KernelChange, MatchKind
 from gpuprof.comparison.values import Values, all_known
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.present.console_parts import Sheet, padded
-from gpuprof.present.session_text import count_text, dims_text
 from gpuprof.units import ARROW, signed_percent
 from gpuprof.words.comparison import by_function
 from gpuprof.words.comparison_causes import cause_text
@@ -25,6 +24,7 @@ from gpuprof.words.comparison_verdicts import (
     time_texts,
     verdicts_text,
 )
+from gpuprof.words.profile_values import count_text, dims_text
 
 _GAP = "  "
 _WANTED_NAME, _MOST_NAME = 30, 60

@@ -19,10 +19,10 @@ from gpuprof.model.session import Ceiling, RooflinePoint
 from gpuprof.present.figure_roofs import DrawnRoofs, drawn_roofs, shown_ceilings
 from gpuprof.present.figures import without_point
 from gpuprof.present.roofline_figure import Arrow, FigurePoint, RoofLine, RooflineFigure
-from gpuprof.present.session_text import LEVEL_NAMES, count_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_si
 from gpuprof.words.comparison_verdicts import time_text
+from gpuprof.words.profile_values import LEVEL_NAMES, count_text
 
 _MOST_ARROWS, _MOST_KERNELS, _BOTH_UP_TO = 8, 100, 20
 """Arrows with labels; kernels that are drawn; up to how many kernels those without an arrow have both points."""

@@ -18,12 +18,12 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, Gate, GateCheck, KernelChange
 from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
-from gpuprof.present.file_names import file_name
-from gpuprof.present.text import cut_end, cut_middle, printable
+from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.words.comparison_gate import gate_text
 from gpuprof.words.comparison_values import count_text as count_change_text
 from gpuprof.words.comparison_values import gpu_texts
 from gpuprof.words.comparison_verdicts import changed_counts, match_text, reason_text, time_text, time_values
+from gpuprof.words.file_names import file_name
 
 _COUNTS, _CAUSES = 12, 5
 """What is written of a kernel at most."""

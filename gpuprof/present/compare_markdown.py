@@ -20,9 +20,7 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import fails, kernel_name, sentence
-from gpuprof.present.file_names import file_name
 from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
-from gpuprof.present.session_text import count_text
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import gate_text
 from gpuprof.words.comparison_values import change_text, count_name, count_values, gpu_texts, interval_text
@@ -38,6 +36,8 @@ from gpuprof.words.comparison_verdicts import (
     verdicts_text,
     work_text,
 )
+from gpuprof.words.file_names import file_name
+from gpuprof.words.profile_values import count_text
 
 MARKER = "<!-- gpuprof-compare -->"
 ROWS = 10

@@ -16,9 +16,9 @@ from gpuprof.comparison.finding_changes import source_line
 from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.compare_options import CompareOptions
-from gpuprof.present.file_names import file_name
-from gpuprof.present.text import cut_end, cut_middle, printable
 from gpuprof.privacy.source_files import path_in_repository
+from gpuprof.text import cut_end, cut_middle, printable
+from gpuprof.words.file_names import file_name
 from gpuprof.words.sentences import full_stop, sentences
 
 ProblemLevel = Literal["error", "warning", "note"]

@@ -18,9 +18,9 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, SourceLine
 from gpuprof.present.compare_options import DEFAULTS, CompareOptions
 from gpuprof.present.compare_problems import REGRESSION, SLOWER, UNCLEAR, Problem, ProblemLevel, problems, sentence
-from gpuprof.present.session_text import count_text
 from gpuprof.store.write import dumped
 from gpuprof.words.comparison_gate import gate_text
+from gpuprof.words.profile_values import count_text
 
 MOST_RESULTS = 1000
 """Fewer than what GitHub keeps: nobody reads more, and each is compared with those of the last upload."""

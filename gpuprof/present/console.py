@@ -16,11 +16,12 @@ from gpuprof.present.console_kernel import kernel_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.console_table import table_lines
 from gpuprof.present.console_tree import tree_lines
-from gpuprof.present.recommendation_text import summary_of
-from gpuprof.present.session_text import count_text, device_text, samples_text, source_text
-from gpuprof.present.source_names import in_source
 from gpuprof.present.time_by_text import rows_of, times_blocks
-from gpuprof.present.timeline_text import (
+from gpuprof.words.explain_node import ExplanationNode
+from gpuprof.words.profile_values import count_text, device_text, samples_text, source_text
+from gpuprof.words.recommendations import summary_of
+from gpuprof.words.source_names import in_source
+from gpuprof.words.timeline import (
     NO_RATES,
     NOT_JUDGED,
     Rates,
@@ -28,7 +29,6 @@ from gpuprof.present.timeline_text import (
     rank_facts,
     timeline_facts,
 )
-from gpuprof.words.explain_node import ExplanationNode
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

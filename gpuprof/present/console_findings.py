@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet
-from gpuprof.present.recommendation_text import RecommendationText, Summary
 from gpuprof.words.finding_text import (
     cause_text,
     certainty_text,
@@ -20,6 +19,7 @@ from gpuprof.words.finding_text import (
     remains_text,
 )
 from gpuprof.words.missing_metrics import without_counters
+from gpuprof.words.recommendations import RecommendationText, Summary
 from gpuprof.words.sentences import change_texts
 
 if TYPE_CHECKING:

@@ -11,12 +11,14 @@ from gpuprof.model.path_names import path_name
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Traffic
 from gpuprof.model.stalls import stall_name
-from gpuprof.present.collected_text import counter_row, counters_left_out
 from gpuprof.present.console_findings import finding_lines
 from gpuprof.present.console_parts import LABEL_WIDTH, Sheet
-from gpuprof.present.file_names import file_name
-from gpuprof.present.flop_text import operator_bytes_text, operator_flop_text
-from gpuprof.present.session_text import (
+from gpuprof.text import printable
+from gpuprof.units import format_percent, format_si, format_waves
+from gpuprof.words.collected import counter_row, counters_left_out
+from gpuprof.words.file_names import file_name
+from gpuprof.words.flop import operator_bytes_text, operator_flop_text
+from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     block_text,
     clock_text,
@@ -34,8 +36,6 @@ from gpuprof.present.session_text import (
     throughput_text,
     work_text,
 )
-from gpuprof.present.text import printable
-from gpuprof.units import format_percent, format_si, format_waves
 from gpuprof.words.unit_names import pipe_name
 
 if TYPE_CHECKING:

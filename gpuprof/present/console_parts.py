@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.present.text import cut_end, cut_middle, printable, without_shared_start
+from gpuprof.text import cut_end, cut_middle, printable, without_shared_start
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -107,7 +107,7 @@ class Sheet(NamedTuple):
         try:
             return shown.encode(self.encoding, "gpuprof-ascii").decode(self.encoding)
         except LookupError:
-            # The handler is registered for streams without Unicode, see `gpuprof.present.text.tolerate`.
+            # The handler is registered for streams without Unicode, see `gpuprof.text.tolerate`.
             return shown.encode("ascii", "replace").decode()
 
     def wrapped(self, text: str, indent: int = 0) -> list[str]:

@@ -10,9 +10,9 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.model.session import Session
 from gpuprof.model.version_pairs import version_pairs, what_to_fix
 from gpuprof.present.console_parts import Sheet, print_blocks
-from gpuprof.present.recommendation_text import headline_text, recommendation_texts
-from gpuprof.present.version_text import action_text, outcome_text, saved_text, slow_text, why_texts
 from gpuprof.recordings import Recording
+from gpuprof.words.recommendations import headline_text, recommendation_texts
+from gpuprof.words.versions import action_text, outcome_text, saved_text, slow_text, why_texts
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -11,7 +11,8 @@ from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.console_parts import SEVERITY_STYLES, Sheet, padded
 from gpuprof.present.kernel_columns import NO_FINDING, SPREAD_COLUMNS, launches_text, peak_text, rule_text
-from gpuprof.present.session_text import (
+from gpuprof.units import format_percent
+from gpuprof.words.profile_values import (
     IMPOSSIBLE,
     NO_CEILING,
     NOT_COLLECTED,
@@ -27,8 +28,7 @@ from gpuprof.present.session_text import (
     stall_text,
     time_text,
 )
-from gpuprof.present.source_names import in_source
-from gpuprof.units import format_percent
+from gpuprof.words.source_names import in_source
 
 if TYPE_CHECKING:
     from rich.text import Text

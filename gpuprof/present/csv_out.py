@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpuprof.model.session import Session
 from gpuprof.present.table import Cell, columns_without_kernels, rows
-from gpuprof.present.text import printable
+from gpuprof.text import printable
 
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
 """What a spreadsheet takes for the start of a formula, in some languages in full width too."""

@@ -8,9 +8,9 @@ from gpuprof.hardware.specs import PATHS
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Ceiling, KernelProfile, Session
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut
-from gpuprof.present.session_text import count_text, row_noun
-from gpuprof.present.text import cut_middle
+from gpuprof.text import cut_middle
 from gpuprof.units import format_si
+from gpuprof.words.profile_values import count_text, row_noun
 
 _CLOCK_TOLERANCE = 0.05
 """Kernels whose clock differs more than this from that of the drawn ceilings are mentioned."""

@@ -12,8 +12,8 @@ from gpuprof.model.field_types import ORIGINS
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Ceiling, KernelProfile
 from gpuprof.present.roofline_figure import Extent, FigurePoint, Ridge, RoofLine
-from gpuprof.present.session_text import LEVEL_NAMES
 from gpuprof.units import format_si
+from gpuprof.words.profile_values import LEVEL_NAMES
 
 STYLES = {"rated": "dashed", "at-clock": "solid", "measured": "bold"}
 _NO_RANGE = ((0.1, 1e3), (1e9, 1e13))

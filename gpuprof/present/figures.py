@@ -14,7 +14,8 @@ from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.present.figure_notes import certificate_notes, clock_notes, left_out_notes, too_many_notes
 from gpuprof.present.figure_roofs import at_kernel_clock, drawn_roofs, shown_ceilings
 from gpuprof.present.roofline_figure import FigurePoint, LeftOut, RooflineFigure
-from gpuprof.present.session_text import (
+from gpuprof.units import format_percent, format_si
+from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     above_ceiling,
     count_text,
@@ -25,8 +26,7 @@ from gpuprof.present.session_text import (
     remedy_for,
     row_noun,
 )
-from gpuprof.present.source_names import in_source, source_name
-from gpuprof.units import format_percent, format_si
+from gpuprof.words.source_names import in_source, source_name
 
 _MEANINGFUL = 0.1
 """A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.session import Session
 from gpuprof.present.page.build import Choice, build_page, part_of
-from gpuprof.present.text import printable
 from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
+from gpuprof.text import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gpuprof.model.headline import first_finding
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.flop_text import of_peak_text
-from gpuprof.present.session_text import (
+from gpuprof.units import spaced
+from gpuprof.words.flop import of_peak_text
+from gpuprof.words.profile_values import (
     duration_text,
     limit_text,
     percent_text,
@@ -16,8 +17,7 @@ from gpuprof.present.session_text import (
     stall_text,
     time_text,
 )
-from gpuprof.present.source_names import in_source
-from gpuprof.units import spaced
+from gpuprof.words.source_names import in_source
 
 Cell = Callable[[KernelProfile], str]
 NO_FINDING = "–"

@@ -10,9 +10,9 @@ from msgspec import Struct
 from gpuprof.annotated.listing import ListedInstruction, Listing
 from gpuprof.model.session import Finding, KernelProfile
 from gpuprof.model.stalls import stall_name
-from gpuprof.present.session_text import count_text, duration_text
 from gpuprof.units import factor, format_percent, format_si, spaced
 from gpuprof.words.finding_text import short_gain
+from gpuprof.words.profile_values import count_text, duration_text
 
 _COLD_SHARE = 0.05
 """The instructions with least weight that together have no more than this are cold."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.time_by import TimeBy
 from gpuprof.present.kernel_columns import kernel_columns
-from gpuprof.present.recommendation_text import RecommendationText, Summary, summary_of
-from gpuprof.present.session_text import count_text, device_text, row_noun, source_text
-from gpuprof.present.text import printable
 from gpuprof.present.time_by_text import columns_of, header_text, note_texts, rows_of_cells
-from gpuprof.present.timeline_text import timeline_facts
+from gpuprof.text import printable
+from gpuprof.words.profile_values import count_text, device_text, row_noun, source_text
+from gpuprof.words.recommendations import RecommendationText, Summary, summary_of
+from gpuprof.words.timeline import timeline_facts
 
 _TICKS = re.compile("`+")
 _SPECIAL = "\\`*_{}[]<>|#~!$&"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuprof.present.markdown import escape
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import cut_end, cut_middle, printable
+from gpuprof.text import cut_end, cut_middle, printable
+from gpuprof.words.profile_values import count_text
 
 MOST_CHARACTERS = 60_000
 """Below GitHub's limit by what CI may put around it."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.kernel_columns import kernel_columns
-from gpuprof.present.recommendation_text import RecommendationText, Summary, summary_of
-from gpuprof.present.session_text import device_text, source_text
-from gpuprof.present.text import printable
+from gpuprof.text import printable
+from gpuprof.words.profile_values import device_text, source_text
+from gpuprof.words.recommendations import RecommendationText, Summary, summary_of
 
 _KERNELS_SHOWN = 10
 _BAR = "#0072b2"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuprof.collect.cost import forecast_of
-from gpuprof.present.recommendation_text import headline_text
-from gpuprof.present.session_text import count_text, dims_text, verdict_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
+from gpuprof.words.profile_values import count_text, dims_text, verdict_text
+from gpuprof.words.recommendations import headline_text
 
 if TYPE_CHECKING:
     from gpuprof.collect.cost import ForecastRun

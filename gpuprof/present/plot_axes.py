@@ -24,8 +24,8 @@ from gpuprof.present.plot_marks import (
 from gpuprof.present.plot_shapes import Label, Line, Mark, Shape
 from gpuprof.present.plot_text import SMALL, TEXT, text_width
 from gpuprof.present.roofline_figure import Arrow, Extent, FigurePoint, Ridge, RoofLine, RooflineFigure
-from gpuprof.present.session_text import LEVEL_NAMES
 from gpuprof.units import format_si, significant
+from gpuprof.words.profile_values import LEVEL_NAMES
 
 _CROWDED = 20.0
 """A ceiling's label that costs more than this along its line may stand beside it."""

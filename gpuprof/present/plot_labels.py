@@ -9,9 +9,9 @@ from typing import TypeVar
 from gpuprof.model.path_names import path_name
 from gpuprof.present.plot_text import TEXT, fitted
 from gpuprof.present.roofline_figure import Extent, FigurePoint, RoofLine, RooflineFigure
-from gpuprof.present.session_text import LEVEL_NAMES, intensity_text, rate_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
+from gpuprof.words.profile_values import LEVEL_NAMES, intensity_text, rate_text
 
 _Item = TypeVar("_Item")
 _LABELLED_KERNELS, _ALWAYS_LABELLED, _LEAST_SHARE = 8, 3, 0.01

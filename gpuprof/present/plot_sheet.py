@@ -10,7 +10,7 @@ from gpuprof.present.plot_marks import FILL_OPACITY, MARKERS, STROKES, family
 from gpuprof.present.plot_shapes import Label, Line, Mark, Shape
 from gpuprof.present.plot_text import SMALL, TITLE, fitted, text_width, wrapped
 from gpuprof.present.roofline_figure import Extent, RooflineFigure
-from gpuprof.present.text import printable
+from gpuprof.text import printable
 
 _AXES = (542.0, 358.0)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 16.0, 14.0, 58.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from unicodedata import combining, east_asian_width
 
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 
 TEXT, SMALL, TITLE = 9.0, 8.0, 12.0
 _MOST_LETTERS = 400

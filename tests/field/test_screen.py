@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuprof.present.recommendation_text import recommendation_texts
+from gpuprof.words.recommendations import recommendation_texts
 from tests.cli import gpuprof as run
 from tests.field.folder import report
 from tests.readings import session_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprof.present.figures import overview
-from gpuprof.present.session_text import verdict_text
+from gpuprof.words.profile_values import verdict_text
 from tests.field.folder import report
 from tests.readings import shown_session_of
 from tests.table import each_row

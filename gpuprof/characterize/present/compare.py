@@ -20,8 +20,8 @@ from gpuprof.characterize.sheet.side_by_side import (
 )
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.markdown import escape
-from gpuprof.present.session_text import count_text
 from gpuprof.units import format_change
+from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -47,7 +47,7 @@ from gpuprof.characterize.present.words import (
     value_text,
 )
 from gpuprof.present.console_parts import Sheet, aligned, print_blocks
-from gpuprof.present.session_text import count_text
+from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -17,8 +17,8 @@ from gpuprof.characterize.sheet.measured import CEILING_LEVELS, Measured, Measur
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
 from gpuprof.characterize.sheet.side_by_side import ComparedValue
 from gpuprof.model.path_names import path_name, work_unit
-from gpuprof.present.session_text import LEVEL_NAMES, count_text
 from gpuprof.units import format_percent, format_si
+from gpuprof.words.profile_values import LEVEL_NAMES, count_text
 
 OTHER = "other"
 _PROBE = re.compile(r"[^/\s]+/[^/\s\[({,:=]+")

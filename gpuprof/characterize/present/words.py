@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Conditions, MeasuredDevice, MeasuredValue
 from gpuprof.characterize.sheet.normal import UNEXPLAINED, Assessment
-from gpuprof.present.session_text import count_text
 from gpuprof.units import format_binary, format_percent, format_si, significant
+from gpuprof.words.profile_values import count_text
 
 NOT_KNOWN = "not known"
 VERDICTS = {

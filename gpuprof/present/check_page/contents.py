@@ -16,9 +16,9 @@ from gpuprof.present.check_page.texts import sentence
 from gpuprof.present.check_text import headline
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import LabelledText, Table
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import cut_middle, printable
 from gpuprof.review.contract import Review
+from gpuprof.text import cut_middle, printable
+from gpuprof.words.profile_values import count_text
 
 _MOST_FIXES, _MOST_ROWS, _MOST_SECTIONS, _FILES = 20, 1000, 500, 3
 _MOST_PRINTED = 20

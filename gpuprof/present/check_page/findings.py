@@ -13,9 +13,9 @@ from gpuprof.present.check_page.room import Room
 from gpuprof.present.check_page.texts import card_id, names_text, place, sass, sentence
 from gpuprof.present.check_text import is_number, place_text, where_text
 from gpuprof.present.page.findings import EvidenceRow, evidence_row, rule_name
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import printable
 from gpuprof.review.contract import CodePlace
+from gpuprof.text import printable
+from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import change_texts, full_stop
 
 _PREDICATE = re.compile(r"^@!?\w+\s+")

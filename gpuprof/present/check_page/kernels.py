@@ -11,9 +11,9 @@ from gpuprof.present.check_page.texts import card_id, place, variants_text
 from gpuprof.present.check_text import NOT_KNOWN, bytes_text, is_number, shared_text
 from gpuprof.present.page.findings import rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import printable
 from gpuprof.review.contract import KernelResources, ReviewedKernel
+from gpuprof.text import printable
+from gpuprof.words.profile_values import count_text
 
 
 class TakenAmount(Struct, frozen=True, kw_only=True):

@@ -22,9 +22,9 @@ from gpuprof.present.check_text import (
     place_text,
 )
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.session_text import count_text
 from gpuprof.review.contract import CodeAccess, CodeLoop, CodePlace, ReviewedKernel
 from gpuprof.units import WARP_THREADS
+from gpuprof.words.profile_values import count_text
 
 _DEEPEST = 8
 """Loops that are drawn inside one another; those further in stand beside the last."""

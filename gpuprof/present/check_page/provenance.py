@@ -8,9 +8,9 @@ from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.present.check_blocks import Block, file_name
 from gpuprof.present.check_page.texts import sentence
 from gpuprof.present.page.parts import LabelledText, Table
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import cut_middle, printable
 from gpuprof.review.contract import Review, ReviewedKernel
+from gpuprof.text import cut_middle, printable
+from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import capital
 
 _FILES, _SIZES, _TARGETS, _TOOLS, _MODULES, _NOTES = 6, 4, 16, 20, 60, 40

@@ -25,9 +25,9 @@ from gpuprof.present.check_text import (
     unreviewed_text,
 )
 from gpuprof.present.page.parts import Bar, KernelLabel, LabelledText, bar, label
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import cut_middle, printable
 from gpuprof.review.contract import KernelArgument, KernelResources, ReviewedKernel
+from gpuprof.text import cut_middle, printable
+from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import capital
 
 _SIDE_BY_SIDE, _MOST_VARIANTS, _MOST_ARGUMENTS = 4, 40, 24

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gpuprof.present.check_blocks import Block, BlockVariant
 from gpuprof.present.compare_page.parts import told
 from gpuprof.present.page.parts import identifier
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
+from gpuprof.words.profile_values import count_text
 
 LONGEST_SENTENCE = 1500
 _PLACE_LENGTH, _SASS_LENGTH, _VARIANT_LENGTH = 80, 160, 80

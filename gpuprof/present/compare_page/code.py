@@ -16,11 +16,11 @@ from gpuprof.comparison.lines import FEW_LINES
 from gpuprof.comparison.pair import Pair
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.compare_page.parts import representative_of
-from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.text import printable
+from gpuprof.text import printable
 from gpuprof.units import format_percent, format_si, signed_percent, spaced
 from gpuprof.words.comparison_values import side_texts
+from gpuprof.words.file_names import file_name
 
 _TAB, _LINE_LENGTH, _MOST_ROWS, _CONTEXT = 4, 200, 60, 2
 _FEW_LINES = 3

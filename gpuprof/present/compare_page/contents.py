@@ -28,13 +28,13 @@ from gpuprof.present.compare_page.section import ChangeSection, change_section
 from gpuprof.present.html import colour_variables, page_environment, page_policy, page_source
 from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import Chart, KernelLabel, label
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import signed_percent
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_values import count_name
 from gpuprof.words.comparison_verdicts import verdicts_text
+from gpuprof.words.profile_values import count_text
 
 _MOST_SECTIONS, _MOST_CHECKS, _MOST_NOTES = 20, 60, 6
 _VALUE_LENGTH, _FEW = 200, 12

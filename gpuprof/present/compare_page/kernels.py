@@ -12,8 +12,7 @@ from gpuprof.comparison.contract import ComparedKernel, KernelChange, TimeChange
 from gpuprof.present.compare_page.parts import Span, span_of, span_reach, told
 from gpuprof.present.page.kernels import Amount
 from gpuprof.present.page.parts import KernelLabel, label
-from gpuprof.present.session_text import count_text, dims_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_si, signed_percent
 from gpuprof.words.comparison_values import change_text, count_name, interval_text
 from gpuprof.words.comparison_verdicts import (
@@ -24,6 +23,7 @@ from gpuprof.words.comparison_verdicts import (
     time_texts,
     time_values,
 )
+from gpuprof.words.profile_values import count_text, dims_text
 from gpuprof.words.sentences import full_stop
 
 _ALL_UP_TO, _MOST_OPEN, _MOST_FOLDED = 12, 100, 1000

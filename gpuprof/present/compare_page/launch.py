@@ -13,10 +13,10 @@ from gpuprof.comparison.sides import SideKernel
 from gpuprof.model.headline import limited_by
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.compare_page.parts import TwoSided, representative_of
-from gpuprof.present.session_text import NOT_COLLECTED, dims_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_binary, format_percent, format_si, format_waves
 from gpuprof.words.comparison_values import side_texts, value_text
+from gpuprof.words.profile_values import NOT_COLLECTED, dims_text
 
 _LABEL_LENGTH = 120
 Number = TypeVar("Number", int, float)

@@ -11,7 +11,7 @@ from gpuprof.comparison.contract import KernelChange, TimeChange
 from gpuprof.comparison.sides import SideKernel
 from gpuprof.model.session import KernelProfile
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.text import cut_end, printable
+from gpuprof.text import cut_end, printable
 
 _LONGEST_SENTENCE = 600
 _MARGIN = 1.1

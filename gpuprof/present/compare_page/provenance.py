@@ -9,12 +9,12 @@ from msgspec import Struct
 from gpuprof.comparison.contract import ComparedSide, Comparison, QuantityChange
 from gpuprof.comparison.sides import Run, Side
 from gpuprof.present.compare_page.parts import TwoSided
-from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import LabelledText, percent_number
 from gpuprof.present.page.provenance import run_facts, source_facts
-from gpuprof.present.session_text import count_text
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.words.comparison_values import change_text, count_name, gpu_texts, side_texts, value_text
+from gpuprof.words.file_names import file_name
+from gpuprof.words.profile_values import count_text
 
 _NAME_LENGTH, _FILES = 100, 3
 

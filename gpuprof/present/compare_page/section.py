@@ -14,7 +14,7 @@ from gpuprof.present.compare_page.parts import TwoSided, told
 from gpuprof.present.compare_page.stalls import PairedStalls, paired_stalls
 from gpuprof.present.page.findings import rule_name
 from gpuprof.present.page.parts import KernelLabel, label
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, signed_percent
 from gpuprof.words.comparison_values import (
     change_text,

@@ -19,14 +19,14 @@ from gpuprof.present.page.parts import Chart, LabelledText, Table
 from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
 from gpuprof.present.page.strips import Drawing, timeline_drawings
-from gpuprof.present.recommendation_text import Summary, summary_of
-from gpuprof.present.session_text import count_text, row_noun, verdict_text
 from gpuprof.present.time_by_text import columns_of as columns_of_times
 from gpuprof.present.time_by_text import header_text, note_texts, rows_of, rows_of_cells
-from gpuprof.present.timeline_text import timeline_facts
 from gpuprof.units import format_percent
+from gpuprof.words.profile_values import count_text, row_noun, verdict_text
+from gpuprof.words.recommendations import Summary, summary_of
 from gpuprof.words.sentences import capital
 from gpuprof.words.session import worded
+from gpuprof.words.timeline import timeline_facts
 from gpuprof.workers import Worth, made_by_workers
 
 _TABLE_ROWS = 1000

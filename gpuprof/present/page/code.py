@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile
 from gpuprof.model.stalls import stall_name
-from gpuprof.present.file_names import file_name
 from gpuprof.present.page.parts import identifier
 from gpuprof.present.page.stalls import stall_colour
 from gpuprof.units import format_percent
+from gpuprof.words.file_names import file_name
 
 _TAB = 4
 _ALONE = "Hot lines; the report has no source text"

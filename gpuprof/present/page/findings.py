@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from gpuprof.model.session import Evidence, Finding, KernelProfile
 from gpuprof.present.page.parts import KernelLabel, identifier, label, percent_number
-from gpuprof.present.recommendation_text import RecommendationText
 from gpuprof.words.finding_text import (
     cause_of,
     cause_text,
@@ -19,6 +18,7 @@ from gpuprof.words.finding_text import (
     value_text,
 )
 from gpuprof.words.missing_metrics import without_counters
+from gpuprof.words.recommendations import RecommendationText
 from gpuprof.words.sentences import change_texts
 
 

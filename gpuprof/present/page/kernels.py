@@ -13,7 +13,8 @@ from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.kernel_columns import launches_text, peak_text
 from gpuprof.present.page.findings import card_id, rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
-from gpuprof.present.session_text import (
+from gpuprof.words.finding_text import short_gain
+from gpuprof.words.profile_values import (
     NOT_COLLECTED,
     launch_text,
     limit_text,
@@ -23,8 +24,7 @@ from gpuprof.present.session_text import (
     stall_text,
     time_text,
 )
-from gpuprof.present.source_names import source_name
-from gpuprof.words.finding_text import short_gain
+from gpuprof.words.source_names import source_name
 
 _NAME_LENGTH = 80
 """What four lines of the column hold beside those of counters."""

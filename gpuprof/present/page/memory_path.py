@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.session import KernelProfile, Traffic
-from gpuprof.present.session_text import LEVEL_NAMES, NOT_COLLECTED, UNIT_NAMES
 from gpuprof.units import format_percent, format_si
+from gpuprof.words.profile_values import LEVEL_NAMES, NOT_COLLECTED, UNIT_NAMES
 
 _BOX_WIDTH, _GAP = 116.0, 132.0
 _MIDDLE = 60.0

@@ -6,9 +6,9 @@ import re
 
 from msgspec import Struct
 
-from gpuprof.present.session_text import NOT_COLLECTED
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
+from gpuprof.words.profile_values import NOT_COLLECTED
 
 _LABEL_LENGTH, _WHOLE_LENGTH = 120, 300
 _NO_ID = re.compile(r"[^A-Za-z0-9_.-]")

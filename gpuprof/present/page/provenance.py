@@ -10,7 +10,8 @@ from gpuprof.model.denominators import amount
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import KernelProfile, Session, Source
 from gpuprof.present.page.parts import LabelledText, Table
-from gpuprof.present.session_text import (
+from gpuprof.units import format_si
+from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     NOT_COLLECTED,
     count_text,
@@ -22,7 +23,6 @@ from gpuprof.present.session_text import (
     samples_text,
     source_text,
 )
-from gpuprof.units import format_si
 
 _PATH = re.compile(r"^(?:tensor\.)?(?:fp|int|bf|tf)\d+\b")
 _VECTOR_PATHS = ("fp64", "fp32", "fp16")

@@ -9,16 +9,17 @@ from msgspec import Struct
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import KernelProfile, Pipe, Session, Throughput
-from gpuprof.present.collected_text import counter_row, counters_left_out
-from gpuprof.present.file_names import file_name
-from gpuprof.present.flop_text import operator_bytes_text, operator_flop_text
 from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import Bar, Chart, KernelLabel, LabelledText, bar, label
 from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
-from gpuprof.present.session_text import (
+from gpuprof.units import format_percent, format_si, format_waves
+from gpuprof.words.collected import counter_row, counters_left_out
+from gpuprof.words.file_names import file_name
+from gpuprof.words.flop import operator_bytes_text, operator_flop_text
+from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     NOT_COLLECTED,
     UNIT_NAMES,
@@ -37,7 +38,6 @@ from gpuprof.present.session_text import (
     shared_text,
     time_text,
 )
-from gpuprof.units import format_percent, format_si, format_waves
 from gpuprof.words.sentences import capital, full_stop
 
 _LEAST_PIPE = 0.001

@@ -10,8 +10,8 @@ from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import LongPause, Session, StripRow, TimeStrip
 from gpuprof.model.time_by import own_labels
 from gpuprof.present.page.parts import label
-from gpuprof.present.timeline_text import device_fact, pause_text
 from gpuprof.units import format_si, round_step
+from gpuprof.words.timeline import device_fact, pause_text
 
 _NAME_LENGTH = 60
 _OTHERS = "other kernels"

@@ -27,7 +27,7 @@ from gpuprof.characterize.present.view import (
 )
 from gpuprof.characterize.present.words import VERDICTS, condition_facts, device_text, share
 from gpuprof.present.page.parts import Bar, LabelledText, bar, identifier
-from gpuprof.present.session_text import count_text
+from gpuprof.words.profile_values import count_text
 
 _OUTLIERS_SHOWN = 20
 _OPTIONAL = ("half_width", "of_limit", "of_rated", "published", "normal")

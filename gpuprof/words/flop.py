@@ -16,8 +16,8 @@ from gpuprof.model.session import (
     Uncounted,
     Utilisation,
 )
-from gpuprof.present.session_text import count_text
 from gpuprof.units import format_percent, format_si
+from gpuprof.words.profile_values import count_text
 
 _BEHIND = 1.02
 """A GPU that takes this much longer than the program's step is named: launching runs ahead of it."""

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from gpuprof.diagnose.verdict import run_verdict
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.model.version_pairs import VersionPair, what_to_fix
-from gpuprof.present.session_text import LEVEL_NAMES, duration_text
 from gpuprof.units import format_percent, significant
 from gpuprof.words.finding_text import evidence_texts, held_text
+from gpuprof.words.profile_values import LEVEL_NAMES, duration_text
 from gpuprof.words.verdict import ceiling_name
 
 _NOT_KNOWN = "duration not collected"

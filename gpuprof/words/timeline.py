@@ -19,11 +19,11 @@ from gpuprof.model.session import (
     StepTimes,
     Timeline,
 )
-from gpuprof.present.flop_text import measured_text, model_facts
-from gpuprof.present.session_text import count_text
-from gpuprof.present.source_names import short_names
 from gpuprof.timeline.trace import GRAPH, KERNEL, SET, TRY
 from gpuprof.units import format_binary, format_percent, format_si, significant, spaced
+from gpuprof.words.flop import measured_text, model_facts
+from gpuprof.words.profile_values import count_text
+from gpuprof.words.source_names import short_names
 from gpuprof.words.whole_graphs import graphs_text
 
 NOT_JUDGED = ("start-up", "before", "warm-up", "between", "the end", "profiler")

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.file_names import file_name
-from gpuprof.present.text import cut_middle, printable
+from gpuprof.text import cut_middle, printable
+from gpuprof.words.file_names import file_name
 
 _LONGEST, _SHORTEST = 40, 3
 _SEPARATORS = "-_. /\\"

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from gpuprof.diagnose.calibration import OF_CONDITIONAL
 from gpuprof.model.field_types import Confidence, Severity
 from gpuprof.model.session import KernelProfile, Recommendation, RunVerdict, Session
-from gpuprof.present.session_text import count_text, verdict_text
-from gpuprof.present.source_names import in_source, source_name
-from gpuprof.present.text import cut_middle
+from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
 from gpuprof.words.finding_text import held_text, place_text, short_gain
 from gpuprof.words.missing_metrics import needs_program
+from gpuprof.words.profile_values import count_text, verdict_text
+from gpuprof.words.source_names import in_source, source_name
 from gpuprof.words.verdict import launches_of_function, verdict_sentence
 
 _SHOWN = 5

@@ -1,0 +1,247 @@
+"""A document: what a view says, as a sequence of blocks. Pure data: no layout, no escaping, no medium.
+
+A view is a function from a product to a `Document`. `terminal`, `html` and `markdown` render any document. Each block
+has a full form and a short one; the renderer takes the form that the caller asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from gpuprof.model.field_types import Severity
+
+Tone = Literal["", "muted", "strong", "good", "bad", "warning", "high", "medium", "low", "info"]
+"""What a text is, for colour: of a severity, an improvement or a regression, or without weight."""
+Form = Literal["full", "short"]
+
+
+class Cell(Struct, frozen=True):
+    """A text that says more than its characters.
+
+    `href` is the anchor of a block or row in the same document. `order` is the value that a table is sorted by. `bar`
+    is the length of a bar beside the text, 0 to 1, and `mark` a threshold on it. `whole` is the text without cuts or
+    the meaning behind it, for a tooltip. `code` texts are identifiers or places in code.
+    """
+
+    text: str
+    tone: Tone = ""
+    href: str = ""
+    order: float | None = None
+    bar: float | None = None
+    mark: float | None = None
+    whole: str = ""
+    code: bool = False
+
+
+Inline = str | Cell
+
+
+class Heading(Struct, frozen=True):
+    """The title of what follows, up to the next heading of its level (1 to 4); `anchor` makes it a target of links."""
+
+    text: Inline
+    level: int = 2
+    anchor: str = ""
+
+
+class Note(Struct, frozen=True):
+    """A paragraph; `short` is what its short form says (empty: the same)."""
+
+    text: Inline
+    tone: Tone = ""
+    short: str = ""
+
+
+class Facts(Struct, frozen=True):
+    """Names with values."""
+
+    rows: tuple[tuple[str, Inline], ...]
+    label: str = ""
+
+
+class Column(Struct, frozen=True):
+    """A column of a table. Columns with the highest `rank` go first if there is too little room; those of 0 stay.
+
+    `kind`: names are cut in the middle, texts at their end, numbers never and stand to the right. `meaning` explains
+    the column below the table or in a tooltip. `id` names it for scripts and styles; empty if none needs it.
+    """
+
+    name: str
+    kind: Literal["name", "text", "number"] = "text"
+    rank: int = 0
+    meaning: str = ""
+    id: str = ""
+
+
+class Table(Struct, frozen=True):
+    """Rows under columns. `anchors` are the ids of the rows, or empty.
+
+    `more` says what is not in the table. The short form may show fewer rows, but at least `least`, and says
+    `short_more` of the rest with {rows}, the number of rows left out. With `filter` the page can filter and sort rows.
+    """
+
+    label: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Inline, ...], ...]
+    anchors: tuple[str, ...] = ()
+    more: str = ""
+    short_more: str = ""
+    least: int = 3
+    filter: bool = False
+
+
+class Recommendation(Struct, frozen=True):
+    """A change, where to make it and what it saves: of which time, under which condition, how certain.
+
+    `bar` is the gain from 0 to 1; None if it is unknown or doubted. `href` leads to the finding.
+    """
+
+    headline: str
+    action: str
+    gain: str
+    of: str
+    condition: str
+    place: str
+    kernels: Inline
+    certainty: str
+    certainty_meaning: str = ""
+    severity: Severity = "info"
+    bar: float | None = None
+    doubted: bool = False
+    href: str = ""
+
+
+class Recommendations(Struct, frozen=True):
+    """Changes in the order of their gain. `legend` explains the gains, `more` says what is left out.
+
+    The short form may show fewer and cut headlines, places and actions, but no gain and no condition.
+    """
+
+    items: tuple[Recommendation, ...]
+    legend: str = ""
+    more: str = ""
+
+
+class Evidence(Struct, frozen=True):
+    """A value that a finding rests on, with the threshold that it passed (empty: context) and its counter."""
+
+    meaning: str
+    value: Cell
+    threshold: str = ""
+    metric: str = ""
+
+
+class Finding(Struct, frozen=True):
+    """A finding with all that supports it. `explained_by` names the finding that causes it; its own text then folds."""
+
+    rule: str
+    severity: Severity
+    headline: str
+    gain: str
+    remains: str
+    certainty: str
+    why: str
+    action: str
+    advice: str
+    place: Cell
+    evidence: tuple[Evidence, ...] = ()
+    explained_by: Inline = ""
+    anchor: str = ""
+
+
+class Findings(Struct, frozen=True):
+    """The findings of one kernel, the first one first. The short form has no evidence, reasons or advice."""
+
+    items: tuple[Finding, ...]
+
+
+class CodeLine(Struct, frozen=True):
+    """A line of code with its number or address, its text (None: not in the report) and its annotations.
+
+    `heat` is 0 to 1, relative to the hottest line shown. `notes` stand beside the line in the columns of `Code`.
+    """
+
+    number: str
+    text: str | None
+    heat: float = 0.0
+    notes: tuple[Inline, ...] = ()
+    anchor: str = ""
+    marked: bool = False
+
+
+class Code(Struct, frozen=True):
+    """An excerpt of source or machine code. The short form has the `most` hottest lines and all that are marked."""
+
+    title: str
+    lines: tuple[CodeLine, ...]
+    columns: tuple[str, ...] = ()
+    most: int = 5
+
+
+class Figure(Struct, frozen=True):
+    """A drawing. `svg` draws it when a medium shows it, with ids unique in the page; `alt` says what it shows.
+
+    Media without pictures show `notes` alone. `id` is the id of its frame.
+    """
+
+    svg: Callable[[], str] | None
+    alt: str
+    notes: tuple[str, ...] = ()
+    id: str = ""
+    caption: str = ""
+
+
+class Bar(Struct, frozen=True):
+    """A quantity as a share of its ceiling, 0 to 1; parts beyond one another stand in a row if `parts` has several."""
+
+    name: Inline
+    fraction: float | None
+    text: str
+    whole: str = ""
+    colour: str = ""
+
+
+class Bars(Struct, frozen=True):
+    """Shares of a ceiling, or of one whole (`stacked`). `ceiling` names what is 100 %."""
+
+    label: str
+    items: tuple[Bar, ...]
+    ceiling: str = ""
+    note: str = ""
+    stacked: bool = False
+
+
+class Command(Struct, frozen=True):
+    """A command line to copy; `lead` says what it does."""
+
+    text: str
+    lead: str = ""
+
+
+class Fold(Struct, frozen=True):
+    """Blocks behind a title: the page folds them unless `open`, other media show them in the full form only.
+
+    With an `anchor` it is a section of its own that others link to.
+    """
+
+    title: Inline
+    blocks: tuple[Block, ...]
+    open: bool = False
+    anchor: str = ""
+
+
+Block = (
+    Heading | Note | Facts | Table | Recommendations | Findings | Code | Figure | Bars | Command | Fold
+)  # fmt: skip
+
+
+class Document(Struct, frozen=True):
+    """A title and blocks. `data` is kept in a page, so that the page can be read again; `version` wrote it."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    version: str = ""
+    data: Callable[[], str | None] | None = None
