@@ -1,4 +1,4 @@
-"""The colours of plots: a palette, light and dark themes, and the contrast that lines and texts must have."""
+"""The colours of pages and figures: a palette, light and dark themes, and the contrast of lines and texts."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ def page_colours() -> dict[str, tuple[str, str]]:
     """Return the CSS variables that an SVG of theme `page` uses, with their light and dark values."""
     light, dark = theme_colours("light"), theme_colours("dark")
     return {f"--gp-{role}": (light[role], dark[role]) for role in light}
+
+
+def colour_variables() -> str:
+    """Return the CSS rules that define these variables, with dark values if the reader's system is dark."""
+    colours = page_colours()
+    light = "".join(f"{name}:{value[0]};" for name, value in colours.items())
+    dark = "".join(f"{name}:{value[1]};" for name, value in colours.items())
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
 
 
 def _standing_out(colour: str, background: str, contrast: float) -> str:
