@@ -248,12 +248,17 @@ class Document(Struct, frozen=True):
     data: Callable[[], str | None] | None = None
 
 
+def text_of(value: Inline) -> str:
+    """Return the characters of an inline text."""
+    return value if isinstance(value, str) else value.text
+
+
 def first_rows(table: Table, count: int) -> Table:
     """Return a table with its first rows alone, and what says how many are left out."""
     left_out = len(table.rows) - count
     if left_out <= 0:
         return table
-    more = table.short_more.replace("{rows}", str(left_out)) if table.short_more else table.more
+    more = (table.short_more or "{rows} more rows").replace("{rows}", str(left_out))
     return replace(table, rows=table.rows[:count], anchors=table.anchors[:count], more=more)
 
 

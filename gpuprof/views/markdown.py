@@ -89,7 +89,7 @@ def _(block: doc.Recommendations) -> Iterator[str]:
 @render.register
 def _(block: doc.Findings) -> Iterator[str]:
     for item in block.items:
-        beside = ", ".join(filter(None, (item.gain, _text_of(item.place), _text_of(item.explained_by))))
+        beside = ", ".join(filter(None, (item.gain, doc.text_of(item.place), doc.text_of(item.explained_by))))
         action = f" → {escape(item.action)}" if item.action else ""
         yield f"- **{escape(item.severity)}** {escape(item.headline)} ({escape(beside)}){action}"
 
@@ -100,7 +100,7 @@ def _(block: doc.Code) -> Iterator[str]:
     yield ""
     lines = []
     for line in doc.shortest_excerpt(block):
-        notes = "  ".join(_text_of(note) for note in line.notes)
+        notes = "  ".join(doc.text_of(note) for note in line.notes)
         lines.append(f"{notes:>8}  {line.number:>6}  {line.text or ''}")
     yield from code_block(lines)
 
@@ -136,7 +136,7 @@ def _(block: doc.Fold) -> Iterator[str]:
 
 def inline(value: doc.Inline, most: int = _NAME_WIDTH) -> str:
     """Return a text as harmless Markdown on one line, cut to a bounded length."""
-    text = _text_of(value)
+    text = doc.text_of(value)
     cut = cut_middle if most == _NAME_WIDTH else cut_end
     shown = printable(text[: 8 * most])
     room = most
@@ -173,7 +173,3 @@ def code_block(lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         yield printable(line)
     yield fence
-
-
-def _text_of(value: doc.Inline) -> str:
-    return value if isinstance(value, str) else value.text
