@@ -267,3 +267,14 @@ def shortest_excerpt(code: Code) -> tuple[CodeLine, ...]:
     hottest = sorted(range(len(code.lines)), key=lambda index: -code.lines[index].heat)[: code.most]
     kept = set(hottest)
     return tuple(line for index, line in enumerate(code.lines) if index in kept or line.marked)
+
+
+def code_title(code: Code) -> str:
+    """Return the title of an excerpt and what stands beside its lines."""
+    return ": ".join(filter(None, (code.title, ", ".join(code.columns))))
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """Return a value that a finding rests on as text, with its threshold."""
+    threshold = f" (threshold {evidence.threshold})" if evidence.threshold else ""
+    return f"{evidence.meaning}: {evidence.value.text}{threshold}"

@@ -257,7 +257,7 @@ class Terminal:
         else:
             rows.append(("why", item.why))
             for index, evidence in enumerate(item.evidence):
-                rows.append(("" if index else "evidence", _evidence_text(evidence)))
+                rows.append(("" if index else "evidence", doc.evidence_text(evidence)))
             rows.append(("do", " ".join(filter(None, (item.action, item.advice)))))
             rows.append(("sure", f"{item.certainty}; rule {item.rule}"))
         for label, value in rows:
@@ -273,7 +273,7 @@ class Terminal:
             notes = line.notes or ("",) * len(block.columns)
             number = doc.Cell(line.number, "strong" if line.marked else "muted")
             rows.append((*notes, number, doc.Cell(line.text or "", "strong" if line.marked else "")))
-        title = ": ".join(filter(None, (block.title, ", ".join(block.columns))))
+        title = doc.code_title(block)
         if len(shown) < len(block.lines):
             title = f"{title} ({len(shown)} of {len(block.lines)} lines)"
         return self._paragraph(title, "cyan") + self._aligned([*columns, doc.Column("code")], rows, self.table_width)
@@ -431,8 +431,3 @@ def _line_width(widths: dict[int, int]) -> int:
 def _brief_finding(item: doc.Finding) -> str:
     beside = doc.text_of(item.explained_by) or ("" if item.severity == "info" else item.gain)
     return f"{item.headline} ({beside})" if beside else item.headline
-
-
-def _evidence_text(item: doc.Evidence) -> str:
-    threshold = f" (threshold {item.threshold})" if item.threshold else ""
-    return f"{item.meaning}: {item.value.text}{threshold}"
