@@ -86,8 +86,10 @@ def print_document(
     blocks = document.blocks
     lines = terminal.lines(blocks) if height is None else terminal.fitted(blocks, height)
     # To print the lines one by one takes fifty times as long.
-    segments = [segment for line in lines for segment in line.render(console, end="\n")]
-    _write(console, [Segments(segments)], end="")
+    whole = Text()
+    for line in lines:
+        whole.append_text(line).append("\n")
+    _write(console, [Segments(whole.render(console))], end="")
 
 
 def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
@@ -244,7 +246,7 @@ class Terminal:
                 lines.append(Text())
             headline = doc.Cell(item.headline, "" if item.explained_by else "strong")
             lines += self._labelled([(item.severity, headline)], _STYLES[item.severity])
-            lines += self._labelled(self._finding_rows(item))
+            lines += self._labelled(list(self._finding_rows(item)))
         if lines and brief:
             lines.append(Text())
         return lines + self._labelled(brief)
@@ -272,7 +274,7 @@ class Terminal:
         for line in shown:
             notes = line.notes or ("",) * len(block.columns)
             number = doc.Cell(line.number, "strong" if line.marked else "muted")
-            rows.append((*notes, number, doc.Cell(line.text or "", "strong" if line.marked else "")))
+            rows.append((*notes, number, doc.Cell((line.text or "").expandtabs(4), "strong" if line.marked else "")))
         title = doc.code_title(block)
         if len(shown) < len(block.lines):
             title = f"{title} ({len(shown)} of {len(block.lines)} lines)"
@@ -316,10 +318,10 @@ class Terminal:
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
 
-    def _labelled(self, rows: Iterable[tuple[str, doc.Inline]], style: str = "cyan") -> Lines:
+    def _labelled(self, rows: Sequence[tuple[str, doc.Inline]], style: str = "cyan") -> Lines:
         """Return labels and, beside each, a value."""
         labels = [self._text(name, style) for name, _ in rows]
-        width = max(_LABEL_WIDTH, *(label.cell_len for label in labels)) if labels else 0
+        width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
             lines += self._beside(label, self._text(value), min(width, self.width // 3))
