@@ -35,7 +35,7 @@ def print_by(
     if form.takes != "terminal":
         write_lines(write(session, times, rows))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     write(make_console(), session, times, rows)
     longest = times.groups[0].longest

@@ -96,6 +96,6 @@ def print_reviewed(review: Review, form: str, top: int | None, *, verbose: bool,
         write_lines(FORMATS[form].lines(review, top))
         return
     from gpuprof.present.check_console import print_review
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     print_review(make_console(), review, top=top, verbose=verbose, chosen=chosen)

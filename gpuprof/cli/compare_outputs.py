@@ -160,6 +160,6 @@ def print_compared(compared: Compared, form: str, options: CompareOptions, *, ve
         tell_left_out(compared, [form], options)
         return
     from gpuprof.present.compare_console import print_comparison
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     print_comparison(make_console(), compared, top=options.top, verbose=verbose, chosen=chosen)

@@ -23,8 +23,9 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.present.compare_console_kernel import change_lines
 from gpuprof.present.compare_console_table import folded, limited, rows_of, table_lines
-from gpuprof.present.console_parts import Sheet, print_blocks
+from gpuprof.present.console_parts import Sheet
 from gpuprof.units import format_si
+from gpuprof.views.terminal import print_blocks
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_values import gpu_texts
 from gpuprof.words.comparison_verdicts import quantity_text

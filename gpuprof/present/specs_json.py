@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
-from gpuprof.present.specs_text import main_facts
+from gpuprof.views.specs import main_facts
 
 _MAIN_FACTS = (
     "sm_count",

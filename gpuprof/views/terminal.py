@@ -324,7 +324,7 @@ class Terminal:
         width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
-            lines += self._beside(label, self._text(value), min(width, self.width // 3))
+            lines += self._beside(label, self._text(value), min(width, self.width * 2 // 5))
         return lines
 
     def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
