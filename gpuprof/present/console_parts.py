@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.text import cut_end, cut_middle, printable, without_shared_start
+from gpuprof.text import cut_end, cut_middle, legible, without_shared_start
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,14 +64,7 @@ class Sheet(NamedTuple):
 
     def legible(self, text: str) -> str:
         """Return a text from anywhere as it will stand there: "≤" is two characters where there is only ASCII."""
-        shown = printable(text)
-        if self.blocks:
-            return shown
-        try:
-            return shown.encode(self.encoding, "gpuprof-ascii").decode(self.encoding)
-        except LookupError:
-            # The handler is registered for streams without Unicode, see `gpuprof.text.tolerate`.
-            return shown.encode("ascii", "replace").decode()
+        return legible(text, self.encoding)
 
     def wrapped(self, text: str, indent: int = 0) -> list[str]:
         """Break a text from anywhere into lines; a number stays with its unit."""
@@ -81,14 +74,6 @@ class Sheet(NamedTuple):
         width = max(self.width - indent - (shown != glued), 10)
         lines = textwrap.wrap(shown, width, break_on_hyphens=False)
         return [line.replace(_GLUE, " ").replace(_SECOND_CELL, "") for line in lines]
-
-    def hung(self, line: str, under: int) -> list[str]:
-        """Break a line that is too wide between words; what follows begins at the column `under`."""
-        shown, margin = self.legible(line), " " * under
-        broken = textwrap.wrap(
-            shown, self.width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
-        )
-        return broken or [""]
 
     def _widened(self, text: str) -> str:
         """Return a text with as many characters as it takes columns."""
