@@ -16,8 +16,8 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.html import render_html
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
-from gpuprof.words.exclusion import exclusion_text
 from gpuprof.views.plan import plan_lines
+from gpuprof.words.exclusion import exclusion_text
 from tests import hand_made
 from tests.readings import unpacked
 from tests.table import each_row
