@@ -181,8 +181,8 @@ def test_a_failed_check_says_that_its_kernel_became_faster() -> None:
     text = check_sentence(check, [faster], ())
     assert text.endswith("; this kernel became 1.9x faster (time −47 %)")
     unclear = replace(check, word="unclear")
-    for other, kernel in ((unclear, faster), (check, made.change()), (replace(check, kernel=None), faster)):
-        assert "faster" not in check_sentence(other, [kernel], ())
+    for other, item in ((unclear, faster), (check, made.change()), (replace(check, kernel=None), faster)):
+        assert "faster" not in check_sentence(other, [item], ())
 
 
 def test_resources_of_kernels_that_were_fused_are_not_said_to_be_unknown() -> None:
