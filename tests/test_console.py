@@ -15,7 +15,8 @@ from rich.console import Console
 
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.console import print_session, print_tree
+from gpuprof.present.console import print_tree
+from gpuprof.views.profile import print_session
 from gpuprof.words.explain import explain
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof as run

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.api import load_spec
-from gpuprof.present.html import render_html
+from gpuprof.views.profile import session_page
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof
 from tests.table import each_row
@@ -140,7 +140,7 @@ def test_a_file_that_is_no_report_is_refused_by_its_name(name: str, tmp_path: Pa
 def test_what_is_wrong_has_its_exit_code_and_names_what_there_is(
     code: int, line: str, named: str, report: Path
 ) -> None:
-    (report.parent / f"{report.name}.html").write_text(render_html(load_spec("l4")), encoding="utf-8")
+    (report.parent / f"{report.name}.html").write_text(session_page(load_spec("l4")), encoding="utf-8")
     before = sorted(report.parent.iterdir())
     done = gpuprof(*(word.format(report.name) for word in line.split()), cwd=report.parent)
     assert done.returncode == code, done.stderr

@@ -8,10 +8,10 @@ import re
 from msgspec.structs import replace
 
 from gpuprof.model.session import Session, StripRow, TimeStrip
-from gpuprof.present.html import render_html
 from gpuprof.timeline.intervals import binned
 from gpuprof.timeline.strip import BINS
 from gpuprof.timeline.trace import HostWait
+from gpuprof.views.profile import session_page
 from tests.test_timeline import copy, device, kernel, session, trace
 
 EXCHANGE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -74,7 +74,7 @@ def test_the_longest_pauses_say_when_and_why() -> None:
 
 
 def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:
-    page = render_html(some(HOSTILE + "x" * 900))
+    page = session_page(some(HOSTILE + "x" * 900))
     figure = page[page.index('<figure class="strip-figure">') :]
     figure = figure[: figure.index("</figure>")]
     assert "<script" not in figure and "&lt;script&gt;" in re.sub("<wbr>", "", figure)

@@ -319,10 +319,10 @@ def picture(figure: RooflineFigure, path: Path, theme: Literal["light", "dark"])
 
 
 def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
-    from gpuprof.present.html import render_html
+    from gpuprof.views.profile import session_page
 
     wanted = {kernel.id for kernel in chosen.kernels}
-    return render_html(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
+    return session_page(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
 
 
 def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Path], files: Sequence[str]) -> None:

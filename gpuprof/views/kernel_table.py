@@ -113,9 +113,7 @@ def left_out_text(session: Session, rest: Sequence[KernelProfile], show_all: str
     return f"… and {count_text(len(rest), f'more {noun}', plural)}{of_time}: {show_all}"
 
 
-def _columns(
-    session: Session, kernels: Sequence[KernelProfile], links: Mapping[int, str]
-) -> Iterator[_KernelColumn]:
+def _columns(session: Session, kernels: Sequence[KernelProfile], links: Mapping[int, str]) -> Iterator[_KernelColumn]:
     yield _KernelColumn(Column("#", "number"), lambda kernel: Cell(str(kernel.id), order=kernel.id))
     yield _KernelColumn(Column("kernel", "name"), lambda kernel: _name(session, kernel, links))
     if name_repeats(session.kernels):

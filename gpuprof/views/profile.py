@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 from gpuprof.diagnose.summary import chosen
 from gpuprof.model.headline import by_time
 from gpuprof.model.run_totals import are_ranks
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Depth = Literal["none", "longest", "all"]
+
+
 _TOP = 20
 _PAGE_ROWS = 1000
 _SCREEN_ROWS = 26
@@ -46,6 +50,14 @@ _SCREEN_NOTES = 2
 _SCREEN_FACTS = 3
 _MARKDOWN_REPORTS = 3
 _TITLE_FILES = 3
+
+
+class PageChoice(Struct, frozen=True):
+    """How a page differs from a terminal: how the time of the whole session is spread, and its rooflines."""
+
+    spread: str
+    level: str = "dram"
+    ceiling: str = "at-clock"
 
 
 def print_session(
@@ -76,7 +88,7 @@ def print_session(
     print_document(console, whole(session, kernels, times, rates, top=top, sections=sections), form)
 
 
-def session_lines(
+def summary_lines(
     session: Session, kernels: Sequence[KernelProfile], top: int, times: TimeBy | None = None
 ) -> Iterator[str]:
     """Yield the summary for a review as Markdown."""
@@ -121,9 +133,7 @@ def screen(
     return Document(_title(session), tuple(blocks), session.gpuprof_version)
 
 
-def summary(
-    session: Session, kernels: Sequence[KernelProfile], top: int, times: TimeBy | None = None
-) -> Document:
+def summary(session: Session, kernels: Sequence[KernelProfile], top: int, times: TimeBy | None = None) -> Document:
     """Return what a review needs: the verdict, what to fix, the `top` kernels or operators (0: all), and the origin."""
     texts = summary_of(session)
     blocks = [*_verdict(texts), *_recommendations(texts, session, title="Fix first"), *_unknown(texts)]
@@ -134,8 +144,8 @@ def summary(
         blocks += times_blocks(times, top)
     elif kernels:
         blocks.append(kernel_table(session, kernels, top or len(kernels), "not shown"))
-    blocks.append(Facts(tuple(("GPU", device_text(device)) for device in session.devices)))
-    blocks.append(origin(session, _MARKDOWN_REPORTS))
+    devices = [("GPU", device_text(device)) for device in session.devices]
+    blocks.append(Facts((*devices, *origin(session, _MARKDOWN_REPORTS))))
     return Document(_title(session), tuple(blocks), session.gpuprof_version)
 
 
@@ -157,14 +167,10 @@ def page(
     part = _part_of(session, kernels)
     longest_first = by_time(part.kernels)
     first = {item.kernel for item in summary_of(part).fixes}
-    sections = [
-        kernel for rank, kernel in enumerate(longest_first) if not top or rank < top or kernel.id in first
-    ]
-    made = whole(
-        part, longest_first, first_times(part, longest_first), top=_PAGE_ROWS, sections=sections,
-        spread=verdict_text(session), show_all="gpuprof show --top 0 lists all",
-        figures=(level, ceiling),
-    )  # fmt: skip
+    sections = [kernel for rank, kernel in enumerate(longest_first) if not top or rank < top or kernel.id in first]
+    choice = PageChoice(verdict_text(session), level, ceiling)
+    times = first_times(part, longest_first)
+    made = whole(part, longest_first, times, top=_PAGE_ROWS, sections=sections, page=choice)
     return Document(title or made.title, made.blocks, made.version, data=lambda: packed_session(part))
 
 
@@ -176,24 +182,23 @@ def whole(
     *,
     top: int | None = None,
     sections: Sequence[KernelProfile] = (),
-    spread: str = "",
-    show_all: str = SHOW_ALL,
-    figures: tuple[str, str] | None = None,
+    page: PageChoice | None = None,
 ) -> Document:
     """Return everything about a session, with a section for each of `sections`.
 
-    `top` is the number of rows of each table (0: all). `figures` are the level and ceiling of the rooflines.
+    `top` is the number of rows of each table (0: all).
     """
     texts = summary_of(session)
     links = {kernel.id: f"kernel-{kernel.id}" for kernel in sections}
-    level, ceiling = figures or ("dram", "at-clock")
-    blocks = [*_verdict(texts, spread=spread), *_warnings(session)]
+    show_all = SHOW_ALL if page is None else "gpuprof show --top 0 lists all"
+    blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
     blocks.append(Facts((*run_facts(session), *collected_facts(session))))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
     if advice:
         blocks += [Heading("Fix first", anchor="fix-first"), *advice]
     blocks += _timeline(session, rates)
-    blocks += _rooflines(session, level, ceiling, kernels) if figures is not None else ()
+    if page is not None:
+        blocks += _rooflines(session, page)
     if times is not None:
         blocks.append(Heading(f"{times.by.capitalize()}s", anchor=f"{times.by}s"))
         blocks += times_blocks(times, rows_of(times, top), show_all)
@@ -201,7 +206,7 @@ def whole(
         rows = (_TOP if top is None else top) or len(kernels)
         blocks.append(Heading("Kernels", anchor="kernels"))
         blocks.append(kernel_table(session, kernels, rows, show_all, links))
-    blocks += _sections(session, kernels, sections, ceiling)
+    blocks += _sections(session, kernels, sections, page)
     blocks += provenance(session)
     return Document(_title(session), tuple(blocks), session.gpuprof_version)
 
@@ -287,9 +292,7 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     yield from [fact for fact in every if fact[0] in NOT_JUDGED][: len(NOT_JUDGED)]
 
 
-def _main_facts(
-    session: Session, rates: Rates, every: Sequence[tuple[str, str]]
-) -> Sequence[tuple[str, str]]:
+def _main_facts(session: Session, rates: Rates, every: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     labels: tuple[str, ...] = ("GPU", "steps") if session.kernels else ("GPU", "copies")
     if any(item.rule == "launch-gaps" for item in session.recommendations):
         labels = ("steps",)
@@ -316,27 +319,31 @@ def _timeline(session: Session, rates: Rates) -> Iterator[Block]:
     yield Facts(facts)
 
 
-def _rooflines(
-    session: Session, level: str, ceiling: str, kernels: Sequence[KernelProfile]
-) -> Iterator[Block]:
+def _rooflines(session: Session, page: PageChoice) -> Iterator[Block]:
+    """Yield the figures over all kernels of each GPU."""
     return iter(())
 
 
 def _sections(
-    session: Session, kernels: Sequence[KernelProfile], sections: Sequence[KernelProfile], ceiling: str
+    session: Session,
+    kernels: Sequence[KernelProfile],
+    sections: Sequence[KernelProfile],
+    page: PageChoice | None,
 ) -> Iterator[Block]:
-    """Yield a section for each of these kernels, and how many others there are."""
+    """Yield a section for each of these kernels; a page says how many others there are."""
     from gpuprof.views.kernel import kernel_blocks
 
     if not sections:
         return
+    ceiling = page.ceiling if page is not None else "at-clock"
     yield Heading("Kernel by kernel", anchor="details")
     for kernel in sections:
         title = Cell(f"#{kernel.id} {kernel.label}{in_source(session, kernel)}", whole=kernel.demangled)
         blocks = kernel_blocks(session, kernel, ceiling=ceiling)
         yield Fold(title, blocks, open=len(sections) == 1, anchor=f"kernel-{kernel.id}")
-    shown = {kernel.id for kernel in sections}
-    rest = [kernel for kernel in kernels if kernel.id not in shown]
-    more = left_out_text(session, rest, "gpuprof report --top 0 shows them")
-    if more:
-        yield Note(more, "muted")
+    if page is not None:
+        shown = {kernel.id for kernel in sections}
+        rest = [kernel for kernel in kernels if kernel.id not in shown]
+        more = left_out_text(session, rest, "gpuprof report --top 0 shows them")
+        if more:
+            yield Note(more, "muted")

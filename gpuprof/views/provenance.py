@@ -17,9 +17,9 @@ _PATH = re.compile(r"^(?:tensor\.)?(?:fp|int|bf|tf)\d+\b")
 _HASH_SHOWN = 12
 
 
-def origin(session: Session, most: int | None = None) -> Facts:
-    """Return the files of a session in a line each, at most so many of them."""
-    rows: list[tuple[str, Inline]] = []
+def origin(session: Session, most: int | None = None) -> tuple[tuple[str, str], ...]:
+    """Return the files of a session as facts, at most so many of them, and the gpuprof that read them."""
+    rows = []
     for source in session.sources[:most]:
         rows.append(("Report", f"{source.file} (sha256 {source.sha256[:_HASH_SHOWN]}), {source_text(source)}"))
         for sampled in source.samples:
@@ -27,13 +27,13 @@ def origin(session: Session, most: int | None = None) -> Facts:
     left_out = len(session.sources) - len(session.sources[:most])
     if left_out:
         rows.append(("", f"and {count_text(left_out, 'more report')}"))
-    return Facts((*rows, ("gpuprof", session.gpuprof_version)))
+    return (*rows, ("gpuprof", session.gpuprof_version))
 
 
 def provenance(session: Session) -> Iterator[Block]:
     """Yield everything on the origin of the numbers."""
     yield Heading("Provenance", anchor="provenance")
-    yield origin(session)
+    yield Facts(origin(session))
     files = tuple(Facts(tuple(source_facts(source)), source.file) for source in session.sources)
     if files:
         yield Fold("Files in full", files)
@@ -85,9 +85,7 @@ def _gpu_name(session: Session, number: int) -> str:
     return name or f"GPU {number}"
 
 
-def _by_gpu(
-    label: str, columns: Sequence[Column], rows: Sequence[tuple[Inline, ...]], *, several: bool
-) -> Table:
+def _by_gpu(label: str, columns: Sequence[Column], rows: Sequence[tuple[Inline, ...]], *, several: bool) -> Table:
     """Return a table; its second column, the GPU, only if there are several."""
     if several:
         return Table(label, tuple(columns), tuple(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -29,6 +30,9 @@ from gpuprof.words.time_by import (
     time_text,
 )
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 SHOW_ALL = "--top 0 shows all"
 _TOP = 20
 _LEAST = 5
@@ -51,8 +55,15 @@ def times_document(session: Session, times: TimeBy, top: int) -> Document:
     return Document(header_text(times), times_blocks(times, top), session.gpuprof_version)
 
 
+def print_times(console: Console, session: Session, times: TimeBy, top: int) -> None:
+    """Print it in a terminal."""
+    from gpuprof.views.terminal import print_document
+
+    print_document(console, times_document(session, times, top))
+
+
 def times_lines(session: Session, times: TimeBy, top: int) -> Iterator[str]:
-    """Yield the same as Markdown."""
+    """Yield it as Markdown."""
     return markdown_lines(times_document(session, times, top))
 
 
