@@ -52,7 +52,7 @@ def test_csv_and_markdown_keep_hostile_names_in_their_cell(report: Path) -> None
     markdown = gpuprof("show", "--format", "md", report).stdout
     table = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len(table) == 4
-    assert all(len(re.findall(r"(?<!\\)\|", line)) == 10 for line in table)
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
     assert "<" not in re.sub(r"\\<", "", markdown)
 
 

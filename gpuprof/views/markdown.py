@@ -116,7 +116,8 @@ def _row(cells: Iterable[doc.Inline]) -> str:
 
 @_lines.register
 def _(block: doc.Recommendations) -> Iterator[str]:
-    yield f"**Fix first**, {inline(block.legend, _TEXT_WIDTH)}"
+    title = f"**{inline(block.title)}**, " if block.title else ""
+    yield f"{title}{inline(block.legend, _TEXT_WIDTH)}"
     yield ""
     for index, item in enumerate(block.items, 1):
         gain = f"{item.gain} ({item.condition})" if item.condition else item.gain
