@@ -19,7 +19,7 @@ from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, OperatorBytes, OperatorFlop, Session, Utilisation
 from gpuprof.model.time_by import TimeBy, TimeGroup, first_times
 from gpuprof.timeline.trace import Activity, MatrixProduct, ProgramStep
-from gpuprof.views.profile import print_session, summary_lines, session_page
+from gpuprof.views.profile import print_session, session_page, summary_lines
 from gpuprof.views.time_by import rows_of
 from gpuprof.words.time_by import header_text
 from tests.cli import gpuprof as run
