@@ -26,8 +26,8 @@ from gpuprof.present.plot_matplotlib import drawn_sheet
 from gpuprof.present.plot_shapes import Label, Line, Mark
 from gpuprof.present.plot_sheet import sheet_of
 from gpuprof.present.plot_text import text_width
-from gpuprof.present.plot_theme import contrast_ratio, page_colours, theme_colours
 from gpuprof.present.roofline_figure import RooflineFigure
+from gpuprof.views.theme import contrast_ratio, page_colours, theme_colours
 from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
 

@@ -13,6 +13,7 @@ from gpuprof.model.session import Session
 from gpuprof.present.page.build import Choice, build_page, part_of
 from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
 from gpuprof.text import printable
+from gpuprof.views.theme import colour_variables
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -112,13 +113,3 @@ def page_policy(script: str) -> str:
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def colour_variables() -> str:
-    """Return the figures' colours as CSS variables, dark ones where the reader's system is dark."""
-    from gpuprof.present.plot_theme import page_colours
-
-    colours = page_colours()
-    light = "".join(f"{name}:{value[0]};" for name, value in colours.items())
-    dark = "".join(f"{name}:{value[1]};" for name, value in colours.items())
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"

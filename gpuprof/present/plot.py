@@ -7,8 +7,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 from gpuprof.present.plot_svg import render_svg
-from gpuprof.present.plot_theme import ThemeName, theme_colours
 from gpuprof.present.roofline_figure import RooflineFigure
+from gpuprof.views.theme import ThemeName, theme_colours
 from gpuprof.working_folder import import_outside
 
 if TYPE_CHECKING:

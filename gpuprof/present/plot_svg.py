@@ -14,9 +14,9 @@ from gpuprof.present.plot_axes import axes_of, axes_shapes, part_of
 from gpuprof.present.plot_shapes import Label, Line, Mark, Shape
 from gpuprof.present.plot_sheet import sheet_of
 from gpuprof.present.plot_text import SMALL, TEXT, text_width
-from gpuprof.present.plot_theme import ThemeName, theme_colours
 from gpuprof.present.roofline_figure import Extent, RooflineFigure
 from gpuprof.text import printable
+from gpuprof.views.theme import ThemeName, theme_colours
 
 _FONT = "font-family:'DejaVu Sans',Verdana,'Segoe UI',sans-serif"
 _TICK_GAP, _BELOW_TICK, _NAME_GAP, _X_NAME_BELOW = 5.0, 11.1, 6.2, 23.8

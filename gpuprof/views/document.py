@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.model.field_types import Severity
 
@@ -245,3 +246,19 @@ class Document(Struct, frozen=True):
     blocks: tuple[Block, ...]
     version: str = ""
     data: Callable[[], str | None] | None = None
+
+
+def first_rows(table: Table, count: int) -> Table:
+    """Return a table with its first rows alone, and what says how many are left out."""
+    left_out = len(table.rows) - count
+    if left_out <= 0:
+        return table
+    more = table.short_more.replace("{rows}", str(left_out)) if table.short_more else table.more
+    return replace(table, rows=table.rows[:count], anchors=table.anchors[:count], more=more)
+
+
+def shortest_excerpt(code: Code) -> tuple[CodeLine, ...]:
+    """Return the hottest lines and those that are marked, in the order of the code."""
+    hottest = sorted(range(len(code.lines)), key=lambda index: -code.lines[index].heat)[: code.most]
+    kept = set(hottest)
+    return tuple(line for index, line in enumerate(code.lines) if index in kept or line.marked)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from gpuprof.text import printable
-from gpuprof.views.colours import ThemeName, page_style, theme_colours
+from gpuprof.views.theme import ThemeName, page_style, theme_colours
 from gpuprof.views.plot_values import Plot
 from gpuprof.working_folder import import_outside
 

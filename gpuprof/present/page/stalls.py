@@ -10,8 +10,8 @@ from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.plot_theme import contrast_ratio
 from gpuprof.units import format_percent
+from gpuprof.views.theme import contrast_ratio
 
 _LEAST_STALL = 0.02
 _LEAST_NAMED = 0.12
