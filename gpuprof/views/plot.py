@@ -6,11 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
+from unicodedata import bidirectional
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, StepPatch
+from matplotlib.textpath import text_to_path
 
 from gpuprof.text import cut_middle, printable
 from gpuprof.views.plot_values import Area, Axis, Extent, Mark, MarkShape, Plot, PlotLine, Sample, Stroke
@@ -28,10 +31,13 @@ _BELOW = 50.0
 _LEGEND = 38.0
 _ROW = 12.0
 _MARGIN = 16.0
-# In letters: what fits into a line and a title, also of wide letters; and the width of a usual one in points.
-_LETTERS = 110
-_MOST_TITLE = 60
+_SHEET_WIDTH = 590.0
+# What the sample of a legend takes, and the width of a usual letter.
+_SAMPLE = 36.0
 _LETTER = 5.0
+# Letters in a line, and of a text.
+_LETTERS = 120
+_MOST_LETTERS = 400
 _LEFT_TO_RIGHT = "\u200e"
 _FILL = 0.45
 _FAINT = 0.35
@@ -64,9 +70,9 @@ def sheet_of(plots: Sequence[Plot], colours: Mapping[str, str], *, heading: bool
         draw(plot, ax, colours, notes=heading)
         if heading:
             left = _MARGIN / width
-            title = _safe(cut_middle(plot.title, _MOST_TITLE))
+            title = _fitted(plot.title, _SHEET_WIDTH, _TITLE, "bold")
             _write(sheet, (left, (upper - 24.0) / whole), title, _TITLE, colours["ink"], weight="bold")
-            _write(sheet, (left, (upper - 40.0) / whole), _safe(plot.subtitle), _SMALL, colours["muted"])
+            _write(sheet, (left, (upper - 40.0) / whole), _fitted(plot.subtitle), _SMALL, colours["muted"])
         upper -= height
     return sheet
 
@@ -165,7 +171,7 @@ def _label_areas(ax: Axes, areas: Sequence[Area], colours: Mapping[str, str], fr
             _write(
                 ax,
                 frame.value((middle, top + 3.0)),
-                _safe(area.label),
+                _fitted(area.label),
                 _SMALL,
                 colours["muted"],
                 ha="center",
@@ -201,7 +207,8 @@ def _label_lines(ax: Axes, lines: Sequence[PlotLine], colours: Mapping[str, str]
             x = x1 - 2.0
             y = max(y1 + 3.0, least)
             least = y + _SMALL + 2.0
-        _write(ax, frame.value((x, y)), _safe(line.label), _SMALL, colour, ha="left" if angle else "right", va="bottom",
+        _write(
+            ax, frame.value((x, y)), _fitted(line.label), _SMALL, colour, ha="left" if angle else "right", va="bottom",
             rotation=math.degrees(angle), rotation_mode="anchor", bbox=ground,
         )  # fmt: skip
 
@@ -246,7 +253,7 @@ def _number_marks(ax: Axes, marks: Sequence[Mark], colours: Mapping[str, str], f
         _write(
             ax,
             frame.value(box[:2]),
-            _safe(mark.number),
+            _fitted(mark.number),
             _SMALL,
             colours["ink"],
             weight="bold",
@@ -282,10 +289,11 @@ def _draw_below(plot: Plot, ax: Axes, colours: Mapping[str, str], frame: _Frame,
     """Draw what samples mean, and write the key and the notes, below the axes."""
     left = (_MARGIN - _LEFT) / frame.size[0]
     if plot.samples:
+        handles = [_drawn_sample(sample, plot.columns, colours) for sample in plot.samples]
         ax.legend(
-            handles=[_drawn_sample(sample, colours) for sample in plot.samples], ncols=plot.columns, loc="upper left",
-            bbox_to_anchor=(left, -_LEGEND / frame.size[1]), frameon=False, fontsize=_SMALL, labelcolor=colours["muted"],
-            borderpad=0.0, borderaxespad=0.0, handlelength=2.2, labelspacing=0.5, columnspacing=1.4,
+            handles=handles, ncols=plot.columns, loc="upper left", bbox_to_anchor=(left, -_LEGEND / frame.size[1]),
+            fontsize=_SMALL, labelcolor=colours["muted"], frameon=False, borderpad=0.0, borderaxespad=0.0,
+            handlelength=2.2, labelspacing=0.5, columnspacing=1.4,
         )  # fmt: skip
     y = -_LEGEND - _ROW * _legend_rows(plot)
     for line in _lines_below(plot, notes=notes):
@@ -294,9 +302,9 @@ def _draw_below(plot: Plot, ax: Axes, colours: Mapping[str, str], frame: _Frame,
         y -= _ROW
 
 
-def _drawn_sample(sample: Sample, colours: Mapping[str, str]) -> Line2D:
+def _drawn_sample(sample: Sample, columns: int, colours: Mapping[str, str]) -> Line2D:
     colour = colours[sample.colour]
-    text = _safe(sample.meaning)
+    text = _fitted(sample.meaning, _SHEET_WIDTH / columns - _SAMPLE)
     if sample.stroke is not None:
         width, dashes = _STROKES[sample.stroke]
         return Line2D([], [], color=colour, linewidth=width, linestyle=dashes, label=text)
@@ -311,20 +319,25 @@ def _legend_rows(plot: Plot) -> int:
 
 
 def _lines_below(plot: Plot, *, notes: bool) -> list[str]:
-    lines = []
-    for number, meaning in plot.key:
-        first, *more = wrap(_safe(meaning), _LETTERS)
-        lines += [f"{number}:  {first}", *more]
-    for note in plot.notes if notes else ():
-        lines += wrap(_safe(note), _LETTERS)
-    return lines
+    texts = [f"{number}:  {meaning}" for number, meaning in plot.key]
+    if notes:
+        texts += plot.notes
+    return [_fitted(line) for text in texts for line in wrap(printable(text), _LETTERS, drop_whitespace=False)]
 
 
 def _write(parent: Axes | Figure, place: Extent, text: str, size: float, colour: str, **options: Any) -> None:
     parent.text(*place, text, size=size, color=colour, parse_math=False, zorder=6, **options)
 
 
-def _safe(text: str) -> str:
-    """Return a text that is safe to show and keeps the order of English if a name in it runs from right to left."""
-    text = printable(text)
-    return text if text.isascii() else _LEFT_TO_RIGHT + text
+def _fitted(text: str, width: float = _SHEET_WIDTH, size: float = _SMALL, weight: str = "normal") -> str:
+    """Return a text that is safe to show, its middle cut out if it is wider than so many points."""
+    text = cut_middle(printable(text), _MOST_LETTERS)
+    font = FontProperties(size=size, weight=weight)
+    while len(text) > 1:
+        drawn, _, _ = text_to_path.get_text_width_height_descent(text, font, False)
+        if drawn <= width:
+            break
+        text = cut_middle(text, int(len(text) * width / drawn) - 1)
+    # A text keeps the order of English if a name in it runs from right to left.
+    is_reversed = any(bidirectional(letter) in ("R", "AL") for letter in text)
+    return _LEFT_TO_RIGHT + text if is_reversed else text

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from gpuprof.text import printable
-from gpuprof.views.theme import ThemeName, page_style, theme_colours
 from gpuprof.views.plot_values import Plot
+from gpuprof.views.theme import ThemeName, page_style, theme_colours
 from gpuprof.working_folder import import_outside
 
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ def _svg(plots: Sequence[Plot], theme: ThemeName, prefix: str, links: Mapping[in
         del root.attrib["width"], root.attrib["height"]
     del root.attrib["version"]
     root.set("class", "figure")
+    if plots[0].areas:
+        # A timeline is zoomed along its time alone.
+        root.set("data-zoom", "x")
     root.set("role", "group" if links else "img")
     root.set("aria-label", printable(plots[0].title))
     root.set("style", f"stroke-linejoin:round;font-family:{_FONTS}")

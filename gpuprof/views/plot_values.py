@@ -78,8 +78,8 @@ class Plot(Struct, frozen=True):
     """Everything that a plot shows.
 
     `key` explains the numbers at the marks; `arrows` lead from one mark to another, by their places in `marks`.
-    `notes` stand below a drawing in a file; a page writes them itself. `height` is that of the axes in points; samples stand in
-    `columns`.
+    `notes` stand below a drawing in a file; a page writes them itself. `height` is that of the axes in points;
+    samples stand in `columns`.
     """
 
     id: str

@@ -93,7 +93,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
     for level in LEVELS:
         point = main_point(kernel, level, ceiling, main.path) if main is not None else None
         if point is not None:
-            text = f"{LEVEL_NAMES[level]}: {format_percent(point.fraction_of_roof)} of the roofline"
+            text = f"{format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
             points.append(_place(session, kernel, point, is_main=point is main, key=text))
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]

@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:gpuprof/views/colours.py
 """The colours of pages and figures: a palette, light and dark themes, and the contrast of lines and texts."""
-========
-"""The colours of pages and figures: a palette, light and dark themes, and the contrast of lines and texts."""
->>>>>>>> base:gpuprof/views/theme.py
 
 from __future__ import annotations
 
@@ -55,7 +51,6 @@ def page_colours() -> dict[str, tuple[str, str]]:
     return {f"--gp-{role}": (light[role], dark[role]) for role in light}
 
 
-<<<<<<<< HEAD:gpuprof/views/colours.py
 def colour_variables() -> str:
     """Return the CSS rules that define these variables, with dark values if the reader's system is dark."""
     colours = page_colours()
@@ -75,14 +70,6 @@ _PAGE_COLOUR = re.compile("#fa0([0-9a-f]{3})")
 def _variable(match: re.Match[str]) -> str:
     role, light = list(theme_colours("light").items())[int(match[1], 16)]
     return f"var(--gp-{role}, {light})"
-========
-def colour_variables() -> str:
-    """Return the CSS rules that define these variables, with dark values if the reader's system is dark."""
-    colours = page_colours()
-    light = "".join(f"{name}:{value[0]};" for name, value in colours.items())
-    dark = "".join(f"{name}:{value[1]};" for name, value in colours.items())
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
->>>>>>>> base:gpuprof/views/theme.py
 
 
 def _standing_out(colour: str, background: str, contrast: float) -> str:

@@ -16,7 +16,7 @@ from gpuprof.views.plot_files import figure_svg
 from gpuprof.views.plot_values import Area, Axis, Plot, Sample
 from gpuprof.words.timeline import device_fact, pause_text
 
-_NAME = 60
+_NAME = 44
 _KERNEL_COLOURS = ("line-l1", "line-dram", "line-l2", "line-compute", "line-other")
 _OTHERS = "line-unknown"
 _COLOURS: Mapping[StripKind, str] = {"graphs": _OTHERS, "copies": "line-latency", "exchange": "muted"}
@@ -101,17 +101,21 @@ def _band(rows: Sequence[StripRow], base: float, bin_s: float, keys: Mapping[int
     """Yield the areas of a kind, each on top of those before; it reaches down to the base line behind them."""
     height = _HEIGHTS[rows[0].kind]
     parts = [0.0] * len(rows[0].busy)
-    edges = tuple(place * bin_s for place in range(len(parts) + 1))
     for number, row in enumerate(rows):
-        tops = []
+        edges: list[float] = []
+        tops: list[float] = []
         for place, busy in enumerate(row.busy):
             parts[place] = min(1.0, parts[place] + busy)
             least = _LEAST_HEIGHT if parts[place] else 0.0
-            tops.append(base + max(least, parts[place] * height))
+            top = base + max(least, round(parts[place] * height, 1))
+            if not tops or top != tops[-1]:
+                edges.append(place * bin_s)
+                tops.append(top)
+        edges.append(len(parts) * bin_s)
         key = _key(row, keys)
         colour = _COLOURS.get(row.kind, key.colour)
         text = key.name if row.kind == "kernels" else str(row.kind)
-        yield Area(f"{row.kind}-{number}", edges, tuple(tops), base, colour, text=text)
+        yield Area(f"{row.kind}-{number}", tuple(edges), tuple(tops), base, colour, text=text)
 
 
 def _pauses(strip: TimeStrip, span_s: float, height: float) -> Iterator[Area]:

@@ -21,7 +21,6 @@ _MOST_ROWS = 12
 _MOST_POINTS = 200
 _ROW_HEIGHT = 22.0
 _NAME = 60
-_NAMES = {"sm": "SM", "memory": "memory", **LEVEL_NAMES}
 _PERCENT = tuple((part / 100, f"{part} %") for part in range(0, 101, 20))
 
 
@@ -39,7 +38,7 @@ class Utilization(Struct, frozen=True):
 
     def text(self) -> str:
         """Return the kernel with its fractions and its limit."""
-        parts = [f"{_NAMES[unit]} {format_percent(part)}" for unit, part in self.fractions.items()]
+        parts = [f"{unit_name(unit)} {format_percent(part)}" for unit, part in self.fractions.items()]
         return f"{cut_middle(printable(self.label), _NAME)}{self.source}: {', '.join(parts)}, {self.limit}"
 
 
@@ -85,6 +84,11 @@ def _utilization(session: Session, kernel: KernelProfile, fractions: dict[str, f
         binds=limit.subject if limit.subject in fractions else None,
         fractions=fractions,
     )
+
+
+def unit_name(unit: str) -> str:
+    """Return the name of a unit within a sentence."""
+    return {"sm": "SM", "memory": "memory", **LEVEL_NAMES}[unit]
 
 
 def bandwidth_plot(rows: Sequence[Utilization], figure: str) -> Plot:
