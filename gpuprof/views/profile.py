@@ -198,7 +198,7 @@ def whole(
         blocks += [Heading("Fix first", anchor="fix-first"), *advice]
     blocks += _timeline(session, rates)
     if page is not None:
-        blocks += _rooflines(session, page)
+        blocks += _rooflines(session, page, links)
     if times is not None:
         blocks.append(Heading(f"{times.by.capitalize()}s", anchor=f"{times.by}s"))
         blocks += times_blocks(times, rows_of(times, top), show_all)
@@ -315,13 +315,23 @@ def _timeline(session: Session, rates: Rates) -> Iterator[Block]:
     facts = tuple(timeline_facts(session, rates))
     if not facts:
         return
+    from gpuprof.views.timeline_figure import timeline_figures
+
     yield Heading("Timeline", anchor="timeline")
+    yield from timeline_figures(session)
     yield Facts(facts)
 
 
-def _rooflines(session: Session, page: PageChoice) -> Iterator[Block]:
-    """Yield the figures over all kernels of each GPU."""
-    return iter(())
+def _rooflines(session: Session, page: PageChoice, links: Mapping[int, str]) -> Iterator[Block]:
+    """Yield the figures over all kernels of each GPU; a timeline has no counters to place a kernel by."""
+    if session.only_times:
+        return
+    from gpuprof.views.roofline import overview_figures
+
+    figures = overview_figures(session, page.level, page.ceiling, links)
+    if figures:
+        yield Heading("Roofline", anchor="roofline")
+        yield from figures
 
 
 def _sections(
