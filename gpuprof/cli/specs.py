@@ -15,9 +15,9 @@ from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.parse import ARCH_NAME
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
-from gpuprof.present.specs_json import arch_json, arch_row, gpu_json, gpu_row
 from gpuprof.text import printable
 from gpuprof.views import document as doc
+from gpuprof.views.exports.hardware_specs import arch_json, arch_row, gpu_json, gpu_row
 from gpuprof.views.specs import arch_view, gpu_view, list_view, match_blocks
 
 if TYPE_CHECKING:
