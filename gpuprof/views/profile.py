@@ -191,6 +191,7 @@ def whole(
     texts = summary_of(session)
     links = {kernel.id: f"kernel-{kernel.id}" for kernel in sections}
     show_all = SHOW_ALL if page is None else "gpuprof show --top 0 lists all"
+    rows = (_TOP if top is None else top) or len(kernels)
     blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
     blocks.append(Facts((*run_facts(session), *collected_facts(session))))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
@@ -198,12 +199,12 @@ def whole(
         blocks += [Heading("Fix first", anchor="fix-first"), *advice]
     blocks += _timeline(session, rates)
     if page is not None:
-        blocks += _rooflines(session, page, links)
+        in_table = {kernel.id: f"row-{kernel.id}" for kernel in kernels[:rows]}
+        blocks += _rooflines(session, page, in_table | links)
     if times is not None:
         blocks.append(Heading(f"{times.by.capitalize()}s", anchor=f"{times.by}s"))
         blocks += times_blocks(times, rows_of(times, top), show_all)
     if kernels:
-        rows = (_TOP if top is None else top) or len(kernels)
         blocks.append(Heading("Kernels", anchor="kernels"))
         blocks.append(kernel_table(session, kernels, rows, show_all, links))
     blocks += _sections(session, kernels, sections, page)
@@ -328,7 +329,8 @@ def _rooflines(session: Session, page: PageChoice, links: Mapping[int, str]) -> 
         return
     from gpuprof.views.roofline import overview_figures
 
-    figures = overview_figures(session, page.level, page.ceiling, links)
+    targets = {number: f"#{anchor}" for number, anchor in links.items()}
+    figures = overview_figures(session, page.level, page.ceiling, targets)
     if figures:
         yield Heading("Roofline", anchor="roofline")
         yield from figures
