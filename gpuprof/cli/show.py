@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -280,15 +281,15 @@ def _explain(session: Session, pattern: str, form: Format, files: Sequence[str])
     kernel = _one_kernel(session, "--explain", pattern, "explained")
     tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)
     assert form.tree is not None
-    write = form.tree.function()
     if form.tree.warns:
         warn(session)
+    shown = form.tree.function()(session, kernel, tree)
     if form.takes != "terminal":
-        write_lines(write(session, kernel, tree))
+        write_lines(shown)
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console, print_document
 
-    write(make_console(), session, tree)
+    print_document(make_console(), shown)
     say(f"next: {to_show(files)} --kernel '#{kernel.id}'")
 
 
@@ -299,14 +300,19 @@ def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked
     assert asked.sass is not None
     kernel = _one_kernel(session, "--sass", asked.sass, "shown")
     listing = listing_in(session, kernel, recorded, keep_private=asked.keep_private)
-    write = asked.form.sass.function()
     warn(session)
-    if asked.form.takes != "terminal":
-        write_lines(write(session, kernel, listing, asked.verbose))
+    shown = asked.form.sass.function()(session, kernel, listing, asked.verbose)
+    if asked.form.takes == "launches":
+        write_lines(shown)
         return
-    from gpuprof.present.console_parts import make_console
+    if asked.form.takes == "groups":
+        from gpuprof.views.markdown import markdown_lines
 
-    write(make_console(), kernel, listing, asked.verbose)
+        write_lines(markdown_lines(shown, sys.maxsize))
+        return
+    from gpuprof.views.terminal import make_console, print_document
+
+    print_document(make_console(), shown)
     say(f"next: {to_show(files)} --explain '#{kernel.id}'")
 
 

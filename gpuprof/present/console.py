@@ -15,9 +15,7 @@ from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_l
 from gpuprof.present.console_kernel import kernel_lines
 from gpuprof.present.console_parts import Sheet, print_blocks
 from gpuprof.present.console_table import table_lines
-from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.time_by_text import rows_of, times_blocks
-from gpuprof.words.explain_node import ExplanationNode
 from gpuprof.words.profile_values import count_text, device_text, samples_text, source_text
 from gpuprof.words.recommendations import summary_of
 from gpuprof.words.source_names import in_source
@@ -74,14 +72,6 @@ def print_session(
         print_blocks(console, _screen(session, table, top, rates))
     else:
         print_blocks(console, _whole(session, table, top, rates, depth))
-
-
-def print_tree(console: Console, session: Session, tree: ExplanationNode) -> None:
-    """Print why a kernel takes its time, and where the numbers come from."""
-    from rich.text import Text
-
-    sheet = Sheet.of(console)
-    print_blocks(console, (*tree_lines(tree, sheet), Text(""), *_provenance(session, sheet)))
 
 
 class _Table(NamedTuple):

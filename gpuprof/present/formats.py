@@ -30,8 +30,9 @@ class Format:
     Of "launches", a writer gets a session with the chosen ones and gives lines; of "groups", where equal launches are
     one kernel, the run, the chosen kernels, how many to show and the times by operator to show instead, and gives
     lines; on a "terminal" it prints the same.
-    That of times gets the run, its times and how many groups to show, and the console first on a "terminal"; that of
-    `--sass` the session (on a "terminal" the console), the kernel and its listing.
+    That of times gets the run, its times and how many groups to show, and the console first on a "terminal". That of
+    `--sass` gets the session, the kernel, its listing and whether all of it is wanted, that of the tree the session,
+    the kernel and its explanation. Of "launches" both give lines, else a document.
     """
 
     name: str
@@ -46,8 +47,8 @@ _ROWS = (
     Format(
         "table", "terminal", Writer("gpuprof.present.console:print_session"),
         times=Writer("gpuprof.present.time_by_text:print_times"),
-        sass=Writer("gpuprof.present.console_listing:print_listing", warns=True),
-        tree=Writer("gpuprof.present.console:print_tree", warns=True),
+        sass=Writer("gpuprof.views.listing:listing_document", warns=True),
+        tree=Writer("gpuprof.views.explain:explanation", warns=True),
     ),
     Format(
         "json", "launches", Writer("gpuprof.store.write:session_lines"),
@@ -63,7 +64,7 @@ _ROWS = (
     Format(
         "md", "groups", Writer("gpuprof.present.markdown:markdown_lines", warns=True),
         times=Writer("gpuprof.present.markdown:times_lines"),
-        sass=Writer("gpuprof.present.listing_out:markdown_lines", warns=True),
+        sass=Writer("gpuprof.views.listing:listing_document", warns=True),
     ),
 )  # fmt: skip
 FORMATS = {row.name: row for row in _ROWS}

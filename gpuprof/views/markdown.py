@@ -8,6 +8,7 @@ from functools import singledispatch
 
 from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views import document as doc
+from gpuprof.views.code_lines import code_lines
 
 # GitHub takes comments of 65,536 characters; continuous integration may add to them.
 MOST_CHARACTERS = 60_000
@@ -15,6 +16,7 @@ _TICKS = re.compile("`+")
 _SPECIAL = "\\`*_{}[]<>|#~!$&"
 _NAME_WIDTH = 100
 _TEXT_WIDTH = 600
+_CODE_WIDTH = 1_000
 _GROWTH = 2
 
 
@@ -96,13 +98,19 @@ def _(block: doc.Findings) -> Iterator[str]:
 
 @render.register
 def _(block: doc.Code) -> Iterator[str]:
-    yield f"{escape(block.title)}:"
-    yield ""
     lines = []
-    for line in doc.shortest_excerpt(block):
-        notes = "  ".join(_text_of(note) for note in line.notes)
-        lines.append(f"{notes:>8}  {line.number:>6}  {line.text or ''}")
+    for parts in code_lines(block, "short", _CODE_WIDTH, printable):
+        lines.append("".join(part for part, _ in parts).rstrip())
     yield from code_block(lines)
+
+
+@render.register
+def _(block: doc.Tree) -> Iterator[str]:
+    number = f"**{escape(block.number)}** " if block.number else ""
+    yield f"- {number}{inline(block.text, _TEXT_WIDTH)}"
+    for child in block.children:
+        for line in render(child):
+            yield f"  {line}"
 
 
 @render.register

@@ -16,9 +16,12 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
+from rich.tree import Tree as RichTree
 
 from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views import document as doc
+from gpuprof.views.code_lines import cells as _cells
+from gpuprof.views.code_lines import code_lines
 
 LEAST_WIDTH = 60
 PIPED_WIDTH = 80
@@ -370,22 +373,14 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Code) -> RenderableType:
-        lines = doc.shortest_excerpt(block) if self._short else block.lines
-        grid = RichTable.grid(padding=(0, _GAP, 0, 0))
-        grid.width = self.table_width
-        has_notes = any(line.notes for line in lines)
-        if has_notes:
-            for _column in block.columns:
-                grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        for line in lines:
-            style = "bold" if line.marked else ""
-            notes = [self._text(note, style) for note in line.notes] if has_notes else []
-            number = self._text(line.number, style or "dim")
-            grid.add_row(*notes, number, self._text(line.text or "", style))
-        columns = f": {', '.join(block.columns)}" if has_notes and block.columns else ""
-        return Group(self._text(f"{block.title}{columns}", "cyan"), grid)
+        form: doc.Form = "short" if self._short else "full"
+        text = Text(no_wrap=True, overflow="ignore")
+        for index, line in enumerate(code_lines(block, form, self._console.width, self._legible)):
+            if index:
+                text.append("\n")
+            for part, style in line:
+                text.append(part, _STYLES.get(style, style))
+        return Group(text)
 
     @render.register
     def _(self, block: doc.Figure) -> RenderableType:
@@ -405,6 +400,20 @@ class Terminal:
         if block.note:
             parts.append(self._paragraph(self._text(block.note, "dim")))
         return Group(*parts)
+
+    @render.register
+    def _(self, block: doc.Tree) -> RenderableType:
+        return Padding(self._tree(block), (0, max(self._console.width - self.width, 0), 0, 0))
+
+    def _tree(self, step: doc.Tree) -> RichTree:
+        number = self._text(step.number, "bold")
+        is_code = isinstance(step.text, doc.Cell) and step.text.code
+        text = self._text(step.text, "cyan" if is_code else "")
+        label = Text("  ").join((number, text)) if step.number else text
+        tree = RichTree(label, guide_style="dim")
+        for child in step.children:
+            tree.add(self._tree(child))
+        return tree
 
     @render.register
     def _(self, block: doc.Command) -> RenderableType:
@@ -470,14 +479,6 @@ def _belong_together(first: doc.Block, second: doc.Block) -> bool:
 
 def _text_of(value: doc.Inline) -> str:
     return value if isinstance(value, str) else value.text
-
-
-def _cells(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def _fitting_columns(columns: Sequence[doc.Column], widths: Sequence[int], limit: int) -> list[int]:
