@@ -12,10 +12,11 @@ from gpuprof.model.run_totals import are_ranks
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.time_by import TimeBy
 from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
-from gpuprof.present.console_kernel import kernel_lines
-from gpuprof.present.console_parts import Sheet, print_blocks
+from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_lines
 from gpuprof.present.time_by_text import rows_of, times_blocks
+from gpuprof.views.document import Heading
+from gpuprof.views.kernel import kernel_blocks
 from gpuprof.words.profile_values import count_text, device_text, samples_text, source_text
 from gpuprof.words.recommendations import summary_of
 from gpuprof.words.source_names import in_source
@@ -67,11 +68,13 @@ def print_session(
     timeline are shown in full, too. The kernels come in the order in which they are shown. `rates` are what the user
     knows of a step of a timeline.
     """
+    from gpuprof.views.terminal import print_blocks
+
     table = _Table(session, kernels, times, Sheet.of(console))
     if depth == "none":
         print_blocks(console, _screen(session, table, top, rates))
     else:
-        print_blocks(console, _whole(session, table, top, rates, depth))
+        print_blocks(console, _whole(console, session, table, top, rates, depth))
 
 
 class _Table(NamedTuple):
@@ -160,9 +163,13 @@ def _chosen(facts: Iterable[tuple[str, str]], labels: Sequence[str]) -> list[tup
     return [fact for fact in facts if fact[0].startswith((*labels, "CUDA graphs")) or "MFU" in fact[1]]
 
 
-def _whole(session: Session, table: _Table, top: int | None, rates: Rates, depth: Depth) -> Iterator[RenderableType]:
+def _whole(
+    console: Console, session: Session, table: _Table, top: int | None, rates: Rates, depth: Depth
+) -> Iterator[RenderableType]:
     """Everything: what is known of the run, kernels in depth, and where the numbers come from."""
     from rich.text import Text
+
+    from gpuprof.views.terminal import Terminal
 
     summary, sheet = summary_of(session), table.sheet
     yield from verdict_lines(summary, sheet)
@@ -185,7 +192,9 @@ def _whole(session: Session, table: _Table, top: int | None, rates: Rates, depth
     yield from table._replace(times=None).lines(rows)
     for kernel in shown if depth == "all" else shown[:1]:
         yield Text("")
-        yield from kernel_lines(kernel, sheet, whole=depth == "all", source=in_source(session, kernel))
+        renderer = Terminal(console, "full" if depth == "all" else "short")
+        title = Heading(f"#{kernel.id} {kernel.label}{in_source(session, kernel)}")
+        yield from renderer.spaced((title, *kernel_blocks(session, kernel)))
     yield Text("")
     yield from _provenance(session, sheet)
 

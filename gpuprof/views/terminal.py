@@ -138,7 +138,8 @@ class Terminal:
         for block in blocks:
             if self._is_hidden(block):
                 continue
-            if previous is not None and not _belong_together(previous, block):
+            are_lines = self._short and isinstance(previous, doc.Bars) and isinstance(block, doc.Bars)
+            if previous is not None and not are_lines and not _belong_together(previous, block):
                 yield Text("")
             yield self.render(block)
             previous = block
@@ -361,11 +362,7 @@ class Terminal:
         if self._short:
             rows.append(("do", item.action))
         else:
-            rows.append(("why", item.why))
-            for index, evidence in enumerate(item.evidence):
-                rows.append(("" if index else "evidence", _evidence_text(evidence)))
-            rows.append(("do", " ".join(filter(None, (item.action, item.advice)))))
-            rows.append(("sure", f"{item.certainty}; rule {item.rule}"))
+            rows += _full_rows(item)
         for name, value in rows:
             if _text_of(value):
                 grid.add_row(Text(name, style="cyan"), self._text(value))
@@ -388,6 +385,11 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Bars) -> RenderableType:
+        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
+        if self._short:
+            values = ", ".join(f"{_text_of(bar.name)} {bar.text}" for bar in block.items)
+            label = self._text(f"{block.label}{ceiling}: ", "cyan")
+            return self._paragraph(Text().join((label, self._text(values))))
         grid = RichTable.grid(padding=(0, _GAP, 0, 0))
         grid.add_column(min_width=_LABEL_WIDTH - _GAP)
         grid.add_column(justify="right", no_wrap=True)
@@ -395,7 +397,6 @@ class Terminal:
         for bar in block.items:
             drawn = self._bar(bar.fraction, _LONG_BAR_WIDTH) if bar.fraction is not None else ""
             grid.add_row(self._text(bar.name), self._text(bar.text), drawn)
-        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
         parts: list[RenderableType] = [self._text(f"{block.label}{ceiling}", "cyan"), grid]
         if block.note:
             parts.append(self._paragraph(self._text(block.note, "dim")))
@@ -501,6 +502,17 @@ def _fitting_columns(columns: Sequence[doc.Column], widths: Sequence[int], limit
 def _brief_finding(item: doc.Finding) -> str:
     beside = _text_of(item.explained_by) or ("" if item.severity == "info" else item.gain)
     return f"{item.headline} ({beside})" if beside else item.headline
+
+
+def _full_rows(item: doc.Finding) -> Iterator[tuple[str, str]]:
+    """Yield all that supports a finding; if another one explains it, its evidence alone."""
+    if not item.explained_by:
+        yield "why", item.why
+    for index, evidence in enumerate(item.evidence):
+        yield "" if index else "evidence", _evidence_text(evidence)
+    if not item.explained_by:
+        yield "do", " ".join(filter(None, (item.action, item.advice)))
+        yield "sure", f"{item.certainty}; rule {item.rule}"
 
 
 def _evidence_text(item: doc.Evidence) -> str:

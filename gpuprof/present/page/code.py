@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from gpuprof.model.session import CodeLine, Excerpt, KernelProfile
 from gpuprof.model.stalls import stall_name
-from gpuprof.present.page.parts import identifier
-from gpuprof.present.page.stalls import stall_colour
 from gpuprof.units import format_percent
+from gpuprof.views.document import anchor
+from gpuprof.views.warp_states import stall_colour
 from gpuprof.words.file_names import file_name
 
 _TAB = 4
@@ -86,7 +86,7 @@ def code_places(kernel: KernelProfile) -> Mapping[tuple[str | None, int], str]:
 
 def _line_id(kernel: int, excerpt: int, line: CodeLine) -> str:
     place = line.pc if line.pc is not None else line.number
-    return identifier("line", kernel, excerpt, place if place is not None else "x")
+    return anchor("line", kernel, excerpt, place if place is not None else "x")
 
 
 def _file(excerpt: Excerpt) -> str:

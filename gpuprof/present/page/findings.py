@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from gpuprof.model.session import Evidence, Finding, KernelProfile
-from gpuprof.present.page.parts import KernelLabel, identifier, label, percent_number
+from gpuprof.present.page.parts import KernelLabel, label, percent_number
+from gpuprof.views.kernel import finding_anchor
 from gpuprof.words.finding_text import (
     cause_of,
     cause_text,
@@ -72,14 +73,14 @@ def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -
         place, cause = _place(finding, places), cause_of(finding, kernel)
         *action, advice = change_texts(finding.action, finding.advice) or ("",)
         yield Card(
-            id=card_id(finding),
+            id=finding_anchor(finding),
             rule=rule_name(finding.rule),
             severity=finding.severity,
             headline=finding.headline,
             gain=gain_text(finding),
             remains=remains_text(finding),
             cause=cause_text(finding, kernel),
-            cause_href=f"#{card_id(cause)}" if cause is not None else None,
+            cause_href=f"#{finding_anchor(cause)}" if cause is not None else None,
             certainty=certainty_text(finding.confidence, only_times=without_counters(kernel) is not None),
             evidence=tuple(evidence_row(item) for item in finding.evidence),
             why=finding.why,
@@ -88,12 +89,6 @@ def cards(kernel: KernelProfile, places: Mapping[tuple[str | None, int], str]) -
             where=location_text(finding.place),
             where_href=f"#{place}" if place is not None else None,
         )
-
-
-def card_id(finding: Finding | str) -> str:
-    """Return the id of a finding's card, from the finding or its own id."""
-    name = finding if isinstance(finding, str) else finding.id
-    return identifier("finding", *name.split("."))
 
 
 def rule_name(rule: str) -> str:
@@ -118,7 +113,7 @@ def fix_line(item: RecommendationText, *, only_times: bool) -> FixLine:
     """Return a fix with its bar, and with what it links to."""
     return FixLine(
         fix=item,
-        href=f"#{card_id(item.finding)}",
+        href=f"#{finding_anchor(item.finding)}",
         kernels=label(item.kernels),
         bar=percent_number(item.bar) if item.bar is not None else None,
         certainty=certainty_text(item.confidence, only_times=only_times),

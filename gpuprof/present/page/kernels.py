@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from gpuprof.model.headline import asked_of_peak, main_point, main_stall, nearest_limit
 from gpuprof.model.session import Finding, KernelProfile, Session
 from gpuprof.present.kernel_columns import launches_text, peak_text
-from gpuprof.present.page.findings import card_id, rule_name
+from gpuprof.present.page.findings import rule_name
 from gpuprof.present.page.parts import Bar, KernelLabel, bar, label
+from gpuprof.views.kernel import finding_anchor
 from gpuprof.words.finding_text import short_gain
 from gpuprof.words.profile_values import (
     NOT_COLLECTED,
@@ -139,5 +140,5 @@ def _first_finding(finding: Finding, *, linked: bool) -> FirstFinding:
         gain=short_gain(gain, finding.gain_kind) if gain else "",
         order=_order(gain or 0.0),
         headline=finding.headline,
-        href=f"#{card_id(finding)}" if linked else None,
+        href=f"#{finding_anchor(finding)}" if linked else None,
     )

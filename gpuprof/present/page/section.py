@@ -14,8 +14,9 @@ from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import Bar, Chart, KernelLabel, LabelledText, bar, label
-from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
+from gpuprof.present.page.stalls import StallPart, stall_parts
 from gpuprof.units import format_percent, format_si, format_waves
+from gpuprof.views.warp_states import family_text
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
 from gpuprof.words.flop import operator_bytes_text, operator_flop_text

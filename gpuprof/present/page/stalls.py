@@ -12,26 +12,11 @@ from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.present.page.parts import percent_number
 from gpuprof.units import format_percent
 from gpuprof.views.theme import contrast_ratio
+from gpuprof.views.warp_states import stall_colour
 
 _LEAST_STALL = 0.02
 _LEAST_NAMED = 0.12
 """Below this share a state's name does not fit into its part of the bar; the list below the bar has it."""
-
-STALL_COLOURS = {
-    "long_scoreboard": "#d55e00", "lg_throttle": "#e58b47", "tex_throttle": "#f0b88c", "drain": "#a84a00",
-    "short_scoreboard": "#009e73", "mio_throttle": "#4fbd9d", "imc_miss": "#9bd8c6",
-    "wait": "#0072b2", "math_pipe_throttle": "#4a9bca", "dispatch_stall": "#8fc3e0",
-    "barrier": "#cc79a7", "membar": "#a8508a", "sleeping": "#e0afca", "gmma": "#8c3f74",
-    "no_instruction": "#b8a800", "branch_resolving": "#d9cb3f", "misc": "#777777",
-    "selected": "#9aa0a8", "not_selected": "#c4c8ce",
-}  # fmt: skip
-"""Memory orange, shared memory green, arithmetic blue, synchronisation purple, fetching yellow, no stall grey."""
-
-_FAMILIES = {
-    "counter": "from hardware counters",
-    "sampled": "from PC samples",
-    "sampled-not-issued": "from PC samples of cycles without an issue",
-}
 
 
 class StallPart(Struct, frozen=True):
@@ -56,18 +41,7 @@ def stall_parts(kernel: KernelProfile) -> Iterator[StallPart]:
         is_stall = stall.reason not in NOT_STALLED
         yield _part(stall_name(stall.reason), stall.share, stall_colour(stall.reason), is_stall=is_stall)
     if rest > 0:
-        yield _part("All others", rest, STALL_COLOURS["misc"], is_stall=True)
-
-
-def family_text(kernel: KernelProfile) -> str:
-    """Say where a kernel's stall shares come from; empty where it has none."""
-    stalls = stalls_of(kernel)
-    return _FAMILIES.get(stalls[0].family, stalls[0].family) if stalls else ""
-
-
-def stall_colour(reason: str) -> str:
-    """Return the colour of a stall reason; one that no spec knows has the colour of "misc"."""
-    return STALL_COLOURS.get(reason, STALL_COLOURS["misc"])
+        yield _part("All others", rest, stall_colour("misc"), is_stall=True)
 
 
 def _part(name: str, share: float, colour: str, *, is_stall: bool) -> StallPart:
