@@ -194,7 +194,7 @@ def _whole(
         yield Text("")
         renderer = Terminal(console, "full" if depth == "all" else "short")
         title = Heading(f"#{kernel.id} {kernel.label}{in_source(session, kernel)}")
-        yield from renderer.spaced((title, *kernel_blocks(session, kernel)))
+        yield from renderer.lines((title, *kernel_blocks(session, kernel)))
     yield Text("")
     yield from _provenance(session, sheet)
 

@@ -18,6 +18,7 @@ _MOST_LINES = 3
 _HOT = 0.3
 _WARM = 0.03
 _GAP = "  "
+_TAB = 4
 
 # Parts of a line with their styles.
 Line = list[tuple[str, str]]
@@ -47,6 +48,8 @@ def code_lines(block: doc.Code, form: doc.Form, width: int, legible: Legible) ->
     margin = number_width + sum(column.width + len(_GAP) for column in columns) + len(_GAP)
     heads = [_right(column.name, column.width) for column in columns]
     title = legible(block.title)
+    if len(shown) < len(block.lines):
+        title += f" ({len(shown)} of {len(block.lines)} lines)"
     yield [(_GAP.join([_right(head, number_width), *heads, _cut(title, width - margin, legible)]), "bold cyan")]
     for index, line in enumerate(shown):
         if line.across:
@@ -56,7 +59,7 @@ def code_lines(block: doc.Code, form: doc.Form, width: int, legible: Legible) ->
         parts = [(_right(legible(line.number), number_width) + _GAP, "dim")]
         for column in columns:
             parts.append((_right(column.texts[index], column.width) + _GAP, style))
-        pieces = _pieces(legible(line.text or ""), width - margin, legible)
+        pieces = _pieces(legible((line.text or "").expandtabs(_TAB)), width - margin, legible)
         code_style = "bold" if line.marked or line.heat >= _WARM else ""
         yield [*parts, (pieces[0], code_style)]
         for piece in pieces[1:]:
@@ -83,7 +86,7 @@ def _filled(block: doc.Code, lines: Sequence[doc.CodeLine], legible: Legible, *,
         texts = []
         for line in lines:
             note = line.notes[index] if index < len(line.notes) else ""
-            text = note if isinstance(note, str) else note.text
+            text = doc.text_of(note)
             if whole and isinstance(note, doc.Cell) and note.whole:
                 text = note.whole
             texts.append(legible(text))
@@ -98,7 +101,7 @@ def _taken(columns: Sequence[_Column]) -> int:
 
 def _across(line: doc.CodeLine, indent: int, width: int, legible: Legible) -> Iterator[Line]:
     """Yield a heading in one line, or a remark below the numbers."""
-    text = legible(line.text or "")
+    text = legible((line.text or "").expandtabs(_TAB))
     if not line.number:
         margin = " " * (indent + len(_GAP))
         room = max(width - len(margin), _LEAST_CODE)
