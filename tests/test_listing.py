@@ -20,8 +20,8 @@ from gpuprof.errors import InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import CodeListing, Missing, ProfiledInstruction
 from gpuprof.model.session import KernelProfile, StallShare
-from gpuprof.present.listing_out import csv_lines
 from gpuprof.views.document import Code, Document
+from gpuprof.views.exports.csv_files import listing_lines
 from gpuprof.views.listing import listing_document
 from gpuprof.views.markdown import markdown_lines
 from gpuprof.views.terminal import print_document
@@ -72,7 +72,7 @@ def listed(
 
 
 def document(kernel: KernelProfile, listing: Listing, *, whole: bool = False) -> Document:
-    return listing_document(session(made()), kernel, listing, whole)
+    return listing_document(kernel, listing, whole=whole)
 
 
 def code_of(document: Document) -> Code:
@@ -142,7 +142,7 @@ def test_hostile_names_and_long_lines_stay_on_the_sheet(width: int) -> None:
     assert max(map(len, shown.splitlines())) <= width
     others = [
         *markdown_lines(document(kernel, listing)),
-        *csv_lines(session(made()), kernel, listing, True),
+        *listing_lines(session(made()), kernel, listing, True),
     ]
     for text in (shown, *others):
         assert "\x1b" not in text and "\u202e" not in text

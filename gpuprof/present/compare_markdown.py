@@ -18,9 +18,9 @@ from gpuprof.comparison.contract import (
     KernelChange,
     figures_to_show,
 )
-from gpuprof.present.compare_options import DEFAULTS, CompareOptions
-from gpuprof.present.compare_problems import fails, kernel_name, sentence
 from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
+from gpuprof.views.exports.problems import sentence, short_name
+from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import gate_text
 from gpuprof.words.comparison_values import change_text, count_name, count_values, gpu_texts, interval_text
@@ -48,7 +48,7 @@ _TABLE = ("| kernel | time | median launch | work | why |", "|---|---|--:|---|--
 _COUNTS_TABLE = ("| counter | base → new | change |", "|---|--:|--:|")
 
 
-def lines(compared: Compared, options: CompareOptions = DEFAULTS) -> Iterator[str]:
+def lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
     """Yield the comment: what changed in a table of `top` kernels, then folded sections as long as there is room."""
     comparison = compared.comparison
     top = ROWS if options.top is None else options.top
@@ -98,7 +98,7 @@ def _gate(comparison: Comparison) -> Iterator[str]:
         return
     yield f"**{gate_text(gate)}**"
     yield ""
-    failing = [check for check in gate.checks if fails(check, gate)]
+    failing = [check for check in gate.checks if gate.fails(check)]
     yield from _check_lines(comparison, failing[:_CHECKS])
     if len(failing) > _CHECKS:
         yield f"- and {count_text(len(failing) - _CHECKS, 'more check')}"
@@ -107,7 +107,7 @@ def _gate(comparison: Comparison) -> Iterator[str]:
 
 
 def _check_lines(comparison: Comparison, checks: Sequence[GateCheck]) -> list[str]:
-    whose: dict[int | None, str] = {kernel.id: f"{kernel_name(kernel)}: " for kernel in comparison.kernels}
+    whose: dict[int | None, str] = {kernel.id: f"{short_name(kernel.label)}: " for kernel in comparison.kernels}
     return [_check_line(check, whose.get(check.kernel, "")) for check in checks]
 
 
@@ -130,7 +130,7 @@ def _row(kernel: KernelChange) -> str:
     match = match_text(kernel)
     span = interval_text(kernel.time.interval) if kernel.time.is_change else ""
     cells = (
-        cell(kernel_name(kernel)) + (f" ({cell(match)})" if match else ""),
+        cell(short_name(kernel.label)) + (f" ({cell(match)})" if match else ""),
         cell(time_text(kernel.time)) + (f" ({cell(span)})" if span else ""),
         cell(time_values(kernel.time)),
         cell(work_text(kernel.work)) if not kernel.is_one_sided else "",
@@ -166,7 +166,7 @@ def _below_table(
 def _told_checks(comparison: Comparison) -> list[list[str]]:
     """Return what was accepted, unclear or not compared, a block each."""
     gate = comparison.gate
-    told = [check for check in gate.checks if not fails(check, gate)] if gate is not None else []
+    told = [check for check in gate.checks if not gate.fails(check)] if gate is not None else []
     return [[line] for line in _check_lines(comparison, sorted(told, key=lambda check: _GATE_ORDER.index(check.word)))]
 
 
@@ -176,7 +176,7 @@ def _details(kernel: KernelChange) -> list[str]:
     told = [*_lines(kernel), *_findings(kernel)]
     if not counts and not told:
         return []
-    made = [f"**{cell(kernel_name(kernel))}**: {cell(kernel.sentence, _TEXT_WIDTH)}", ""]
+    made = [f"**{cell(short_name(kernel.label))}**: {cell(kernel.sentence, _TEXT_WIDTH)}", ""]
     if counts:
         made += _COUNTS_TABLE
         for count in counts[:_COUNTS]:

@@ -101,9 +101,7 @@ _CEILINGS: Mapping[CeilingOrigin, str] = {
 _Place = tuple[str | None, int]
 
 
-def kernel_blocks(
-    session: Session, kernel: KernelProfile, *, ceiling: CeilingOrigin = "at-clock"
-) -> tuple[Block, ...]:
+def kernel_blocks(session: Session, kernel: KernelProfile, *, ceiling: CeilingOrigin = "at-clock") -> tuple[Block, ...]:
     """Return everything about a kernel; rates and points are held against the ceilings of one origin."""
     return tuple(_blocks(session, kernel, ceiling))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from gpuprof.annotated.listing import ListedInstruction, Listing
 from gpuprof.model.session import KernelProfile, Session
@@ -12,6 +14,9 @@ from gpuprof.units import factor, format_percent, format_si, spaced
 from gpuprof.views.document import Block, Cell, Code, CodeLine, Document, Heading, Inline, Note, anchor
 from gpuprof.words.finding_text import short_gain
 from gpuprof.words.profile_values import count_text, duration_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _COLUMNS = ("samples", "main stall", "memory", "executed", "threads")
 # The instructions with least weight are folded if they have no more than this share together.
@@ -36,7 +41,21 @@ _SHORT_STALLS = {
 _Stretch = tuple[ListedInstruction, ...]
 
 
-def listing_document(_session: Session, kernel: KernelProfile, listing: Listing, whole: bool) -> Document:
+def print_listing(console: Console, kernel: KernelProfile, listing: Listing, whole: bool) -> None:
+    """Print the listing of a kernel; unless the `whole` is wanted, what takes next to no time is folded."""
+    from gpuprof.views.terminal import print_document
+
+    print_document(console, listing_document(kernel, listing, whole=whole))
+
+
+def markdown_listing(_session: Session, kernel: KernelProfile, listing: Listing, whole: bool) -> Iterator[str]:
+    """Return the same as lines of Markdown, however many they are."""
+    from gpuprof.views.markdown import markdown_lines
+
+    return markdown_lines(listing_document(kernel, listing, whole=whole), sys.maxsize)
+
+
+def listing_document(kernel: KernelProfile, listing: Listing, *, whole: bool) -> Document:
     """Return the listing of a kernel. Stretches that take next to no time are folded unless the `whole` is wanted."""
     title = f"#{kernel.id} {kernel.label}"
     time = f": {duration_text(kernel.duration_s)}" if kernel.duration_s is not None else ""

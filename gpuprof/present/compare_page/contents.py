@@ -30,6 +30,7 @@ from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import Chart, KernelLabel, label
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import signed_percent
+from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.views.theme import colour_variables
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
@@ -115,6 +116,11 @@ def comparison_page(compared: Compared) -> str:
         style=Markup(style),  # noqa: S704  (our own file)
         svg=Markup,
     )
+
+
+def page_lines(compared: Compared, _options: WriteOptions = DEFAULTS) -> list[str]:
+    """Return the lines of the page, without line ends."""
+    return comparison_page(compared).split("\n")
 
 
 def contents_of(compared: Compared) -> ComparisonContents:
