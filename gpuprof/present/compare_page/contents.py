@@ -26,11 +26,11 @@ from gpuprof.present.compare_page.provenance import (
 )
 from gpuprof.present.compare_page.section import ChangeSection, change_section
 from gpuprof.present.html import page_environment, page_policy, page_source
-from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import Chart, KernelLabel, label
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import signed_percent
 from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.views.glossary import Term, glossary
 from gpuprof.views.theme import colour_variables
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
