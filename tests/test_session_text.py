@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from gpuprof.model.findings import Cases
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Traffic, Work
-from gpuprof.present.figures import without_point
 from gpuprof.present.html import render_html
 from gpuprof.words.finding_text import gain_text
 from gpuprof.words.profile_values import roof_text, row_noun, verdict_text
 from gpuprof.words.recommendations import recommendation_texts
+from gpuprof.words.roofline_points import without_point
 from tests.hand_made import finding, kernel, session
 from tests.table import each_row
 from tests.test_console import shown

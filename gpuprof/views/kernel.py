@@ -16,7 +16,6 @@ from gpuprof.model.session import Evidence as KernelEvidence
 from gpuprof.model.session import Excerpt, KernelProfile, Location, Session, Traffic
 from gpuprof.model.session import Finding as KernelFinding
 from gpuprof.model.stalls import stall_name
-from gpuprof.present.figure_roofs import at_kernel_clock
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si, format_waves
 from gpuprof.views.document import (
@@ -37,6 +36,7 @@ from gpuprof.views.document import (
     Table,
     anchor,
 )
+from gpuprof.views.roofline_ceilings import at_kernel_clock
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
@@ -287,8 +287,10 @@ def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inlin
     kind = kind_named(kernel.kind)
     if kind is not None:
         yield "kind", kind.title
+    limit = shown_limit(session, kernel).text
     if nearest_limit(kernel) is not None:
-        yield "busiest unit", limit_text(kernel)
+        limit = f"{limit}; busiest unit: {limit_text(kernel)}"
+    yield "limit", limit
     yield "launch", _launch_text(kernel)
     yield "time", _time_text(kernel)
     if kernel.ranges:
@@ -429,8 +431,9 @@ _POINT_COLUMNS = (
 
 
 def _point_rows(kernel: KernelProfile, ceiling: CeilingOrigin) -> Iterator[tuple[Inline, ...]]:
+    """Yield the points under one kind of ceiling; those of integers only if they are the work of the kernel."""
     for point in kernel.roofline:
-        if point.ceiling != ceiling:
+        if point.ceiling != ceiling or (point.path == "int32" and not computes_integers(kernel)):
             continue
         path = path_name(point.path)
         level = LEVEL_NAMES[point.level]

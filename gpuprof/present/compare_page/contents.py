@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, GateCheck, KernelChange, RunCondition
 from gpuprof.comparison.pair import Pair
-from gpuprof.present.compare_figure import compared_figure
 from gpuprof.present.compare_page.kernels import ChangeTable, change_table
 from gpuprof.present.compare_page.parts import TwoSided, told
 from gpuprof.present.compare_page.provenance import (
@@ -26,11 +25,12 @@ from gpuprof.present.compare_page.provenance import (
 )
 from gpuprof.present.compare_page.section import ChangeSection, change_section
 from gpuprof.present.html import page_environment, page_policy, page_source
-from gpuprof.present.page.parts import Chart, KernelLabel, label
+from gpuprof.present.page.parts import Chart, KernelLabel, chart_of, label
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import signed_percent
-from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.views.comparison_figure import comparison_figures
 from gpuprof.views.glossary import Term, glossary
+from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.views.theme import colour_variables
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
@@ -221,11 +221,5 @@ def _condition(condition: RunCondition) -> ConditionRow:
 
 
 def _chart(compared: Compared) -> Chart | None:
-    from gpuprof.present.plot import render_svg
-
-    if not compared.pairs:
-        return None
-    figure = compared_figure(compared)
-    links = {point.kernel: f"#row-{point.kernel}" for point in figure.points}
-    svg = render_svg(figure, "page", heading=False, links=links) if figure.points else None
-    return Chart(svg, "Roofline of both sides", tuple(printable(note) for note in figure.notes))
+    links = {change.id: f"#row-{change.id}" for change in compared.comparison.kernels}
+    return next(map(chart_of, comparison_figures(compared, links)), None)

@@ -11,17 +11,17 @@ from gpuprof.diagnose.summary import chosen
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.time_by import TimeBy, first_times
-from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import FixLine, fix_line
 from gpuprof.present.page.kernels import KernelRow, columns_of, kernel_rows
-from gpuprof.present.page.parts import Chart, LabelledText, Table
+from gpuprof.present.page.parts import Chart, LabelledText, Table, chart_of
 from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
 from gpuprof.present.page.section import Section, kernel_section
-from gpuprof.present.page.strips import Drawing, timeline_drawings
 from gpuprof.present.time_by_text import columns_of as columns_of_times
 from gpuprof.present.time_by_text import header_text, note_texts, rows_of, rows_of_cells
 from gpuprof.units import format_percent
 from gpuprof.views.glossary import Term, glossary
+from gpuprof.views.roofline import overview_figures
+from gpuprof.views.timeline_figure import timeline_figures
 from gpuprof.words.profile_values import count_text, row_noun, verdict_text
 from gpuprof.words.recommendations import Summary, summary_of
 from gpuprof.words.sentences import capital
@@ -69,7 +69,7 @@ class SessionPage(Struct, frozen=True):
     sources: tuple[tuple[LabelledText, ...], ...]
     run: tuple[LabelledText, ...]
     timeline: tuple[LabelledText, ...]
-    strips: tuple[Drawing, ...]
+    strips: tuple[Chart, ...]
     ceilings: Table
     denominators: Table
     terms: tuple[Term, ...]
@@ -103,7 +103,9 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         fixes=tuple(fix_line(fix, only_times=session.only_times) for fix in summary.fixes),
         fixes_doubted=len({bool(item.doubt) for item in summary.fixes}) > 1,
         # A timeline has no counters to place a kernel by.
-        charts=() if session.only_times else tuple(overview_charts(session, choice.level, choice.ceiling, links)),
+        charts=()
+        if session.only_times
+        else tuple(map(chart_of, overview_figures(session, choice.level, choice.ceiling, links))),
         diagnosed=any(kernel.findings for kernel in session.kernels),
         operators=_operators(times) if times is not None and times.by == "operator" else None,
         rows=rows,
@@ -115,7 +117,7 @@ def build_page(whole: Session, choice: Choice) -> SessionPage:
         sources=tuple(tuple(source_facts(source)) for source in session.sources),
         run=tuple(run_facts(session)),
         timeline=tuple(LabelledText(capital(name), text) for name, text in timeline_facts(session)),
-        strips=tuple(timeline_drawings(session)),
+        strips=tuple(map(chart_of, timeline_figures(session))),
         ceilings=ceiling_table(session),
         denominators=denominator_table(session),
         terms=(),

@@ -9,11 +9,10 @@ from msgspec import Struct
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import KernelProfile, Pipe, Session, Throughput
-from gpuprof.present.page.charts import kernel_chart
 from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
-from gpuprof.present.page.parts import Bar, Chart, KernelLabel, LabelledText, bar, label
+from gpuprof.present.page.parts import Bar, KernelLabel, LabelledText, bar, label
 from gpuprof.present.page.stalls import StallPart, stall_parts
 from gpuprof.units import format_percent, format_si, format_waves
 from gpuprof.views.warp_states import family_text
@@ -65,7 +64,6 @@ class Section(Struct, frozen=True):
     label: KernelLabel
     full_name: str | None
     facts: tuple[LabelledText, ...]
-    chart: Chart
     points: tuple[tuple[str, ...], ...]
     memory: MemoryPath | None
     traffic: tuple[tuple[str, ...], ...]
@@ -90,7 +88,6 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
         label=label(kernel.label),
         full_name=kernel.demangled if kernel.demangled != kernel.label or label(kernel.label).whole else None,
         facts=(*_file_facts(session, kernel), *_facts(kernel)),
-        chart=kernel_chart(session, kernel, ceiling),
         points=tuple(_point_rows(kernel, ceiling)),
         memory=memory_path(kernel),
         traffic=tuple(_traffic_rows(kernel)),
@@ -180,7 +177,7 @@ def _pipe_name(pipe: Pipe) -> str:
 
 
 def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]]:
-    """Path, level, intensity, achieved, roofline, fraction, bound: of the kernel's points under one kind of ceiling."""
+    """Yield the kernel's points under one kind of ceiling; the last cell is the side of the ridge."""
     for point in kernel.roofline:
         if point.ceiling != ceiling:
             continue
@@ -191,7 +188,7 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[str, ...]
             rate_text(point.path, point.flop_per_s),
             rate_text(point.path, point.roof_flop_per_s),
             format_percent(point.fraction_of_roof),
-            f"{point.bound}-bound",
+            "left" if point.bound == "memory" else "right",
         )
 
 
