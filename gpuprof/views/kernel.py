@@ -36,6 +36,7 @@ from gpuprof.views.document import (
     Table,
     anchor,
 )
+from gpuprof.views.kernel_limits import computes_integers, shown_limit
 from gpuprof.views.roofline_ceilings import at_kernel_clock
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
