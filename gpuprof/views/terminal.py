@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from itertools import zip_longest
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -19,6 +20,7 @@ from rich.text import Text
 from gpuprof.collect.shell import shell_lines
 from gpuprof.text import cut_end, cut_middle, legible
 from gpuprof.views import document as doc
+from gpuprof.views.code_lines import code_lines
 
 LEAST_WIDTH = 60
 PIPED_WIDTH = 80
@@ -57,6 +59,18 @@ _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
 _MOST_PARTS = 5
 _LEAST_LINES = 2
+
+
+class _Guides(NamedTuple):
+    """What stands before a step of a tree, before the last one, and before what follows each of them."""
+
+    step: str = "├─ "
+    last: str = "└─ "
+    down: str = "│  "
+    none: str = "   "
+
+
+_GUIDES = _Guides()
 
 
 def make_console() -> Console:
@@ -134,7 +148,7 @@ class Terminal:
             lines = self.render(block)
             if not lines:
                 continue
-            if previous is not None and not _belong_together(previous, block):
+            if previous is not None and not self._belong_together(previous, block):
                 yield Text()
             yield from lines
             previous = block
@@ -271,28 +285,22 @@ class Terminal:
         if self._short:
             rows.append(("do", item.action))
         else:
-            rows.append(("why", item.why))
-            for index, evidence in enumerate(item.evidence):
-                rows.append(("" if index else "evidence", doc.evidence_text(evidence)))
-            rows.append(("do", " ".join(filter(None, (item.action, item.advice)))))
-            rows.append(("sure", f"{item.certainty}; rule {item.rule}"))
+            rows += _full_rows(item)
         for label, value in rows:
             if doc.text_of(value):
                 yield label, value
 
     @render.register
     def _(self, block: doc.Code) -> Lines:
-        shown = doc.shortest_excerpt(block) if self._short else block.lines
-        columns = [doc.Column(name, "number") for name in (*block.columns, "line")]
-        rows = []
-        for line in shown:
-            notes = line.notes or ("",) * len(block.columns)
-            number = doc.Cell(line.number, "strong" if line.marked else "muted")
-            rows.append((*notes, number, doc.Cell((line.text or "").expandtabs(4), "strong" if line.marked else "")))
-        title = doc.code_title(block)
-        if len(shown) < len(block.lines):
-            title = f"{title} ({len(shown)} of {len(block.lines)} lines)"
-        return self._paragraph(title, "cyan") + self._aligned([*columns, doc.Column("code")], rows, self.table_width)
+        form: doc.Form = "short" if self._short else "full"
+        lines = []
+        for parts in code_lines(block, form, self._console.width, self._legible):
+            line = Text(no_wrap=True, overflow="ignore")
+            for part, style in parts:
+                line.append(part, _STYLES.get(style, style))
+            line.rstrip()
+            lines.append(line)
+        return lines
 
     @render.register
     def _(self, block: doc.Figure) -> Lines:
@@ -303,17 +311,41 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Bars) -> Lines:
+        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
+        if self._short:
+            values = ", ".join(f"{doc.text_of(bar.name)} {bar.text}" for bar in block.items)
+            line = Text.assemble(self._text(f"{block.label}{ceiling}: ", "cyan"), self._text(values))
+            return list(line.wrap(self._console, self.width))
         columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
         rows = []
         start = 0.0
         for bar in block.items:
-            indent = " " * round(start * _LONG_BAR_WIDTH)
+            indent = " " * round(min(start, 1.0) * _LONG_BAR_WIDTH)
             rows.append((bar.name, bar.text, indent + self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)))
             if block.stacked:
                 start += bar.fraction or 0.0
-        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
         lines = self._paragraph(f"{block.label}{ceiling}", "cyan") + self._aligned(columns, rows, self.width)
         return lines + self._paragraph(block.note, "dim") if block.note else lines
+
+    @render.register
+    def _(self, block: doc.Tree) -> Lines:
+        return self._tree(block, "", "")
+
+    def _tree(self, step: doc.Tree, first: str, rest: str) -> Lines:
+        """Return a step and those below it, with guides before their first and their other lines."""
+        is_code = isinstance(step.text, doc.Cell) and step.text.code
+        text = self._text(step.text, "cyan" if is_code else "")
+        if step.number:
+            text = Text.assemble(self._text(step.number, "bold"), _GAP, text)
+        below = rest + (_GUIDES.down if step.children else _GUIDES.none)
+        lines = []
+        for index, line in enumerate(text.wrap(self._console, self.width - max(len(first), len(below)))):
+            lines.append(Text.assemble((self._legible(below if index else first), "dim"), line))
+        for child in step.children:
+            is_last = child is step.children[-1]
+            guide = _GUIDES.last if is_last else _GUIDES.step
+            lines += self._tree(child, rest + guide, rest + (_GUIDES.none if is_last else _GUIDES.down))
+        return lines
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
@@ -328,6 +360,13 @@ class Terminal:
         if self._short and not block.open:
             return []
         return [*self._paragraph(block.title, "bold"), *self.lines(block.blocks)]
+
+    def _belong_together(self, first: doc.Block, second: doc.Block) -> bool:
+        if isinstance(first, doc.Heading):
+            return True
+        if self._short and isinstance(first, doc.Bars) and isinstance(second, doc.Bars):
+            return True
+        return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
 
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
@@ -401,12 +440,6 @@ class Terminal:
         return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
 
-def _belong_together(first: doc.Block, second: doc.Block) -> bool:
-    if isinstance(first, doc.Heading):
-        return True
-    return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
-
-
 def _cells(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
@@ -444,6 +477,17 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
 
 def _line_width(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
+
+
+def _full_rows(item: doc.Finding) -> Iterator[tuple[str, str]]:
+    """Yield all that supports a finding; if another one explains it, its evidence alone."""
+    if not item.explained_by:
+        yield "why", item.why
+    for index, evidence in enumerate(item.evidence):
+        yield "" if index else "evidence", doc.evidence_text(evidence)
+    if not item.explained_by:
+        yield "do", " ".join(filter(None, (item.action, item.advice)))
+        yield "sure", f"{item.certainty}; rule {item.rule}"
 
 
 def _brief_finding(item: doc.Finding) -> str:
