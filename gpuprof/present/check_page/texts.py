@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpuprof.present.check_blocks import Block, BlockVariant
 from gpuprof.present.compare_page.parts import told
-from gpuprof.present.page.parts import identifier
 from gpuprof.text import cut_middle, printable
+from gpuprof.views.document import anchor
 from gpuprof.words.profile_values import count_text
 
 LONGEST_SENTENCE = 1500
@@ -32,7 +32,7 @@ def sass(text: str) -> str:
 
 def card_id(block: Block, number: int) -> str:
     """Return the id of the card of a kernel's finding."""
-    return identifier("finding", block.kernel.id, number)
+    return anchor("finding", block.kernel.id, number)
 
 
 def names_text(names: Sequence[str]) -> str:

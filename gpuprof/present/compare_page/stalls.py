@@ -12,8 +12,8 @@ from gpuprof.model.session import KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.present.compare_page.parts import representative_of
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.page.stalls import family_text, stall_colour
 from gpuprof.units import format_percent, significant
+from gpuprof.views.warp_states import family_text, stall_colour
 
 _MOST_STATES, _LEAST_SHARE, _LEAST_CYCLES = 8, 0.005, 0.01
 
