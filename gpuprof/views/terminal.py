@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from itertools import zip_longest
-from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -59,18 +58,11 @@ _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
 _MOST_PARTS = 5
 _LEAST_LINES = 2
+_MOST_SENTENCE_LINES = 3
+_INDENT = " " * 3
 
-
-class _Guides(NamedTuple):
-    """What stands before a step of a tree, before the last one, and before what follows each of them."""
-
-    step: str = "├─ "
-    last: str = "└─ "
-    down: str = "│  "
-    none: str = "   "
-
-
-_GUIDES = _Guides()
+# Before the last step of a tree or another one, and before what is below it.
+_GUIDES = {True: ("└─ ", "   "), False: ("├─ ", "│  ")}
 
 
 def make_console() -> Console:
@@ -138,6 +130,7 @@ class Terminal:
         self._encoding = console.encoding or "ascii"
         self._short = form == "short"
         self._most: int | None = None
+        self._sentence_lines = 1
         self.width = min(console.width, TEXT_WIDTH)
         self.table_width = min(console.width, TABLE_WIDTH)
 
@@ -165,12 +158,14 @@ class Terminal:
             if len(lines) <= height:
                 break
         spare = height - len(lines)
-        # All rows fit into one line more: it says how many are left out.
-        for more_rows in (spare + 1, spare):
-            if more_rows > 0:
+        for self._sentence_lines in range(_MOST_SENTENCE_LINES, 0, -1):
+            # All rows fit into one line more: it says how many are left out.
+            for more_rows in range(spare + 1, 0, -1):
                 longer = list(self.lines(self._shortened(blocks, more_rows)))
                 if len(longer) <= height:
                     return longer
+                if self._sentence_lines > 1:
+                    break
         return lines
 
     def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
@@ -196,13 +191,13 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        if self._most is None or block.tone == "strong":
+        if block.tone == "strong":
             return lines
-        return self._first_lines(lines, max(self._most, _LEAST_LINES), self.width)
+        return self._first_lines(lines, max(self._most or 0, _LEAST_LINES), self.width)
 
     def _first_lines(self, lines: Lines, most: int, width: int) -> Lines:
-        """Return at most so many lines; the last one ends with an ellipsis if there are more."""
-        if len(lines) > most:
+        """Return at most so many lines on a screen; the last one ends with an ellipsis if there are more."""
+        if self._most and len(lines) > most:
             del lines[most:]
             ellipsis = self._legible("…")
             lines[-1].truncate(width - len(ellipsis))
@@ -213,16 +208,18 @@ class Terminal:
     @render.register
     def _(self, block: doc.Facts) -> Lines:
         title = self._paragraph(block.label, "bold") if block.label else []
-        return title + self._labelled(block.rows)
+        return title + self._labelled(block.rows, self._most)
 
     @render.register
     def _(self, block: doc.Table) -> Lines:
         lines: Lines = []
         if block.rows:
             names = tuple(doc.Cell(column.name, "strong") for column in block.columns)
-            header, *lines = self._aligned(block.columns, (names, *block.rows), self.table_width)
-            width = max(line.cell_len for line in (header, *lines))
-            lines = [header, Text(self._legible("─") * width, "dim"), *lines]
+            header, *rows = self._aligned(block.columns, (names, *block.rows), self.table_width)
+            width = max(line.cell_len for line in (header, *rows))
+            lines = [header, Text(self._legible("─") * width, "dim")]
+            for line, row in zip(rows, block.rows, strict=True):
+                lines += [line, *self._sentences(block.columns, row)]
         if block.more:
             lines += self._paragraph(block.more, "dim")
         if self._most is None:
@@ -231,15 +228,23 @@ class Terminal:
                     lines += self._paragraph(f"{column.name}: {column.meaning}", "dim")
         return lines
 
+    def _sentences(self, columns: Sequence[doc.Column], row: Sequence[doc.Inline]) -> Lines:
+        """Return the lines below a row of a table."""
+        lines: Lines = []
+        for column, cell in zip(columns, row, strict=True):
+            if column.kind == "sentence" and doc.text_of(cell):
+                room = self.width - len(_INDENT)
+                wrapped = list(self._text(cell, "dim").wrap(self._console, room))
+                for line in self._first_lines(wrapped, self._sentence_lines, room):
+                    lines.append(Text.assemble(_INDENT, line))
+        return lines
+
     @render.register
     def _(self, block: doc.Recommendations) -> Lines:
         most = self._most or len(block.items)
-        legend = self._text(block.legend, "dim")
-        lines = (
-            self._beside(self._text(block.title, "bold"), legend)
-            if block.title
-            else self._paragraph(block.legend, "dim")
-        )
+        lines = self._paragraph(block.legend, "dim")
+        if block.title:
+            lines = self._beside(self._text(block.title, "bold"), self._text(block.legend, "dim"))
         for item in block.items[:most]:
             lines += self._recommendation(item)
         left_out = len(block.items) - most
@@ -348,22 +353,21 @@ class Terminal:
         text = self._text(step.text, "cyan" if is_code else "")
         if step.number:
             text = Text.assemble(self._text(step.number, "bold"), _GAP, text)
-        below = rest + (_GUIDES.down if step.children else _GUIDES.none)
+        _, down = _GUIDES[not step.children]
+        below = rest + down
         lines = []
-        for index, line in enumerate(text.wrap(self._console, self.width - max(len(first), len(below)))):
+        for index, line in enumerate(text.wrap(self._console, self.width - len(below))):
             lines.append(Text.assemble((self._legible(below if index else first), "dim"), line))
         for child in step.children:
-            is_last = child is step.children[-1]
-            guide = _GUIDES.last if is_last else _GUIDES.step
-            lines += self._tree(child, rest + guide, rest + (_GUIDES.none if is_last else _GUIDES.down))
+            guide, down = _GUIDES[child is step.children[-1]]
+            lines += self._tree(child, rest + guide, rest + down)
         return lines
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
         lines = self._paragraph(block.lead) if block.lead else []
-        margin = " " * 3
-        for line in shell_lines(self._legible(block.text), self._console.width - len(margin)):
-            lines.append(Text(margin + line, "cyan", no_wrap=True, overflow="ignore"))
+        for line in shell_lines(self._legible(block.text), self._console.width - len(_INDENT)):
+            lines.append(Text(_INDENT + line, "cyan", no_wrap=True, overflow="ignore"))
         return lines
 
     @render.register
@@ -382,22 +386,23 @@ class Terminal:
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
 
-    def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]]) -> Lines:
-        """Return labels and, beside each, a value."""
+    def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]], most: int | None = None) -> Lines:
+        """Return labels and, beside each, a value of at most so many lines."""
         labels = [self._text(name, "cyan") for name, _ in rows]
         width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
-            lines += self._beside(label, self._text(value), min(width, self.width * 2 // 5))
+            lines += self._beside(label, self._text(value), min(width, self.width * 2 // 5), most)
         return lines
 
-    def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
-        """Return two texts side by side, the left one `width` columns wide; both wrap under themselves."""
+    def _beside(self, left: Text, right: Text, width: int = 0, most: int | None = None) -> Lines:
+        """Return two texts side by side: the left one `width` columns wide, the right one of at most so many lines."""
         width = width or left.cell_len
         room = self.width - width - len(_GAP)
+        rests = list(right.wrap(self._console, room))
+        rests = self._first_lines(rests, most or len(rests), room)
         lines = []
-        pairs = zip_longest(left.wrap(self._console, width), right.wrap(self._console, room), fillvalue=Text())
-        for start, rest in pairs:
+        for start, rest in zip_longest(left.wrap(self._console, width), rests, fillvalue=Text()):
             gap = " " * (width - start.cell_len + len(_GAP))
             line = Text.assemble(start, gap, rest)
             line.rstrip()
@@ -470,7 +475,7 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
 
     Columns with the highest rank go until names have a readable length; then names and texts get narrower.
     """
-    fitting = dict(enumerate(widths))
+    fitting = {index: width for index, width in enumerate(widths) if columns[index].kind != "sentence"}
     wanted = _WANTED_NAME
     for index, column in enumerate(columns):
         if column.kind == "name":
