@@ -146,11 +146,18 @@ def tell_left_out(compared: Compared, forms: Sequence[str], options: CompareOpti
 
 def _content(compared: Compared, form: str, options: CompareOptions) -> bytes:
     if form == PAGE:
-        from gpuprof.present.compare_page.contents import comparison_page
-
         return comparison_page(compared).encode("utf-8", "backslashreplace")
     lines = FORMATS[form].lines(compared, options)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+
+
+def comparison_page(compared: Compared) -> str:
+    """Return the page of a comparison."""
+    from gpuprof.present.compare_figure import page_figure
+    from gpuprof.views.comparison import whole_comparison
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared, page_figure(compared)))
 
 
 def print_compared(compared: Compared, form: str, options: CompareOptions, *, verbose: bool, chosen: bool) -> None:
@@ -159,7 +166,7 @@ def print_compared(compared: Compared, form: str, options: CompareOptions, *, ve
         write_lines(FORMATS[form].lines(compared, options))
         tell_left_out(compared, [form], options)
         return
-    from gpuprof.present.compare_console import print_comparison
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.comparison import print_comparison
+    from gpuprof.views.terminal import make_console
 
     print_comparison(make_console(), compared, top=options.top, verbose=verbose, chosen=chosen)

@@ -21,6 +21,7 @@ from gpuprof.present.figures import without_point
 from gpuprof.present.roofline_figure import Arrow, FigurePoint, RoofLine, RooflineFigure
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_si
+from gpuprof.views.document import Figure
 from gpuprof.words.comparison_verdicts import time_text
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text
 
@@ -38,6 +39,21 @@ class _Place(Struct, frozen=True):
     change: KernelChange
     base: tuple[SideKernel, RooflinePoint] | None
     new: tuple[SideKernel, RooflinePoint] | None
+
+
+def page_figure(compared: Compared) -> tuple[Figure, ...]:
+    """Return the drawing of the page; none if no kernel is compared."""
+    from gpuprof.present.plot import render_svg
+
+    if not compared.pairs:
+        return ()
+    figure = compared_figure(compared)
+    links = {point.kernel: f"#row-{point.kernel}" for point in figure.points}
+
+    def svg() -> str:
+        return render_svg(figure, "page", heading=False, links=links)
+
+    return (Figure(svg if figure.points else None, "Roofline of both sides", figure.notes),)
 
 
 def compared_figure(compared: Compared) -> RooflineFigure:

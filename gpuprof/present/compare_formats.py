@@ -31,9 +31,16 @@ class CompareFormat:
         return write(compared, options)
 
 
+def comment(compared: Compared, options: CompareOptions) -> Iterable[str]:
+    """Return the comment on a pull request."""
+    from gpuprof.views.comparison import comment_lines
+
+    return comment_lines(compared, options.top)
+
+
 _ROWS = (
     CompareFormat("json", "gpuprof.present.compare_json:lines", endings=(".json",)),
-    CompareFormat("md", "gpuprof.present.compare_markdown:lines", endings=(".md", ".markdown")),
+    CompareFormat("md", "gpuprof.present.compare_formats:comment", endings=(".md", ".markdown")),
     CompareFormat("junit", "gpuprof.present.compare_junit:lines", endings=(".xml",)),
     CompareFormat(
         "sarif", "gpuprof.present.compare_sarif:lines", endings=(".sarif", ".sarif.json"), by_line=True

@@ -14,7 +14,7 @@ from gpuprof.present.page.code import CodeTable, code_places, code_tables
 from gpuprof.present.page.findings import Card, cards
 from gpuprof.present.page.memory_path import MemoryPath, memory_path
 from gpuprof.present.page.parts import Bar, Chart, KernelLabel, LabelledText, bar, label
-from gpuprof.present.page.stalls import StallPart, family_text, stall_parts
+from gpuprof.present.page.stalls import StallPart, stall_parts
 from gpuprof.units import format_percent, format_si, format_waves
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
@@ -36,6 +36,7 @@ from gpuprof.words.profile_values import (
     rate_text,
     registers_text,
     shared_text,
+    stall_family_text,
     time_text,
 )
 from gpuprof.words.sentences import capital, full_stop
@@ -98,7 +99,7 @@ def kernel_section(session: Session, kernel: KernelProfile, ceiling: str) -> Sec
         pipes_of=_pipes_of(kernel),
         idle_pipes=", ".join(_pipe_name(pipe) for pipe in kernel.pipes if pipe.fraction < _LEAST_PIPE),
         stalls=tuple(stall_parts(kernel)),
-        stall_family=family_text(kernel),
+        stall_family=stall_family_text(kernel),
         issue=full_stop(capital(issue_text(kernel))),
         findings=tuple(cards(kernel, code_places(kernel))),
         code=tuple(code_tables(kernel)),
