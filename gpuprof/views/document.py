@@ -249,12 +249,17 @@ class Document(Struct, frozen=True):
     data: Callable[[], str | None] | None = None
 
 
+def text_of(value: Inline) -> str:
+    """Return the characters of an inline text."""
+    return value if isinstance(value, str) else value.text
+
+
 def first_rows(table: Table, count: int) -> Table:
     """Return a table with its first rows alone, and what says how many are left out."""
     left_out = len(table.rows) - count
     if left_out <= 0:
         return table
-    more = table.short_more.replace("{rows}", str(left_out)) if table.short_more else table.more
+    more = (table.short_more or "{rows} more rows").replace("{rows}", str(left_out))
     return replace(table, rows=table.rows[:count], anchors=table.anchors[:count], more=more)
 
 
@@ -263,3 +268,14 @@ def shortest_excerpt(code: Code) -> tuple[CodeLine, ...]:
     hottest = sorted(range(len(code.lines)), key=lambda index: -code.lines[index].heat)[: code.most]
     kept = set(hottest)
     return tuple(line for index, line in enumerate(code.lines) if index in kept or line.marked)
+
+
+def code_title(code: Code) -> str:
+    """Return the title of an excerpt and what stands beside its lines."""
+    return ": ".join(filter(None, (code.title, ", ".join(code.columns))))
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """Return a value that a finding rests on as text, with its threshold."""
+    threshold = f" (threshold {evidence.threshold})" if evidence.threshold else ""
+    return f"{evidence.meaning}: {evidence.value.text}{threshold}"
