@@ -184,9 +184,8 @@ def _whole(
         blocks.append(Note(f"Only those with most effect are here; {rest} changed, too.", "muted"))
     for change in detailed:
         blocks.append(_section(change, pairs[change.id], comparison))
-    blocks.append(Heading("Provenance", anchor="provenance"))
-    for name, side in (("Base", compared.base), ("New", compared.new)):
-        blocks.append(Fold(name, tuple(run_facts(side))))
+    runs = (Heading("Base", 3), *run_facts(compared.base), Heading("New", 3), *run_facts(compared.new))
+    blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
 
@@ -424,6 +423,7 @@ def _table(
         tuple(rows),
         anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
         more=more,
+        least=2,
         short_more="… and {rows} more kernels: --top 0 shows all",
         filter=targets is not None and len(kernels) > 1,
     )

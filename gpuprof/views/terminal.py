@@ -55,6 +55,8 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
 _MOST_PARTS = 5
+_MOST_SENTENCE_LINES = 3
+_INDENT = 3
 
 
 def make_console() -> Console:
@@ -120,6 +122,7 @@ class Terminal:
         self._encoding = console.encoding or "ascii"
         self._short = form == "short"
         self._most: int | None = None
+        self._sentence_lines = 1
         self.width = min(console.width, TEXT_WIDTH)
         self.table_width = min(console.width, TABLE_WIDTH)
 
@@ -147,12 +150,14 @@ class Terminal:
             if len(lines) <= height:
                 break
         spare = height - len(lines)
-        # All rows fit into one line more: it says how many are left out.
-        for more_rows in (spare + 1, spare):
-            if more_rows > 0:
+        for self._sentence_lines in range(_MOST_SENTENCE_LINES, 0, -1):
+            # All rows fit into one line more: it says how many are left out.
+            for more_rows in range(spare + 1, 0, -1):
                 longer = list(self.lines(self._shortened(blocks, more_rows)))
                 if len(longer) <= height:
                     return longer
+                if self._sentence_lines > 1:
+                    break
         return lines
 
     def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
@@ -178,29 +183,47 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        if self._most is None or len(lines) <= self._most:
+        return self._first_lines(lines, self._most, self.width)
+
+    def _first_lines(self, lines: Lines, most: int | None, width: int) -> Lines:
+        """Return at most so many lines; the last one ends with an ellipsis if there are more."""
+        if most is None or len(lines) <= most:
             return lines
         ellipsis = self._legible("…")
-        last = lines[self._most - 1]
-        last.truncate(self.width - len(ellipsis))
+        last = lines[most - 1]
+        last.truncate(width - len(ellipsis))
         last.rstrip()
-        return [*lines[: self._most - 1], last.append(ellipsis)]
+        return [*lines[: most - 1], last.append(ellipsis)]
 
     @render.register
     def _(self, block: doc.Facts) -> Lines:
         title = self._paragraph(block.label, "bold") if block.label else []
-        return title + self._labelled(block.rows)
+        return title + self._labelled(block.rows, most=self._most)
 
     @render.register
     def _(self, block: doc.Table) -> Lines:
         lines: Lines = []
         if block.rows:
             names = tuple(doc.Cell(column.name, "strong") for column in block.columns)
-            header, *lines = self._aligned(block.columns, (names, *block.rows), self.table_width)
-            width = max(line.cell_len for line in (header, *lines))
-            lines = [header, Text(self._legible("─") * width, "dim"), *lines]
+            header, *rows = self._aligned(block.columns, (names, *block.rows), self.table_width)
+            width = max(line.cell_len for line in (header, *rows))
+            lines = [header, Text(self._legible("─") * width, "dim")]
+            for line, row in zip(rows, block.rows, strict=True):
+                lines += [line, *self._sentences(block.columns, row)]
         if block.more:
             lines += self._paragraph(block.more, "dim")
+        return lines
+
+    def _sentences(self, columns: Sequence[doc.Column], row: Sequence[doc.Inline]) -> Lines:
+        """Return the lines below a row of a table."""
+        lines: Lines = []
+        width = self.width - _INDENT
+        for column, cell in zip(columns, row, strict=True):
+            if column.kind == "sentence" and doc.text_of(cell):
+                wrapped = list(self._text(cell, "dim").wrap(self._console, width))
+                lines += self._first_lines(wrapped, self._sentence_lines if self._most else None, width)
+        for line in lines:
+            line.pad_left(_INDENT)
         return lines
 
     @render.register
@@ -316,13 +339,18 @@ class Terminal:
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
 
-    def _labelled(self, rows: Iterable[tuple[str, doc.Inline]], style: str = "cyan") -> Lines:
-        """Return labels and, beside each, a value."""
+    def _labelled(
+        self, rows: Iterable[tuple[str, doc.Inline]], style: str = "cyan", most: int | None = None
+    ) -> Lines:
+        """Return labels and, beside each, a value of at most so many lines."""
         labels = [self._text(name, style) for name, _ in rows]
         width = max(_LABEL_WIDTH, *(label.cell_len for label in labels)) if labels else 0
+        width = min(width, self.width // 3)
+        room = self.width - width - len(_GAP)
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
-            lines += self._beside(label, self._text(value), min(width, self.width // 3))
+            wrapped = list(self._text(value).wrap(self._console, room))
+            lines += self._beside(label, Text("\n").join(self._first_lines(wrapped, most, room)), width)
         return lines
 
     def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
@@ -404,7 +432,7 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
 
     Columns with the highest rank go until names have a readable length; then names and texts get narrower.
     """
-    fitting = dict(enumerate(widths))
+    fitting = {index: width for index, width in enumerate(widths) if columns[index].kind != "sentence"}
     for index, column in enumerate(columns):
         if column.kind == "name":
             fitting[index] = min(widths[index], _WANTED_NAME, limit // 3)
