@@ -102,18 +102,18 @@ class LoadedSession(Session, frozen=True):
         return ax
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per kernel, the columns of `gpuprof.present.table.rows`."""
+        """Return a pandas DataFrame with one row per kernel and the columns of `show --format csv`."""
         import pandas
 
-        from gpuprof.present.table import rows
+        from gpuprof.views.exports.tables import kernel_rows
 
-        return pandas.DataFrame.from_records(rows(self))
+        return pandas.DataFrame.from_records(kernel_rows(self))
 
     def findings_dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per finding, the first to fix first."""
         import pandas
 
-        from gpuprof.present.table import FINDING_COLUMNS, finding_rows
+        from gpuprof.views.exports.tables import FINDING_COLUMNS, finding_rows
 
         return pandas.DataFrame.from_records(finding_rows(self), columns=list(FINDING_COLUMNS))
 
@@ -125,9 +125,9 @@ class LoadedSession(Session, frozen=True):
         import pandas
 
         from gpuprof.model.time_by import time_by
-        from gpuprof.present.time_by_out import rows
+        from gpuprof.views.exports.tables import time_rows
 
-        return pandas.DataFrame.from_records(rows(time_by(self, self.kernels, by)))
+        return pandas.DataFrame.from_records(time_rows(time_by(self, self.kernels, by)))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the session as JSON, which `gpuprof.load` and `gpuprof show` read again.

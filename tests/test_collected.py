@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuprof.model.collected import MOST_COLLECTED
 from gpuprof.model.session import Answer, KernelProfile
 from gpuprof.present.html import render_html
-from gpuprof.present.table import rows
+from gpuprof.views.exports.tables import kernel_rows
 from tests.cli import gpuprof
 from tests.kernels import Made, Values, busy, made, session
 from tests.table import each_row
@@ -49,7 +49,7 @@ def answers(*parts: Values) -> list[str]:
 def test_every_counter_of_a_hand_picked_set_is_in_the_session_and_in_the_table() -> None:
     collected = {counter.name: counter.value for counter in kernel(WIDE_LOADS).collected}
     assert collected == WIDE_LOADS
-    (row,) = rows(session(made(WIDE_LOADS)))
+    (row,) = kernel_rows(session(made(WIDE_LOADS)))
     assert WIDE_LOADS.items() <= row.items()
 
 

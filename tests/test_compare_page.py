@@ -55,7 +55,7 @@ def change(number: int = 0, label: str = "kernel_0", time: TimeChange = SLOWER, 
 
 def compared_of(
     *changes: KernelChange, base: Session | None = None, new: Session | None = None,
-    sentence: str = "GPU time 2.00 → 2.40 ms (+20 %).", **fields: object,
+    sentence: str = "GPU time 2.00 ms → 2.40 ms (+20 %).", **fields: object,
 ) -> Compared:  # fmt: skip
     """A comparison of two sessions with these changes; the nth is of the nth kernels of both."""
     base = base if base is not None else two_kernels()

@@ -80,7 +80,7 @@ def crowded(count: int, label: str = "kernel_{}") -> Compared:
     return made.compared(
         *many(count, label), gate=Gate(passed=False, exit_code=6, checks=tuple(checks), ok=7),
         conditions=tuple(conditions), total=tuple(totals), notes=(told,) * 9,
-        sentence=f"GPU time 10 → 12 ms (+18 %): {label.format(0)[:60]} is slower by 18 %; " + "more " * 60,
+        sentence=f"GPU time 10 ms → 12 ms (+18 %): {label.format(0)[:60]} is slower by 18 %; " + "more " * 60,
         base=base, new=new,
     )  # fmt: skip
 
@@ -147,4 +147,4 @@ def test_without_a_row_of_a_kernel_there_is_room_for_the_figures_of_the_run() ->
         for name in ("gpu-time", "span", "busy", "idle", "copies")
     ]
     same = made.change(0, "gemm", "same", work=WorkChange(verdict="same", counts=()))
-    assert screen(made.compared(same, total=tuple(totals))).count("1.00 → 1.50 s") == 4
+    assert screen(made.compared(same, total=tuple(totals))).count("1.00 s → 1.50 s") == 4

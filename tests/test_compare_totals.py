@@ -228,9 +228,9 @@ def test_more_replays_of_whole_graphs_and_more_launches_beside_them_are_named() 
 def test_whole_graphs_that_move_the_run_are_named_with_the_time_of_a_replay() -> None:
     """Twenty replays of 300 µs become 400 µs; 1 % of the 9 ms with any work is more than 2 µs a replay."""
     for new_s, replays, named, numbers in (
-        (8e-3, 20, True, ("300 → 400 µs",)),
+        (8e-3, 20, True, ("300 µs → 400 µs",)),
         (6.04e-3, 20, False, ()),
-        (12e-3, 40, True, ("300 → 300 µs", "20 → 40")),
+        (12e-3, 40, True, ("300 µs → 300 µs", "20 → 40")),
     ):
         base, new = (
             run(kernel("sample", [time_s] * 20), timeline=timeline(10e-3, 1e-3, graphs_s=graphs_s, replays=count))
@@ -266,7 +266,7 @@ def test_runs_of_other_numbers_of_steps_are_compared_by_step() -> None:
     assert (one.per, one.base[0].launches, one.new[0].launches) == ("step", 6, 6)
     assert [one.effect_s, one.effect] == pytest.approx([30e-6, 30 / 360])
     assert "launches-per-step" in [count.name for count in one.work.counts]
-    assert "GPU time per step 360 → 390 µs (+8.3 %)" in whole_sentence(comparison)
+    assert "GPU time per step 360 µs → 390 µs (+8.3 %)" in whole_sentence(comparison)
     # What the files have is that of the runs.
     assert (comparison.base.launches, comparison.new.launches) == (60, 120)
     assert [comparison.base.time_s, comparison.new.time_s] == pytest.approx([3.6e-3, 7.8e-3])
@@ -383,7 +383,7 @@ def test_kernels_of_a_function_that_move_the_run_together_are_rows_and_named_by_
     assert {change.time.verdict for change in moving} == {"unclear"}
     assert sum(change.effect or 0.0 for change in moving) == pytest.approx(0.048)
     name = "gemm" if "gemm" in names else "triton_poi_fused_add_mul"
-    assert f"{name} takes 360 → 408 µs" in whole_sentence(comparison)
+    assert f"{name} takes 360 µs → 408 µs" in whole_sentence(comparison)
 
 
 def test_kernels_of_a_function_that_move_the_run_against_each_other_are_rows() -> None:

@@ -26,7 +26,7 @@ class Versions:
     @property
     def files(self) -> Mapping[Path, bytes]:
         """Return the sessions and the page."""
-        from gpuprof.cli.compare_outputs import comparison_page
+        from gpuprof.present.compare_figure import comparison_page
         from gpuprof.store.write import session_bytes
 
         written = {path: session_bytes(session) for path, session in self.sessions.items()}

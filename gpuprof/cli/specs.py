@@ -16,9 +16,9 @@ from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.parse import ARCH_NAME
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.present.console_parts import Sheet
-from gpuprof.present.specs_json import arch_json, arch_row, gpu_json, gpu_row
 from gpuprof.present.specs_text import arch_lines, arch_table, gpu_lines, gpu_table, match_lines
 from gpuprof.text import printable
+from gpuprof.views.exports.hardware_specs import arch_json, arch_row, gpu_json, gpu_row
 
 if TYPE_CHECKING:
     from gpuprof.hardware.device import RecordedDevice

@@ -41,6 +41,19 @@ class _Place(Struct, frozen=True):
     new: tuple[SideKernel, RooflinePoint] | None
 
 
+def comparison_page(compared: Compared) -> str:
+    """Return the page of a comparison."""
+    from gpuprof.views.comparison import whole_comparison
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared, page_figure(compared)))
+
+
+def page_lines(compared: Compared, _options: object = None) -> list[str]:
+    """Return the lines of the page."""
+    return comparison_page(compared).split("\n")
+
+
 def page_figure(compared: Compared) -> tuple[Figure, ...]:
     """Return the drawing of the page; none if no kernel is compared."""
     from gpuprof.present.plot import render_svg

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
 from gpuprof.present.console_parts import aligned
 from gpuprof.units import format_binary, format_si, significant
+from gpuprof.views.exports.hardware_specs import main_facts
 
 if TYPE_CHECKING:
     from gpuprof.hardware.check import SpecMismatch
@@ -28,26 +29,8 @@ def gpu_table(gpus: Iterable[GpuSpec], width: int) -> Iterator[str]:
 
 
 def _gpu_cells(gpu: GpuSpec) -> tuple[str, ...]:
-    cells = (_cell(fact, scale) for fact, scale in zip(main_facts(gpu), _SCALES, strict=True))
+    cells = (_cell(fact, scale) for fact, scale in zip(main_facts(gpu).values(), _SCALES, strict=True))
     return (gpu.name, gpu.arch, *cells)
-
-
-def main_facts(gpu: GpuSpec) -> tuple[Fact | None, ...]:
-    """Return what the list shows of a product: SMs, boost clock, rated DRAM, FP32, FP16 and FP8 tensor peaks."""
-    return (
-        gpu.facts.get("sm_count"),
-        gpu.facts.get("boost_clock"),
-        gpu.rated.get(ComputeKey("dram")),
-        gpu.rated.get(ComputeKey("fp32")),
-        _tensor_fp16(gpu),
-        gpu.rated.get(ComputeKey("tensor.fp8", "fp32")),
-    )
-
-
-def _tensor_fp16(gpu: GpuSpec) -> Fact | None:
-    """Return the rated FP16 peak of the tensor cores; where it is not rated, that of BF16, which has the same rate."""
-    fp16 = gpu.rated.get(ComputeKey("tensor.fp16", "fp32"))
-    return fp16 if fp16 is not None else gpu.rated.get(ComputeKey("tensor.bf16", "fp32"))
 
 
 def _cell(fact: Fact | None, scale: float) -> str:

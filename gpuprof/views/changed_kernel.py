@@ -14,7 +14,6 @@ from gpuprof.comparison.contract import (
     CountChange,
     FindingChange,
     KernelChange,
-    LineChange,
     TimeChange,
 )
 from gpuprof.comparison.pair import Pair
@@ -23,7 +22,7 @@ from gpuprof.model.headline import limited_by, stalls_of
 from gpuprof.model.session import KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.text import cut_end, cut_middle
-from gpuprof.units import format_binary, format_percent, format_si, format_waves, signed_percent, significant
+from gpuprof.units import counted, format_percent, format_si, format_waves, signed_percent, significant
 from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Inline, Note, Table, Tone
 from gpuprof.views.paired_code import paired_code
 from gpuprof.words.comparison_causes import names_its_file
@@ -45,7 +44,14 @@ from gpuprof.words.comparison_verdicts import (
     samples_text,
 )
 from gpuprof.words.file_names import file_name
-from gpuprof.words.profile_values import NOT_COLLECTED, count_text, dims_text, stall_family_text
+from gpuprof.words.profile_values import (
+    NOT_COLLECTED,
+    dims_text,
+    percent_text,
+    registers_text,
+    shared_text,
+    stall_family_text,
+)
 from gpuprof.words.sentences import joined_by, short_list
 
 TIME_TONES: dict[str, Tone] = {
@@ -87,7 +93,10 @@ def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> 
     """Yield everything about a kernel."""
     tone = TIME_TONES.get(change.time.verdict, "")
     yield Note(Cell(_verdict(change), tone), "strong")
-    yield Facts((*_causes(change), *_time_rows(change), *_launches(change, comparison), *_findings(change)))
+    rows = (
+        *_causes(change), *_time(change), *_launches(change, comparison), *_findings(change), *_lines(change)
+    )  # fmt: skip
+    yield Facts(rows)
     launch = list(_launch_quantities(change, pair))
     counts = _count_quantities(change)
     moved = [quantity for quantity in (*launch, *counts) if quantity.is_changed]
@@ -99,8 +108,6 @@ def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> 
         title = f"Unchanged: {names}" if not change.is_one_sided else "Launch and counters"
         table = _quantity_table(f"{title}, kernel {change.id}", same, change)
         yield Fold(title, (table,), open=change.is_one_sided)
-    if change.lines:
-        yield _line_table(change)
     yield from _warp_states(change, pair)
     base = _longest(pair.base)
     new = _longest(pair.new)
@@ -114,10 +121,10 @@ def changes_of_kernel(change: KernelChange) -> Iterator[Block]:
     counts = [quantity for quantity in _count_quantities(change) if quantity.is_changed]
     if counts:
         yield _quantity_table(f"Counters, kernel {change.id}", counts, change)
-    rows = [("lines", sentence(line_text(line, file_name(line.file)))) for line in change.lines[:_MOST_LINES]]
     findings = [(word, text) for word, text in _findings(change) if word != "stays"]
-    if rows or findings:
-        yield Facts((*rows, *findings))
+    rows = (*findings, *_lines(change))
+    if rows:
+        yield Facts(rows)
 
 
 def sentence(text: str) -> str:
@@ -149,12 +156,12 @@ def _causes(change: KernelChange) -> Iterator[tuple[str, Inline]]:
         yield "" if index else "why", f"{text} ({known})" if known else text
 
 
-def _time_rows(change: KernelChange) -> Iterator[tuple[str, Inline]]:
+def _time(change: KernelChange) -> Iterator[tuple[str, Inline]]:
     """Yield the verdict on time in seconds and in cycles, from how many runs, at which noise, and why it is unclear."""
     if change.is_one_sided:
         return
     time = change.time
-    texts = [time.verdict]
+    texts: list[str] = [time.verdict]
     if time.base_s is not None or time.new_s is not None:
         values = both_text(time.base_s, time.new_s, "s")
         texts = [f"{time.verdict}: {values}{_change(time.ratio, interval_text(time.interval))}"]
@@ -237,8 +244,6 @@ def _launch_quantities(change: KernelChange, pair: Pair) -> Iterator[_Quantity]:
     """Yield the facts of a launch that no counter of the change repeats."""
     base = _longest(pair.base)
     new = _longest(pair.new)
-    if len(pair.base) > 1 or len(pair.new) > 1:
-        yield _Quantity("Kernels", _labels(pair.base), _labels(pair.new), is_changed=True)
     for name, count, text in _FACTS:
         if count and change.work.count(count) is not None:
             continue
@@ -264,11 +269,6 @@ def _longest(kernels: Sequence[SideKernel]) -> KernelProfile | None:
     return longest.representative if longest is not None else None
 
 
-def _labels(kernels: Sequence[SideKernel]) -> str:
-    names = ", ".join(kernel.label for kernel in kernels)
-    return cut_middle(names, _NAME_LENGTH) if kernels else _ABSENT
-
-
 def _theoretical(kernel: KernelProfile) -> str:
     fraction = kernel.occupancy.theoretical
     if fraction is None:
@@ -276,38 +276,17 @@ def _theoretical(kernel: KernelProfile) -> str:
     return joined_by(", ", format_percent(fraction), limited_by(kernel.occupancy))
 
 
-def _ranges(kernel: KernelProfile) -> str:
-    return cut_middle(" / ".join(kernel.ranges), _NAME_LENGTH) or NOT_COLLECTED
-
-
 def _waves(kernel: KernelProfile) -> str:
     return format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED
 
 
-def _registers(kernel: KernelProfile) -> str:
-    return value_text(kernel.registers_per_thread) if kernel.registers_per_thread is not None else NOT_COLLECTED
-
-
-def _shared_memory(kernel: KernelProfile) -> str:
-    size = kernel.shared_memory_per_block
-    return format_binary(size) if size is not None else NOT_COLLECTED
-
-
-def _achieved(kernel: KernelProfile) -> str:
-    achieved = kernel.occupancy.achieved
-    return format_percent(achieved) if achieved is not None else NOT_COLLECTED
-
-
 # Name, the count that says the same, and the text.
 _FACTS: tuple[tuple[str, str, Callable[[KernelProfile], str]], ...] = (
-    ("Ranges", "", _ranges),
-    ("Grid", "", lambda kernel: dims_text(kernel.grid)),
-    ("Block", "", lambda kernel: dims_text(kernel.block)),
     ("Waves", "", _waves),
-    ("Registers per thread", "registers", _registers),
-    ("Shared memory per block", "shared-memory", _shared_memory),
+    ("Registers per thread", "registers", registers_text),
+    ("Shared memory per block", "shared-memory", shared_text),
     ("Theoretical occupancy", "occupancy", _theoretical),
-    ("Achieved occupancy", "", _achieved),
+    ("Achieved occupancy", "", lambda kernel: percent_text(kernel.occupancy.achieved)),
 )
 _CLOCKS: tuple[tuple[str, Callable[[KernelProfile], float | None]], ...] = (
     ("SM clock", lambda kernel: kernel.sm_clock_hz),
@@ -323,7 +302,7 @@ def _count_quantities(change: KernelChange) -> list[_Quantity]:
     moved.sort(key=_size, reverse=True)
     quantities = [_quantity(count) for count in (*others, *moved[:_MOST_OPCODES])]
     if len(moved) > _MOST_OPCODES:
-        rest = count_text(len(moved) - _MOST_OPCODES, "more opcode")
+        rest = counted(len(moved) - _MOST_OPCODES, "more opcode")
         quantities.append(_Quantity(f"{rest} that changed less", "", "", is_changed=True, verdict="--format json"))
     return quantities
 
@@ -359,7 +338,7 @@ def _quantity_table(label: str, quantities: Sequence[_Quantity], change: KernelC
     if change.lacking is None:
         columns += [Column("change", "number"), Column("verdict")]
     columns.append(Column("counter", rank=1))
-    rows = []
+    rows: list[tuple[Inline, ...]] = []
     for quantity in quantities:
         row: list[Inline] = [quantity.name]
         if change.lacking != "base":
@@ -373,37 +352,13 @@ def _quantity_table(label: str, quantities: Sequence[_Quantity], change: KernelC
     return Table(label, tuple(columns), tuple(rows))
 
 
-def _line_table(change: KernelChange) -> Table:
-    rows = []
-    for line in change.lines[:_MOST_LINES]:
-        base, new = side_texts(line.base, line.new)
-        what = "local accesses" if line.what == "local" else line.what
-        place = Cell(_line_place(line), code=True)
-        rows.append((place, what, base, new, Cell(sentence(line.text.strip()), code=True)))
+def _lines(change: KernelChange) -> Iterator[tuple[str, Inline]]:
+    for index, line in enumerate(change.lines[:_MOST_LINES]):
+        text = joined_by(": ", line_text(line, file_name(line.file)), line.text.strip())
+        yield "" if index else "lines", sentence(text)
     more = len(change.lines) - _MOST_LINES
-    columns = (
-        Column("line", "name"),
-        Column("what"),
-        Column("base", "number"),
-        Column("new", "number"),
-        Column("code", rank=1),
-    )
-    return Table(
-        f"Lines whose work changed, kernel {change.id}",
-        columns,
-        tuple(rows),
-        more=f"and {count_text(more, 'more line')}" if more > 0 else "",
-    )
-
-
-def _line_place(line: LineChange) -> str:
-    file = file_name(line.file)
-    if line.new_line is None:
-        return f"{file}:{line.base_line} (gone)"
-    if line.base_line is None:
-        return f"{file}:{line.new_line} (new)"
-    moved = f" (was {line.base_line})" if line.base_line != line.new_line else ""
-    return f"{file}:{line.new_line}{moved}"
+    if more > 0:
+        yield "", f"and {counted(more, 'more line')}"
 
 
 def _warp_states(change: KernelChange, pair: Pair) -> Iterator[Block]:
@@ -422,13 +377,13 @@ def _warp_states(change: KernelChange, pair: Pair) -> Iterator[Block]:
     for reason in dict.fromkeys((*before, *after)):
         shares[reason] = max(_share(before.get(reason)), _share(after.get(reason)))
     most = sorted((reason for reason in shares if shares[reason] >= _LEAST_SHARE), key=lambda reason: -shares[reason])
-    rows = []
+    rows: list[tuple[Inline, ...]] = []
     for reason in most[:_MOST_STATES]:
         sides = (before.get(reason), after.get(reason))
         note = " (no stall)" if reason in NOT_STALLED else ""
         bars = [Cell(format_percent(_share(stall)), bar=_share(stall)) for stall in sides]
         rows.append((f"{stall_name(reason)}{note}", *bars, *map(_cycles, sides)))
-    cycles = "warp cycles in this state per issued instruction"
+    cycles = "Warp cycles in this state per issued instruction."
     columns = (
         Column("warp state"),
         Column("base", "number"),
@@ -452,7 +407,7 @@ def _cycles(stall: Stall | None) -> str:
 
 def _full_names(change: KernelChange) -> Iterator[Block]:
     """Yield the full names if the label is shorter."""
-    rows = []
+    rows: list[tuple[str, Inline]] = []
     for name, kernels in zip(SIDES, (change.base, change.new), strict=True):
         for full in dict.fromkeys(kernel.demangled for kernel in kernels):
             if full != change.label:

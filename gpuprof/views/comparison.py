@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -37,6 +36,7 @@ from gpuprof.views.document import (
     Table,
     Tone,
 )
+from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_values import change_text, count_name, gpu_texts, interval_text, side_texts
@@ -59,12 +59,10 @@ _BRIEF_CHECKS = 4
 _MOST_CHECKS = 60
 _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
-_NAMED = 2
 _MOST_FILES = 3
 _NAME_LENGTH = 120
 _WHOLE_LENGTH = 300
 _FILE_LENGTH = 100
-_VALUE_LENGTH = 200
 _LIMIT_LENGTH = 40
 _NONE = "–"
 _CHECK_TONES: dict[str, Tone] = {
@@ -103,12 +101,12 @@ def print_comparison(
     print_document(console, _whole(compared, shown, shown, reasons=False), "short")
 
 
-def comment_lines(compared: Compared, top: int | None = None) -> Iterator[str]:
+def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
     """Yield Markdown for a pull request, at most as long as a comment may be."""
     from gpuprof.views.markdown import markdown_lines
 
     yield MARKER
-    yield from markdown_lines(brief_comparison(compared, _COMMENT_ROWS if top is None else top))
+    yield from markdown_lines(brief_comparison(compared, _COMMENT_ROWS if options.top is None else options.top))
 
 
 def brief_comparison(compared: Compared, top: int | None = None) -> Document:
@@ -124,14 +122,15 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     blocks = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts((*_sides(comparison), *_unlike(comparison))),
-        *_brief_gate(comparison),
+        *_gate(comparison, _BRIEF_CHECKS),
         *_kernel_table(rows, others),
         *_notes(comparison, _BRIEF_NOTES),
         *_details(rows),
     ]
     if others:
         blocks.append(Fold(counted(len(others), "other kernel"), (_table(others[:_MOST_OTHERS], "Other kernels"),)))
-    blocks.append(Fold("How this was compared", (Facts(tuple(_provenance(comparison))),)))
+    made_by = ("gpuprof", f"{comparison.gpuprof_version}; intervals at 99 %")
+    blocks.append(Fold("How this was compared", (Facts((*_conditions(comparison), made_by)),)))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
 
@@ -167,9 +166,9 @@ def _whole(
         *_notes(comparison, len(comparison.notes)),
     ]
     if comparison.gate is not None:
-        blocks += [Heading("Gate", anchor="gate"), *_whole_gate(comparison, comparison.gate, targets)]
+        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, _MOST_CHECKS, targets)]
     if comparison.conditions:
-        blocks += [Heading("Conditions", anchor="conditions"), _conditions(comparison)]
+        blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
     blocks += [Heading("Total", anchor="total"), _totals(comparison)]
     blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets, reasons=reasons)]
     if others:
@@ -245,44 +244,23 @@ def _notes(comparison: Comparison, most: int) -> Iterator[Block]:
         yield Note(sentence(note), "muted")
 
 
-def _brief_gate(comparison: Comparison) -> Iterator[Block]:
-    """Yield the result, the checks that it comes from, and how many kernels the others are of."""
+def _gate(comparison: Comparison, most: int, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
+    """Yield the result and the checks that are not simply ok: those that decide first, at most so many."""
     gate = comparison.gate
     if gate is None:
         return
-    yield _gate_note(gate)
-    labels = _labels(comparison)
-    listed = [check for check in gate.checks if check.word in _decisive_words(gate)]
-    rows = [_check_row(check, labels) for check in listed[:_BRIEF_CHECKS]]
-    if len(listed) > _BRIEF_CHECKS:
-        more = counted(len(listed) - _BRIEF_CHECKS, "more check")
-        rows.append(("", Cell(f"… and {more}: -v shows all", "muted")))
-    for word in ("unclear", "not-compared"):
-        doubted = [check for check in gate.checks if check.word == word and check not in listed]
-        if doubted:
-            rows.append((CHECK_WORDS[word], Cell(f"{_limits_text(doubted, labels)}; -v says why", "warning")))
-    if rows:
+    yield Note(gate_text(gate), "good" if gate.passed else "bad")
+    labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
+    decisive = _decisive_words(gate)
+    checks = sorted(gate.checks, key=lambda check: check.word not in decisive)
+    rows = [_check_row(check, labels, targets) for check in checks[:_MOST_CHECKS]]
+    left_out = len(checks) - most
+    if left_out > 0:
+        more = ("", Cell(f"… and {counted(left_out, 'more check')}: -v shows all", "muted"))
+        yield Facts((*rows[:most], more))
+        yield Fold(counted(left_out, "more check"), (Facts(tuple(rows[most:])),))
+    elif rows:
         yield Facts(tuple(rows))
-    if len(gate.checks) > min(len(listed), _BRIEF_CHECKS):
-        checks = tuple(_check_row(check, labels) for check in gate.checks[:_MOST_CHECKS])
-        yield Fold(f"{counted(len(gate.checks), 'check')} not simply ok", (Facts(checks),))
-
-
-def _whole_gate(comparison: Comparison, gate: Gate, targets: Mapping[int, str]) -> Iterator[Block]:
-    yield _gate_note(gate)
-    labels = _labels(comparison)
-    if gate.checks:
-        yield Facts(tuple(_check_row(check, labels, targets) for check in gate.checks[:_MOST_CHECKS]))
-    if len(gate.checks) > _MOST_CHECKS:
-        yield Note(f"and {counted(len(gate.checks) - _MOST_CHECKS, 'more check')}", "muted")
-
-
-def _gate_note(gate: Gate) -> Note:
-    return Note(gate_text(gate), "good" if gate.passed else "bad")
-
-
-def _labels(comparison: Comparison) -> dict[int | None, str]:
-    return {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
 
 
 def _decisive_words(gate: Gate) -> tuple[str, ...]:
@@ -293,58 +271,23 @@ def _decisive_words(gate: Gate) -> tuple[str, ...]:
     return ("unclear", "not-compared", "accepted")
 
 
-def _check_row(
-    check: GateCheck, labels: Mapping[int | None, str], targets: Mapping[int, str] | None = None
-) -> tuple[str, Inline]:
-    limit = cut_middle(check.limit, _LIMIT_LENGTH)
-    whose = f"{_whose_check(check, labels)}, " if check.kernel is not None or check.pattern is None else ""
-    text = joined_by("; ", f"{whose}{limit}: {sentence(check.sentence)}", sentence(check.accepted))
+def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
+    whose = "the run, " if check.pattern is None else ""
     href = ""
-    if targets is not None and check.kernel in labels and check.kernel is not None:
-        href = targets.get(check.kernel, f"row-{check.kernel}")
+    if check.kernel is not None:
+        whose = f"{labels.get(check.kernel, check.kernel)}, "
+        href = targets.get(check.kernel, f"row-{check.kernel}") if targets is not None else ""
+    text = f"{whose}{cut_middle(check.limit, _LIMIT_LENGTH)}: {sentence(check.sentence)}"
+    text = joined_by("; ", text, sentence(check.accepted))
     return CHECK_WORDS.get(check.word, check.word), Cell(text, _CHECK_TONES[check.word], href=href)
 
 
-def _whose_check(check: GateCheck, labels: Mapping[int | None, str]) -> str:
-    if check.kernel is not None:
-        return labels.get(check.kernel, f"#{check.kernel}")
-    return "the run" if check.pattern is None else "no kernel"
-
-
-def _limits_text(checks: Sequence[GateCheck], labels: Mapping[int | None, str]) -> str:
-    """Write which limits are in doubt for what: "time:3% of 4 kernels, total-time:1% of the run"."""
-    limits: dict[str, list[str]] = {}
-    for check in checks:
-        limits.setdefault(check.limit, []).append(_whose_check(check, labels))
-    texts = []
-    for limit, names in limits.items():
-        whose = " and ".join(names) if len(names) <= _NAMED else counted(len(names), "kernel")
-        texts.append(f"{cut_middle(limit, _LIMIT_LENGTH)} of {whose}")
-    return ", ".join(texts)
-
-
-def _conditions(comparison: Comparison) -> Table:
-    rows = []
+def _conditions(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
     for condition in comparison.conditions:
-        base, new = condition_values(condition)
-        affects = {"both": "no verdict", None: ""}.get(condition.affects, f"no verdict on {condition.affects}")
-        rows.append(
-            (
-                capital(cut_middle(count_name(condition.name), _FILE_LENGTH)),
-                cut_middle(base, _VALUE_LENGTH),
-                cut_middle(new, _VALUE_LENGTH),
-                Cell(affects, "warning"),
-                sentence(condition.sentence),
-            )
-        )
-    columns = (
-        Column("condition"),
-        Column("base"),
-        Column("new"),
-        Column("effect", rank=1),
-        Column("what follows", "sentence"),
-    )
-    return Table("Differences between the runs", columns, tuple(rows))
+        base, new = [cut_middle(value, _FILE_LENGTH) for value in condition_values(condition)]
+        tone: Tone = "warning" if condition.affects is not None else ""
+        text = f"{base} and {new}. {sentence(condition.sentence)}"
+        yield cut_middle(count_name(condition.name), _FILE_LENGTH), Cell(text, tone)
 
 
 def _totals(comparison: Comparison) -> Table:
@@ -355,24 +298,15 @@ def _totals(comparison: Comparison) -> Table:
     gpu_time = QuantityChange(name="gpu-time", unit="s", base=base_s, new=new_s, ratio=ratio, verdict="unknown")
     rows = []
     for item in comparison.total or (gpu_time,):
-        most = max(abs(item.base or 0.0), abs(item.new or 0.0)) or 1.0
-        texts = side_texts(item.base, item.new, item.unit)
-        sides = [
-            Cell(text, bar=_fraction(value, most)) for text, value in zip(texts, (item.base, item.new), strict=True)
-        ]
+        base, new = side_texts(item.base, item.new, item.unit)
         verdict = item.verdict if item.verdict != "unknown" else ""
         tone = TIME_TONES.get(item.verdict, "")
-        rows.append((capital(count_name(item.name)), *sides, Cell(change_text(item.ratio, ""), tone), verdict))
-    columns = (Column("figure"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
-               Column("verdict"))  # fmt: skip
+        rows.append((capital(count_name(item.name)), base, new, Cell(change_text(item.ratio, ""), tone), verdict))
+    columns = (
+        Column("figure"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
+        Column("verdict"),
+    )  # fmt: skip
     return Table("Figures of the whole run", columns, tuple(rows))
-
-
-def _fraction(value: float | None, most: float) -> float | None:
-    """Return the length of a bar; None without a value."""
-    if finite(value) is None or not math.isfinite(most):
-        return None
-    return max(0.0, (value or 0.0) / most)
 
 
 def _kernel_table(
@@ -406,14 +340,14 @@ def _table(
     reasons: bool = True,
 ) -> Table:
     repeated = Counter(kernel.label for kernel in kernels)
-    rows = []
+    rows: list[tuple[Inline, ...]] = []
     for kernel in kernels:
         href = targets.get(kernel.id, "") if targets is not None else ""
         name = kernel.label
         if repeated[name] > 1:
             name = f"{name} {_configuration(kernel)}".rstrip()
         rows.append(_row(kernel, name, href))
-    columns = _COLUMNS
+    columns: tuple[Column, ...] = _COLUMNS
     if not reasons:
         columns = columns[:-1]
         rows = [row[:-1] for row in rows]
@@ -473,11 +407,3 @@ def _section(change: KernelChange, pair: Pair, comparison: Comparison) -> Fold:
     blocks = changed_kernel(change, pair, comparison)
     title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
     return Fold(title, tuple(blocks), open=True, anchor=f"kernel-{change.id}")
-
-
-def _provenance(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
-    for condition in comparison.conditions[:_FEW_KERNELS]:
-        base, new = condition_values(condition)
-        name = cut_middle(count_name(condition.name), _FILE_LENGTH)
-        yield name, f"{cut_middle(base, _FILE_LENGTH)} and {cut_middle(new, _FILE_LENGTH)}"
-    yield "gpuprof", f"{comparison.gpuprof_version}; intervals at 99 %"

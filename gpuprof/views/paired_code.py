@@ -152,9 +152,7 @@ def _code_lines(row: _Row, changes: _Changes, most: float, indent: int) -> Itera
     notes: tuple[Inline, ...] = (mark, *weights, ", ".join(map(_gain, changes.get(_key(row), ()))))
     weight = max(_weight(side) for side in row if side is not None)
     text = line.text.expandtabs(_TAB)[indent : indent + _LINE_LENGTH].rstrip()
-    yield CodeLine(
-        str(line.number), text, heat=weight / most if most else 0.0, notes=notes, marked=bool(mark)
-    )
+    yield CodeLine(str(line.number), text, heat=weight / most if most else 0.0, notes=notes, marked=bool(mark))
 
 
 def _indent(line: _Line) -> int:

@@ -339,9 +339,7 @@ class Terminal:
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
 
-    def _labelled(
-        self, rows: Iterable[tuple[str, doc.Inline]], style: str = "cyan", most: int | None = None
-    ) -> Lines:
+    def _labelled(self, rows: Iterable[tuple[str, doc.Inline]], style: str = "cyan", most: int | None = None) -> Lines:
         """Return labels and, beside each, a value of at most so many lines."""
         labels = [self._text(name, style) for name, _ in rows]
         width = max(_LABEL_WIDTH, *(label.cell_len for label in labels)) if labels else 0
