@@ -54,9 +54,7 @@ from gpuprof.words.profile_values import (
 )
 from gpuprof.words.sentences import joined_by, short_list
 
-TIME_TONES: dict[str, Tone] = {
-    "slower": "bad", "faster": "good", "unclear": "warning", "unknown": "warning", "new": "strong", "gone": "strong",
-}  # fmt: skip
+TIME_TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "unclear": "warning", "unknown": "warning"}
 _LONGEST_SENTENCE = 600
 _MOST_OPCODES = 6
 _MOST_LINES = 20
@@ -295,16 +293,12 @@ _CLOCKS: tuple[tuple[str, Callable[[KernelProfile], float | None]], ...] = (
 
 
 def _count_quantities(change: KernelChange) -> list[_Quantity]:
-    """Return the counters; of the opcodes that are not the same those that moved most."""
+    """Return the counters; of the opcodes that are not the same only those that moved most."""
     opcodes = [count for count in change.work.counts if count.name.startswith(_OPCODE)]
     others = [count for count in change.work.counts if not count.name.startswith(_OPCODE)]
     moved = [count for count in opcodes if count.word != "same"]
     moved.sort(key=_size, reverse=True)
-    quantities = [_quantity(count) for count in (*others, *moved[:_MOST_OPCODES])]
-    if len(moved) > _MOST_OPCODES:
-        rest = counted(len(moved) - _MOST_OPCODES, "more opcode")
-        quantities.append(_Quantity(f"{rest} that changed less", "", "", is_changed=True, verdict="--format json"))
-    return quantities
+    return [_quantity(count) for count in (*others, *moved[:_MOST_OPCODES])]
 
 
 def _size(count: CountChange) -> float:

@@ -18,7 +18,7 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.comparison.pair import Pair
 from gpuprof.text import cut_middle
-from gpuprof.units import counted, format_si, signed_percent
+from gpuprof.units import counted, signed_percent
 from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, changes_of_kernel, finite, sentence
 from gpuprof.views.comparison_rows import changed_rows, failing_first, folded, quiet_rows
 from gpuprof.views.comparison_runs import run_facts
@@ -39,7 +39,14 @@ from gpuprof.views.document import (
 from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
-from gpuprof.words.comparison_values import change_text, count_name, gpu_texts, interval_text, side_texts
+from gpuprof.words.comparison_values import (
+    change_text,
+    count_name,
+    gpu_texts,
+    interval_text,
+    side_texts,
+    value_text,
+)
 from gpuprof.words.comparison_verdicts import beside_figures, quantity_text, quiet_texts, time_texts, verdicts_text
 from gpuprof.words.file_names import file_name
 from gpuprof.words.profile_values import dims_text
@@ -218,7 +225,7 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
         parts.append(counted(side.kernels, "kernel"))
         parts.append(counted(side.launches, "launch", "es"))
         if side.time_s is not None:
-            parts.append(format_si(side.time_s, "s"))
+            parts.append(value_text(side.time_s, "s"))
         yield name, f"{_files(side)}: {', '.join(parts)}"
     texts = [quantity_text(figure) for figure in figures_to_show(comparison.total)]
     names = {figure.name for figure in comparison.total}

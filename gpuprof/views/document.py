@@ -272,7 +272,7 @@ def shortest_excerpt(code: Code) -> tuple[CodeLine, ...]:
 
 def code_title(code: Code) -> str:
     """Return the title of an excerpt and what stands beside its lines."""
-    return ": ".join(filter(None, (code.title, ", ".join(code.columns))))
+    return ": ".join(filter(None, (code.title, ", ".join(filter(None, code.columns)))))
 
 
 def evidence_text(evidence: Evidence) -> str:

@@ -171,9 +171,10 @@ def _number(value: float) -> str:
 
 
 def _gain(line: LineChange) -> str:
-    """Write by how much the work of a line changed: "+12.0 M instructions (+5 %)"."""
+    """Write by how much the work of a line changed: "+12.0 M (+5 %)"."""
     base = line.base or 0.0
     new = line.new or 0.0
     sign = "+" if new >= base else "−"
     share = f" ({signed_percent(new / base - 1)})" if base and new else ""
-    return f"{sign}{_number(abs(new - base))} {_WHAT.get(line.what, line.what)}{share}"
+    what = f" {_WHAT[line.what]}" if line.what in _WHAT else ""
+    return f"{sign}{_number(abs(new - base))}{what}{share}"
