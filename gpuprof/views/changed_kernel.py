@@ -100,7 +100,7 @@ def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> 
     moved = [quantity for quantity in (*launch, *counts) if quantity.is_changed]
     same = [quantity for quantity in (*launch, *counts) if not quantity.is_changed]
     if moved:
-        yield _quantity_table(f"What differs, kernel {change.id}", moved, change)
+        yield _quantity_table(f"What differs, kernel {change.id}", moved, change, _opcodes_left_out(change))
     if same:
         names = short_list([quantity.name for quantity in same], _MOST_LISTED)
         title = f"Unchanged: {names}" if not change.is_one_sided else "Launch and counters"
@@ -301,6 +301,12 @@ def _count_quantities(change: KernelChange) -> list[_Quantity]:
     return [_quantity(count) for count in (*others, *moved[:_MOST_OPCODES])]
 
 
+def _opcodes_left_out(change: KernelChange) -> str:
+    moved = [count for count in change.work.counts if count.name.startswith(_OPCODE) and count.word != "same"]
+    left_out = len(moved) - _MOST_OPCODES
+    return f"{counted(left_out, 'more opcode')} changed less: --format json has all" if left_out > 0 else ""
+
+
 def _size(count: CountChange) -> float:
     return finite(abs((count.new or 0.0) - (count.base or 0.0))) or 0.0
 
@@ -322,7 +328,7 @@ def _quantity(count: CountChange) -> _Quantity:
     )
 
 
-def _quantity_table(label: str, quantities: Sequence[_Quantity], change: KernelChange) -> Table:
+def _quantity_table(label: str, quantities: Sequence[_Quantity], change: KernelChange, more: str = "") -> Table:
     """Return a table of both sides, or of the side that has the kernel."""
     columns: list[Column] = [Column("quantity")]
     if change.lacking != "base":
@@ -343,7 +349,7 @@ def _quantity_table(label: str, quantities: Sequence[_Quantity], change: KernelC
             row += [quantity.change, quantity.verdict]
         row.append(Cell(quantity.counter, "muted", code=True))
         rows.append(tuple(row))
-    return Table(label, tuple(columns), tuple(rows))
+    return Table(label, tuple(columns), tuple(rows), more=more)
 
 
 def _lines(change: KernelChange) -> Iterator[tuple[str, Inline]]:

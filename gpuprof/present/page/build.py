@@ -13,7 +13,6 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.time_by import TimeBy, first_times
 from gpuprof.present.page.charts import overview_charts
 from gpuprof.present.page.findings import FixLine, fix_line
-from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.kernels import KernelRow, columns_of, kernel_rows
 from gpuprof.present.page.parts import Chart, LabelledText, Table
 from gpuprof.present.page.provenance import ceiling_table, denominator_table, header_facts, run_facts, source_facts
@@ -22,6 +21,7 @@ from gpuprof.present.page.strips import Drawing, timeline_drawings
 from gpuprof.present.time_by_text import columns_of as columns_of_times
 from gpuprof.present.time_by_text import header_text, note_texts, rows_of, rows_of_cells
 from gpuprof.units import format_percent
+from gpuprof.views.glossary import Term, glossary
 from gpuprof.words.profile_values import count_text, row_noun, verdict_text
 from gpuprof.words.recommendations import Summary, summary_of
 from gpuprof.words.sentences import capital

@@ -1,19 +1,18 @@
-"""The words of the page, explained: only those that occur on it."""
+"""The glossary: terms of the field, explained where a document uses them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from gpuprof.model.stalls import stall_name
-from gpuprof.present.page.parts import Chart
 from gpuprof.words.explain import STALL_MEANINGS
 
 
 class Term(Struct, frozen=True):
-    """A word with its meaning, and the pattern that tells whether a text uses it (None: the page always does)."""
+    """A word with its meaning, and the pattern of texts that use it (None: every text does)."""
 
     name: str
     meaning: str
@@ -39,14 +38,14 @@ _TERMS = (
          "Achieved: the average over the cycles in which an SM had work.", r"occupancy"),
     Term("launch configuration", "Grid, block, registers, shared memory and ranges of a launch. Launches of a kernel "
          "with the same configuration, on one GPU and in one report, are one row; a launch of unknown grid or block "
-         "has a row of its own."),
+         "has a row of its own.", r"launch|configuration|\bkernels?\b"),
     Term("wave", "As many blocks as the GPU holds at once. A grid of 1.1 waves takes about as long as one of 2.",
          r"\bwaves?\b"),
     Term("issue slots", "Each scheduler can issue one instruction per cycle. A slot in which no warp is eligible is "
          "lost.", r"\bissue"),
     Term("eligible warp", "A resident warp that can issue its next instruction in this cycle.", r"eligible"),
     Term("stall reason", "Why a warp cannot issue. Its share is of all warp cycles, not of time: removing it shortens "
-         "the kernel only where no other warp fills the gap.", r"stall|hardware counters|PC samples"),
+         "the kernel only if no other warp fills the gap.", r"stall|hardware counters|PC samples"),
     Term("request", "One memory instruction of a warp.", r"\brequests?\b"),
     Term("sector", "32 bytes, the unit in which caches are filled and read. A warp that reads 32 neighbouring floats "
          "needs four.", r"\bsectors?\b|_sectors"),
@@ -68,27 +67,28 @@ _TERMS = (
 )  # fmt: skip
 
 
-def glossary(page: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
-    """Return the terms that the texts of a page use, its `own` first, then the states of warps that occur on it."""
-    text = "\n".join(dict.fromkeys(_texts(page)))
-    general = [term for term in (*own, *_TERMS) if term.pattern is None or re.search(term.pattern, text, re.IGNORECASE)]
-    states = [
-        Term(name, f"A warp in this state {meaning}.")
-        for name, meaning in ((stall_name(reason), meaning) for reason, meaning in STALL_MEANINGS.items())
-        if re.search(rf"(?<![\w-]){re.escape(name)} \S+ ?%|(?m:^{re.escape(name)}$)", text)
-    ]
-    return (*general, *states)
+def glossary(content: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
+    """Return the terms that the texts of a document use, its `own` first, then the states of warps that occur."""
+    text = "\n".join(dict.fromkeys(_texts(content)))
+    found = []
+    for term in (*own, *_TERMS):
+        if term.pattern is None or re.search(term.pattern, text, re.IGNORECASE):
+            found.append(term)
+    for reason, meaning in STALL_MEANINGS.items():
+        name = stall_name(reason)
+        if re.search(rf"(?<![\w-]){re.escape(name)} \S+ ?%|(?m:^{re.escape(name)}$)", text):
+            found.append(Term(name, f"A warp in this state {meaning}."))
+    return tuple(found)
 
 
-def _texts(item: object) -> Iterable[str]:
-    """Yield every text below a value, but those of drawings; a chart that is drawn counts by its label and notes."""
-    if isinstance(item, Chart):
-        yield from (item.label, *item.notes) if item.svg is not None else ()
-    elif isinstance(item, str):
+def _texts(item: object) -> Iterator[str]:
+    """Yield every text below a value, but not those of drawings."""
+    if isinstance(item, str):
         yield item
     elif isinstance(item, tuple | list):
         for part in item:
             yield from _texts(part)
     elif isinstance(item, Struct):
         for name in item.__struct_fields__:
-            yield from _texts(getattr(item, name))
+            if name != "svg":
+                yield from _texts(getattr(item, name))
