@@ -307,7 +307,7 @@ def _totals(comparison: Comparison) -> Table:
     for item in comparison.total or (gpu_time,):
         base, new = side_texts(item.base, item.new, item.unit)
         verdict = item.verdict if item.verdict != "unknown" else ""
-        tone = TIME_TONES.get(item.verdict, "")
+        tone = TIME_TONES.get(verdict, "")
         rows.append((capital(count_name(item.name)), base, new, Cell(change_text(item.ratio, ""), tone), verdict))
     columns = (
         Column("figure"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
