@@ -258,10 +258,12 @@ def _gate(comparison: Comparison, most: int, targets: Mapping[int, str] | None =
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
-    decisive = _decisive_words(gate)
-    checks = sorted(gate.checks, key=lambda check: check.word not in decisive)
-    rows = [_check_row(check, labels, targets) for check in checks[:_MOST_CHECKS]]
-    left_out = len(checks) - most
+    checks = gate.checks[:_MOST_CHECKS]
+    left_out = len(gate.checks) - most
+    if left_out > 0:
+        decisive = _decisive_words(gate)
+        checks = tuple(sorted(gate.checks, key=lambda check: check.word not in decisive))[:_MOST_CHECKS]
+    rows = [_check_row(check, labels, targets) for check in checks]
     if left_out > 0:
         more = ("", Cell(f"… and {counted(left_out, 'more check')}: -v shows all", "muted"))
         yield Facts((*rows[:most], more))

@@ -101,7 +101,7 @@ def _listing(file: str, base: Sequence[_Line], new: Sequence[_Line], changes: _C
     left_out = len(rows) - len(shown) + behind
     more = f", {spaced(left_out)} lines left out" if left_out else ""
     what = "instructions" if is_counted else "samples"
-    return Code(f"{file}, {what} of both sides{more}", tuple(lines), ("", "base", "new", "gained"))
+    return Code(f"{file}, {what} of both sides{more}", tuple(lines), ("base", "new", "gained", ""))
 
 
 def _weight(line: _Line) -> float:
@@ -149,7 +149,7 @@ def _code_lines(row: _Row, changes: _Changes, most: float, indent: int) -> Itera
         return
     mark = "" if base and new else "+" if new else "−"
     weights = [_weight_text(side) if side is not None else "" for side in row]
-    notes: tuple[Inline, ...] = (mark, *weights, ", ".join(map(_gain, changes.get(_key(row), ()))))
+    notes: tuple[Inline, ...] = (*weights, ", ".join(map(_gain, changes.get(_key(row), ()))), mark)
     weight = max(_weight(side) for side in row if side is not None)
     text = line.text.expandtabs(_TAB)[indent : indent + _LINE_LENGTH].rstrip()
     yield CodeLine(str(line.number), text, heat=weight / most if most else 0.0, notes=notes, marked=bool(mark))
