@@ -28,8 +28,8 @@ from gpuprof.comparison.contract import (
     figures_to_show,
 )
 from gpuprof.store.schema import schema_text
-from gpuprof.views.exports.json_documents import schema_of_comparison
 from gpuprof.views.comparison import print_comparison
+from gpuprof.views.exports.json_documents import schema_of_comparison
 from gpuprof.views.formats import formats_of
 from gpuprof.views.options import WriteOptions
 from tests import made_comparisons as made
