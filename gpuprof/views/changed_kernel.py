@@ -102,8 +102,9 @@ def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> 
     if moved:
         yield _quantity_table(f"What differs, kernel {change.id}", moved, change, _opcodes_left_out(change))
     if same:
-        names = short_list([quantity.name for quantity in same], _MOST_LISTED)
-        title = f"Unchanged: {names}" if not change.is_one_sided else "Launch and counters"
+        title = "Launch and counters" if change.is_one_sided else "Unchanged values"
+        if not change.is_one_sided:
+            yield Note(f"Unchanged: {short_list([quantity.name for quantity in same], _MOST_LISTED)}", "muted")
         table = _quantity_table(f"{title}, kernel {change.id}", same, change)
         yield Fold(title, (table,), open=change.is_one_sided)
     yield from _warp_states(change, pair)

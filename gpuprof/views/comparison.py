@@ -12,6 +12,7 @@ from gpuprof.comparison.contract import (
     Comparison,
     Gate,
     GateCheck,
+    GateWord,
     KernelChange,
     QuantityChange,
     figures_to_show,
@@ -258,12 +259,12 @@ def _gate(comparison: Comparison, most: int, targets: Mapping[int, str] | None =
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
-    checks = gate.checks[:_MOST_CHECKS]
     left_out = len(gate.checks) - most
+    checks = gate.checks
     if left_out > 0:
-        decisive = _decisive_words(gate)
-        checks = tuple(sorted(gate.checks, key=lambda check: check.word not in decisive))[:_MOST_CHECKS]
-    rows = [_check_row(check, labels, targets) for check in checks]
+        order = _check_order(gate)
+        checks = tuple(sorted(gate.checks, key=lambda check: order.index(check.word)))
+    rows = [_check_row(check, labels, targets) for check in checks[:_MOST_CHECKS]]
     if left_out > 0:
         more = ("", Cell(f"… and {counted(left_out, 'more check')}: -v shows all", "muted"))
         yield Facts((*rows[:most], more))
@@ -272,11 +273,11 @@ def _gate(comparison: Comparison, most: int, targets: Mapping[int, str] | None =
         yield Facts(tuple(rows))
 
 
-def _decisive_words(gate: Gate) -> tuple[str, ...]:
-    """Return the results of the checks to list: regressions, or else those that failed in their place."""
+def _check_order(gate: Gate) -> tuple[GateWord, ...]:
+    """Return the results of checks: regressions first, or else those that failed in their place."""
     is_regression = any(check.word == "regression" for check in gate.checks)
     if gate.passed or is_regression:
-        return ("regression", "accepted")
+        return ("regression", "accepted", "unclear", "not-compared")
     return ("unclear", "not-compared", "accepted")
 
 
@@ -409,7 +410,7 @@ def _details(kernels: Sequence[KernelChange]) -> Iterator[Block]:
     for kernel in kernels[:_MOST_SECTIONS]:
         blocks = tuple(changes_of_kernel(kernel))
         if blocks:
-            yield Fold(f"{cut_middle(kernel.label, _NAME_LENGTH)}: counters, lines and findings", blocks)
+            yield Fold(f"What changed in {cut_middle(kernel.label, _NAME_LENGTH)}", blocks)
 
 
 def _section(change: KernelChange, pair: Pair, comparison: Comparison) -> Fold:

@@ -183,7 +183,10 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        return self._first_lines(lines, self._most, self.width)
+        most = self._most
+        if most is not None and block.tone == "strong":
+            most += 1
+        return self._first_lines(lines, most, self.width)
 
     def _first_lines(self, lines: Lines, most: int | None, width: int) -> Lines:
         """Return at most so many lines; the last one ends with an ellipsis if there are more."""
