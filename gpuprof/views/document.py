@@ -6,6 +6,7 @@ has a full form and a short one; the renderer takes the form that the caller ask
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -17,6 +18,8 @@ from gpuprof.model.field_types import Severity
 Tone = Literal["", "muted", "strong", "good", "bad", "warning", "high", "medium", "low", "info"]
 """What a text is, for colour: of a severity, an improvement or a regression, or without weight."""
 Form = Literal["full", "short"]
+
+_NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Cell(Struct, frozen=True):
@@ -163,7 +166,9 @@ class Findings(Struct, frozen=True):
 class CodeLine(Struct, frozen=True):
     """A line of code with its number or address, its text (None: not in the report) and its annotations.
 
-    `heat` is 0 to 1, relative to the hottest line shown. `notes` stand beside the line in the columns of `Code`.
+    `heat` is 0 to 1, relative to the hottest line shown. `notes` stand beside the line in the columns of `Code`; the
+    `whole` of a note is shown if there is room. A line `across` the columns is a heading of the lines below if it has a
+    number, else a remark; `tone` is that of such a line.
     """
 
     number: str
@@ -172,15 +177,21 @@ class CodeLine(Struct, frozen=True):
     notes: tuple[Inline, ...] = ()
     anchor: str = ""
     marked: bool = False
+    across: bool = False
+    tone: Tone = ""
 
 
 class Code(Struct, frozen=True):
-    """An excerpt of source or machine code. The short form has the `most` hottest lines and all that are marked."""
+    """Source or machine code. The short form has the `most` hottest lines and all that are marked.
+
+    `numbers` names the numbers of the lines. If there is too little room, the last columns go first.
+    """
 
     title: str
     lines: tuple[CodeLine, ...]
     columns: tuple[str, ...] = ()
     most: int = 5
+    numbers: str = "line"
 
 
 class Figure(Struct, frozen=True):
@@ -216,6 +227,14 @@ class Bars(Struct, frozen=True):
     stacked: bool = False
 
 
+class Tree(Struct, frozen=True):
+    """A step of an explanation, its number, and the steps below it."""
+
+    text: Inline
+    number: str = ""
+    children: tuple[Tree, ...] = ()
+
+
 class Command(Struct, frozen=True):
     """A command line to copy; `lead` says what it does."""
 
@@ -236,7 +255,7 @@ class Fold(Struct, frozen=True):
 
 
 Block = (
-    Heading | Note | Facts | Table | Recommendations | Findings | Code | Figure | Bars | Command | Fold
+    Heading | Note | Facts | Table | Recommendations | Findings | Code | Figure | Bars | Tree | Command | Fold
 )  # fmt: skip
 
 
@@ -252,6 +271,11 @@ class Document(Struct, frozen=True):
 def text_of(value: Inline) -> str:
     """Return the characters of an inline text."""
     return value if isinstance(value, str) else value.text
+
+
+def anchor(*parts: object) -> str:
+    """Return an id for a block, row or line: "finding-3-small-grid"."""
+    return _NO_ID.sub("-", "-".join(map(str, parts)))
 
 
 def first_rows(table: Table, count: int) -> Table:
