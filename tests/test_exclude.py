@@ -14,9 +14,9 @@ from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.present.html import render_html
-from gpuprof.present.plan_text import plan_lines
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
+from gpuprof.views.plan import plan_lines
 from gpuprof.words.exclusion import exclusion_text
 from tests import hand_made
 from tests.readings import unpacked

@@ -226,8 +226,8 @@ def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, 
 
 def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path, look: _Look, *, force: bool) -> None:
     """Write the figures of the chosen kernels and tell of them, or print their data."""
-    from gpuprof.present.console_parts import make_console
     from gpuprof.present.roofline_text import print_rooflines
+    from gpuprof.views.terminal import make_console
 
     warn(session)
     figures = _figures(chosen, look.level, look.ceiling)

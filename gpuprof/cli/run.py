@@ -98,9 +98,9 @@ def command(
     from gpuprof.cli.select import next_look, sort_kernels
     from gpuprof.model.time_by import first_times
     from gpuprof.present.console import print_session
-    from gpuprof.present.console_parts import make_console
     from gpuprof.present.html import render_html
     from gpuprof.store.write import session_pieces
+    from gpuprof.views.terminal import make_console
 
     session = outcome.session
     page = render_html(session).encode("utf-8", "backslashreplace")

@@ -13,10 +13,11 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.model.time_by import TimeBy
 from gpuprof.present.console_findings import Brevity, fix_first_lines, unknown_lines, verdict_lines
 from gpuprof.present.console_kernel import kernel_lines
-from gpuprof.present.console_parts import Sheet, print_blocks
+from gpuprof.present.console_parts import Sheet
 from gpuprof.present.console_table import table_lines
 from gpuprof.present.console_tree import tree_lines
 from gpuprof.present.time_by_text import rows_of, times_blocks
+from gpuprof.views.terminal import print_blocks
 from gpuprof.words.explain_node import ExplanationNode
 from gpuprof.words.profile_values import count_text, device_text, samples_text, source_text
 from gpuprof.words.recommendations import summary_of

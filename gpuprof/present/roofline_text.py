@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Session
 from gpuprof.present.console_findings import verdict_lines
-from gpuprof.present.console_parts import Sheet, padded, print_blocks
+from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.present.roofline_figure import FigurePoint, RooflineFigure
 from gpuprof.units import format_percent
+from gpuprof.views.terminal import print_blocks
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text, intensity_text, rate_text, row_noun
 from gpuprof.words.recommendations import summary_of
 from gpuprof.words.source_names import in_source

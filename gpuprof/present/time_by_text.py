@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpuprof.model.field_types import Bound
 from gpuprof.model.time_by import TimeBy, TimeGroup, nameless
-from gpuprof.present.console_parts import Sheet, padded, print_blocks
+from gpuprof.present.console_parts import Sheet, padded
 from gpuprof.units import format_percent, format_si, significant
+from gpuprof.views.terminal import print_blocks
 from gpuprof.words.flop import peak_part_text
 from gpuprof.words.profile_values import count_text
 

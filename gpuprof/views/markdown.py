@@ -153,7 +153,7 @@ def _(block: doc.Code) -> Iterator[str]:
     lines = []
     for line in shown:
         notes = "  ".join(f"{doc.text_of(note):>8}" for note in line.notes)
-        lines.append(f"{notes}  {line.number:>6}  {line.text or ''}".rstrip())
+        lines.append(f"{notes}  {line.number:>6}  {(line.text or '').expandtabs(4)}".rstrip())
     yield from code_block(lines)
 
 

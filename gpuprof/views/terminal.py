@@ -88,8 +88,10 @@ def print_document(
     blocks = document.blocks
     lines = terminal.lines(blocks) if height is None else terminal.fitted(blocks, height)
     # To print the lines one by one takes fifty times as long.
-    segments = [segment for line in lines for segment in line.render(console, end="\n")]
-    _write(console, [Segments(segments)], end="")
+    whole = Text()
+    for line in lines:
+        whole.append_text(line).append("\n")
+    _write(console, [Segments(whole.render(console))], end="")
 
 
 def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
@@ -252,43 +254,44 @@ class Terminal:
         right = self._text(headline)
         if item.action:
             right.append("\n").append_text(self._text(f"→ {item.action}", "bold"))
-        about = ", ".join(filter(None, (item.place, item.certainty, item.condition)))
+        about = _joined(", ", item.place, item.certainty, item.condition)
         kernels = self._cut(doc.text_of(item.kernels), max(room - _cells(about) - len(_GAP), _LEAST_NAME), "name")
-        about = ", ".join(filter(None, (kernels, about)))
-        right.append("\n").append_text(self._text(about, "dim"))
+        right.append("\n").append_text(self._text(_joined(", ", kernels, about), "dim"))
         return self._beside(left, right)
 
     @render.register
     def _(self, block: doc.Findings) -> Lines:
         lines: Lines = []
-        brief: list[tuple[str, doc.Inline]] = []
+        brief: list[tuple[str, str]] = []
         for item in block.items:
             if self._short and (item.explained_by or item.severity in {"low", "info"}):
-                brief.append(("" if brief else "also", _brief_finding(item)))
+                gain = "" if item.severity == "info" else item.gain
+                beside = doc.text_of(item.explained_by) or gain
+                brief.append(("" if brief else "also", f"{item.headline} ({beside})" if beside else item.headline))
                 continue
             if lines:
                 lines.append(Text())
-            headline = doc.Cell(item.headline, "" if item.explained_by else "strong")
-            lines += self._labelled([(item.severity, headline)], _STYLES[item.severity])
-            lines += self._labelled(self._finding_rows(item))
+            rows = [row for row in self._finding_rows(item) if doc.text_of(row[1])]
+            lines += self._labelled(rows)
         if lines and brief:
             lines.append(Text())
         return lines + self._labelled(brief)
 
-    def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[str, doc.Inline]]:
-        gain = "; ".join(filter(None, (item.gain, item.remains)))
-        rows: list[tuple[str, doc.Inline]] = [("cause", item.explained_by), ("gain", gain), ("where", item.place)]
+    def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[doc.Inline, doc.Inline]]:
+        yield doc.Cell(item.severity, item.severity), doc.Cell(item.headline, "" if item.explained_by else "strong")
+        yield "cause", item.explained_by
+        yield "gain", _joined("; ", item.gain, item.remains)
+        yield "where", item.place
         if self._short:
-            rows.append(("do", item.action))
-        else:
-            rows.append(("why", item.why))
-            for index, evidence in enumerate(item.evidence):
-                rows.append(("" if index else "evidence", doc.evidence_text(evidence)))
-            rows.append(("do", " ".join(filter(None, (item.action, item.advice)))))
-            rows.append(("sure", f"{item.certainty}; rule {item.rule}"))
-        for label, value in rows:
-            if doc.text_of(value):
-                yield label, value
+            yield "do", item.action
+            return
+        yield "why", item.why
+        label = "evidence"
+        for evidence in item.evidence:
+            yield label, doc.evidence_text(evidence)
+            label = ""
+        yield "do", _joined(" ", item.action, item.advice)
+        yield "sure", f"{item.certainty}; rule {item.rule}"
 
     @render.register
     def _(self, block: doc.Code) -> Lines:
@@ -297,8 +300,9 @@ class Terminal:
         rows = []
         for line in shown:
             notes = line.notes or ("",) * len(block.columns)
-            number = doc.Cell(line.number, "strong" if line.marked else "muted")
-            rows.append((*notes, number, doc.Cell(line.text or "", "strong" if line.marked else "")))
+            tone: doc.Tone = "strong" if line.marked else ""
+            text = doc.Cell((line.text or "").expandtabs(4), tone)
+            rows.append((*notes, doc.Cell(line.number, tone or "muted"), text))
         title = doc.code_title(block)
         if len(shown) < len(block.lines):
             title = f"{title} ({len(shown)} of {len(block.lines)} lines)"
@@ -342,16 +346,17 @@ class Terminal:
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
 
-    def _labelled(self, rows: Iterable[tuple[str, doc.Inline]], style: str = "cyan", most: int | None = None) -> Lines:
+    def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]], most: int | None = None) -> Lines:
         """Return labels and, beside each, a value of at most so many lines."""
-        labels = [self._text(name, style) for name, _ in rows]
-        width = max(_LABEL_WIDTH, *(label.cell_len for label in labels)) if labels else 0
-        width = min(width, self.width // 3)
+        labels = [self._text(name, "cyan") for name, _ in rows]
+        width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
+        width = min(width, self.width * 2 // 5)
         room = self.width - width - len(_GAP)
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
             wrapped = list(self._text(value).wrap(self._console, room))
-            lines += self._beside(label, Text("\n").join(self._first_lines(wrapped, most, room)), width)
+            value_text = Text("\n").join(self._first_lines(wrapped, most, room))
+            lines += self._beside(label, value_text, width)
         return lines
 
     def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
@@ -369,6 +374,8 @@ class Terminal:
 
     def _aligned(self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], limit: int) -> Lines:
         """Return rows of cells as lines of at most `limit` columns, one line each, if their numbers fit."""
+        if not rows:
+            return []
         texts = [[self._legible(doc.text_of(cell)) for cell in row] for row in rows]
         widths = [max(map(_cells, column)) for column in zip(*texts, strict=True)]
         fitting = _fitting_widths(columns, widths, limit)
@@ -420,6 +427,10 @@ def _belong_together(first: doc.Block, second: doc.Block) -> bool:
     return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
 
 
+def _joined(separator: str, *texts: str) -> str:
+    return separator.join(filter(None, texts))
+
+
 def _cells(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
@@ -455,8 +466,3 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
 
 def _line_width(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
-
-
-def _brief_finding(item: doc.Finding) -> str:
-    beside = doc.text_of(item.explained_by) or ("" if item.severity == "info" else item.gain)
-    return f"{item.headline} ({beside})" if beside else item.headline
