@@ -64,9 +64,9 @@ _ROWS = (
     Format("json", "listing", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
     Format("csv", "listing", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
     Format("md", "listing", "gpuprof.views.listing:markdown_listing", warns=True),
-    Format(TABLE, "comparison", "gpuprof.present.compare_console:print_comparison"),
+    Format(TABLE, "comparison", "gpuprof.views.comparison:print_comparison"),
     Format("json", "comparison", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
-    Format("md", "comparison", "gpuprof.present.compare_markdown:lines", endings=(".md", ".markdown")),
+    Format("md", "comparison", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
     Format("junit", "comparison", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
     Format(
         "sarif", "comparison", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"),
@@ -78,7 +78,7 @@ _ROWS = (
         ("code-quality-report.json",), by_line=True,
     ),
     Format(
-        HTML, "comparison", "gpuprof.present.compare_page.contents:page_lines", endings=(".html", ".htm"),
+        HTML, "comparison", "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"),
         printed=False,
     ),
     Format(TABLE, "review", "gpuprof.present.check_console:print_review"),
