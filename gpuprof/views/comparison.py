@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprof.comparison.compare import Compared
@@ -29,7 +30,6 @@ from gpuprof.views.document import (
     Column,
     Document,
     Facts,
-    Figure,
     Fold,
     Heading,
     Inline,
@@ -142,7 +142,19 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
 
-def whole_comparison(compared: Compared, figures: Sequence[Figure] = ()) -> Document:
+def comparison_page(compared: Compared) -> str:
+    """Return the page of a comparison."""
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared))
+
+
+def page_lines(compared: Compared, _options: object = None) -> list[str]:
+    """Return the lines of the page."""
+    return comparison_page(compared).split("\n")
+
+
+def whole_comparison(compared: Compared) -> Document:
     """Return everything that the page has: of many kernels, those in depth that changed most."""
     kernels = compared.comparison.kernels
     rows: Sequence[KernelChange] = kernels if len(kernels) <= _FEW_KERNELS else changed_rows(kernels)[:_MOST_ROWS]
@@ -151,16 +163,16 @@ def whole_comparison(compared: Compared, figures: Sequence[Figure] = ()) -> Docu
         if _has_details(change, pair):
             in_depth.append(change)
     in_depth.sort(key=lambda change: not change.is_changed)
-    return _whole(compared, rows, in_depth, figures)
+    return _whole(compared, rows, in_depth, with_figures=True)
 
 
 def _whole(
     compared: Compared,
     rows: Sequence[KernelChange],
     in_depth: Sequence[KernelChange],
-    figures: Sequence[Figure] = (),
     *,
     reasons: bool = True,
+    with_figures: bool = False,
 ) -> Document:
     comparison = compared.comparison
     pairs = {change.id: pair for change, pair in zip(comparison.kernels, compared.pairs, strict=True)}
@@ -182,8 +194,8 @@ def _whole(
     if others:
         table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
         blocks.append(Fold(f"{counted(len(others), 'more kernel')}: {verdicts_text(others)}", (table,)))
-    if figures:
-        blocks += [Heading("Roofline of both sides", anchor="roofline"), *figures]
+    if with_figures:
+        blocks += _figures(compared)
     if detailed:
         blocks.append(Heading("Kernel by kernel", anchor="details"))
     if len(in_depth) > len(detailed):
@@ -194,6 +206,16 @@ def _whole(
     runs = (Heading("Base", 3), *run_facts(compared.base), Heading("New", 3), *run_facts(compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def _figures(compared: Compared) -> Iterator[Block]:
+    from gpuprof.views.comparison_figure import comparison_figures
+
+    rows = {change.id: f"row-{change.id}" for change in compared.comparison.kernels}
+    figures = comparison_figures(compared, rows)
+    if figures:
+        yield Heading("Roofline of both sides", anchor="roofline")
+        yield from figures
 
 
 def _has_details(change: KernelChange, pair: Pair) -> bool:
@@ -368,9 +390,13 @@ def _table(
         anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
         more=more,
         least=2,
-        short_more="… and {rows} more kernels: --top 0 shows all",
+        short_more=partial(_rows_below, len(kernels)),
         filter=targets is not None and len(kernels) > 1,
     )
+
+
+def _rows_below(kernels: int, shown: int) -> str:
+    return f"… and {counted(kernels - shown, 'more kernel')}: --top 0 shows all"
 
 
 def _configuration(kernel: KernelChange) -> str:

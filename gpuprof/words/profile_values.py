@@ -220,12 +220,13 @@ def intensity_text(path: str, intensity: float) -> str:
 
 
 def point_text(point: RooflinePoint) -> str:
-    """Write a roofline point as a sentence part: achieved, intensity, percent of which ceiling, and what binds."""
+    """Write a roofline point as a sentence part: achieved, intensity, percent of which ceiling, side of the ridge."""
+    side = "left" if point.bound == "memory" else "right"
     return (
         f"{rate_text(point.path, point.flop_per_s)} at {intensity_text(point.path, point.intensity)} of "
         f"{LEVEL_NAMES[point.level]}: "
         f"{format_percent(point.fraction_of_roof)} of {rate_text(point.path, point.roof_flop_per_s)} "
-        f"{point.ceiling.replace('-', ' ')}, {point.bound}-bound"
+        f"{point.ceiling.replace('-', ' ')}, {side} of the ridge"
     )
 
 
