@@ -15,8 +15,10 @@ from rich.console import Console
 
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.console import print_tree
+from gpuprof.views.document import Document
+from gpuprof.views.explain import explanation
 from gpuprof.views.profile import print_session
+from gpuprof.views.terminal import print_document
 from gpuprof.words.explain import explain
 from tests import builders, ncu_bytes
 from tests.cli import gpuprof as run
@@ -42,6 +44,10 @@ def lines_of(text: str) -> list[str]:
 
 def flat(text: str) -> str:
     return " ".join(text.split())
+
+
+def explained(what: Session) -> Document:
+    return explanation(what, explain(what.kernels[0]))
 
 
 def told(command: str) -> Session:
@@ -70,7 +76,7 @@ def test_hostile_findings_do_no_harm_in_the_terminal() -> None:
     )  # fmt: skip
     evil = session(kernel(0, bad, label=HOSTILE, demangled=HOSTILE))
     drawn = io.StringIO()
-    print_tree(Console(file=drawn, width=80), evil, explain(evil.kernels[0]))
+    print_document(Console(file=drawn, width=80), explained(evil))
     for text in (shown(evil, depth=True, width=120), drawn.getvalue()):
         assert "\x1b" not in text and "\u202e" not in text
         assert "[red]" in text and "\\x1b[31m" in text
@@ -82,7 +88,7 @@ def test_numbers_that_no_gpu_has_are_shown(number: float) -> None:
     assert isinstance(odd, KernelProfile)
     made = session(odd, with_every_float(kernel(1, finding(gain=None)), number))
     drawn = io.StringIO()
-    print_tree(Console(file=drawn, width=80), made, explain(odd))
+    print_document(Console(file=drawn, width=80), explained(made))
     assert shown(made, depth=True) and drawn.getvalue()
     assert all(text for _, text in written(made))
     assert "<table" in LoadedSession.of(made)._repr_html_()

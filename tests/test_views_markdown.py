@@ -55,10 +55,9 @@ def test_commands_and_code_are_kept_as_they_are() -> None:
     assert shown.splitlines() == [
         "Run: `` echo `a` | tee @b ``",
         "",
-        "f.cu:",
-        "",
         "````",
-        "       7  ```@x",
+        "line  f.cu",
+        "   7  ```@x",
         "````",
     ]
 

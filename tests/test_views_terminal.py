@@ -202,14 +202,14 @@ def test_a_short_excerpt_says_of_how_many_lines_it_is() -> None:
     code = every_block("x = y[i];").blocks[6]
     lines = lines_of(code, form="short")
     assert lines == [
-        "x = y[i];: samples (5 of 9 lines)",
-        *(f"{number} %  {number}  x = y[i];" for number in range(4, 9)),
+        "line  samples  x = y[i]; (5 of 9 lines)",
+        *(f"   {number}      {number} %  x = y[i];" for number in range(4, 9)),
     ]
 
 
 def test_code_keeps_its_indentation_and_needs_no_text() -> None:
     code = doc.Code("a.cu", (doc.CodeLine("7", "\tif (x)"), doc.CodeLine("8", None, notes=("5 %",))), ("time",))
-    assert lines_of(code) == ["a.cu: time", "     7      if (x)", "5 %  8"]
+    assert lines_of(code) == ["line  time  a.cu", "   7            if (x)", "   8   5 %"]
 
 
 def test_stacked_bars_begin_where_the_last_one_ends() -> None:

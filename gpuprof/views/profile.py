@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from gpuprof.diagnose.summary import chosen
+from gpuprof.model.field_types import CeilingOrigin
 from gpuprof.model.headline import by_time
 from gpuprof.model.run_totals import are_ranks
 from gpuprof.model.session import KernelProfile, Session
@@ -25,6 +26,7 @@ from gpuprof.views.document import (
     Recommendation,
     Recommendations,
 )
+from gpuprof.views.kernel import finding_anchor, kernel_blocks
 from gpuprof.views.kernel_table import kernel_table, left_out_text
 from gpuprof.views.markdown import markdown_lines
 from gpuprof.views.provenance import origin, provenance
@@ -57,7 +59,7 @@ class PageChoice(Struct, frozen=True):
 
     spread: str
     level: str = "dram"
-    ceiling: str = "at-clock"
+    ceiling: CeilingOrigin = "at-clock"
 
 
 def print_session(
@@ -102,7 +104,7 @@ def session_page(
     top: int = 12,
     kernels: Collection[int] | None = None,
     level: str = "dram",
-    ceiling: str = "at-clock",
+    ceiling: CeilingOrigin = "at-clock",
 ) -> str:
     """Return the page of a session. `top` limits the sections, `kernels` (ids) restricts all but the spread of time."""
     from gpuprof.views.html import render_page
@@ -156,7 +158,7 @@ def page(
     top: int = 12,
     kernels: Collection[int] | None = None,
     level: str = "dram",
-    ceiling: str = "at-clock",
+    ceiling: CeilingOrigin = "at-clock",
 ) -> Document:
     """Return everything about a session, or about some of its kernels, for a page that carries it.
 
@@ -271,7 +273,7 @@ def _recommendation(item: RecommendationText, session: Session, links: Mapping[i
         severity=item.severity,
         bar=item.bar,
         doubted=bool(item.doubt),
-        href=f"finding-{item.finding}" if item.kernel in links else "",
+        href=finding_anchor(item.finding) if item.kernel in links else "",
     )
 
 
@@ -343,8 +345,6 @@ def _sections(
     page: PageChoice | None,
 ) -> Iterator[Block]:
     """Yield a section for each of these kernels; a page says how many others there are."""
-    from gpuprof.views.kernel import kernel_blocks
-
     if not sections:
         return
     ceiling = page.ceiling if page is not None else "at-clock"

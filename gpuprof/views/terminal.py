@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from itertools import zip_longest
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -19,6 +20,7 @@ from rich.text import Text
 from gpuprof.collect.shell import shell_lines
 from gpuprof.text import cut_end, cut_middle, legible
 from gpuprof.views import document as doc
+from gpuprof.views.code_lines import code_lines
 
 LEAST_WIDTH = 60
 PIPED_WIDTH = 80
@@ -59,6 +61,18 @@ _MOST_PARTS = 5
 _MOST_SENTENCE_LINES = 3
 _INDENT = 3
 _LEAST_LINES = 2
+
+
+class _Guides(NamedTuple):
+    """What stands before a step of a tree, before the last one, and before what follows each of them."""
+
+    step: str = "├─ "
+    last: str = "└─ "
+    down: str = "│  "
+    none: str = "   "
+
+
+_GUIDES = _Guides()
 
 
 def make_console() -> Console:
@@ -137,7 +151,7 @@ class Terminal:
             lines = self.render(block)
             if not lines:
                 continue
-            if previous is not None and not _belong_together(previous, block):
+            if previous is not None and not self._belong_together(previous, block):
                 yield Text()
             yield from lines
             previous = block
@@ -295,28 +309,27 @@ class Terminal:
         if self._short:
             yield "do", item.action
             return
-        yield "why", item.why
+        if not item.explained_by:
+            yield "why", item.why
         label = "evidence"
         for evidence in item.evidence:
             yield label, doc.evidence_text(evidence)
             label = ""
-        yield "do", _joined(" ", item.action, item.advice)
-        yield "sure", f"{item.certainty}; rule {item.rule}"
+        if not item.explained_by:
+            yield "do", _joined(" ", item.action, item.advice)
+            yield "sure", f"{item.certainty}; rule {item.rule}"
 
     @render.register
     def _(self, block: doc.Code) -> Lines:
-        shown = doc.shortest_excerpt(block) if self._short else block.lines
-        columns = [doc.Column(name, "number") for name in (*block.columns, "line")]
-        rows = []
-        for line in shown:
-            notes = line.notes or ("",) * len(block.columns)
-            tone: doc.Tone = "strong" if line.marked else ""
-            text = doc.Cell((line.text or "").expandtabs(4), tone)
-            rows.append((*notes, doc.Cell(line.number, tone or "muted"), text))
-        title = doc.code_title(block)
-        if len(shown) < len(block.lines):
-            title = f"{title} ({len(shown)} of {len(block.lines)} lines)"
-        return self._paragraph(title, "cyan") + self._aligned([*columns, doc.Column("code")], rows, self.table_width)
+        form: doc.Form = "short" if self._short else "full"
+        lines = []
+        for parts in code_lines(block, form, self._console.width, self._legible):
+            line = Text(no_wrap=True, overflow="ignore")
+            for part, style in parts:
+                line.append(part, _STYLES.get(style, style))
+            line.rstrip()
+            lines.append(line)
+        return lines
 
     @render.register
     def _(self, block: doc.Figure) -> Lines:
@@ -327,17 +340,41 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Bars) -> Lines:
+        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
+        if self._short:
+            values = ", ".join(f"{doc.text_of(bar.name)} {bar.text}" for bar in block.items)
+            line = Text.assemble(self._text(f"{block.label}{ceiling}: ", "cyan"), self._text(values))
+            return list(line.wrap(self._console, self.width))
         columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
         rows = []
         start = 0.0
         for bar in block.items:
-            indent = " " * round(start * _LONG_BAR_WIDTH)
+            indent = " " * round(min(start, 1.0) * _LONG_BAR_WIDTH)
             rows.append((bar.name, bar.text, indent + self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)))
             if block.stacked:
                 start += bar.fraction or 0.0
-        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
         lines = self._paragraph(f"{block.label}{ceiling}", "cyan") + self._aligned(columns, rows, self.width)
         return lines + self._paragraph(block.note, "dim") if block.note else lines
+
+    @render.register
+    def _(self, block: doc.Tree) -> Lines:
+        return self._tree(block, "", "")
+
+    def _tree(self, step: doc.Tree, first: str, rest: str) -> Lines:
+        """Return a step and those below it, with guides before their first and their other lines."""
+        is_code = isinstance(step.text, doc.Cell) and step.text.code
+        text = self._text(step.text, "cyan" if is_code else "")
+        if step.number:
+            text = Text.assemble(self._text(step.number, "bold"), _GAP, text)
+        below = rest + (_GUIDES.down if step.children else _GUIDES.none)
+        lines = []
+        for index, line in enumerate(text.wrap(self._console, self.width - max(len(first), len(below)))):
+            lines.append(Text.assemble((self._legible(below if index else first), "dim"), line))
+        for child in step.children:
+            is_last = child is step.children[-1]
+            guide = _GUIDES.last if is_last else _GUIDES.step
+            lines += self._tree(child, rest + guide, rest + (_GUIDES.none if is_last else _GUIDES.down))
+        return lines
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
@@ -352,6 +389,13 @@ class Terminal:
         if self._short and not block.open:
             return []
         return [*self._paragraph(block.title, "bold"), *self.lines(block.blocks)]
+
+    def _belong_together(self, first: doc.Block, second: doc.Block) -> bool:
+        if isinstance(first, doc.Heading):
+            return True
+        if self._short and isinstance(first, doc.Bars) and isinstance(second, doc.Bars):
+            return True
+        return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
 
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
@@ -429,12 +473,6 @@ class Terminal:
             return "#" * max(round(filled), least)
         whole, rest = divmod(max(round(filled * 8), least), 8)
         return "█" * whole + (_EIGHTHS[rest] if rest else "")
-
-
-def _belong_together(first: doc.Block, second: doc.Block) -> bool:
-    if isinstance(first, doc.Heading):
-        return True
-    return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
 
 
 def _joined(separator: str, *texts: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from gpuprof.text import cut_middle, printable
@@ -12,7 +10,6 @@ from gpuprof.views.document import Figure
 from gpuprof.words.profile_values import NOT_COLLECTED
 
 _LABEL_LENGTH, _WHOLE_LENGTH = 120, 300
-_NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class LabelledText(Struct, frozen=True):
@@ -76,8 +73,3 @@ def label(name: str, length: int = _LABEL_LENGTH) -> KernelLabel:
     if len(text) <= length:
         return KernelLabel(text, None)
     return KernelLabel(cut_middle(text, length), cut_middle(text, _WHOLE_LENGTH))
-
-
-def identifier(*parts: object) -> str:
-    """Return an id for an element: "finding-3-small-grid"."""
-    return _NO_ID.sub("-", "-".join(str(part) for part in parts))
