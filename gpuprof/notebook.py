@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FIGURE_INCHES = (8.6, 5.6)
+_ROWS_SHOWN = 10
 
 
 class LoadedSession(Session, frozen=True):
@@ -57,10 +58,15 @@ class LoadedSession(Session, frozen=True):
     def _repr_html_(self) -> str:
         """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""
         from gpuprof.diagnose.summary import grouped
-        from gpuprof.present.notebook_html import notebook_html
+        from gpuprof.model.headline import by_time
+        from gpuprof.model.time_by import first_times
+        from gpuprof.views.html import render_fragment
+        from gpuprof.views.profile import summary
         from gpuprof.words.session import worded
 
-        return notebook_html(worded(grouped(self)))
+        session = worded(grouped(self))
+        kernels = by_time(session.kernels)
+        return render_fragment(summary(session, kernels, _ROWS_SHOWN, first_times(session, kernels)))
 
     def kernel(self, number: int) -> KernelProfile:
         """Return the kernel of that number. Raises InputError, which names the numbers that there are."""

@@ -45,7 +45,7 @@ def every_block(text: str, rows: int = 12) -> doc.Document:
         "Kernels",
         columns,
         tuple((str(index), cell, "12.3 ms", text, "uncoalesced") for index in range(rows)),
-        short_more="{rows} more: --top 0",
+        short_more=lambda shown: f"{rows - shown} more: --top 0",
         more=text,
     )
     code = doc.Code(text, tuple(doc.CodeLine(str(n), text, n / 9, (f"{n} %",)) for n in range(9)), ("samples",))

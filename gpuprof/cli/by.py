@@ -27,7 +27,7 @@ def print_by(
 ) -> None:
     """Print the time of these kernels of a session by what launched them."""
     from gpuprof.model.time_by import time_by
-    from gpuprof.present.time_by_text import rows_of
+    from gpuprof.views.time_by import rows_of
 
     form = formats_of("times")[name]
     times = time_by(session, kernels, by)

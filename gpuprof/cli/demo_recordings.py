@@ -125,12 +125,12 @@ def _read(recording: Recording, scratch: Path, folder: Path) -> _Demo:
 
 def _files(demo: _Demo) -> Mapping[Path, bytes]:
     """Return the report, the page and the session."""
-    from gpuprof.present.html import render_html
     from gpuprof.store.write import session_bytes
+    from gpuprof.views.profile import session_page
 
     origin = demo.recording.origin
     title = demo.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")
-    page = render_html(demo.session, title=title).encode("utf-8", "backslashreplace")
+    page = session_page(demo.session, title=title).encode("utf-8", "backslashreplace")
     return {
         demo.place / demo.recording.file_name: demo.report,
         demo.place / PAGE_FILE: page,

@@ -336,10 +336,10 @@ def picture(session: Session, figures: DeviceFigures, path: Path, theme: Literal
 
 
 def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
-    from gpuprof.present.html import render_html
+    from gpuprof.views.profile import session_page
 
     wanted = {kernel.id for kernel in chosen.kernels}
-    return render_html(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
+    return session_page(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
 
 
 def _say_what_was_written(drawn: Sequence[DeviceFigures], paths: Sequence[Path], files: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuprof.api import Loaded
     from gpuprof.model.analyse import Recorded
     from gpuprof.model.session import KernelProfile, Session
-    from gpuprof.present.console import Depth
+    from gpuprof.views.profile import Depth
 
 _TOP = 20
 
@@ -225,7 +225,7 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     from gpuprof.diagnose.summary import chosen
     from gpuprof.model.time_by import first_times
     from gpuprof.present.console_parts import make_console
-    from gpuprof.present.time_by_text import rows_of
+    from gpuprof.views.time_by import rows_of
     from gpuprof.words.session import worded
     from gpuprof.words.timeline import Rates
 

@@ -50,14 +50,14 @@ class Format(Struct, frozen=True):
 
 
 _ROWS = (
-    Format(TABLE, "session", "gpuprof.present.console:print_session"),
+    Format(TABLE, "session", "gpuprof.views.profile:print_session"),
     Format("json", "session", "gpuprof.store.write:session_lines", launches=True),
     Format("csv", "session", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
-    Format("md", "session", "gpuprof.present.markdown:markdown_lines", warns=True),
-    Format(TABLE, "times", "gpuprof.present.time_by_text:print_times", warns=True),
+    Format("md", "session", "gpuprof.views.profile:summary_lines", warns=True),
+    Format(TABLE, "times", "gpuprof.views.time_by:print_times", warns=True),
     Format("json", "times", "gpuprof.views.exports.json_documents:time_lines", warns=True),
     Format("csv", "times", "gpuprof.views.exports.csv_files:time_lines", warns=True),
-    Format("md", "times", "gpuprof.present.markdown:times_lines", warns=True),
+    Format("md", "times", "gpuprof.views.time_by:times_lines", warns=True),
     Format(TABLE, "explanation", "gpuprof.views.explain:print_explanation", warns=True),
     Format("json", "explanation", "gpuprof.views.exports.json_documents:explanation_lines"),
     Format(TABLE, "listing", "gpuprof.views.listing:print_listing", warns=True),

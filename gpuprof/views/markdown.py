@@ -55,8 +55,8 @@ def _shortened(block: doc.Block, lines: Sequence[str], room: int) -> Iterator[st
         while _length(lines[: _HEAD_LINES + rows + 1]) <= room - _ENDING:
             rows += 1
         if rows:
-            counted = replace(block, short_more=f"{{rows}} more rows {_LEFT_OUT}")
-            yield from render(doc.first_rows(counted, rows))
+            left_out = f"{len(block.rows) - rows} more rows {_LEFT_OUT}"
+            yield from render(replace(doc.first_rows(block, rows), more=left_out))
     elif isinstance(block, doc.Fold) and room > _ENDING:
         yield from _details(block, _fitting(block.blocks, room - _ENDING))
         yield ""
@@ -118,7 +118,8 @@ def _row(cells: Iterable[doc.Inline]) -> str:
 
 @_lines.register
 def _(block: doc.Recommendations) -> Iterator[str]:
-    yield f"**Fix first**, {inline(block.legend, _TEXT_WIDTH)}"
+    title = f"**{inline(block.title)}**, " if block.title else ""
+    yield f"{title}{inline(block.legend, _TEXT_WIDTH)}"
     yield ""
     for index, item in enumerate(block.items, 1):
         gain = f"{item.gain} ({item.condition})" if item.condition else item.gain

@@ -47,6 +47,7 @@ _LONG_BAR_WIDTH = 20
 _GAIN_WIDTH = len("~ 0.50–0.82 %")
 _LEAST_NAME = 24
 _WANTED_NAME = 36
+_OTHER_NAME = 20
 # Columns get narrower in this order, down to these widths, until a table fits; numbers stay whole.
 _LEAST_WIDTHS = (("name", _LEAST_NAME), ("text", 12), ("name", 8), ("text", 4))
 
@@ -57,6 +58,7 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
 _MOST_PARTS = 5
+_LEAST_LINES = 2
 
 
 class _Guides(NamedTuple):
@@ -194,13 +196,16 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        if self._most is None or len(lines) <= self._most:
+        if self._most is None or block.tone == "strong":
+            return lines
+        most = max(self._most, _LEAST_LINES)
+        if len(lines) <= most:
             return lines
         ellipsis = self._legible("…")
-        last = lines[self._most - 1]
+        last = lines[most - 1]
         last.truncate(self.width - len(ellipsis))
         last.rstrip()
-        return [*lines[: self._most - 1], last.append(ellipsis)]
+        return [*lines[: most - 1], last.append(ellipsis)]
 
     @render.register
     def _(self, block: doc.Facts) -> Lines:
@@ -217,12 +222,21 @@ class Terminal:
             lines = [header, Text(self._legible("─") * width, "dim"), *lines]
         if block.more:
             lines += self._paragraph(block.more, "dim")
+        if self._most is None:
+            for column in block.columns:
+                if column.meaning:
+                    lines += self._paragraph(f"{column.name}: {column.meaning}", "dim")
         return lines
 
     @render.register
     def _(self, block: doc.Recommendations) -> Lines:
         most = self._most or len(block.items)
-        lines = self._beside(self._text("Fix first", "bold"), self._text(block.legend, "dim"))
+        legend = self._text(block.legend, "dim")
+        lines = (
+            self._beside(self._text(block.title, "bold"), legend)
+            if block.title
+            else self._paragraph(block.legend, "dim")
+        )
         for item in block.items[:most]:
             lines += self._recommendation(item)
         left_out = len(block.items) - most
@@ -238,7 +252,7 @@ class Terminal:
         gain.pad_left(_GAIN_WIDTH - gain.cell_len)
         left = Text.assemble((bar, doubt or _STYLES[item.severity]), _GAP, gain)
         room = self.width - left.cell_len - len(_GAP)
-        headline = self._cut(item.headline, room, "text") if self._short else item.headline
+        headline = item.headline if self._most is None else self._cut(item.headline, room, "text")
         right = self._text(headline)
         if item.action:
             right.append("\n").append_text(self._text(f"→ {item.action}", "bold"))
@@ -440,9 +454,11 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
     Columns with the highest rank go until names have a readable length; then names and texts get narrower.
     """
     fitting = dict(enumerate(widths))
+    wanted = _WANTED_NAME
     for index, column in enumerate(columns):
         if column.kind == "name":
-            fitting[index] = min(widths[index], _WANTED_NAME, limit // 3)
+            fitting[index] = min(widths[index], wanted, limit // 3)
+            wanted = _OTHER_NAME
     while _line_width(fitting) > limit:
         last = max(fitting, key=lambda index: columns[index].rank)
         if columns[last].rank == 0:

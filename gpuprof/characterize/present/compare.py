@@ -19,8 +19,8 @@ from gpuprof.characterize.sheet.side_by_side import (
     side_by_side,
 )
 from gpuprof.present.console_parts import Sheet, print_blocks
-from gpuprof.present.markdown import escape
 from gpuprof.units import format_change
+from gpuprof.views.markdown import escape
 from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:

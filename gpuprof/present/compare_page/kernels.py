@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from gpuprof.comparison.contract import ComparedKernel, KernelChange, TimeChange
 from gpuprof.present.compare_page.parts import Span, span_of, span_reach, told
-from gpuprof.present.page.kernels import Amount
 from gpuprof.present.page.parts import KernelLabel, label
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_si, signed_percent
@@ -31,6 +30,13 @@ _ALL_UP_TO, _MOST_OPEN, _MOST_FOLDED = 12, 100, 1000
 _NAME_LENGTH, _REASON_LENGTH, _MATCH_LENGTH = 80, 280, 100
 _CAUSES = 3
 _NO_VERDICT = ("unclear", "unknown")
+
+
+class Amount(Struct, frozen=True):
+    """A text and the number that its column is sorted by, as text; empty if there is none."""
+
+    text: str
+    order: str
 
 
 class ChangeRow(Struct, frozen=True):

@@ -10,11 +10,11 @@ from gpuprof.comparison.contract import ComparedSide, Comparison, QuantityChange
 from gpuprof.comparison.sides import Run, Side
 from gpuprof.present.compare_page.parts import TwoSided
 from gpuprof.present.page.parts import LabelledText, percent_number
-from gpuprof.present.page.provenance import run_facts, source_facts
 from gpuprof.text import cut_middle, printable
 from gpuprof.words.comparison_values import change_text, count_name, gpu_texts, side_texts, value_text
 from gpuprof.words.file_names import file_name
 from gpuprof.words.profile_values import count_text
+from gpuprof.words.provenance import run_facts, source_facts
 
 _NAME_LENGTH, _FILES = 100, 3
 
@@ -105,8 +105,8 @@ def _run_facts(run: Run, number: int, count: int) -> RunFacts:
     name = cut_middle(printable(file_name(run.file)), _NAME_LENGTH)
     return RunFacts(
         title=f"Run {number} of {count}: {name}" if count > 1 else name,
-        facts=tuple(run_facts(session)),
-        sources=tuple(tuple(source_facts(source)) for source in session.sources),
+        facts=tuple(LabelledText(*fact) for fact in run_facts(session)),
+        sources=tuple(tuple(LabelledText(*fact) for fact in source_facts(source)) for source in session.sources),
     )
 
 
