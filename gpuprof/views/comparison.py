@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
@@ -73,6 +73,7 @@ _WHOLE_LENGTH = 300
 _FILE_LENGTH = 100
 _LIMIT_LENGTH = 40
 _NONE = "–"
+_ALL_WORDS: tuple[GateWord, ...] = get_args(GateWord)
 _CHECK_TONES: dict[str, Tone] = {
     "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
 }  # fmt: skip
@@ -130,7 +131,7 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     blocks = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts((*_sides(comparison), *_unlike(comparison))),
-        *_gate(comparison, _BRIEF_CHECKS),
+        *_gate(comparison),
         *_kernel_table(rows, others),
         *_notes(comparison, _BRIEF_NOTES),
         *_details(rows),
@@ -186,7 +187,7 @@ def _whole(
         *_notes(comparison, len(comparison.notes)),
     ]
     if comparison.gate is not None:
-        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, _MOST_CHECKS, targets)]
+        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
     blocks += [Heading("Total", anchor="total"), _totals(comparison)]
@@ -228,14 +229,15 @@ def _has_details(change: KernelChange, pair: Pair) -> bool:
 
 
 def _title(comparison: Comparison) -> str:
-    return f"Comparison: {_files(comparison.base, 1)} → {_files(comparison.new, 1)}"
+    return f"Comparison: {_files(comparison, comparison.base, 1)} → {_files(comparison, comparison.new, 1)}"
 
 
-def _files(side: ComparedSide, most: int = _MOST_FILES) -> str:
-    names = [file_name(file) for file in side.files]
-    if len(set(names)) < len(names):
-        # The folder that each is in distinguishes files of one name.
-        names = ["/".join(file.replace("\\", "/").split("/")[-2:]) for file in side.files]
+def _files(comparison: Comparison, side: ComparedSide, most: int = _MOST_FILES) -> str:
+    """List the files of a side, each with its folder if files of one name are compared."""
+    every = {*comparison.base.files, *comparison.new.files}
+    is_unique = len({file_name(file) for file in every}) == len(every)
+    parts = 1 if is_unique else 2
+    names = ["/".join(file.replace("\\", "/").split("/")[-parts:]) for file in side.files]
     return short_list([cut_middle(name, _FILE_LENGTH) for name in names], most) or "nothing"
 
 
@@ -249,7 +251,7 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
         parts.append(counted(side.launches, "launch", "es"))
         if side.time_s is not None:
             parts.append(value_text(side.time_s, "s"))
-        yield name, f"{_files(side)}: {', '.join(parts)}"
+        yield name, f"{_files(comparison, side)}: {', '.join(parts)}"
     texts = [quantity_text(figure) for figure in figures_to_show(comparison.total)]
     names = {figure.name for figure in comparison.total}
     if "span" in names and "step" not in names:
@@ -274,33 +276,48 @@ def _notes(comparison: Comparison, most: int) -> Iterator[Block]:
         yield Note(sentence(note), "muted")
 
 
-def _gate(comparison: Comparison, most: int, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
-    """Yield the result and the checks that are not simply ok: those that decide first, at most so many."""
+def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
+    """Yield the result and all checks that are not simply ok; without `targets` only those that decide."""
     gate = comparison.gate
     if gate is None:
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
-    left_out = len(gate.checks) - most
-    checks = gate.checks
-    if left_out > 0:
-        order = _check_order(gate)
-        checks = tuple(sorted(gate.checks, key=lambda check: order.index(check.word)))
-    rows = [_check_row(check, labels, targets) for check in checks[:_MOST_CHECKS]]
-    if left_out > 0:
-        more = ("", Cell(f"… and {counted(left_out, 'more check')}: -v shows all", "muted"))
-        yield Facts((*rows[:most], more))
-        yield Fold(counted(left_out, "more check"), (Facts(tuple(rows[most:])),))
-    elif rows:
+    decisive = _decisive_words(gate) if targets is None else _ALL_WORDS
+    listed = [check for check in gate.checks if check.word in decisive]
+    most = _BRIEF_CHECKS if targets is None else len(listed)
+    rows = [_check_row(check, labels, targets) for check in listed[:most]]
+    if len(listed) > most:
+        rows.append(("", Cell(f"… and {counted(len(listed) - most, 'more check')}: -v shows all", "muted")))
+    for word in ("unclear", "not-compared"):
+        doubted = [check for check in gate.checks if check.word == word and word not in decisive]
+        if doubted:
+            rows.append((CHECK_WORDS[word], Cell(f"{_limits_text(doubted, labels)}; -v says why", "warning")))
+    if rows:
         yield Facts(tuple(rows))
+    others = [check for check in gate.checks if check not in listed[:most]]
+    if others:
+        checks = tuple(_check_row(check, labels, targets) for check in others[:_MOST_CHECKS])
+        yield Fold(counted(len(others), "more check"), (Facts(checks),))
 
 
-def _check_order(gate: Gate) -> tuple[GateWord, ...]:
-    """Return the results of checks: regressions first, or else those that failed in their place."""
+def _decisive_words(gate: Gate) -> Sequence[GateWord]:
+    """Return the results to list: regressions, or else those that failed in their place."""
     is_regression = any(check.word == "regression" for check in gate.checks)
-    if gate.passed or is_regression:
-        return ("regression", "accepted", "unclear", "not-compared")
-    return ("unclear", "not-compared", "accepted")
+    return ("regression", "accepted") if gate.passed or is_regression else _ALL_WORDS
+
+
+def _limits_text(checks: Sequence[GateCheck], labels: Mapping[int, str]) -> str:
+    """Write which limits are in doubt for what: "time:3% of 4 kernels, total-time:1% of the run"."""
+    limits: dict[str, list[str]] = {}
+    for check in checks:
+        name = "the run" if check.kernel is None else labels.get(check.kernel, "a kernel")
+        limits.setdefault(check.limit, []).append(name)
+    texts = []
+    for limit, names in limits.items():
+        whose = " and ".join(names) if len(names) <= 2 else counted(len(names), "kernel")
+        texts.append(f"{cut_middle(limit, _LIMIT_LENGTH)} of {whose}")
+    return ", ".join(texts)
 
 
 def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
