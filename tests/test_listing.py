@@ -22,8 +22,9 @@ from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import CodeListing, Missing, ProfiledInstruction
 from gpuprof.model.session import KernelProfile, StallShare
 from gpuprof.present.console_listing import print_listing
-from gpuprof.present.listing_out import csv_lines, markdown_lines
+from gpuprof.present.listing_out import markdown_lines
 from gpuprof.present.listing_rows import Heading, listing_rows
+from gpuprof.views.exports.csv_files import listing_lines
 from tests import builders
 from tests.cli import gpuprof
 from tests.hand_made import HOSTILE
@@ -132,7 +133,7 @@ def test_hostile_names_and_long_lines_stay_on_the_sheet(width: int) -> None:
     assert max(map(len, shown.splitlines())) <= width
     others = [
         *markdown_lines(session(made()), kernel, listing, False),
-        *csv_lines(session(made()), kernel, listing, True),
+        *listing_lines(session(made()), kernel, listing, True),
     ]
     for text in (shown, *others):
         assert "\x1b" not in text and "\u202e" not in text

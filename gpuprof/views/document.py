@@ -69,12 +69,13 @@ class Facts(Struct, frozen=True):
 class Column(Struct, frozen=True):
     """A column of a table. Columns with the highest `rank` go first if there is too little room; those of 0 stay.
 
-    `kind`: names are cut in the middle, texts at their end, numbers never and stand to the right. `meaning` explains
-    the column below the table or in a tooltip. `id` names it for scripts and styles; empty if none needs it.
+    `kind`: names are cut in the middle, texts at their end, numbers never and stand to the right. Sentences are of any
+    length: a terminal writes them below their row. `meaning` explains the column below the table or in a tooltip. `id`
+    names it for scripts and styles; empty if none needs it.
     """
 
     name: str
-    kind: Literal["name", "text", "number"] = "text"
+    kind: Literal["name", "text", "number", "sentence"] = "text"
     rank: int = 0
     meaning: str = ""
     id: str = ""
@@ -83,8 +84,8 @@ class Column(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """Rows under columns. `anchors` are the ids of the rows, or empty.
 
-    `more` says what is not in the table. The short form may show fewer rows, but at least `least`, and says
-    `short_more` of the rest with {rows}, the number of rows left out. With `filter` the page can filter and sort rows.
+    `more` says what to know of the rows, and which are not there. The short form may show fewer rows, but at least
+    `least`; `short_more` then says the same of so many rows. With `filter` the page can filter and sort rows.
     """
 
     label: str
@@ -92,7 +93,7 @@ class Table(Struct, frozen=True):
     rows: tuple[tuple[Inline, ...], ...]
     anchors: tuple[str, ...] = ()
     more: str = ""
-    short_more: str = ""
+    short_more: Callable[[int], str] | None = None
     least: int = 3
     filter: bool = False
 
@@ -121,12 +122,14 @@ class Recommendation(Struct, frozen=True):
 class Recommendations(Struct, frozen=True):
     """Changes in the order of their gain. `legend` explains the gains, `more` says what is left out.
 
-    The short form may show fewer and cut headlines, places and actions, but no gain and no condition.
+    `title` is that of a list without a heading of its own. The short form may show fewer and cut headlines, places and
+    actions, but no gain and no condition.
     """
 
     items: tuple[Recommendation, ...]
     legend: str = ""
     more: str = ""
+    title: str = ""
 
 
 class Evidence(Struct, frozen=True):
@@ -267,6 +270,11 @@ class Document(Struct, frozen=True):
     data: Callable[[], str | None] | None = None
 
 
+def text_of(value: Inline) -> str:
+    """Return the characters of an inline text."""
+    return value if isinstance(value, str) else value.text
+
+
 def anchor(*parts: object) -> str:
     """Return an id for a block, row or line: "finding-3-small-grid"."""
     return _NO_ID.sub("-", "-".join(map(str, parts)))
@@ -274,10 +282,11 @@ def anchor(*parts: object) -> str:
 
 def first_rows(table: Table, count: int) -> Table:
     """Return a table with its first rows alone, and what says how many are left out."""
-    left_out = len(table.rows) - count
-    if left_out <= 0:
+    if count >= len(table.rows):
         return table
-    more = table.short_more.replace("{rows}", str(left_out)) if table.short_more else table.more
+    more = f"{len(table.rows) - count} more rows"
+    if table.short_more is not None:
+        more = table.short_more(count)
     return replace(table, rows=table.rows[:count], anchors=table.anchors[:count], more=more)
 
 
@@ -286,3 +295,14 @@ def shortest_excerpt(code: Code) -> tuple[CodeLine, ...]:
     hottest = sorted(range(len(code.lines)), key=lambda index: -code.lines[index].heat)[: code.most]
     kept = set(hottest)
     return tuple(line for index, line in enumerate(code.lines) if index in kept or line.marked)
+
+
+def code_title(code: Code) -> str:
+    """Return the title of an excerpt and what stands beside its lines."""
+    return ": ".join(filter(None, (code.title, ", ".join(filter(None, code.columns)))))
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """Return a value that a finding rests on as text, with its threshold."""
+    threshold = f" (threshold {evidence.threshold})" if evidence.threshold else ""
+    return f"{evidence.meaning}: {evidence.value.text}{threshold}"

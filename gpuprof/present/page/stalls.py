@@ -27,12 +27,6 @@ STALL_COLOURS = {
 }  # fmt: skip
 """Memory orange, shared memory green, arithmetic blue, synchronisation purple, fetching yellow, no stall grey."""
 
-_FAMILIES = {
-    "counter": "from hardware counters",
-    "sampled": "from PC samples",
-    "sampled-not-issued": "from PC samples of cycles without an issue",
-}
-
 
 class StallPart(Struct, frozen=True):
     """A piece of the stall bar. `width` is percent of its length; `ink` is legible on `colour`."""
@@ -57,12 +51,6 @@ def stall_parts(kernel: KernelProfile) -> Iterator[StallPart]:
         yield _part(stall_name(stall.reason), stall.share, stall_colour(stall.reason), is_stall=is_stall)
     if rest > 0:
         yield _part("All others", rest, STALL_COLOURS["misc"], is_stall=True)
-
-
-def family_text(kernel: KernelProfile) -> str:
-    """Say where a kernel's stall shares come from; empty where it has none."""
-    stalls = stalls_of(kernel)
-    return _FAMILIES.get(stalls[0].family, stalls[0].family) if stalls else ""
 
 
 def stall_colour(reason: str) -> str:
