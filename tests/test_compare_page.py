@@ -33,8 +33,9 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.session import Session
-from gpuprof.present.compare_figure import compared_figure
-from gpuprof.present.compare_page.contents import comparison_page, contents_of
+from gpuprof.views.comparison import comparison_page, whole_comparison
+from gpuprof.views.comparison_figure import compared_roofline
+from gpuprof.views.document import Cell, Facts
 from tests import made_comparisons as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
 from tests.test_figures import HOSTILE, kernel, session
@@ -134,12 +135,15 @@ def rich() -> Compared:
 
 
 def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_one() -> None:
-    figure = compared_figure(rich())
-    (arrow,) = figure.arrows
-    assert (arrow.base.side, arrow.base.hollow, arrow.new.side, arrow.new.hollow) == ("base", True, "new", False)
-    assert arrow.base.flop_per_s == pytest.approx(1e12)
-    assert arrow.new.flop_per_s == pytest.approx(1e9 / 1.2e-3)
-    assert [point.caption for point in figure.points if point.main] == ["kernel_0, slower by 20 %"]
+    figure = compared_roofline(rich())
+    ((start, end),) = figure.arrows
+    base, new = figure.points[start], figure.points[end]
+    assert (base.side, base.is_hollow, new.side, new.is_hollow) == ("base", True, "new", False)
+    assert base.flop_per_s == pytest.approx(1e12)
+    assert new.flop_per_s == pytest.approx(1e9 / 1.2e-3)
+    assert [point.key for point in figure.points if point.key] == [
+        "kernel_0: slower by 20 %, 40 % → 33 % of the roofline"
+    ]
     assert [point.kernel for point in figure.points if point.faint] == [1, 1]
 
 
@@ -215,9 +219,17 @@ def test_tags_are_balanced_ids_unique_every_link_leads_somewhere_and_limits_keep
     scopes = [value for tag, name, value in outline.attributes if (tag, name) == ("th", "scope")]
     assert len(scopes) == outline.tags.count("th")
     assert "old.ncu-rep" in page and "ab" * 32 in page
-    gate = contents_of(rich()).gate
-    assert gate is not None and gate.rows[0].href == "#kernel-0"
-    assert [row.limit for row in gate.rows] == ["third:1%", "second:1%", "first:1%"]
+    checks = [
+        value
+        for block in whole_comparison(rich()).blocks
+        if isinstance(block, Facts)
+        for name, value in block.rows
+        if name in ("regression", "unclear", "accepted") and isinstance(value, Cell)
+    ]
+    assert checks[0].href == "kernel-0"
+    assert [check.text.split(": ")[0] for check in checks] == [
+        "kernel_0, third:1%", "kernel_0, second:1%", "kernel_0, first:1%"
+    ]  # fmt: skip
 
 
 def test_a_page_stays_small_for_many_kernels_and_long_names() -> None:
@@ -227,9 +239,9 @@ def test_a_page_stays_small_for_many_kernels_and_long_names() -> None:
     compared = of_runs(many(200), many(200, 1.5))
     page = comparison_page(compared)
     assert len(page.encode()) < 1_000_000 and Outline(page).ids.count("row-199") == 1
-    figure = compared_figure(compared)
+    figure = compared_roofline(compared)
     assert 0 < len(figure.arrows) <= 8
-    assert sum(point.main for point in figure.points) <= 8
+    assert sum(bool(point.key) for point in figure.points) <= 8
     assert len({point.kernel for point in figure.points}) <= 100
 
 

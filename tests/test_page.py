@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from gpuprof.present.page.memory_path import memory_path
 from msgspec.structs import replace
 
 from gpuprof.diagnose.ranking import numbered
@@ -22,8 +23,7 @@ from gpuprof.model.session import (
     StallShare,
     Throughput,
 )
-from gpuprof.present.html import render_html
-from gpuprof.present.page.memory_path import memory_path
+from gpuprof.views.profile import session_page
 from tests.test_figures import HOSTILE, kernel, session
 from tests.test_html import Outline
 from tests.worded import summarised
@@ -82,7 +82,7 @@ def diagnosed() -> Session:
 
 @cache
 def page() -> str:
-    return render_html(diagnosed())
+    return session_page(diagnosed())
 
 
 def texts(html: str) -> str:
@@ -134,7 +134,7 @@ def test_hostile_findings_and_code_are_text() -> None:
     read = summarised(replace(read, sources=(replace(read.sources[0], command=HOSTILE, file=HOSTILE),)))
     assert read.verdict is not None
     told = replace(read.verdict, notes=(HOSTILE,), unknown=HOSTILE, command=HOSTILE)
-    html = render_html(replace(read, verdict=told), title=HOSTILE)
+    html = session_page(replace(read, verdict=told), title=HOSTILE)
     outline = Outline(html)
     assert outline.open == [] and "img" not in outline.tags and outline.tags.count("script") == 2
     assert "\x1b" not in html and "\u202e" not in html

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from gpuprof.annotated.listing import ListedInstruction, Listing
 from gpuprof.model.session import KernelProfile
-from gpuprof.present.console_parts import Sheet, print_blocks
+from gpuprof.present.console_parts import Sheet
 from gpuprof.present.listing_rows import (
     FoldedStretch,
     Heading,
@@ -28,6 +28,7 @@ from gpuprof.present.listing_rows import (
     short_stall_text,
     threads_text,
 )
+from gpuprof.views.terminal import print_blocks
 
 if TYPE_CHECKING:
     from rich.console import Console

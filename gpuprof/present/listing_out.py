@@ -19,7 +19,7 @@ from gpuprof.present.listing_rows import (
     share_text,
     threads_text,
 )
-from gpuprof.present.markdown import escape
+from gpuprof.views.markdown import escape
 
 _COLUMNS = (
     ("offset", offset_text), ("samples", share_text), ("main stall", main_stall_text), ("executed", executed_text),

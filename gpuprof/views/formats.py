@@ -50,23 +50,23 @@ class Format:
 
 
 _ROWS = (
-    Format(TABLE, "session", "gpuprof.present.console:print_session"),
+    Format(TABLE, "session", "gpuprof.views.profile:print_session"),
     Format("json", "session", "gpuprof.store.write:session_lines", launches=True),
     Format("csv", "session", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
-    Format("md", "session", "gpuprof.present.markdown:markdown_lines", warns=True),
-    Format(TABLE, "times", "gpuprof.present.time_by_text:print_times", warns=True),
+    Format("md", "session", "gpuprof.views.profile:summary_lines", warns=True),
+    Format(TABLE, "times", "gpuprof.views.time_by:print_times", warns=True),
     Format("json", "times", "gpuprof.views.exports.json_documents:time_lines", warns=True),
     Format("csv", "times", "gpuprof.views.exports.csv_files:time_lines", warns=True),
-    Format("md", "times", "gpuprof.present.markdown:times_lines", warns=True),
+    Format("md", "times", "gpuprof.views.time_by:times_lines", warns=True),
     Format(TABLE, "explanation", "gpuprof.present.console:print_tree", warns=True),
     Format("json", "explanation", "gpuprof.views.exports.json_documents:explanation_lines"),
     Format(TABLE, "listing", "gpuprof.present.console_listing:print_listing", warns=True),
     Format("json", "listing", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
     Format("csv", "listing", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
     Format("md", "listing", "gpuprof.present.listing_out:markdown_lines", warns=True),
-    Format(TABLE, "comparison", "gpuprof.present.compare_console:print_comparison"),
+    Format(TABLE, "comparison", "gpuprof.views.comparison:print_comparison"),
     Format("json", "comparison", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
-    Format("md", "comparison", "gpuprof.present.compare_markdown:lines", endings=(".md", ".markdown")),
+    Format("md", "comparison", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
     Format("junit", "comparison", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
     Format(
         "sarif", "comparison", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"),
@@ -78,7 +78,7 @@ _ROWS = (
         ("code-quality-report.json",), by_line=True,
     ),
     Format(
-        HTML, "comparison", "gpuprof.present.compare_page.contents:page_lines", endings=(".html", ".htm"),
+        HTML, "comparison", "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"),
         printed=False,
     ),
     Format(TABLE, "review", "gpuprof.present.check_console:print_review"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.present.check_page.contents import contents_of
-from gpuprof.present.html import colour_variables, page_environment, page_policy, page_source
+from gpuprof.present.html import page_environment, page_policy, page_source
 from gpuprof.review.contract import Review
+from gpuprof.views.theme import colour_variables
 
 _SCRIPT, _STYLES = "report.js", ("report.css", "check.css")
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
+from gpuprof.views.document import Figure
 from gpuprof.words.profile_values import NOT_COLLECTED
 
 _LABEL_LENGTH, _WHOLE_LENGTH = 120, 300
@@ -34,6 +35,12 @@ class Chart(Struct, frozen=True):
     svg: str | None
     label: str
     notes: tuple[str, ...]
+
+
+def chart_of(figure: Figure) -> Chart:
+    """Return a drawn figure of a document."""
+    notes = (figure.caption, *figure.notes) if figure.caption else figure.notes
+    return Chart(figure.svg() if figure.svg is not None else None, figure.alt, notes)
 
 
 class Table(Struct, frozen=True):

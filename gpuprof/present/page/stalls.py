@@ -10,8 +10,8 @@ from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.present.page.parts import percent_number
-from gpuprof.present.plot_theme import contrast_ratio
 from gpuprof.units import format_percent
+from gpuprof.views.theme import contrast_ratio
 
 _LEAST_STALL = 0.02
 _LEAST_NAMED = 0.12
@@ -26,12 +26,6 @@ STALL_COLOURS = {
     "selected": "#9aa0a8", "not_selected": "#c4c8ce",
 }  # fmt: skip
 """Memory orange, shared memory green, arithmetic blue, synchronisation purple, fetching yellow, no stall grey."""
-
-_FAMILIES = {
-    "counter": "from hardware counters",
-    "sampled": "from PC samples",
-    "sampled-not-issued": "from PC samples of cycles without an issue",
-}
 
 
 class StallPart(Struct, frozen=True):
@@ -57,12 +51,6 @@ def stall_parts(kernel: KernelProfile) -> Iterator[StallPart]:
         yield _part(stall_name(stall.reason), stall.share, stall_colour(stall.reason), is_stall=is_stall)
     if rest > 0:
         yield _part("All others", rest, STALL_COLOURS["misc"], is_stall=True)
-
-
-def family_text(kernel: KernelProfile) -> str:
-    """Say where a kernel's stall shares come from; empty where it has none."""
-    stalls = stalls_of(kernel)
-    return _FAMILIES.get(stalls[0].family, stalls[0].family) if stalls else ""
 
 
 def stall_colour(reason: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpuprof.characterize.present.page.build import build_page
 from gpuprof.characterize.present.view import View
-from gpuprof.present.html import colour_variables, page_environment, page_policy, page_source
+from gpuprof.present.html import page_environment, page_policy, page_source
+from gpuprof.views.theme import colour_variables
 
 _PACKAGE = "gpuprof.characterize.present"
 """It has templates of its own, which import some of those of `gpuprof.present`."""
