@@ -197,10 +197,7 @@ def test_a_fragment_has_no_script_links_ids_or_figures() -> None:
 def test_a_fragment_is_short_and_counts_what_it_leaves_out() -> None:
     rows = tuple((f"kernel {index}",) for index in range(12))
     table = Table(
-        "t",
-        (doc.Column("name", "name"),),
-        rows,
-        short_more=lambda shown: f"{len(rows) - shown} more are in to_dataframe()",
+        "t", (doc.Column("name", "name"),), rows, short_more=lambda shown: f"{12 - shown} more are in to_dataframe()"
     )
     blocks = (Note("A long verdict.", short="Verdict."), Heading("Kernels"), table, Heading("Details"), Fold("f", ()))
     text = Outline(render_fragment(Document("t", blocks))).text

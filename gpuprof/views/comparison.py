@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, get_args
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
@@ -29,7 +30,6 @@ from gpuprof.views.document import (
     Column,
     Document,
     Facts,
-    Figure,
     Fold,
     Heading,
     Inline,
@@ -73,6 +73,7 @@ _WHOLE_LENGTH = 300
 _FILE_LENGTH = 100
 _LIMIT_LENGTH = 40
 _NONE = "–"
+_ALL_WORDS: tuple[GateWord, ...] = get_args(GateWord)
 _CHECK_TONES: dict[str, Tone] = {
     "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
 }  # fmt: skip
@@ -117,20 +118,6 @@ def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Itera
     yield from markdown_lines(brief_comparison(compared, _COMMENT_ROWS if options.top is None else options.top))
 
 
-def page_lines(compared: Compared, _options: WriteOptions = DEFAULTS) -> list[str]:
-    """Return the lines of the page."""
-    return comparison_page(compared).split("\n")
-
-
-def comparison_page(compared: Compared) -> str:
-    """Return the page."""
-    from gpuprof.views.comparison_figure import comparison_figures
-    from gpuprof.views.html import render_page
-
-    rows = {change.id: f"#row-{change.id}" for change in compared.comparison.kernels}
-    return render_page(whole_comparison(compared, comparison_figures(compared, rows)))
-
-
 def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     """Return the verdict, the gate and the kernels that changed; all else is folded away."""
     comparison = compared.comparison
@@ -144,7 +131,7 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     blocks = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts((*_sides(comparison), *_unlike(comparison))),
-        *_gate(comparison, _BRIEF_CHECKS),
+        *_gate(comparison),
         *_kernel_table(rows, others),
         *_notes(comparison, _BRIEF_NOTES),
         *_details(rows),
@@ -156,7 +143,19 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
 
-def whole_comparison(compared: Compared, figures: Sequence[Figure] = ()) -> Document:
+def comparison_page(compared: Compared) -> str:
+    """Return the page of a comparison."""
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared))
+
+
+def page_lines(compared: Compared, _options: object = None) -> list[str]:
+    """Return the lines of the page."""
+    return comparison_page(compared).split("\n")
+
+
+def whole_comparison(compared: Compared) -> Document:
     """Return everything that the page has: of many kernels, those in depth that changed most."""
     kernels = compared.comparison.kernels
     rows: Sequence[KernelChange] = kernels if len(kernels) <= _FEW_KERNELS else changed_rows(kernels)[:_MOST_ROWS]
@@ -165,16 +164,16 @@ def whole_comparison(compared: Compared, figures: Sequence[Figure] = ()) -> Docu
         if _has_details(change, pair):
             in_depth.append(change)
     in_depth.sort(key=lambda change: not change.is_changed)
-    return _whole(compared, rows, in_depth, figures)
+    return _whole(compared, rows, in_depth, with_figures=True)
 
 
 def _whole(
     compared: Compared,
     rows: Sequence[KernelChange],
     in_depth: Sequence[KernelChange],
-    figures: Sequence[Figure] = (),
     *,
     reasons: bool = True,
+    with_figures: bool = False,
 ) -> Document:
     comparison = compared.comparison
     pairs = {change.id: pair for change, pair in zip(comparison.kernels, compared.pairs, strict=True)}
@@ -188,7 +187,7 @@ def _whole(
         *_notes(comparison, len(comparison.notes)),
     ]
     if comparison.gate is not None:
-        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, _MOST_CHECKS, targets)]
+        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
     blocks += [Heading("Total", anchor="total"), _totals(comparison)]
@@ -196,8 +195,8 @@ def _whole(
     if others:
         table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
         blocks.append(Fold(f"{counted(len(others), 'more kernel')}: {verdicts_text(others)}", (table,)))
-    if figures:
-        blocks += [Heading("Roofline of both sides", anchor="roofline"), *figures]
+    if with_figures:
+        blocks += _figures(compared)
     if detailed:
         blocks.append(Heading("Kernel by kernel", anchor="details"))
     if len(in_depth) > len(detailed):
@@ -210,6 +209,16 @@ def _whole(
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
 
+def _figures(compared: Compared) -> Iterator[Block]:
+    from gpuprof.views.comparison_figure import comparison_figures
+
+    rows = {change.id: f"row-{change.id}" for change in compared.comparison.kernels}
+    figures = comparison_figures(compared, rows)
+    if figures:
+        yield Heading("Roofline of both sides", anchor="roofline")
+        yield from figures
+
+
 def _has_details(change: KernelChange, pair: Pair) -> bool:
     """Return whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
     if change.is_one_sided:
@@ -220,14 +229,15 @@ def _has_details(change: KernelChange, pair: Pair) -> bool:
 
 
 def _title(comparison: Comparison) -> str:
-    return f"Comparison: {_files(comparison.base, 1)} → {_files(comparison.new, 1)}"
+    return f"Comparison: {_files(comparison, comparison.base, 1)} → {_files(comparison, comparison.new, 1)}"
 
 
-def _files(side: ComparedSide, most: int = _MOST_FILES) -> str:
-    names = [file_name(file) for file in side.files]
-    if len(set(names)) < len(names):
-        # The folder that each is in distinguishes files of one name.
-        names = ["/".join(file.replace("\\", "/").split("/")[-2:]) for file in side.files]
+def _files(comparison: Comparison, side: ComparedSide, most: int = _MOST_FILES) -> str:
+    """List the files of a side, each with its folder if files of one name are compared."""
+    every = {*comparison.base.files, *comparison.new.files}
+    is_unique = len({file_name(file) for file in every}) == len(every)
+    parts = 1 if is_unique else 2
+    names = ["/".join(file.replace("\\", "/").split("/")[-parts:]) for file in side.files]
     return short_list([cut_middle(name, _FILE_LENGTH) for name in names], most) or "nothing"
 
 
@@ -241,7 +251,7 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
         parts.append(counted(side.launches, "launch", "es"))
         if side.time_s is not None:
             parts.append(value_text(side.time_s, "s"))
-        yield name, f"{_files(side)}: {', '.join(parts)}"
+        yield name, f"{_files(comparison, side)}: {', '.join(parts)}"
     texts = [quantity_text(figure) for figure in figures_to_show(comparison.total)]
     names = {figure.name for figure in comparison.total}
     if "span" in names and "step" not in names:
@@ -266,33 +276,48 @@ def _notes(comparison: Comparison, most: int) -> Iterator[Block]:
         yield Note(sentence(note), "muted")
 
 
-def _gate(comparison: Comparison, most: int, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
-    """Yield the result and the checks that are not simply ok: those that decide first, at most so many."""
+def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
+    """Yield the result and all checks that are not simply ok; without `targets` only those that decide."""
     gate = comparison.gate
     if gate is None:
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
-    left_out = len(gate.checks) - most
-    checks = gate.checks
-    if left_out > 0:
-        order = _check_order(gate)
-        checks = tuple(sorted(gate.checks, key=lambda check: order.index(check.word)))
-    rows = [_check_row(check, labels, targets) for check in checks[:_MOST_CHECKS]]
-    if left_out > 0:
-        more = ("", Cell(f"… and {counted(left_out, 'more check')}: -v shows all", "muted"))
-        yield Facts((*rows[:most], more))
-        yield Fold(counted(left_out, "more check"), (Facts(tuple(rows[most:])),))
-    elif rows:
+    decisive = _decisive_words(gate) if targets is None else _ALL_WORDS
+    listed = [check for check in gate.checks if check.word in decisive]
+    most = _BRIEF_CHECKS if targets is None else len(listed)
+    rows = [_check_row(check, labels, targets) for check in listed[:most]]
+    if len(listed) > most:
+        rows.append(("", Cell(f"… and {counted(len(listed) - most, 'more check')}: -v shows all", "muted")))
+    for word in ("unclear", "not-compared"):
+        doubted = [check for check in gate.checks if check.word == word and word not in decisive]
+        if doubted:
+            rows.append((CHECK_WORDS[word], Cell(f"{_limits_text(doubted, labels)}; -v says why", "warning")))
+    if rows:
         yield Facts(tuple(rows))
+    others = [check for check in gate.checks if check not in listed[:most]]
+    if others:
+        checks = tuple(_check_row(check, labels, targets) for check in others[:_MOST_CHECKS])
+        yield Fold(counted(len(others), "more check"), (Facts(checks),))
 
 
-def _check_order(gate: Gate) -> tuple[GateWord, ...]:
-    """Return the results of checks: regressions first, or else those that failed in their place."""
+def _decisive_words(gate: Gate) -> Sequence[GateWord]:
+    """Return the results to list: regressions, or else those that failed in their place."""
     is_regression = any(check.word == "regression" for check in gate.checks)
-    if gate.passed or is_regression:
-        return ("regression", "accepted", "unclear", "not-compared")
-    return ("unclear", "not-compared", "accepted")
+    return ("regression", "accepted") if gate.passed or is_regression else _ALL_WORDS
+
+
+def _limits_text(checks: Sequence[GateCheck], labels: Mapping[int, str]) -> str:
+    """Write which limits are in doubt for what: "time:3% of 4 kernels, total-time:1% of the run"."""
+    limits: dict[str, list[str]] = {}
+    for check in checks:
+        name = "the run" if check.kernel is None else labels.get(check.kernel, "a kernel")
+        limits.setdefault(check.limit, []).append(name)
+    texts = []
+    for limit, names in limits.items():
+        whose = " and ".join(names) if len(names) <= 2 else counted(len(names), "kernel")
+        texts.append(f"{cut_middle(limit, _LIMIT_LENGTH)} of {whose}")
+    return ", ".join(texts)
 
 
 def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
@@ -382,9 +407,13 @@ def _table(
         anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
         more=more,
         least=2,
-        short_more=lambda shown: f"… and {len(rows) - shown} more kernels: --top 0 shows all",
+        short_more=partial(_rows_below, len(kernels)),
         filter=targets is not None and len(kernels) > 1,
     )
+
+
+def _rows_below(kernels: int, shown: int) -> str:
+    return f"… and {counted(kernels - shown, 'more kernel')}: --top 0 shows all"
 
 
 def _configuration(kernel: KernelChange) -> str:

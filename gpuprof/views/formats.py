@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from msgspec import Struct
 
 Product = Literal["session", "times", "explanation", "listing", "comparison", "review"]
 TABLE = "table"
@@ -14,7 +13,8 @@ HTML = "html"
 _COMPARISON_REPORT = "gpuprof.views.exports.comparison_report:comparison_report"
 
 
-class Format(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Format:
     """A format of a product. `writer` is a function as `module:name`, imported when it is called for.
 
     The writer of the "table" prints on a console; the others give lines without line ends. Writers of CI formats take

@@ -201,17 +201,13 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        most = self._most
-        if block.tone == "strong":
-            most = None
-        return self._first_lines(lines, most, self.width)
+        if self._most is None or block.tone == "strong":
+            return lines
+        return self._first_lines(lines, max(self._most, _LEAST_LINES), self.width)
 
     def _first_lines(self, lines: Lines, most: int | None, width: int) -> Lines:
         """Return at most so many lines; the last one ends with an ellipsis if there are more."""
-        if most is None:
-            return lines
-        most = max(most, _LEAST_LINES)
-        if len(lines) <= most:
+        if most is None or len(lines) <= most:
             return lines
         ellipsis = self._legible("…")
         last = lines[most - 1]
