@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from gpuprof.hardware.specs import Basis
-from gpuprof.model.field_types import CeilingOrigin
 from gpuprof.model.headline import nearest_limit
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name, work_unit
@@ -92,7 +91,7 @@ _PIPES = {
     "adu": "ADU (addresses)",
     "uniform": "Uniform (once per warp)",
 }
-_CEILINGS: Mapping[CeilingOrigin, str] = {
+_CEILINGS: Mapping[str, str] = {
     "rated": "the rated ceiling",
     "at-clock": "the ceiling at this kernel's clock",
     "measured": "the measured ceiling",
@@ -102,7 +101,7 @@ _CEILINGS: Mapping[CeilingOrigin, str] = {
 _Place = tuple[str | None, int]
 
 
-def kernel_blocks(session: Session, kernel: KernelProfile, *, ceiling: CeilingOrigin = "at-clock") -> tuple[Block, ...]:
+def kernel_blocks(session: Session, kernel: KernelProfile, *, ceiling: str = "at-clock") -> tuple[Block, ...]:
     """Return everything about a kernel; rates and points are held against the ceilings of one origin."""
     return tuple(_blocks(session, kernel, ceiling))
 
@@ -113,7 +112,7 @@ def finding_anchor(finding: KernelFinding | str) -> str:
     return anchor("finding", *name.split("."))
 
 
-def _blocks(session: Session, kernel: KernelProfile, ceiling: CeilingOrigin) -> Iterator[Block]:
+def _blocks(session: Session, kernel: KernelProfile, ceiling: str) -> Iterator[Block]:
     if kernel.demangled != kernel.label:
         name = printable(kernel.demangled)
         shown = Cell(cut_middle(name, _NAME_LENGTH), whole=name, code=True)
@@ -367,7 +366,7 @@ def _throughput(kernel: KernelProfile) -> Bars | None:
     return Bars("Throughput", tuple(items), "peak") if items else None
 
 
-def _rates(session: Session, kernel: KernelProfile, origin: CeilingOrigin) -> Bars | None:
+def _rates(session: Session, kernel: KernelProfile, origin: str) -> Bars | None:
     """Return the rate of each path and the bandwidth at each level, as shares of their ceilings."""
     ceilings = {}
     for ceiling in session.ceilings:
@@ -431,7 +430,7 @@ _POINT_COLUMNS = (
 )
 
 
-def _point_rows(kernel: KernelProfile, ceiling: CeilingOrigin) -> Iterator[tuple[Inline, ...]]:
+def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[Inline, ...]]:
     """Yield the points under one kind of ceiling; those of integers only if they are the work of the kernel."""
     for point in kernel.roofline:
         if point.ceiling != ceiling or (point.path == "int32" and not computes_integers(kernel)):
