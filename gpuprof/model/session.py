@@ -160,7 +160,7 @@ class RooflinePoint(Struct, frozen=True, kw_only=True):
     roof_flop_per_s: Annotated[DrawnFlopPerSecond, about("rate that the roofline allows at this intensity")]
     fraction_of_roof: Annotated[Fraction, about("reached rate ÷ allowed rate")]
     ceiling: Annotated[CeilingOrigin, about("origin of the ceilings that form the roofline")]
-    bound: Annotated[RooflineBound, about("side of the ridge point: memory-bound or compute-bound")]
+    bound: Annotated[RooflineBound, about("side of the ridge point: memory is left of it, compute right")]
 
 
 class Throughput(Struct, frozen=True):
