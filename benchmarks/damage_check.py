@@ -159,12 +159,14 @@ def _reviewed(file: Path) -> None:
     from rich.console import Console
 
     from gpuprof.present.check_console import print_review
-    from gpuprof.present.check_formats import FORMATS
     from gpuprof.review.inputs.request import ReviewRequest
     from gpuprof.review.review import review
+    from gpuprof.views.formats import TABLE, formats_of
 
     result = review(ReviewRequest(files=(str(file),), block=(64, 2, 1) if file.suffix == ".ptx" else None), "0")
-    for form in FORMATS.values():
+    for form in formats_of("review").values():
+        if form.name == TABLE:
+            continue
         for line in form.lines(result, None):
             line.encode("utf-8", "backslashreplace")
     for verbose in (False, True):

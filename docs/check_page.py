@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from session_page import contract_page
 
 from gpuprof.diagnose.rule import Rule
-from gpuprof.present.check_json import schema_of_review
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.rules.files import FILE_RULES
 from gpuprof.review.rules.rule import DescribedRule
 from gpuprof.units import format_si
+from gpuprof.views.exports.json_documents import schema_of_review
 from gpuprof.words.findings import threshold_text
 from gpuprof.words.wording import wording
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from session_page import contract_page
 
-from gpuprof.present.compare_json import schema_of_comparison
+from gpuprof.views.exports.json_documents import schema_of_comparison
 
 INTRO = """What `gpuprof compare BASE NEW --format json` writes. This page is made from the types in
 `gpuprof/comparison/contract.py`, as is [the JSON Schema](comparison.schema.json).

@@ -40,14 +40,13 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.thresholds import HIGH, LOW, MEDIUM
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
-from gpuprof.present.check_json import review_schema
-from gpuprof.present.compare_json import comparison_schema
-from gpuprof.present.specs_text import terms_text
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
 from gpuprof.store.schema import schema_of_session, schema_text
 from gpuprof.store.write import session_bytes
 from gpuprof.units import format_percent, format_si, significant
+from gpuprof.views.exports.json_documents import schema_of_comparison, schema_of_review
+from gpuprof.views.specs import terms_text
 from gpuprof.words.wording import wording
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
@@ -382,9 +381,9 @@ FILES: dict[str, Callable[[], str]] = {
     "session.md": lambda: NOTE + "\n" + session_page(),
     "session.schema.json": lambda: schema_text(schema_of_session()),
     "comparison.md": lambda: NOTE + "\n" + comparison_page(),
-    "comparison.schema.json": comparison_schema,
+    "comparison.schema.json": lambda: schema_text(schema_of_comparison()),
     "check.md": lambda: NOTE + "\n" + check_page(),
-    "check.schema.json": review_schema,
+    "check.schema.json": lambda: schema_text(schema_of_review()),
     "code-rules.md": lambda: NOTE + "\n" + code_rules_page(),
     "hardware.md": hardware_page,
     "counters.md": counters_page,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FIGURE_INCHES = (8.6, 5.6)
+_ROWS_SHOWN = 10
 
 
 class LoadedSession(Session, frozen=True):
@@ -57,10 +58,15 @@ class LoadedSession(Session, frozen=True):
     def _repr_html_(self) -> str:
         """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""
         from gpuprof.diagnose.summary import grouped
-        from gpuprof.present.notebook_html import notebook_html
+        from gpuprof.model.headline import by_time
+        from gpuprof.model.time_by import first_times
+        from gpuprof.views.html import render_fragment
+        from gpuprof.views.profile import summary
         from gpuprof.words.session import worded
 
-        return notebook_html(worded(grouped(self)))
+        session = worded(grouped(self))
+        kernels = by_time(session.kernels)
+        return render_fragment(summary(session, kernels, _ROWS_SHOWN, first_times(session, kernels)))
 
     def kernel(self, number: int) -> KernelProfile:
         """Return the kernel of that number. Raises InputError, which names the numbers that there are."""
@@ -104,18 +110,18 @@ class LoadedSession(Session, frozen=True):
         return ax
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame with one row per kernel, the columns of `gpuprof.present.table.rows`."""
+        """Return a pandas DataFrame with one row per kernel and the columns of `show --format csv`."""
         import pandas
 
-        from gpuprof.present.table import rows
+        from gpuprof.views.exports.tables import kernel_rows
 
-        return pandas.DataFrame.from_records(rows(self))
+        return pandas.DataFrame.from_records(kernel_rows(self))
 
     def findings_dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with one row per finding, the first to fix first."""
         import pandas
 
-        from gpuprof.present.table import FINDING_COLUMNS, finding_rows
+        from gpuprof.views.exports.tables import FINDING_COLUMNS, finding_rows
 
         return pandas.DataFrame.from_records(finding_rows(self), columns=list(FINDING_COLUMNS))
 
@@ -127,9 +133,9 @@ class LoadedSession(Session, frozen=True):
         import pandas
 
         from gpuprof.model.time_by import time_by
-        from gpuprof.present.time_by_out import rows
+        from gpuprof.views.exports.tables import time_rows
 
-        return pandas.DataFrame.from_records(rows(time_by(self, self.kernels, by)))
+        return pandas.DataFrame.from_records(time_rows(time_by(self, self.kernels, by)))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the session as JSON, which `gpuprof.load` and `gpuprof show` read again.

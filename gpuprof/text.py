@@ -65,9 +65,9 @@ def cut_end(text: str, width: int) -> str:
     """Fit a sentence into `width` characters: its last clauses go, else its last words."""
     if len(text) <= width:
         return text
-    clause = text[: width + 1].rfind("; ")
+    clause = text[:width].rfind("; ")
     if clause > width // 2:
-        return text[:clause]
+        return f"{text[:clause]}…"
     words_end = text[:width].rfind(" ")
     kept = text[: words_end if words_end > width // 2 else max(width - 1, 0)]
     return f"{kept.rstrip(' ,;:')}…"
@@ -77,7 +77,20 @@ _ASCII = {
     "±": "+-", "°": " ", "²": "2",
     "×": "x", "µ": "u", "…": "...", "≤": "<=", "≥": ">=", "–": "-", "—": "-", "−": "-", "·": ".", "↔": "<->", "→": "->",
     "÷": "/", "Σ": "sum", "\u202f": " ", "\u2009": " ", "\u00a0": " ", "█": "#", "▏": "|", "─": "-", "━": "-", "│": "|",
+    "▲": "^", "├": "|", "└": "`",
 }  # fmt: skip
+
+
+def legible(text: str, encoding: str) -> str:
+    """Return a text without control characters, in the characters of an encoding: "≤" is "<=" in ASCII."""
+    shown = printable(text)
+    if "utf" in encoding.lower():
+        return shown
+    try:
+        return shown.encode(encoding, "gpuprof-ascii").decode(encoding)
+    except LookupError:
+        # The handler is registered for streams without Unicode, see `tolerate`.
+        return shown.encode("ascii", "replace").decode()
 
 
 def tolerate(stream: TextIO) -> None:

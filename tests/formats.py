@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.model.session import Session
-from gpuprof.present.formats import FORMATS
+from gpuprof.views.formats import TABLE, Product, formats_of, printed_formats
 
 
 def written(session: Session) -> Iterator[tuple[str, str]]:
     """Yield the name of a format, and the session in it."""
-    for form in FORMATS.values():
-        write = form.kernels.function()
-        if form.takes == "launches":
-            yield form.name, "\n".join(write(session))
-        elif form.takes == "groups":
-            yield form.name, "\n".join(write(session, list(session.kernels), 0))
+    for name in text_formats("session"):
+        form = formats_of("session")[name]
+        arguments = (session,) if form.launches else (session, list(session.kernels), 0)
+        yield name, "\n".join(form.write(*arguments))
+
+
+def text_formats(product: Product) -> list[str]:
+    """Return the names of the formats that a product is printed in as text."""
+    return [name for name in printed_formats(product) if name != TABLE]

@@ -15,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from gpuprof.present.check_formats import FORMATS
-from gpuprof.present.check_json import review_schema, schema_of_review
 from gpuprof.review.contract import Review
+from gpuprof.store.schema import schema_text
+from gpuprof.views.exports.json_documents import schema_of_review
+from gpuprof.views.formats import formats_of
 from tests import reviews as made
 from tests.contracts import records_of, undescribed
+from tests.formats import text_formats
 from tests.table import each_row
 from tests.test_compare_formats import HOSTILE_TEXTS, ODD_NUMBERS
 from tests.test_html import Outline
@@ -31,7 +33,7 @@ ESCAPED_BY_JSON = {"json": {"Cn", "Co"}}
 
 
 def text_of(form: str, review: Review, top: int | None = None) -> str:
-    return "\n".join(FORMATS[form].lines(review, top))
+    return "\n".join(formats_of("review")[form].lines(review, top))
 
 
 def many(number: int, **changes: Any) -> Review:
@@ -43,9 +45,9 @@ def many(number: int, **changes: Any) -> Review:
 
 
 @each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-@each_row("form", FORMATS)
+@each_row("form", text_formats("review"))
 def test_no_text_of_a_file_steers_a_terminal_or_breaks_a_line(form: str, text: str) -> None:
-    lines = list(FORMATS[form].lines(made.everything(text, text)))
+    lines = list(formats_of("review")[form].lines(made.everything(text, text)))
     assert lines
     for line in lines:
         assert not [c for c in line if unicodedata.category(c) in HIDDEN - ESCAPED_BY_JSON.get(form, set())]
@@ -83,7 +85,7 @@ def with_numbers(value: Any, number: float) -> Any:
 
 
 @each_row("number", ODD_NUMBERS)
-@each_row("form", FORMATS)
+@each_row("form", text_formats("review"))
 def test_odd_numbers_are_written_and_never_as_numbers_that_they_are_not(form: str, number: float) -> None:
     text = text_of(form, with_numbers(made.everything(), number))
     if form == "json":
@@ -121,7 +123,7 @@ def test_every_field_of_the_review_is_described() -> None:
     records = records_of("Review", schema_of_review())
     assert {"ReviewedKernel", "CodeAccess", "CodeLoop", "OccupancyStep"} <= set(records)
     assert undescribed(records) == []
-    assert REFERENCE.read_text(encoding="utf-8") == review_schema()
+    assert REFERENCE.read_text(encoding="utf-8") == schema_text(schema_of_review())
 
 
 @given(text=st.text(), offset=st.integers(0, 2**40), sectors=st.none() | st.floats(0, 1e30))

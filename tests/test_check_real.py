@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 import gpuprof
-from gpuprof.present.check_json import schema_of_review
+from gpuprof.views.exports.json_documents import schema_of_review
 from tests.cli import gpuprof as typed
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels

@@ -11,12 +11,13 @@ import pytest
 
 from gpuprof import check as gpuprof_check
 from gpuprof.errors import InputError
-from gpuprof.present.check_formats import FORMATS
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.inputs import sources as inputs
+from gpuprof.views.formats import formats_of
 from tests import reviews as made
 from tests.cli import Done, gpuprof
 from tests.cuda_tools import needs_cuda_wheels
+from tests.formats import text_formats
 from tests.table import each_row
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -104,9 +105,9 @@ def unread() -> ReviewedKernel:
     )
 
 
-@each_row("form", sorted(FORMATS))
+@each_row("form", sorted(text_formats("review")))
 def test_every_format_names_the_kernels_that_were_not_reviewed(form: str) -> None:
-    text = "\n".join(FORMATS[form].lines(made.review(made.kernel(0), unread())))
+    text = "\n".join(formats_of("review")[form].lines(made.review(made.kernel(0), unread())))
     assert WHY in text
     if form != "json":
         assert text.count("not reviewed") >= 2

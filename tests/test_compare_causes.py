@@ -134,14 +134,14 @@ CHASED = {"long_scoreboard": 10.0, "wait": 2.0}
         # The unit that binds: its bytes come first.
         (busy(1e-5, units={"dram": 0.9, "l2": 0.2}, issue=0.2), busy(2e-5, units={"dram": 0.9, "l2": 0.2}, issue=0.1),
          [counted("dram-bytes", 1e9, 2e9), *SAME_WORK], ["dram-bytes", "unit-time"],
-         ["1.00 → 2.00 GB (+100 %)", "9.00 → 18.0 µs (90 % → 90 %"]),
+         ["1.00 GB → 2.00 GB (+100 %)", "9.00 µs → 18.0 µs (90 % → 90 %"]),
         # Bytes of a level that is hardly busy are no cause.
         (busy(2e-5, units={"dram": 0.01, "sm": 0.9}, pipes=LSU, issue=0.3),
          busy(1e-5, units={"dram": 0.002, "sm": 0.9}, pipes=LSU, issue=0.3),
          [counted("dram-bytes", 1e9, 1e8)], ["unit-time"], ["LSU pipe"]),
         # The same cycles at another clock.
         (busy(1e-5, clock_hz=1.5e9, issue=0.4), busy(1.5e-5, clock_hz=1e9, issue=0.4), SAME_WORK, ["clock"],
-         ["1.50 → 1.00 GHz"]),
+         ["1.50 GHz → 1.00 GHz"]),
         # If no unit is the limit, time follows the instructions.
         (busy(2e-5, issue=0.3, units=WIDE, **HALF), busy(1e-5, issue=0.3, units=WIDE, **HALF),
          [counted("instructions", 2e9, 1e9)], ["instructions"], ["2.00 G → 1.00 G (−50 %)"]),
@@ -156,7 +156,7 @@ CHASED = {"long_scoreboard": 10.0, "wait": 2.0}
         # L1 passes for the same loads.
         (busy(1e-3, units={"memory": 0.96, "dram": 0.01, "l2": 0.02, "sm": 0.12}, pipes={"lsu": 0.12}),
          busy(1.25e-4, units={"memory": 0.96, "dram": 0.01, "l2": 0.02, "sm": 0.96}, pipes={"lsu": 0.96}),
-         [], ["unit-time", "coalescing"], ["L1 busy 960 → 120 µs"]),
+         [], ["unit-time", "coalescing"], ["L1 busy 960 µs → 120 µs"]),
         # A unit below its bound that is busy for as long is no cause.
         (busy(1e-3, units={"sm": 0.7}, achieved=0.9, theoretical=1.0),
          busy(1.4e-3, units={"sm": 0.5}, achieved=0.6, theoretical=0.67), [], ["occupancy"], []),
@@ -165,7 +165,7 @@ CHASED = {"long_scoreboard": 10.0, "wait": 2.0}
          busy(1e-3, units={"sm": 0.6}, pipes={"fp64": 0.6}, issue=0.4),
          [counted("instructions", 1e9, 5e8), counted("flop.fp64", 2e10, 8e9), counted("opcode.MUFU", 4e7, 8e6),
           counted("opcode.DFMA", 2.5e8, 1e8)],
-         ["flop", "opcodes"], ["20.0 → 8.00 GFLOP (−60 %)", "MUFU 40.0 M → 8.00 M"]),
+         ["flop", "opcodes"], ["20.0 GFLOP → 8.00 GFLOP (−60 %)", "MUFU 40.0 M → 8.00 M"]),
     ],
 )  # fmt: skip
 def test_what_explains_the_time_comes_first(
@@ -262,7 +262,7 @@ def test_the_run_is_told_by_its_time_and_the_kernels_that_it_comes_from() -> Non
     kernels = [_change(0, "compute_tendencies", 0.5625, "faster", -2.7e-3)]
     kernels += [_change(number, f"k{number}", 1.0, "same", 0.0) for number in range(1, 5)]
     told = _told(kernels, 15.5e-3, 12.7e-3)
-    for part in ("15.5 → 12.7 ms (−18 %)", "compute_tendencies", "1.8x faster", "4 kernels"):
+    for part in ("15.5 ms → 12.7 ms (−18 %)", "compute_tendencies", "1.8x faster", "4 kernels"):
         assert part in told
     # Kernels that came or went are kept apart from those on both sides.
     base, new = (made.side_kernel(time_total_s=seconds, demangled="k") for seconds in (4e-3, 5e-3))
@@ -270,7 +270,7 @@ def test_the_run_is_told_by_its_time_and_the_kernels_that_it_comes_from() -> Non
     stays = replace(_change(0, "k", 1.25, "slower", 1e-3), base=(base,), new=(new,))
     went = replace(_change(1, "old", None, "gone", -6e-3), base=(old,), new=())
     told = _told([went, stays], 10e-3, 5e-3)
-    for part in ("10.0 → 5.00 ms (−50 %)", "4.00 → 5.00 ms (+25 %)", "old is gone", "slower by 25 %"):
+    for part in ("10.0 ms → 5.00 ms (−50 %)", "4.00 ms → 5.00 ms (+25 %)", "old is gone", "slower by 25 %"):
         assert part in told
 
 

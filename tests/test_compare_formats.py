@@ -27,17 +27,20 @@ from gpuprof.comparison.contract import (
     WorkChange,
     figures_to_show,
 )
-from gpuprof.present.compare_console import print_comparison
-from gpuprof.present.compare_formats import FORMATS
-from gpuprof.present.compare_json import comparison_schema, schema_of_comparison
-from gpuprof.present.compare_options import CompareOptions
+from gpuprof.store.schema import schema_text
+from gpuprof.views.comparison import print_comparison
+from gpuprof.views.exports.json_documents import schema_of_comparison
+from gpuprof.views.formats import formats_of
+from gpuprof.views.options import WriteOptions
 from tests import made_comparisons as made
 from tests.contracts import records_of, undescribed
+from tests.formats import text_formats
 from tests.hand_made import HOSTILE
 from tests.table import each_row
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "comparison.schema.json"
-OPTIONS = CompareOptions(root=made.ROOT)
+FORMATS = text_formats("comparison")
+OPTIONS = WriteOptions(root=made.ROOT)
 MOST_CHARACTERS = 65_536
 """What GitHub takes as a comment."""
 HOSTILE_TEXTS = {
@@ -53,8 +56,8 @@ HOSTILE_TEXTS = {
 }
 
 
-def text_of(form: str, compared: Compared, options: CompareOptions = OPTIONS) -> str:
-    return "\n".join(FORMATS[form].lines(compared, options))
+def text_of(form: str, compared: Compared, options: WriteOptions = OPTIONS) -> str:
+    return "\n".join(formats_of("comparison")[form].lines(compared, options))
 
 
 @each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
@@ -62,7 +65,7 @@ def test_no_text_of_a_report_steers_a_terminal_breaks_a_line_or_is_markup(text: 
     written = made.everything(text, text)
     hidden = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     for form in FORMATS:
-        lines = list(FORMATS[form].lines(written, OPTIONS))
+        lines = list(formats_of("comparison")[form].lines(written, OPTIONS))
         # JSON is the comparison as it is: it escapes what steers a terminal, and leaves characters that are only
         # unknown. Details of JUnit are several lines of text in one element.
         steering = hidden - {"Cn", "Co"} if form == "json" else hidden
@@ -80,13 +83,15 @@ def test_no_text_of_a_report_steers_a_terminal_breaks_a_line_or_is_markup(text: 
     for line in commands:
         assert re.fullmatch(r"::(error|warning|notice) (file=[^:,]*,line=\d+,)?title=[^:,]*::.*", line)
     page = text_of("md", written)
-    ours = re.sub(r"</?details>|</?summary>|<!-- gpuprof-compare -->", "", page)
+    titles = "".join(re.findall(r"<summary>(.*?)</summary>", page))
+    assert not re.search("[<>]", titles)
+    ours = re.sub(r"</?details>|<summary>.*?</summary>|<!-- gpuprof-compare -->", "", page)
     assert not re.search(r"(?<!\\)[<>`]", ours)
     assert not re.search(r"@(?!&#8203;)", ours)
     assert "://" not in ours and not re.search(r"www\.", ours)
     tables = re.findall(r"^\|.*\|$", page, re.MULTILINE)
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in tables} == {6, 4}
-    assert page.count("<details>") == page.count("</details>") == 4
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in tables} == {11, 7}
+    assert page.count("<details>") == page.count("</details>") == 3
 
 
 ODD_NUMBERS = (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0)
@@ -131,7 +136,7 @@ def test_json_is_the_comparison_and_valid_by_its_schema(schema: jsonschema.Draft
 
 
 def test_the_schema_of_the_reference_describes_every_field_of_the_types() -> None:
-    assert REFERENCE.read_text(encoding="utf-8") == comparison_schema()
+    assert REFERENCE.read_text(encoding="utf-8") == schema_text(schema_of_comparison())
     records = records_of("Comparison", schema_of_comparison())
     assert {"KernelChange", "CountChange", "GateCheck", "Interval"} <= set(records)
     assert undescribed(records) == []
@@ -252,7 +257,7 @@ def test_an_annotation_is_at_its_line_and_escapes_what_ends_a_property() -> None
     first = text_of("github", compared).split("\n")[0]
     assert first.startswith("::error file=src/gather.cu,line=88,title=a%2Cb%3A%3Ac%3A regression of time%3A3%25::")
     assert "18 %25, 3 %25" in first and first.endswith("registers 40 → 72.")
-    assert text_of("github", compared, CompareOptions()).startswith("::error title="), "no root"
+    assert text_of("github", compared, WriteOptions()).startswith("::error title="), "no root"
     gate = made.gate(made.check("accepted", accepted="known since May"))
     lines = text_of("github", made.compared(made.change(findings=()), gate=gate)).split("\n")
     assert len(lines) == 1 and "1 accepted" in lines[0]

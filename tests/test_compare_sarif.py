@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,23 +13,32 @@ from hypothesis import strategies as st
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ChangeCause, Direction, KernelChange, SourceLine, TimeWord
-from gpuprof.present.compare_annotations import left_out_texts
-from gpuprof.present.compare_options import CompareOptions
-from gpuprof.present.compare_sarif import lines
 from gpuprof.privacy.source_files import PathMap, path_in_repository
+from gpuprof.views.exports.comparison_report import comparison_report
+from gpuprof.views.exports.problems import without_line_texts
+from gpuprof.views.formats import formats_of
+from gpuprof.views.options import WriteOptions
 from tests import hand_made
 from tests import made_comparisons as made
 from tests.table import each_row
 from tests.test_compare_formats import HOSTILE_TEXTS
 
-ROOTED = CompareOptions(root=made.ROOT)
+ROOTED = WriteOptions(root=made.ROOT)
 NEEDED = {
     "result": {"ruleId", "ruleIndex", "level", "message", "locations", "partialFingerprints"},
     "rule": {"id", "shortDescription", "fullDescription", "help", "defaultConfiguration", "properties"},
 }
 
 
-def run_of(compared: Compared, options: CompareOptions = ROOTED) -> dict[str, Any]:
+def lines(compared: Compared, options: WriteOptions) -> Iterable[str]:
+    return formats_of("comparison")["sarif"].lines(compared, options)
+
+
+def without_line(compared: Compared, options: WriteOptions) -> tuple[str, ...]:
+    return tuple(without_line_texts(comparison_report(compared, options)))
+
+
+def run_of(compared: Compared, options: WriteOptions = ROOTED) -> dict[str, Any]:
     """The run of a document, with what every document needs: by the specification, and by GitHub."""
     document = json.loads("\n".join(lines(compared, options)))
     assert set(document) == {"$schema", "version", "runs"} and document["version"] == "2.1.0"
@@ -65,7 +75,7 @@ def told(run: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def reported(compared: Compared, options: CompareOptions = ROOTED) -> list[tuple[str, str, tuple[str, int]]]:
+def reported(compared: Compared, options: WriteOptions = ROOTED) -> list[tuple[str, str, tuple[str, int]]]:
     return [(result["ruleId"], result["level"], place(result)) for result in run_of(compared, options)["results"]]
 
 
@@ -160,22 +170,39 @@ def test_regressions_are_errors_at_their_cause_and_slower_kernels_and_findings_t
     assert "known since May" in notes["gate-accepted"][1]
 
 
-def test_what_has_no_line_in_the_repository_is_counted_and_no_result_that_github_would_refuse() -> None:
-    run = run_of(made.compared(made.change(findings=()), gate=made.gate(made.check(kernel=None))))
-    assert [result["ruleId"] for result in run["results"]] == ["kernel-slower"]
-    assert ("error", "gate-regression") in [note[:2] for note in told(run)] and told(run)[-1][2].startswith("1 result")
+def test_what_has_no_line_in_the_repository_is_at_the_report_and_counted() -> None:
+    compared = made.compared(made.change(findings=()), gate=made.gate(made.check(kernel=None)))
+    assert reported(compared) == [
+        ("gate-regression", "error", ("new.ncu-rep", 1)),
+        ("kernel-slower", "warning", ("src/gather.cu", 88)),
+    ]
+    run = run_of(compared)
+    assert told(run)[-1][2].startswith("1 result without a source line")
     assert run["invocations"][0]["exitCode"] == 6
     compared = made.compared(made.change(), gate=made.gate(made.check()), base=made.side("/home/me/base.ncu-rep"))
-    assert left_out_texts(compared, ROOTED) == ()
+    assert without_line(compared, ROOTED) == ()
     for root in (None, "/home/me/other", made.ROOT):
-        options = CompareOptions(root=root)
+        options = WriteOptions(root=root)
         assert "/home/me" not in "\n".join(lines(compared, options))
         if root != made.ROOT:
             run = run_of(compared, options)
-            (left_out,) = left_out_texts(compared, options)
-            assert run["results"] == [] and told(run)[-1] == ("warning", "without-line", left_out)
+            (left_out,) = without_line(compared, options)
+            assert {place(result) for result in run["results"]} == {("new.ncu-rep", 1)}
+            assert told(run)[-1] == ("warning", "without-line", left_out)
             assert left_out.startswith("2 results") and "--path-map" in left_out
     other = made.profile("/home/me/project/other/gather.cu")
     both = hand_made.kernel(0, *made.profile().findings, *other.findings, excerpts=())
     ambiguous = made.compared(without(causes=(cause(9),)), profiles=[both])
-    assert run_of(ambiguous)["results"] == [], "ambiguous"
+    assert reported(ambiguous) == [("kernel-slower", "warning", ("new.ncu-rep", 1))]
+
+
+@each_row("file", ["/home/me/r\x1b[31m ü#?.ncu-rep", "", "..", "a:b.ncu-rep", "r" * 5000], ids=range(5))
+def test_the_name_of_a_report_is_a_path_that_github_and_gitlab_accept(file: str) -> None:
+    gate = made.gate(made.check(kernel=None))
+    for side in (made.side(file), made.side()):
+        compared = made.compared(made.change(findings=(), verdict="same"), gate=gate, new=side)
+        (result,) = run_of(compared)["results"]
+        name, line = place(result)
+        assert line == 1 and name and "/" not in name and name.isprintable() and len(name) <= 200
+        (entry,) = json.loads("\n".join(formats_of("comparison")["gitlab"].lines(compared, ROOTED)))
+        assert entry["location"] == {"path": name, "lines": {"begin": 1}}

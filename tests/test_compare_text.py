@@ -29,8 +29,8 @@ def test_values_on_both_sides_have_units_and_the_digits_that_tell_them_apart() -
         (1.2e6, 1.42e6, "counts", "instructions"): "1.20 M → 1.42 M",
         (1.2e6, 1.2001e6, "counts", "instructions"): "1.2000 M → 1.2001 M",
         (196.0, 265e3, "counts", "instructions"): "196 → 265 k",
-        (49152.0, 98304.0, "B", "shared-memory"): "48 → 96 KiB", (1e-3, 1.18e-3, "s", ""): "1.00 → 1.18 ms",
-        (4e9, 2e9, "B", "dram-bytes"): "4.00 → 2.00 GB", (4608.0, 0.0, "", ""): "4\u202f608 → 0",
+        (49152.0, 98304.0, "B", "shared-memory"): "48 KiB → 96 KiB", (1e-3, 1.18e-3, "s", ""): "1.00 ms → 1.18 ms",
+        (4e9, 2e9, "B", "dram-bytes"): "4.00 GB → 2.00 GB", (4608.0, 0.0, "", ""): "4\u202f608 → 0",
         (1e-3, 2e-6, "s", ""): "1.00 ms → 2.00 µs", (None, 12.0, "counts", ""): "not known → 12",
         (None, math.inf, "counts", ""): "not known → not known", (12.0, 12.0, "counts", ""): "12 → 12",
     }  # fmt: skip

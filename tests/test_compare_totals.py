@@ -28,7 +28,7 @@ from gpuprof.model.session import (
     Timeline,
     WholeGraphs,
 )
-from gpuprof.present.compare_console_table import rows_of
+from gpuprof.views.comparison_rows import changed_rows
 from gpuprof.words.comparison import by_function, whole_sentence, with_sentences
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
@@ -228,9 +228,9 @@ def test_more_replays_of_whole_graphs_and_more_launches_beside_them_are_named() 
 def test_whole_graphs_that_move_the_run_are_named_with_the_time_of_a_replay() -> None:
     """Twenty replays of 300 µs become 400 µs; 1 % of the 9 ms with any work is more than 2 µs a replay."""
     for new_s, replays, named, numbers in (
-        (8e-3, 20, True, ("300 → 400 µs",)),
+        (8e-3, 20, True, ("300 µs → 400 µs",)),
         (6.04e-3, 20, False, ()),
-        (12e-3, 40, True, ("300 → 300 µs", "20 → 40")),
+        (12e-3, 40, True, ("300 µs → 300 µs", "20 → 40")),
     ):
         base, new = (
             run(kernel("sample", [time_s] * 20), timeline=timeline(10e-3, 1e-3, graphs_s=graphs_s, replays=count))
@@ -266,7 +266,7 @@ def test_runs_of_other_numbers_of_steps_are_compared_by_step() -> None:
     assert (one.per, one.base[0].launches, one.new[0].launches) == ("step", 6, 6)
     assert [one.effect_s, one.effect] == pytest.approx([30e-6, 30 / 360])
     assert "launches-per-step" in [count.name for count in one.work.counts]
-    assert "GPU time per step 360 → 390 µs (+8.3 %)" in whole_sentence(comparison)
+    assert "GPU time per step 360 µs → 390 µs (+8.3 %)" in whole_sentence(comparison)
     # What the files have is that of the runs.
     assert (comparison.base.launches, comparison.new.launches) == (60, 120)
     assert [comparison.base.time_s, comparison.new.time_s] == pytest.approx([3.6e-3, 7.8e-3])
@@ -359,7 +359,7 @@ def test_what_may_move_the_run_is_a_row_and_what_runs_more_often_is_not_called_t
         (program(144e-6, 60e-6, launches=6), 1, {"gemm": 96 / 760, "softmax": 80 / 760, "gelu": 60 / 760}, 1),
     ):
         comparison = compare([base] * runs, [new] * runs, "0", paired=True).comparison
-        effects = {change.label: change.effect for change in rows_of(comparison.kernels)}
+        effects = {change.label: change.effect for change in changed_rows(comparison.kernels)}
         assert effects == pytest.approx(moves)
         said = whole_sentence(comparison)
         assert all(name in said for name in [*moves][:2]) and said.count("more often") == often
@@ -379,11 +379,11 @@ def test_kernels_of_a_function_that_move_the_run_together_are_rows_and_named_by_
         sides.append(run(*kernels, kernel("softmax", [640e-6])))
     comparison = compare(sides[:1], sides[1:], "0").comparison
     moving, still = by_function(comparison.kernels)
-    assert [change.label for change in still] == ["softmax"] and rows_of(comparison.kernels) == moving
+    assert [change.label for change in still] == ["softmax"] and changed_rows(comparison.kernels) == moving
     assert {change.time.verdict for change in moving} == {"unclear"}
     assert sum(change.effect or 0.0 for change in moving) == pytest.approx(0.048)
     name = "gemm" if "gemm" in names else "triton_poi_fused_add_mul"
-    assert f"{name} takes 360 → 408 µs" in whole_sentence(comparison)
+    assert f"{name} takes 360 µs → 408 µs" in whole_sentence(comparison)
 
 
 def test_kernels_of_a_function_that_move_the_run_against_each_other_are_rows() -> None:
@@ -392,7 +392,7 @@ def test_kernels_of_a_function_that_move_the_run_against_each_other_are_rows() -
     for times_s in ((100e-6, 100e-6), (115e-6, 85e-6)):
         kernels = [kernel("gemm", [time_s], grid=(grid, 1, 1)) for grid, time_s in enumerate(times_s, 100)]
         sides.append(run(*kernels, kernel("softmax", [150e-6])))
-    rows = rows_of(compare(sides[:1], sides[1:], "0").comparison.kernels)
+    rows = changed_rows(compare(sides[:1], sides[1:], "0").comparison.kernels)
     assert {side.demangled for row in rows for side in row.new} == {"gemm"}
     assert sorted(row.effect or 0.0 for row in rows) == pytest.approx([-15 / 350, 15 / 350])
 

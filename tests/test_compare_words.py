@@ -52,7 +52,7 @@ def cause(mechanism: str, *values: ValueChange, **fields: Any) -> ChangeCause:
 @each_row(
     ("told", "text"),
     [
-        (cause("dram-bytes", value("dram-bytes", 2e9, 3e9, "B", ratio=1.5)), "DRAM bytes 2.00 → 3.00 GB (+50 %)"),
+        (cause("dram-bytes", value("dram-bytes", 2e9, 3e9, "B", ratio=1.5)), "DRAM bytes 2.00 GB → 3.00 GB (+50 %)"),
         (cause("dram-bytes", value("dram-bytes", 2e9, 2e9, "B", same=True)), "DRAM bytes unchanged"),
         (cause("instructions", value("issued-instructions", None, None, ratio=1.18)), "issued instructions +18 %"),
         (cause("launches", value("launches", 10, 20)), "launches per run 10 → 20"),
@@ -66,12 +66,12 @@ def cause(mechanism: str, *values: ValueChange, **fields: Any) -> ChangeCause:
         (cause("launch-configuration", value("grid-blocks", 64, 640), value("waves", 0.4, 4.0)),
          "grid 64 → 640 blocks (0.4 → 4 waves)"),
         (cause("clock", value("sm-clock", 1e9, 2e9, "Hz"), value("cycles", None, None, ratio=1.5)),
-         "SM clock 1.00 → 2.00 GHz (cycles +50 %)"),
+         "SM clock 1.00 GHz → 2.00 GHz (cycles +50 %)"),
         (cause("clock", value("sm-clock", 1e9, 2e9, "Hz"), value("cycles", None, None, ratio=1.0, same=True)),
-         "SM clock 1.00 → 2.00 GHz (the same cycles)"),
+         "SM clock 1.00 GHz → 2.00 GHz (the same cycles)"),
         (cause("unit-time", value("fp64", 2e-3, 1e-3, "s"), value("fp64", 0.7, 0.5, "fraction"),
                value("dram", None, 0.81, "fraction")),
-         "FP64 pipe busy 2.00 → 1.00 ms (70 % → 50 % of the time), now DRAM 81 %"),
+         "FP64 pipe busy 2.00 ms → 1.00 ms (70 % → 50 % of the time), now DRAM 81 %"),
         (cause("opcodes", value("opcode.MUFU", 4e7, 8e6), kind="fp64-divisions"),
          "fewer FP64 divisions or roots (MUFU 40.0 M → 8.00 M)"),
         (cause("opcodes", value("opcode.LDS", 4e2, 8e2), value("opcode.FFMA", 1, 2)),
@@ -173,6 +173,16 @@ def test_every_result_of_a_limit_has_its_sentence() -> None:
     assert check_sentence(ended, changes, total).endswith("it was accepted until 2026-01-01, which has passed")
     small = replace(ended, acceptance=Acceptance(until="2027-01-01", expired=False, most=0.05))
     assert check_sentence(small, changes, total).endswith("accepted only up to 5.0 %")
+
+
+def test_a_failed_check_says_that_its_kernel_became_faster() -> None:
+    faster = made.change(verdict="faster", time=made.time("faster", 0.53))
+    check = made.check(quantity="instructions", change=0.02)
+    text = check_sentence(check, [faster], ())
+    assert text.endswith("; this kernel became 1.9x faster (time −47 %)")
+    unclear = replace(check, word="unclear")
+    for other, item in ((unclear, faster), (check, made.change()), (replace(check, kernel=None), faster)):
+        assert "faster" not in check_sentence(other, [item], ())
 
 
 def test_resources_of_kernels_that_were_fused_are_not_said_to_be_unknown() -> None:

@@ -24,7 +24,7 @@ from gpuprof.model.roofline import Roof, roofline_point
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.session import KernelProfile, RooflinePoint, Traffic, Work
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.table import rows
+from gpuprof.views.exports.tables import kernel_rows
 from tests import builders
 from tests.table import each_row
 
@@ -548,7 +548,7 @@ def test_shares_labels_and_numbers_are_given_over_all_launches() -> None:
     assert session.devices[0].spec == "a100-80gb-pcie"
     ceilings = {f"{origin}/{limit}" for origin in ("rated", "at-clock") for limit in ("fp32", "dram")}
     assert {ceiling.id for ceiling in session.ceilings} >= ceilings
-    full, _, empty = rows(session)
+    full, _, empty = kernel_rows(session)
     assert full.keys() == empty.keys()
     assert full["flop_fp32"] == 1.3e7
     assert empty["flop_fp32"] is None and empty["duration_s"] is None

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 import gpuprof
 from gpuprof.model.session import Session
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.csv_out import csv_lines
-from gpuprof.present.markdown import markdown_lines
 from gpuprof.store.write import session_lines
+from gpuprof.views.exports.csv_files import kernel_lines
+from gpuprof.views.profile import summary_lines
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.test_docs import blocks
@@ -157,7 +157,7 @@ def test_the_programs_of_the_how_to_page_run(tmp_path: Path, agg: None, monkeypa
 
 
 def test_hostile_texts_stay_in_their_csv_cell_and_json_line() -> None:
-    text = "\n".join(csv_lines(hostile()))
+    text = "\n".join(kernel_lines(hostile()))
     assert len(text.splitlines()) == 2 and "\x1b" not in text and "\u202e" not in text
     assert not any("\x1b" in line or "\u202e" in line or "\n" in line for line in session_lines(hostile()))
 
@@ -177,7 +177,7 @@ def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Pat
 
 
 def markdown(what: Session, top: int = 20) -> list[str]:
-    return list(markdown_lines(what, list(what.kernels), top))
+    return list(summary_lines(what, list(what.kernels), top))
 
 
 def test_hostile_texts_are_text_in_markdown() -> None:

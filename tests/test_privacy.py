@@ -20,10 +20,6 @@ from gpuprof.annotated.listing import Listing
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, RunVerdict, Session
-from gpuprof.present import compare_formats
-from gpuprof.present.check_formats import FORMATS as CHECK_FORMATS
-from gpuprof.present.formats import FORMATS
-from gpuprof.present.notebook_html import notebook_html
 from gpuprof.privacy.border import KINDS, is_text, records_in, with_clean_labels, without_private
 from gpuprof.privacy.commands import reduced_command
 from gpuprof.privacy.source_files import SourceFiles
@@ -31,8 +27,10 @@ from gpuprof.privacy.texts import KnownPaths, clean_code, clean_text
 from gpuprof.review.contract import Review
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
+from gpuprof.views.formats import formats_of, printed_formats
 from tests import builders, reviews
 from tests.cli import gpuprof as command_line
+from tests.formats import text_formats
 from tests.ncu_bytes import A100, simple_report
 from tests.table import each_row
 from tests.test_figures import TWO, kernel, session
@@ -291,11 +289,11 @@ PLANTED_COMMANDS = {
 
 def outputs_with(file: Path, folder: Path, *options: str) -> Iterator[tuple[str, str]]:
     """Yield every output that gpuprof makes of a file with options, by name; what is typed is in none of them."""
-    for form in FORMATS:
+    for form in printed_formats("session"):
         done = command_line("show", file.name, "--format", form, *options, cwd=folder)
         assert done.returncode == 0, done.stderr
         yield f"show {form}", done.stdout + done.stderr
-    for form in ("table", *compare_formats.FORMATS):
+    for form in printed_formats("comparison"):
         done = command_line("compare", file.name, file.name, "--format", form, *options, cwd=folder)
         yield f"compare {form}", done.stdout + done.stderr
     command_line("report", file.name, "-o", "page.html", "--force", *options, cwd=folder)
@@ -306,7 +304,7 @@ def outputs_with(file: Path, folder: Path, *options: str) -> Iterator[tuple[str,
     if (folder / "r.svg").exists():
         yield "svg", (folder / "r.svg").read_text()
     loaded = gpuprof.load(file, keep_private="--keep-private" in options)
-    yield "notebook", notebook_html(loaded) + repr(loaded)
+    yield "notebook", loaded._repr_html_() + repr(loaded)
     yield "session", "\n".join(session_lines(loaded))
 
 
@@ -362,10 +360,11 @@ def test_a_review_names_no_folder_outside_of_its_repository(repository: Path) ->
     first = replace(first, origin=f"{private}[a.o]", findings=(finding,), notes=(f"see {private}",))
     review = replace(made, files=(private,), tools=(f"nvcc -I{private}",), kernels=(first, *others))
     clean = without_private(review)
-    for form in CHECK_FORMATS.values():
-        text = "\n".join(form.lines(clean, 0))
-        assert "ann.smith" not in text and "acmecorp" not in text, form.name
-    assert "acmecorp" in "\n".join(CHECK_FORMATS["json"].lines(review, 0))
+    forms = formats_of("review")
+    for form in text_formats("review"):
+        text = "\n".join(forms[form].lines(clean, 0))
+        assert "ann.smith" not in text and "acmecorp" not in text, form
+    assert "acmecorp" in "\n".join(forms["json"].lines(review, 0))
 
 
 OURS = {

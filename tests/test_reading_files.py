@@ -10,9 +10,9 @@ import pytest
 
 import gpuprof
 from gpuprof.errors import InputError
-from gpuprof.present.csv_out import csv_lines
-from gpuprof.present.markdown import escape
 from gpuprof.text import printable
+from gpuprof.views.exports.csv_files import kernel_lines
+from gpuprof.views.markdown import escape
 from tests import hand_made, ncu_bytes
 from tests.table import each_row
 
@@ -71,5 +71,5 @@ def test_hidden_characters_become_visible_and_markdown_is_escaped() -> None:
 
 @each_row("name", ["=1+1", "+1", "-1", "@sum", "＝1+1", "＋1", "－1", "＠sum", "\t=1+1", "\r=1+1"])
 def test_a_spreadsheet_takes_no_name_for_a_formula(name: str) -> None:
-    (row,) = csv.DictReader(csv_lines(hand_made.session(hand_made.kernel(label=name))))
+    (row,) = csv.DictReader(kernel_lines(hand_made.session(hand_made.kernel(label=name))))
     assert row["label"].startswith(("'", "\\x"))

@@ -50,7 +50,7 @@ _IN_VALUES = frozenset(
     {
         ("collect/failure_table.py", "pattern"),
         ("model/kernel_kinds.py", "f\"_(?:{'|'.join(self.alternatives)})(?=_)\""),
-        ("present/page/glossary.py", "term.pattern"),
+        ("views/glossary.py", "term.pattern"),
         ("read/other_tools.py", "self.expression"),
         ("read/metric_units.py", "pattern"),
     }
@@ -66,7 +66,7 @@ _COMPOSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("model/kernel_filter_regex.py", "f'\\\\b{escaped(base)}\\\\b'"): (r"\baa\b", r"\b<<\b"),
     ("model/kernel_filter_regex.py", "part"): (r"\ba<a\b", r"^aa\b", r"<<"),
     ("hardware/library.py", "f'(?<![\\\\w-]){re.escape(key)}(?![\\\\w-])'"): (r"(?<![\w-])a\ a(?![\w-])",),
-    ("present/page/glossary.py", "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'"): (
+    ("views/glossary.py", "f'(?<![\\\\w-]){re.escape(name)} \\\\S+ ?%|(?m:^{re.escape(name)}$)'"): (
         r"(?<![\w-])long\ sb \S+ ?%|(?m:^long\ sb$)",
     ),
     ("privacy/texts.py", "f\"(?<![^\\\\W_])(?:{'|'.join(owners)})(?![^\\\\W_])\""): (r"(?<![^\W_])(?:a|aa)(?![^\W_])",),

@@ -46,6 +46,8 @@ NOTHING_OF = {
     "characterize": {"recordings", "store", "diagnose", "review"},
 }
 """Rooms that come before, and that a room all the same does without."""
+NAMES_LATER_ROOMS = {"gpuprof.views.formats": {"present"}}
+"""A table with functions of later rooms: formats whose writers are still to move."""
 STEPS = {
     "characterize": (
         "probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "methods", "present"
@@ -129,7 +131,8 @@ def test_a_room_imports_from_those_before_it(name: str) -> None:
     modules = [module for module in imports() if room(module) == name]
     assert modules
     for module in modules:
-        assert {room(one) for one in of_gpuprof(module)} <= allowed, module
+        late = NAMES_LATER_ROOMS.get(module, set())
+        assert {room(one) for one in of_gpuprof(module)} <= allowed | late, module
 
 
 def test_the_base_imports_nothing_of_the_rooms() -> None:

@@ -5,29 +5,41 @@ from __future__ import annotations
 import pkgutil
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from gpuprof.collect.counter_sets import DEFAULT as DEFAULT_SET
 from gpuprof.collect.counter_sets import SETS
 from gpuprof.errors import InputError
-from gpuprof.present.formats import DEFAULT as DEFAULT_FORMAT
-from gpuprof.present.formats import FORMATS
 from gpuprof.read.files import read_file
 from gpuprof.read.identify import look_at
 from gpuprof.read.readers import KINDS, Readable, kind_of
+from gpuprof.views.formats import TABLE, Product, format_of_file, formats_of
 
 READABLE = [kind for kind in KINDS if isinstance(kind, Readable)]
-WRITERS = [writer for form in FORMATS.values() for writer in (form.kernels, form.times, form.tree) if writer]
+FORMATS = [form for product in get_args(Product) for form in formats_of(product).values()]
 
 
 def test_every_row_leads_somewhere() -> None:
     for row in READABLE:
         assert row.reader.startswith(("gpuprof.read.", "gpuprof.store.")) and callable(pkgutil.resolve_name(row.reader))
-    for writer in WRITERS:
-        assert writer.place.startswith(("gpuprof.present.", "gpuprof.store."))
-        assert callable(pkgutil.resolve_name(writer.place))
-    assert DEFAULT_FORMAT in FORMATS and DEFAULT_SET in SETS
+    for form in FORMATS:
+        for place in filter(None, (form.writer, form.report)):
+            assert place.startswith(("gpuprof.views.", "gpuprof.present.", "gpuprof.store."))
+            assert callable(pkgutil.resolve_name(place))
+    assert all(TABLE in formats_of(product) for product in get_args(Product)) and DEFAULT_SET in SETS
+
+
+def test_the_longest_ending_of_a_file_says_its_format() -> None:
+    names = {
+        "a.json": "json", "A.SARIF.JSON": "sarif", "gl-code-quality-report.json": "gitlab", "a.xml": "junit",
+        "a.htm": "html", "a.markdown": "md",
+    }  # fmt: skip
+    for file, name in names.items():
+        form = format_of_file("comparison", file)
+        assert form is not None and form.name == name
+    assert format_of_file("comparison", "a.txt") is None and format_of_file("review", "a.xml") is None
 
 
 def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import click
 from gpuprof.cli.options import Command
 from gpuprof.cli.output import say, to_show, warn, write_lines
 from gpuprof.model.groupings import GROUPINGS
+from gpuprof.views.formats import TABLE, formats_of
 
 if TYPE_CHECKING:
     from gpuprof.model.session import KernelProfile, Session
-    from gpuprof.present.formats import Format
 
 
 def grouping(function: Command) -> Command:
@@ -23,21 +23,23 @@ def grouping(function: Command) -> Command:
 
 
 def print_by(
-    session: Session, kernels: Sequence[KernelProfile], by: str, form: Format, top: int | None, files: Sequence[str]
+    session: Session, kernels: Sequence[KernelProfile], by: str, name: str, top: int | None, files: Sequence[str]
 ) -> None:
     """Print the time of these kernels of a session by what launched them."""
     from gpuprof.model.time_by import time_by
-    from gpuprof.present.time_by_text import rows_of
+    from gpuprof.views.time_by import rows_of
 
-    times, write = time_by(session, kernels, by), form.times.function()
+    form = formats_of("times")[name]
+    times = time_by(session, kernels, by)
     rows = rows_of(times, top)
-    warn(session)
-    if form.takes != "terminal":
-        write_lines(write(session, times, rows))
+    if form.warns:
+        warn(session)
+    if name != TABLE:
+        write_lines(form.write(session, times, rows))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
-    write(make_console(), session, times, rows)
+    form.write(make_console(), session, times, rows)
     longest = times.groups[0].longest
     if longest is not None:
         say(f"next: {to_show(files)} --kernel '#{longest.id}'")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.check_outputs import TABLE, file_formats, is_in_file, print_reviewed, writing, written
+from gpuprof.cli.check_outputs import file_formats, is_in_file, print_reviewed, writing, written
 from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
@@ -20,6 +20,7 @@ from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, InputError, UsageError
 from gpuprof.review.kernel import NO_CODE_HINT
 from gpuprof.units import counted
+from gpuprof.views.formats import TABLE
 
 if TYPE_CHECKING:
     from gpuprof.code.tools.programs import CompileLimits

@@ -13,13 +13,12 @@ from gpuprof.cli.options import Command, Destination
 from gpuprof.cli.output import say, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
-from gpuprof.present.check_formats import FORMATS, CheckFormat, format_of
+from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings, printed_formats
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
 
-TABLE = "table"
-_ENDINGS = ", ".join(sorted(form.endings[0] for form in FORMATS.values()))
+_ENDINGS = main_endings("review")
 
 
 def writing(function: Command) -> Command:
@@ -28,7 +27,7 @@ def writing(function: Command) -> Command:
         click.option(
             "--format",
             "form",
-            type=click.Choice((TABLE, *FORMATS)),
+            type=click.Choice(printed_formats("review")),
             default=TABLE,
             show_default=True,
             help="What to print.",
@@ -55,7 +54,7 @@ def writing(function: Command) -> Command:
     return function
 
 
-def file_formats(outputs: Sequence[Path], inputs: Sequence[str], *, force: bool) -> list[CheckFormat]:
+def file_formats(outputs: Sequence[Path], inputs: Sequence[str], *, force: bool) -> list[Format]:
     """Return the formats of files. Raises UsageError where a name tells none, and for what would be replaced."""
     places = [os.path.realpath(file) for file in outputs]
     for index, place in enumerate(places):
@@ -66,8 +65,8 @@ def file_formats(outputs: Sequence[Path], inputs: Sequence[str], *, force: bool)
     return forms
 
 
-def _format(file: Path) -> CheckFormat:
-    form = format_of(str(file))
+def _format(file: Path) -> Format:
+    form = format_of_file("review", str(file))
     if form is None:
         raise UsageError(f"-o {file!s:.100}: its ending tells no format", f"endings are {_ENDINGS}")
     return form
@@ -82,20 +81,21 @@ def written(review: Review, outputs: Sequence[Path], top: int | None) -> None:
 
 
 def is_in_file(form: str, outputs: Sequence[Path]) -> bool:
-    """Tell whether a format that is for files was written to one, so that it need not be printed."""
-    return form in FORMATS and FORMATS[form].for_files and any(_format(file).name == form for file in outputs)
+    """Return whether the format is a page that was written to a file, so that it need not be printed."""
+    return form == HTML and any(_format(file).name == HTML for file in outputs)
 
 
-def _content(review: Review, form: CheckFormat, top: int | None) -> bytes:
+def _content(review: Review, form: Format, top: int | None) -> bytes:
     return "".join(f"{line}\n" for line in form.lines(review, top)).encode("utf-8", "backslashreplace")
 
 
 def print_reviewed(review: Review, form: str, top: int | None, *, verbose: bool, chosen: bool) -> None:
     """Print the review: to the terminal, or as lines."""
+    row = formats_of("review")[form]
     if form != TABLE:
-        write_lines(FORMATS[form].lines(review, top))
+        write_lines(row.lines(review, top))
         return
-    from gpuprof.present.check_console import print_review
-    from gpuprof.present.console_parts import make_console
 
-    print_review(make_console(), review, top=top, verbose=verbose, chosen=chosen)
+    from gpuprof.views.terminal import make_console
+
+    row.write(make_console(), review, top=top, verbose=verbose, chosen=chosen)

@@ -25,7 +25,6 @@ from gpuprof.cli.compare_gate import (
 )
 from gpuprof.cli.compare_measured import compare_measured, is_measured
 from gpuprof.cli.compare_outputs import (
-    TABLE,
     Output,
     outputs_of,
     path_maps_of,
@@ -43,8 +42,9 @@ from gpuprof.cli.output import say, to_type, warn
 from gpuprof.cli.profiling import refuse_without_program, timing_options
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
-from gpuprof.present.compare_options import CompareOptions
 from gpuprof.privacy.source_files import PathMap, repository_root
+from gpuprof.views.formats import TABLE
+from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
@@ -116,7 +116,7 @@ class _Asked:
     update: bool
     form: str
     outputs: tuple[Output, ...]
-    look: CompareOptions
+    look: WriteOptions
     verbose: bool
     spec: str | None
     salvage: bool
@@ -147,7 +147,7 @@ class _Asked:
             form=options["form"],
             outputs=outputs,
             # Cleaning shortens paths to the repository, so path maps apply before it.
-            look=CompareOptions(options["top"], repository_root(), path_maps if options["keep_private"] else ()),
+            look=WriteOptions(options["top"], repository_root(), path_maps if options["keep_private"] else ()),
             verbose=options["verbose"],
             spec=options["spec"],
             salvage=options["salvage"],
@@ -196,9 +196,9 @@ def _compare(asked: _Asked) -> int:
 
 def _tell_next(asked: _Asked, comparison: Comparison) -> None:
     """Say how the first kernel that both sides have and that is not the same is shown in depth; nothing without one."""
-    from gpuprof.present.compare_console_table import rows_of
+    from gpuprof.views.comparison_rows import changed_rows
 
-    first = next((change for change in rows_of(comparison.kernels) if change.base and change.new), None)
+    first = next((change for change in changed_rows(comparison.kernels) if change.base and change.new), None)
     if first is not None:
         say(f"next: {_to_compare(asked)} --kernel '#{first.id}'")
 

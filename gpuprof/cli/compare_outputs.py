@@ -14,19 +14,16 @@ from gpuprof.cli.options import Command
 from gpuprof.cli.output import say, to_type, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
-from gpuprof.present.compare_formats import FORMATS, format_of
-from gpuprof.present.compare_options import CompareOptions
 from gpuprof.privacy.source_files import PathMap
+from gpuprof.views.formats import HTML, TABLE, format_of_file, formats_of, main_endings, printed_formats
+from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
 
-TABLE, PAGE = "table", "html"
-_TO_STDOUT = (TABLE, *FORMATS)
-"""What --format takes."""
-_TO_FILES = (*FORMATS, PAGE)
-PAGES = (".html", ".htm")
-_ENDINGS = ".html, .json, .md, .sarif, .xml"
+_FORMATS = formats_of("comparison")
+_TO_FILES = [name for name in _FORMATS if name != TABLE]
+_ENDINGS = main_endings("comparison")
 
 
 class Output(NamedTuple):
@@ -42,7 +39,7 @@ def writing(function: Command) -> Command:
         click.option(
             "--format",
             "form",
-            type=click.Choice(_TO_STDOUT),
+            type=click.Choice(printed_formats("comparison")),
             default=TABLE,
             show_default=True,
             help="What to print.",
@@ -53,7 +50,7 @@ def writing(function: Command) -> Command:
             "outputs",
             multiple=True,
             metavar="[FORMAT=]FILE",
-            help="Also write a file: .html, .json, .md, .sarif, .xml (JUnit), or gitlab=FILE. Repeatable. With --run a "
+            help=f"Also write a file: {_ENDINGS} (JUnit), or gitlab=FILE. Repeatable. With --run a "
             "name without ending is the folder for what was measured. Default: gpuprof-compare.",
         ),
         click.option(
@@ -96,9 +93,7 @@ def _output(value: str) -> Output:
 
 
 def _by_name(file: str) -> str:
-    if file.lower().endswith(PAGES):
-        return PAGE
-    form = format_of(file)
+    form = format_of_file("comparison", file)
     if form is None:
         raise UsageError(
             f"-o {file:.100}: its ending tells no format",
@@ -110,7 +105,7 @@ def _by_name(file: str) -> str:
 def refuse_outputs(outputs: Sequence[Output], inputs: Sequence[str], *, force: bool, in_browser: bool) -> None:
     """Raise UsageError for files that would be replaced, and if --open has no page to open."""
     refuse_overwrite([output.file for output in outputs], inputs, force=force)
-    if in_browser and not any(output.form == PAGE for output in outputs):
+    if in_browser and not any(output.form == HTML for output in outputs):
         raise UsageError("--open opens a page, and none is written", "add -o compare.html")
 
 
@@ -125,41 +120,37 @@ def path_maps_of(values: Sequence[str]) -> tuple[PathMap, ...]:
     return tuple(maps)
 
 
-def write_outputs(compared: Compared, outputs: Sequence[Output], options: CompareOptions) -> None:
+def write_outputs(compared: Compared, outputs: Sequence[Output], options: WriteOptions) -> None:
     """Write all files or none, and say so."""
     if not outputs:
         return
     contents = {output.file: _content(compared, output.form, options) for output in outputs}
     write_files(contents, through_links=True)
     say(f"wrote {', '.join(str(output.file) for output in outputs)}")
-    tell_left_out(compared, [output.form for output in outputs], options)
+    note_without_line(compared, [output.form for output in outputs], options)
 
 
-def tell_left_out(compared: Compared, forms: Sequence[str], options: CompareOptions) -> None:
-    """Say on stderr what formats lack that have only what lies at a line of the repository."""
-    if any(form in FORMATS and FORMATS[form].by_line for form in forms):
-        from gpuprof.present.compare_annotations import left_out_texts
+def note_without_line(compared: Compared, forms: Sequence[str], options: WriteOptions) -> None:
+    """Say on stderr what formats by line show at no line of the repository."""
+    if any(_FORMATS[form].by_line for form in forms):
+        from gpuprof.views.exports.comparison_report import comparison_report
+        from gpuprof.views.exports.problems import without_line_texts
 
-        for text in left_out_texts(compared, options):
+        for text in without_line_texts(comparison_report(compared, options)):
             say(f"note: {text}")
 
 
-def _content(compared: Compared, form: str, options: CompareOptions) -> bytes:
-    if form == PAGE:
-        from gpuprof.present.compare_page.contents import comparison_page
-
-        return comparison_page(compared).encode("utf-8", "backslashreplace")
-    lines = FORMATS[form].lines(compared, options)
+def _content(compared: Compared, form: str, options: WriteOptions) -> bytes:
+    lines = _FORMATS[form].lines(compared, options)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
-def print_compared(compared: Compared, form: str, options: CompareOptions, *, verbose: bool, chosen: bool) -> None:
+def print_compared(compared: Compared, form: str, options: WriteOptions, *, verbose: bool, chosen: bool) -> None:
     """Print the comparison: to the terminal, or as lines."""
     if form != TABLE:
-        write_lines(FORMATS[form].lines(compared, options))
-        tell_left_out(compared, [form], options)
+        write_lines(_FORMATS[form].lines(compared, options))
+        note_without_line(compared, [form], options)
         return
-    from gpuprof.present.compare_console import print_comparison
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
-    print_comparison(make_console(), compared, top=options.top, verbose=verbose, chosen=chosen)
+    _FORMATS[TABLE].write(make_console(), compared, top=options.top, verbose=verbose, chosen=chosen)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuprof.cli.compare_outputs import PAGES, TABLE
 from gpuprof.cli.compare_sides import Programs, SideFiles
 from gpuprof.cli.output import say, to_type, write_files
 from gpuprof.cli.profiling import Printer, expression_of, refuse_file, refuse_folder
@@ -15,6 +14,7 @@ from gpuprof.errors import GpuprofError, Interrupted, UsageError
 from gpuprof.needed_packages import refuse_missing_packages
 from gpuprof.own_files import refuse_linked
 from gpuprof.units import counted
+from gpuprof.views.formats import TABLE, format_of_file
 
 if TYPE_CHECKING:
     from gpuprof.ab_runner import MeasureRequest, RunsTaken, SideStarted, VerdictsChecked
@@ -107,11 +107,9 @@ def refuse_measured_places(files: Iterable[Path], folder: Path) -> None:
 
 
 def _names_folder(name: str) -> bool:
-    from gpuprof.present.compare_formats import format_of
-
     form, equals, _ = name.partition("=")
     is_form = bool(equals) and form.isalnum()
-    return name not in ("", "-") and not is_form and format_of(name) is None and not name.lower().endswith(PAGES)
+    return name not in ("", "-") and not is_form and format_of_file("comparison", name) is None
 
 
 def measured_sides(to_run: ToRun, compare: Callable[[Sequence[Run], Sequence[Run]], Compared]) -> MeasuredSides:
@@ -144,9 +142,9 @@ def _keep(session: Session, file: Path, page: Path | None) -> None:
 
     files: dict[Path, bytes | Iterable[bytes]] = {file: session_pieces(session)}
     if page is not None:
-        from gpuprof.present.html import render_html
+        from gpuprof.views.profile import session_page
 
-        files[page] = render_html(session).encode("utf-8", "backslashreplace")
+        files[page] = session_page(session).encode("utf-8", "backslashreplace")
     write_files(files)
 
 

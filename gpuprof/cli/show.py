@@ -17,13 +17,13 @@ from gpuprof.cli.output import say, to_show, warn, write_lines
 from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
 from gpuprof.errors import UsageError
-from gpuprof.present.formats import DEFAULT, FORMATS, Format
+from gpuprof.views.formats import TABLE, formats_of, printed_formats
 
 if TYPE_CHECKING:
     from gpuprof.api import Loaded
     from gpuprof.model.analyse import Recorded
     from gpuprof.model.session import KernelProfile, Session
-    from gpuprof.present.console import Depth
+    from gpuprof.views.profile import Depth
 
 _TOP = 20
 
@@ -33,10 +33,9 @@ _TOP = 20
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(FORMATS)),
-    default=DEFAULT,
+    type=click.Choice(printed_formats("session")),
+    default=TABLE,
     show_default=True,
-    callback=lambda _context, _option, name: FORMATS[name],
     help="What to print.",
 )
 @grouping
@@ -100,7 +99,7 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
         _list_code(session, loaded.recorded, asked, files)
     elif asked.by is not None:
         print_by(*_kernels(session, asked.kernels), asked.by, asked.form, asked.top, files)
-    elif asked.form.takes == "launches":
+    elif asked.writes_launches:
         _write_launches(session, sort_kernels(select_kernels(session, asked.kernels), asked.sort), asked.form)
     else:
         _show(session, files, asked)
@@ -110,7 +109,7 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
 class _Asked:
     """What is to be shown, and how."""
 
-    form: Format
+    form: str
     by: str | None
     sort: str
     explain: str | None
@@ -133,9 +132,14 @@ class _Asked:
         return not self.kernels and self.sort == "time"
 
     @property
+    def writes_launches(self) -> bool:
+        """Return whether the format has every launch."""
+        return formats_of("session")[self.form].launches
+
+    @property
     def groups(self) -> bool:
         """Tell whether equal launches are one kernel: not where each is written."""
-        return self.form.takes != "launches" or self.by is not None or self.of_one is not None
+        return not self.writes_launches or self.by is not None or self.of_one is not None
 
     @property
     def numbers(self) -> set[int]:
@@ -194,16 +198,16 @@ def _refuse_contradictions(asked: _Asked) -> None:
         refuse_beside("--explain", {"--sass": asked.sass is not None})
     if asked.of_one is not None:
         option = asked.of_one[0]
-        has_format = option != "--explain" or asked.form.tree is not None
+        has_format = option != "--explain" or asked.form in formats_of("explanation")
         if asked.kernels or not has_format:
-            wrong = "--kernel" if asked.kernels else f"--format {asked.form.name}"
+            wrong = "--kernel" if asked.kernels else f"--format {asked.form}"
             raise UsageError(f"{option} and {wrong} cannot be combined", f"{option} KERNEL names the kernel itself")
         if option == "--sass":
             del of_screen["-v"]
         refuse_beside(option, {**of_kernels, **of_screen, **of_table})
-    elif asked.form.takes != "terminal":
+    elif asked.form != TABLE:
         every_launch = of_table if not asked.groups else {}
-        refuse_beside(f"--format {asked.form.name}", {**of_screen, **every_launch})
+        refuse_beside(f"--format {asked.form}", {**of_screen, **every_launch})
 
 
 def _refuse_items_without_steps(session: Session, asked: _Asked) -> None:
@@ -220,8 +224,8 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     """Print the kernels that are asked for, in the terminal or as lines."""
     from gpuprof.diagnose.summary import chosen
     from gpuprof.model.time_by import first_times
-    from gpuprof.present.console_parts import make_console
-    from gpuprof.present.time_by_text import rows_of
+    from gpuprof.views.terminal import make_console
+    from gpuprof.views.time_by import rows_of
     from gpuprof.words.session import worded
     from gpuprof.words.timeline import Rates
 
@@ -229,15 +233,15 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     kernels = sort_kernels(selected, asked.sort)
     part = worded(chosen(run, selected)) if asked.kernels else run
     times = first_times(run, selected) if asked.is_overview else None
-    if asked.form.kernels.warns:
+    form = formats_of("session")[asked.form]
+    if form.warns:
         warn(session)
-    write = asked.form.kernels.function()
-    if asked.form.takes != "terminal":
+    if asked.form != TABLE:
         rows = rows_of(times, asked.top) if times is not None else asked.rows
-        write_lines(write(part, kernels, rows, times))
+        write_lines(form.write(part, kernels, rows, times))
         return
     rates = Rates(asked.items_per_step, asked.cost_per_hour)
-    write(make_console(), part, kernels, times=times, top=asked.top, depth=asked.depth, rates=rates)
+    form.write(make_console(), part, kernels, times=times, top=asked.top, depth=asked.depth, rates=rates)
     if kernels:
         option = "--kernel" if asked.depth == "none" else "--explain"
         say(f"next: {to_show(files)} {next_look(part, kernels, asked.sort, option)}")
@@ -262,33 +266,33 @@ def _numbers(patterns: Sequence[str]) -> set[int]:
     return {number for number in map(kernel_number, patterns) if number is not None}
 
 
-def _write_launches(session: Session, kernels: Sequence[KernelProfile], form: Format) -> None:
+def _write_launches(session: Session, kernels: Sequence[KernelProfile], name: str) -> None:
     from gpuprof.diagnose.summary import chosen
     from gpuprof.words.session import worded
 
-    if form.kernels.warns:
+    form = formats_of("session")[name]
+    if form.warns:
         warn(session)
         tell_excluded(session)
-    write_lines(form.kernels.function()(worded(chosen(session, kernels))))
+    write_lines(form.write(worded(chosen(session, kernels))))
 
 
-def _explain(session: Session, pattern: str, form: Format, files: Sequence[str]) -> None:
+def _explain(session: Session, pattern: str, name: str, files: Sequence[str]) -> None:
     """Print the tree of the longest kernel that matches, and say how many others there are."""
     from gpuprof.model.sources import kind_named
     from gpuprof.words.explain import explain
 
     kernel = _one_kernel(session, "--explain", pattern, "explained")
     tree = explain(kernel, from_text=kind_named(session.sources[kernel.source].kind).is_text)
-    assert form.tree is not None
-    write = form.tree.function()
-    if form.tree.warns:
+    form = formats_of("explanation")[name]
+    if form.warns:
         warn(session)
-    if form.takes != "terminal":
-        write_lines(write(session, kernel, tree))
+    if name != TABLE:
+        write_lines(form.write(session, kernel, tree))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
-    write(make_console(), session, tree)
+    form.write(make_console(), session, tree)
     say(f"next: {to_show(files)} --kernel '#{kernel.id}'")
 
 
@@ -299,14 +303,15 @@ def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked
     assert asked.sass is not None
     kernel = _one_kernel(session, "--sass", asked.sass, "shown")
     listing = listing_in(session, kernel, recorded, keep_private=asked.keep_private)
-    write = asked.form.sass.function()
-    warn(session)
-    if asked.form.takes != "terminal":
-        write_lines(write(session, kernel, listing, asked.verbose))
+    form = formats_of("listing")[asked.form]
+    if form.warns:
+        warn(session)
+    if asked.form != TABLE:
+        write_lines(form.write(session, kernel, listing, asked.verbose))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
-    write(make_console(), kernel, listing, asked.verbose)
+    form.write(make_console(), kernel, listing, asked.verbose)
     say(f"next: {to_show(files)} --explain '#{kernel.id}'")
 
 

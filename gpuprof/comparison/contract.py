@@ -13,6 +13,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Struct
 
+from gpuprof.errors import GATE_UNCLEAR
 from gpuprof.model.field_types import (
     Fraction,
     Number,
@@ -382,6 +383,12 @@ class Gate(Struct, frozen=True, kw_only=True):
     exit_code: Annotated[Whole, about("0; 6 on a regression; 7 if a check is unclear and that is to fail")]
     checks: Annotated[tuple[GateCheck, ...], about("all but those that are ok")]
     ok: Annotated[Whole, about("checks that are ok")]
+
+    def fails(self, check: GateCheck) -> bool:
+        """Return whether a check fails the gate: a regression, or an unclear one if the gate fails for these alone."""
+        if check.word == "regression":
+            return True
+        return self.exit_code == GATE_UNCLEAR and check.word in ("unclear", "not-compared")
 
 
 class ComparisonFact(Struct, frozen=True, kw_only=True):

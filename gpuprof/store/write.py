@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,13 +27,13 @@ def session_lines(session: Session) -> Iterator[str]:
     return document_lines(session, _ONE_LINE_EACH)
 
 
-def document_lines(record: msgspec.Struct, one_line_each: Sequence[str]) -> Iterator[str]:
+def document_lines(record: msgspec.Struct | Mapping[str, object], one_line_each: Sequence[str]) -> Iterator[str]:
     """Yield a record as a JSON document, a field a line; of the lists in `one_line_each` every item has its own."""
     yield "{"
-    names = record.__struct_fields__
-    for name in names:
-        comma = "," if name != names[-1] else ""
-        value = getattr(record, name)
+    fields: Mapping[str, Any] = record if isinstance(record, Mapping) else msgspec.structs.asdict(record)
+    last = list(fields)[-1]
+    for name, value in fields.items():
+        comma = "," if name != last else ""
         if name not in one_line_each or not value:
             yield f"  {json.dumps(name)}: {dumped(value, name)}{comma}"
             continue

@@ -5,43 +5,106 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 from gpuprof.store.page import DATA_ID, DATA_TYPE
 from gpuprof.text import printable
 from gpuprof.views import document as doc
-from gpuprof.views.theme import colour_variables
+from gpuprof.views.glossary import glossary
+from gpuprof.views.theme import colour_variables, contrast_ratio
+from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SCRIPT = "page.js"
-_STYLE = "page.css"
+_FRAGMENT_ROWS = 10
+# Deeper than any heading.
+_DEEPER = 9
 _PART_ENDS = re.compile(r"(?<=[_:<,])(?=\w)|(?<=\w\()(?=\w)")
 _LONG_NAME = 24
 _UNIT = re.compile(
     r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])|[kMGTPE](?![\w/])))|(?<=[≤≥~]) (?=\d)"
 )
+_COLOUR = re.compile(r"#[0-9a-f]{6}")
 
 
 def render_page(document: doc.Document) -> str:
-    """Return the page of a document, with links to all its headings of level 2 that have an anchor."""
+    """Return the page of a document, with links to its headings of level 2 and a glossary of its terms."""
     from markupsafe import Markup
 
-    environment = _environment()
-    script = _source(environment, _SCRIPT)
+    script = _source("page.js")
     data = document.data() if document.data is not None else None
-    return environment.get_template("page.html").render(
+    blocks = (*document.blocks, *_glossary(document))
+    headings = [index for index, block in enumerate(blocks) if isinstance(block, doc.Heading)]
+    start = headings[0] if headings else len(blocks)
+    return _environment().get_template("page.html").render(
         document=document,
-        contents=[block for block in document.blocks if isinstance(block, doc.Heading) and block.anchor],
+        lead=blocks[:start],
+        rest=blocks[start:],
+        contents=_contents(blocks),
+        render=_renderer(linked=True),
         policy=_policy(script),
         script=Markup(script),  # noqa: S704  (our own file)
-        style=Markup(colour_variables() + _source(environment, _STYLE)),  # noqa: S704  (our own file)
+        style=Markup(colour_variables() + _source("page.css")),  # noqa: S704  (our own file)
         data_id=DATA_ID,
         data_type=DATA_TYPE,
         data=Markup(data) if data is not None else None,  # noqa: S704  (base64)
-    )
+    )  # fmt: skip
+
+
+def render_fragment(document: doc.Document) -> str:
+    """Return the short form of a document for a notebook: no script, links, ids or figures; legible on any ground."""
+    from markupsafe import Markup
+
+    return _environment().get_template("fragment.html").render(
+        blocks=_short_blocks(document),
+        render=_renderer(linked=False),
+        style=Markup(_source("fragment.css")),  # noqa: S704  (our own file)
+    )  # fmt: skip
+
+
+def _short_blocks(document: doc.Document) -> list[doc.Block]:
+    """Return the blocks of a fragment, without headings that have nothing left below them."""
+    blocks: list[doc.Block] = []
+    level_below = 0
+    for block in reversed(document.blocks):
+        if isinstance(block, doc.Fold | doc.Figure):
+            continue
+        if isinstance(block, doc.Heading):
+            if level_below <= block.level:
+                continue
+            level_below = block.level
+        else:
+            level_below = _DEEPER
+        blocks.append(_short(block))
+    return blocks[::-1]
+
+
+def _short(block: doc.Block) -> doc.Block:
+    if isinstance(block, doc.Table):
+        return doc.first_rows(block, _FRAGMENT_ROWS)
+    if isinstance(block, doc.Note) and block.short:
+        return doc.Note(block.short, block.tone)
+    return block
+
+
+def _contents(blocks: Sequence[doc.Block]) -> list[doc.Heading]:
+    contents = []
+    for block in blocks:
+        if isinstance(block, doc.Heading) and block.level == 2 and block.anchor:
+            contents.append(block)
+    return contents
+
+
+def _glossary(document: doc.Document) -> tuple[doc.Block, ...]:
+    terms = glossary(document)
+    if not terms:
+        return ()
+    facts = doc.Facts(tuple((term.name, term.meaning) for term in terms))
+    count = count_text(len(terms), "term")
+    return doc.Heading("Glossary", 2, "glossary"), doc.Fold(f"{count} used on this page", (facts,))
 
 
 @cache
@@ -59,19 +122,25 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    environment.filters["cell"] = lambda value: value if isinstance(value, doc.Cell) else doc.Cell(value)
+    environment.filters["cell"] = lambda value: doc.Cell(value) if isinstance(value, str) else value
     environment.filters["breakable"] = _breakable
     environment.filters["words"] = _words
-    environment.globals["render"] = lambda block: _render_block(environment, block)
+    environment.filters["percent"] = lambda fraction: f"{100 * min(max(fraction, 0.0), 1.0):.4g}"
+    environment.filters["colours"] = _colours
     environment.filters["svg"] = lambda draw: Markup(draw())  # noqa: S704  (figures escape their texts)
     return environment
 
 
-def _render_block(environment: Environment, block: doc.Block) -> str:
-    """Return the markup of a block by the macro of its name."""
-    macro = getattr(environment.get_template("blocks.html").module, type(block).__name__.lower())
-    text: str = macro(block)
-    return text
+@cache
+def _renderer(*, linked: bool) -> Callable[[doc.Block, int], str]:
+    """Return the function that gives the markup of a block, by the macro of its name."""
+
+    def render(block: doc.Block, level: int) -> str:
+        markup: str = getattr(macros, type(block).__name__.lower())(block, level)
+        return markup
+
+    macros = _environment().get_template("blocks.html").make_module({"render": render, "linked": linked})
+    return render
 
 
 def _shown(value: object) -> object:
@@ -100,8 +169,18 @@ def _words(command: str) -> object:
     return Markup(" ").join(Markup("<span>{}</span>").format(word) for word in printable(command).split(" "))
 
 
-def _source(environment: Environment, name: str) -> str:
+def _colours(colour: str) -> str:
+    """Return the style of a coloured area whose text is legible; empty if this is no colour."""
+    if not _COLOUR.fullmatch(colour):
+        return ""
+    ink = max(("#000000", "#ffffff"), key=lambda ink: contrast_ratio(ink, colour))
+    return f";background:{colour};color:{ink}"
+
+
+@cache
+def _source(name: str) -> str:
     """Return the text of a file beside the templates."""
+    environment = _environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
 

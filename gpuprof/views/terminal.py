@@ -1,4 +1,4 @@
-"""Render documents for a terminal, with the tables and texts of rich.
+"""Render documents for a terminal: lines of rich's `Text` for the width and the characters of a console.
 
 Colour appears on a terminal only. A pipe gets 80 columns and no spaces at the end of a line.
 """
@@ -9,16 +9,18 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
+from itertools import zip_longest
 from typing import NamedTuple
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table as RichTable
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.segment import Segments
 from rich.text import Text
 
-from gpuprof.text import cut_end, cut_middle, printable
+from gpuprof.collect.shell import shell_lines
+from gpuprof.text import cut_end, cut_middle, legible
 from gpuprof.views import document as doc
+from gpuprof.views.code_lines import code_lines
 
 LEAST_WIDTH = 60
 PIPED_WIDTH = 80
@@ -38,32 +40,39 @@ _STYLES: dict[str, str] = {
     "low": "cyan",
     "info": "dim",
 }
-_LABEL_WIDTH = 13
+_GAP = "  "
+_LABEL_WIDTH = 11
 _BAR_WIDTH = 8
 _LONG_BAR_WIDTH = 20
 _GAIN_WIDTH = len("~ 0.50–0.82 %")
-_WIDEST_TEXT = 48
 _LEAST_NAME = 24
 _WANTED_NAME = 36
-_GAP = 2
+_OTHER_NAME = 20
+# Columns get narrower in this order, down to these widths, until a table fits; numbers stay whole.
+_LEAST_WIDTHS = (("name", _LEAST_NAME), ("text", 12), ("name", 8), ("text", 4))
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|[≤≥=~]) (?=\S)")
 # rich breaks lines at every kind of space. This character keeps a number beside its unit until the lines are made; no
 # printable text contains it.
 _GLUE = "\ue000"
-_SHELL_WORD = re.compile(r"""(?:\\.|[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*")+""")
+# A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
+_MOST_PARTS = 5
+_MOST_SENTENCE_LINES = 3
+_INDENT = 3
+_LEAST_LINES = 2
 
 
-class Brevity(NamedTuple):
-    """How much of a screen each block may take: recommendations, rows of all tables but the last, lines of a note."""
+class _Guides(NamedTuple):
+    """What stands before a step of a tree, before the last one, and before what follows each of them."""
 
-    recommendations: int
-    rows: int
-    lines: int
+    step: str = "├─ "
+    last: str = "└─ "
+    down: str = "│  "
+    none: str = "   "
 
 
-_BREVITIES = (Brevity(5, 5, 4), Brevity(4, 4, 3), Brevity(3, 3, 2), Brevity(2, 2, 2), Brevity(1, 1, 1))
+_GUIDES = _Guides()
 
 
 def make_console() -> Console:
@@ -91,12 +100,14 @@ def print_document(
     In the short form with a `height`, recommendations and tables are shortened until the whole fits into so many lines,
     if their least sizes allow it.
     """
-    renderer = Terminal(console, form)
+    terminal = Terminal(console, form)
     blocks = document.blocks
-    if height is not None:
-        print_blocks(console, renderer.fitted(blocks, height))
-    else:
-        print_blocks(console, renderer.spaced(blocks))
+    lines = terminal.lines(blocks) if height is None else terminal.fitted(blocks, height)
+    # To print the lines one by one takes fifty times as long.
+    whole = Text()
+    for line in lines:
+        whole.append_text(line).append("\n")
+    _write(console, [Segments(whole.render(console))], end="")
 
 
 def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
@@ -108,335 +119,351 @@ def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
         _write(console, blocks)
 
 
-def _write(console: Console, blocks: Iterable[RenderableType]) -> None:
+def _write(console: Console, blocks: Iterable[RenderableType], end: str = "\n") -> None:
     with console.capture() as captured:
         for block in blocks:
-            console.print(block, crop=False)
+            console.print(block, crop=False, end=end)
     lines = captured.get().replace(_GLUE, " ").split("\n")
     console.file.write("\n".join(line.rstrip() for line in lines))
     console.file.flush()
 
 
+Lines = list[Text]
+
+
 class Terminal:
-    """Blocks as renderables of rich, in one form, for the width and the characters of a console."""
+    """Blocks as lines, in one form, for the width and the characters of a console."""
 
     def __init__(self, console: Console, form: doc.Form = "full") -> None:
         """Take the width and the encoding from the console."""
         self._console = console
         self._encoding = console.encoding or "ascii"
         self._short = form == "short"
-        self._brevity: Brevity | None = None
+        self._most: int | None = None
+        self._sentence_lines = 1
         self.width = min(console.width, TEXT_WIDTH)
         self.table_width = min(console.width, TABLE_WIDTH)
 
-    def spaced(self, blocks: Sequence[doc.Block]) -> Iterator[RenderableType]:
-        """Yield blocks with empty lines between them, but none within a paragraph or below a heading."""
+    def lines(self, blocks: Iterable[doc.Block]) -> Iterator[Text]:
+        """Yield the lines of blocks, with empty lines between blocks that do not belong together."""
         previous: doc.Block | None = None
         for block in blocks:
-            if self._is_hidden(block):
+            lines = self.render(block)
+            if not lines:
                 continue
-            if previous is not None and not _belong_together(previous, block):
-                yield Text("")
-            yield self.render(block)
+            if previous is not None and not self._belong_together(previous, block):
+                yield Text()
+            yield from lines
             previous = block
 
-    def fitted(self, blocks: Sequence[doc.Block], height: int) -> Iterator[RenderableType]:
-        """Yield blocks in their short form, so short that all fit into `height` lines if that is possible."""
-        last = max((index for index, block in enumerate(blocks) if isinstance(block, doc.Table)), default=None)
-        if last is None:
-            yield from self.spaced(blocks)
-            return
-        table = blocks[last]
-        assert isinstance(table, doc.Table)
-        around = (*blocks[:last], *blocks[last + 1 :])
-        room = 0
-        for brevity in _BREVITIES:
-            self._brevity = brevity
-            room = height - self._height(around) - 1
-            if room >= self._height([self._first_rows(table, table.least)]):
+    def fitted(self, blocks: Sequence[doc.Block], height: int) -> Lines:
+        """Return the lines of blocks, so short that all fit into `height` lines if that is possible.
+
+        The last table gets the lines that the other blocks leave.
+        """
+        lines: Lines = []
+        for most in range(_MOST_PARTS, 0, -1):
+            self._most = most
+            lines = list(self.lines(self._shortened(blocks, 0)))
+            if len(lines) <= height:
                 break
-        rows = self._rows_that_fit(table, room)
-        yield from self.spaced((*blocks[:last], self._first_rows(table, rows), *blocks[last + 1 :]))
-
-    def _rows_that_fit(self, table: doc.Table, room: int) -> int:
-        rows = max(min(room, len(table.rows)), min(table.least, len(table.rows)))
-        while rows > table.least and self._height([self._first_rows(table, rows)]) > room:
-            rows -= 1
-        return rows
-
-    def _first_rows(self, table: doc.Table, count: int) -> doc.Table:
-        return doc.first_rows(table, count)
-
-    def _height(self, blocks: Sequence[doc.Block]) -> int:
-        """Return how many lines blocks take."""
-        lines = 0
-        for renderable in self.spaced(blocks):
-            lines += len(self._console.render_lines(renderable, pad=False))
+        spare = height - len(lines)
+        for self._sentence_lines in range(_MOST_SENTENCE_LINES, 0, -1):
+            # All rows fit into one line more: it says how many are left out.
+            for more_rows in range(spare + 1, 0, -1):
+                longer = list(self.lines(self._shortened(blocks, more_rows)))
+                if len(longer) <= height:
+                    return longer
+                if self._sentence_lines > 1:
+                    break
         return lines
 
-    def _is_hidden(self, block: doc.Block) -> bool:
-        if isinstance(block, doc.Fold):
-            return self._short and not block.open
-        if isinstance(block, doc.Figure):
-            return self._short or not block.notes
-        return False
+    def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
+        """Yield blocks with short tables; the last one has so many rows more than it needs."""
+        last = max((index for index, block in enumerate(blocks) if isinstance(block, doc.Table)), default=None)
+        for index, block in enumerate(blocks):
+            if isinstance(block, doc.Table):
+                rows = block.least + more_rows if index == last else max(block.least, self._most or 0)
+                yield doc.first_rows(block, rows)
+            else:
+                yield block
 
     @singledispatchmethod
-    def render(self, block: doc.Block) -> RenderableType:
-        """Return a block as rich prints it."""
+    def render(self, block: doc.Block) -> Lines:
+        """Return the lines of a block; none if its form has nothing to show."""
         raise TypeError(f"no rendering of {type(block).__name__}")
 
     @render.register
-    def _(self, block: doc.Heading) -> RenderableType:
-        return self._text(block.text, "bold")
+    def _(self, block: doc.Heading) -> Lines:
+        return self._paragraph(block.text, "bold")
 
     @render.register
-    def _(self, block: doc.Note) -> RenderableType:
+    def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
-        return self._paragraph(self._text(text, _STYLES[block.tone]))
+        lines = self._paragraph(text, _STYLES[block.tone])
+        if self._most is None or block.tone == "strong":
+            return lines
+        return self._first_lines(lines, max(self._most, _LEAST_LINES), self.width)
 
-    def _paragraph(self, text: Text) -> RenderableType:
-        """Return a text as wide as texts may be; on a short screen no longer than its brevity allows."""
-        if self._brevity is not None:
-            lines = text.wrap(self._console, self.width)
-            if len(lines) > self._brevity.lines:
-                room = self._brevity.lines * self.width - 2 * self._brevity.lines
-                text = Text(cut_end(text.plain, room), style=text.style)
-        return Padding(text, (0, max(self._console.width - self.width, 0), 0, 0))
-
-    @render.register
-    def _(self, block: doc.Facts) -> RenderableType:
-        grid = self._grid()
-        for name, value in block.rows:
-            grid.add_row(self._text(name, "cyan"), self._text(value))
-        return self._under_title(block.label, grid)
-
-    def _grid(self) -> RichTable:
-        """Return a grid of labels and values that wrap beside them, indented."""
-        grid = RichTable.grid(padding=(0, _GAP, 0, 0), pad_edge=False)
-        grid.width = self.width
-        grid.add_column(min_width=_LABEL_WIDTH - _GAP, max_width=max(self.width // 3, _LABEL_WIDTH))
-        grid.add_column(ratio=1, overflow="fold")
-        return grid
-
-    def _under_title(self, title: str, body: RenderableType) -> RenderableType:
-        if not title:
-            return body
-        return Group(self._text(title, "bold"), body)
+    def _first_lines(self, lines: Lines, most: int | None, width: int) -> Lines:
+        """Return at most so many lines; the last one ends with an ellipsis if there are more."""
+        if most is None or len(lines) <= most:
+            return lines
+        ellipsis = self._legible("…")
+        last = lines[most - 1]
+        last.truncate(width - len(ellipsis))
+        last.rstrip()
+        return [*lines[: most - 1], last.append(ellipsis)]
 
     @render.register
-    def _(self, block: doc.Table) -> RenderableType:
-        if self._brevity is not None and len(block.rows) > max(self._brevity.rows, block.least):
-            block = self._first_rows(block, max(self._brevity.rows, block.least))
-        parts: list[RenderableType] = []
+    def _(self, block: doc.Facts) -> Lines:
+        title = self._paragraph(block.label, "bold") if block.label else []
+        return title + self._labelled(block.rows, most=self._most)
+
+    @render.register
+    def _(self, block: doc.Table) -> Lines:
+        lines: Lines = []
         if block.rows:
-            parts.append(self._rich_table(block))
+            names = tuple(doc.Cell(column.name, "strong") for column in block.columns)
+            header, *rows = self._aligned(block.columns, (names, *block.rows), self.table_width)
+            width = max(line.cell_len for line in (header, *rows))
+            lines = [header, Text(self._legible("─") * width, "dim")]
+            for line, row in zip(rows, block.rows, strict=True):
+                lines += [line, *self._sentences(block.columns, row)]
         if block.more:
-            parts.append(self._paragraph(self._text(block.more, "dim")))
-        return Group(*parts)
+            lines += self._paragraph(block.more, "dim")
+        if self._most is None:
+            for column in block.columns:
+                if column.meaning:
+                    lines += self._paragraph(f"{column.name}: {column.meaning}", "dim")
+        return lines
 
-    def _rich_table(self, block: doc.Table) -> RichTable:
-        cells = [[self._legible(_text_of(cell)) for cell in row] for row in block.rows]
-        widths = [
-            max(_cells(self._legible(column.name)), *(_cells(row[index]) for row in cells))
-            for index, column in enumerate(block.columns)
-        ]
-        shown = _fitting_columns(block.columns, widths, self.table_width)
-        name_width = self.table_width - sum(
-            widths[index] + _GAP for index in shown if block.columns[index].kind != "name"
+    def _sentences(self, columns: Sequence[doc.Column], row: Sequence[doc.Inline]) -> Lines:
+        """Return the lines below a row of a table."""
+        lines: Lines = []
+        width = self.width - _INDENT
+        for column, cell in zip(columns, row, strict=True):
+            if column.kind == "sentence" and doc.text_of(cell):
+                wrapped = list(self._text(cell, "dim").wrap(self._console, width))
+                lines += self._first_lines(wrapped, self._sentence_lines if self._most else None, width)
+        for line in lines:
+            line.pad_left(_INDENT)
+        return lines
+
+    @render.register
+    def _(self, block: doc.Recommendations) -> Lines:
+        most = self._most or len(block.items)
+        legend = self._text(block.legend, "dim")
+        lines = (
+            self._beside(self._text(block.title, "bold"), legend)
+            if block.title
+            else self._paragraph(block.legend, "dim")
         )
-        table = RichTable(
-            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold",
-            border_style="dim",
-        )  # fmt: skip
-        for index in shown:
-            self._add_column(table, block.columns[index], widths[index], name_width)
-        for row, texts in zip(block.rows, cells, strict=True):
-            table.add_row(
-                *(self._table_cell(row[index], texts[index], block.columns[index], name_width) for index in shown)
-            )
-        return table
-
-    def _add_column(self, table: RichTable, column: doc.Column, width: int, name_width: int) -> None:
-        name = self._text(column.name)
-        if column.kind == "number":
-            table.add_column(name, justify="right", no_wrap=True, min_width=width)
-        elif column.kind == "name":
-            table.add_column(name, no_wrap=True, overflow="ellipsis", min_width=min(width, name_width))
-        else:
-            table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=_WIDEST_TEXT)
-
-    def _table_cell(self, cell: doc.Inline, text: str, column: doc.Column, name_width: int) -> Text:
-        tone = _STYLES[cell.tone] if isinstance(cell, doc.Cell) else ""
-        if column.kind == "name":
-            text = self._cut_name(text, max(name_width, _LEAST_NAME))
-        return Text(text, style=tone)
-
-    def _cut_name(self, text: str, width: int) -> str:
-        length = width
-        shown = cut_middle(text, length)
-        while _cells(shown) > width and length > 1:
-            length -= 1
-            shown = cut_middle(text, length)
-        return self._legible(shown)
-
-    @render.register
-    def _(self, block: doc.Recommendations) -> RenderableType:
-        most = self._brevity.recommendations if self._brevity is not None else len(block.items)
-        heading = RichTable.grid(padding=(0, _GAP, 0, 0))
-        heading.width = self.width
-        heading.add_column(no_wrap=True)
-        heading.add_column(ratio=1)
-        heading.add_row(Text("Fix first", style="bold"), self._text(block.legend, "dim"))
-        grid = RichTable.grid(padding=(0, _GAP, 0, 0))
-        grid.width = self.width
-        grid.add_column(width=_BAR_WIDTH, no_wrap=True)
-        grid.add_column(width=_GAIN_WIDTH, justify="right", no_wrap=True)
-        grid.add_column(ratio=1, overflow="fold")
         for item in block.items[:most]:
-            self._add_recommendation(grid, item)
+            lines += self._recommendation(item)
         left_out = len(block.items) - most
-        more = f"{left_out} more with -v" if left_out > 0 else block.more if not self._short else ""
+        more = f"{left_out} more with -v" if left_out > 0 else block.more
         if more:
-            grid.add_row("", "", self._text(more, "dim"))
-        return Group(heading, grid)
+            lines += self._paragraph(more, "dim")
+        return lines
 
-    def _add_recommendation(self, grid: RichTable, item: doc.Recommendation) -> None:
+    def _recommendation(self, item: doc.Recommendation) -> Lines:
         doubt = "dim" if item.doubted else ""
-        bar = Text(self._bar(item.bar or 0.0, _BAR_WIDTH), style=doubt or _STYLES[item.severity])
-        lines = [self._text(item.headline)]
-        if self._short:
-            room = self.width - _BAR_WIDTH - _GAIN_WIDTH - 2 * _GAP
-            lines = [Text(self._cut_sentence(item.headline, room))]
+        bar = self._bar(item.bar or 0.0, _BAR_WIDTH).ljust(_BAR_WIDTH)
+        gain = self._text(item.gain, doubt or "bold")
+        gain.pad_left(_GAIN_WIDTH - gain.cell_len)
+        left = Text.assemble((bar, doubt or _STYLES[item.severity]), _GAP, gain)
+        room = self.width - left.cell_len - len(_GAP)
+        headline = item.headline if self._most is None else self._cut(item.headline, room, "text")
+        right = self._text(headline)
         if item.action:
-            lines.append(self._text(f"→ {item.action}", "bold"))
-        lines += self._about(item)
-        grid.add_row(bar, self._text(item.gain, doubt or "bold"), Group(*lines))
-
-    def _about(self, item: doc.Recommendation) -> list[Text]:
-        """Return which kernels, where, how certain and under which condition: in one line if it fits."""
-        separator = " · " if self._short else ", "
-        kernels = _text_of(item.kernels)
-        rest = separator.join(filter(None, (item.place, item.certainty, item.condition)))
-        room = self.width - _BAR_WIDTH - _GAIN_WIDTH - 2 * _GAP
-        if self._short:
-            least = max(room - len(rest) - len(separator), room // 3)
-            kernels = self._cut_name(self._legible(kernels), least)
-        return [self._text(separator.join(filter(None, (kernels, rest))), "dim")]
+            right.append("\n").append_text(self._text(f"→ {item.action}", "bold"))
+        about = _joined(", ", item.place, item.certainty, item.condition)
+        kernels = self._cut(doc.text_of(item.kernels), max(room - _cells(about) - len(_GAP), _LEAST_NAME), "name")
+        right.append("\n").append_text(self._text(_joined(", ", kernels, about), "dim"))
+        return self._beside(left, right)
 
     @render.register
-    def _(self, block: doc.Findings) -> RenderableType:
-        parts: list[RenderableType] = []
-        brief: list[str] = []
+    def _(self, block: doc.Findings) -> Lines:
+        lines: Lines = []
+        brief: list[tuple[str, str]] = []
         for item in block.items:
             if self._short and (item.explained_by or item.severity in {"low", "info"}):
-                brief.append(_brief_finding(item))
+                gain = "" if item.severity == "info" else item.gain
+                beside = doc.text_of(item.explained_by) or gain
+                brief.append(("" if brief else "also", f"{item.headline} ({beside})" if beside else item.headline))
                 continue
-            if parts:
-                parts.append(Text(""))
-            parts.append(self._finding(item))
-        if brief:
-            if parts:
-                parts.append(Text(""))
-            grid = self._grid()
-            for index, text in enumerate(brief):
-                grid.add_row(Text("" if index else "also", style="cyan"), self._text(text))
-            parts.append(grid)
-        return Group(*parts)
+            if lines:
+                lines.append(Text())
+            rows = [row for row in self._finding_rows(item) if doc.text_of(row[1])]
+            lines += self._labelled(rows)
+        if lines and brief:
+            lines.append(Text())
+        return lines + self._labelled(brief)
 
-    def _finding(self, item: doc.Finding) -> RenderableType:
-        grid = self._grid()
-        grid.add_row(
-            Text(item.severity, style=_STYLES[item.severity]),
-            self._text(item.headline, "" if item.explained_by else "bold"),
-        )
-        rows: list[tuple[str, doc.Inline]] = [
-            ("cause", item.explained_by),
-            ("gain", "; ".join(filter(None, (item.gain, item.remains)))),
-            ("where", item.place),
-        ]
+    def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[doc.Inline, doc.Inline]]:
+        yield doc.Cell(item.severity, item.severity), doc.Cell(item.headline, "" if item.explained_by else "strong")
+        yield "cause", item.explained_by
+        yield "gain", _joined("; ", item.gain, item.remains)
+        yield "where", item.place
         if self._short:
-            rows.append(("do", item.action))
-        else:
-            rows.append(("why", item.why))
-            for index, evidence in enumerate(item.evidence):
-                rows.append(("" if index else "evidence", _evidence_text(evidence)))
-            rows.append(("do", " ".join(filter(None, (item.action, item.advice)))))
-            rows.append(("sure", f"{item.certainty}; rule {item.rule}"))
-        for name, value in rows:
-            if _text_of(value):
-                grid.add_row(Text(name, style="cyan"), self._text(value))
-        return grid
+            yield "do", item.action
+            return
+        if not item.explained_by:
+            yield "why", item.why
+        label = "evidence"
+        for evidence in item.evidence:
+            yield label, doc.evidence_text(evidence)
+            label = ""
+        if not item.explained_by:
+            yield "do", _joined(" ", item.action, item.advice)
+            yield "sure", f"{item.certainty}; rule {item.rule}"
 
     @render.register
-    def _(self, block: doc.Code) -> RenderableType:
-        lines = doc.shortest_excerpt(block) if self._short else block.lines
-        grid = RichTable.grid(padding=(0, _GAP, 0, 0))
-        grid.width = self.table_width
-        has_notes = any(line.notes for line in lines)
-        if has_notes:
-            for _column in block.columns:
-                grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        for line in lines:
-            style = "bold" if line.marked else ""
-            notes = [self._text(note, style) for note in line.notes] if has_notes else []
-            number = self._text(line.number, style or "dim")
-            grid.add_row(*notes, number, self._text(line.text or "", style))
-        columns = f": {', '.join(block.columns)}" if has_notes and block.columns else ""
-        return Group(self._text(f"{block.title}{columns}", "cyan"), grid)
+    def _(self, block: doc.Code) -> Lines:
+        form: doc.Form = "short" if self._short else "full"
+        lines = []
+        for parts in code_lines(block, form, self._console.width, self._legible):
+            line = Text(no_wrap=True, overflow="ignore")
+            for part, style in parts:
+                line.append(part, _STYLES.get(style, style))
+            line.rstrip()
+            lines.append(line)
+        return lines
 
     @render.register
-    def _(self, block: doc.Figure) -> RenderableType:
-        return Group(*(self._paragraph(self._text(note, "dim")) for note in block.notes))
+    def _(self, block: doc.Figure) -> Lines:
+        lines: Lines = []
+        for note in () if self._short else block.notes:
+            lines += self._paragraph(note, "dim")
+        return lines
 
     @render.register
-    def _(self, block: doc.Bars) -> RenderableType:
-        grid = RichTable.grid(padding=(0, _GAP, 0, 0))
-        grid.add_column(min_width=_LABEL_WIDTH - _GAP)
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(width=_LONG_BAR_WIDTH, no_wrap=True)
-        for bar in block.items:
-            drawn = self._bar(bar.fraction, _LONG_BAR_WIDTH) if bar.fraction is not None else ""
-            grid.add_row(self._text(bar.name), self._text(bar.text), drawn)
+    def _(self, block: doc.Bars) -> Lines:
         ceiling = f", % of {block.ceiling}" if block.ceiling else ""
-        parts: list[RenderableType] = [self._text(f"{block.label}{ceiling}", "cyan"), grid]
-        if block.note:
-            parts.append(self._paragraph(self._text(block.note, "dim")))
-        return Group(*parts)
+        if self._short:
+            values = ", ".join(f"{doc.text_of(bar.name)} {bar.text}" for bar in block.items)
+            line = Text.assemble(self._text(f"{block.label}{ceiling}: ", "cyan"), self._text(values))
+            return list(line.wrap(self._console, self.width))
+        columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
+        rows = []
+        start = 0.0
+        for bar in block.items:
+            indent = " " * round(min(start, 1.0) * _LONG_BAR_WIDTH)
+            rows.append((bar.name, bar.text, indent + self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)))
+            if block.stacked:
+                start += bar.fraction or 0.0
+        lines = self._paragraph(f"{block.label}{ceiling}", "cyan") + self._aligned(columns, rows, self.width)
+        return lines + self._paragraph(block.note, "dim") if block.note else lines
 
     @render.register
-    def _(self, block: doc.Command) -> RenderableType:
-        parts: list[RenderableType] = []
-        if block.lead:
-            parts.append(self._paragraph(self._text(block.lead)))
-        parts.append(self._shell_lines(block.text))
-        return Group(*parts)
+    def _(self, block: doc.Tree) -> Lines:
+        return self._tree(block, "", "")
+
+    def _tree(self, step: doc.Tree, first: str, rest: str) -> Lines:
+        """Return a step and those below it, with guides before their first and their other lines."""
+        is_code = isinstance(step.text, doc.Cell) and step.text.code
+        text = self._text(step.text, "cyan" if is_code else "")
+        if step.number:
+            text = Text.assemble(self._text(step.number, "bold"), _GAP, text)
+        below = rest + (_GUIDES.down if step.children else _GUIDES.none)
+        lines = []
+        for index, line in enumerate(text.wrap(self._console, self.width - max(len(first), len(below)))):
+            lines.append(Text.assemble((self._legible(below if index else first), "dim"), line))
+        for child in step.children:
+            is_last = child is step.children[-1]
+            guide = _GUIDES.last if is_last else _GUIDES.step
+            lines += self._tree(child, rest + guide, rest + (_GUIDES.none if is_last else _GUIDES.down))
+        return lines
 
     @render.register
-    def _(self, block: doc.Fold) -> RenderableType:
-        return Group(self._text(block.title, "bold"), *self.spaced(block.blocks))
+    def _(self, block: doc.Command) -> Lines:
+        lines = self._paragraph(block.lead) if block.lead else []
+        margin = " " * 3
+        for line in shell_lines(self._legible(block.text), self._console.width - len(margin)):
+            lines.append(Text(margin + line, "cyan", no_wrap=True, overflow="ignore"))
+        return lines
+
+    @render.register
+    def _(self, block: doc.Fold) -> Lines:
+        if self._short and not block.open:
+            return []
+        return [*self._paragraph(block.title, "bold"), *self.lines(block.blocks)]
+
+    def _belong_together(self, first: doc.Block, second: doc.Block) -> bool:
+        if isinstance(first, doc.Heading):
+            return True
+        if self._short and isinstance(first, doc.Bars) and isinstance(second, doc.Bars):
+            return True
+        return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
+
+    def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
+        return list(self._text(value, style).wrap(self._console, self.width))
+
+    def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]], most: int | None = None) -> Lines:
+        """Return labels and, beside each, a value of at most so many lines."""
+        labels = [self._text(name, "cyan") for name, _ in rows]
+        width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
+        width = min(width, self.width * 2 // 5)
+        room = self.width - width - len(_GAP)
+        lines: Lines = []
+        for label, (_, value) in zip(labels, rows, strict=True):
+            wrapped = list(self._text(value).wrap(self._console, room))
+            value_text = Text("\n").join(self._first_lines(wrapped, most, room))
+            lines += self._beside(label, value_text, width)
+        return lines
+
+    def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
+        """Return two texts side by side, the left one `width` columns wide; both wrap under themselves."""
+        width = width or left.cell_len
+        room = self.width - width - len(_GAP)
+        lines = []
+        pairs = zip_longest(left.wrap(self._console, width), right.wrap(self._console, room), fillvalue=Text())
+        for start, rest in pairs:
+            gap = " " * (width - start.cell_len + len(_GAP))
+            line = Text.assemble(start, gap, rest)
+            line.rstrip()
+            lines.append(line)
+        return lines
+
+    def _aligned(self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], limit: int) -> Lines:
+        """Return rows of cells as lines of at most `limit` columns, one line each, if their numbers fit."""
+        if not rows:
+            return []
+        texts = [[self._legible(doc.text_of(cell)) for cell in row] for row in rows]
+        widths = [max(map(_cells, column)) for column in zip(*texts, strict=True)]
+        fitting = _fitting_widths(columns, widths, limit)
+        lines = []
+        for row, cells in zip(rows, texts, strict=True):
+            line = Text(no_wrap=True, overflow="ignore")
+            gap = ""
+            for index, width in fitting.items():
+                text = self._cut(cells[index], width, columns[index].kind)
+                space = " " * (width - _cells(text))
+                text = space + text if columns[index].kind == "number" else text + space
+                line.append(gap).append(text, _style_of(row[index]))
+                gap = _GAP
+            line.rstrip()
+            lines.append(line)
+        return lines
+
+    def _cut(self, text: str, width: int, kind: str) -> str:
+        """Fit a text into so many columns of the terminal: a name loses its middle, all others their end."""
+        shown = self._legible(text)
+        cut = cut_middle if kind == "name" else cut_end
+        length = width
+        while _cells(shown) > width and length > 0:
+            shown = self._legible(cut(text, length))
+            length -= 1
+        return shown
 
     def _text(self, value: doc.Inline, style: str = "") -> Text:
         """Return an inline text, legible, each number beside its unit."""
-        tone = _STYLES[value.tone] if isinstance(value, doc.Cell) else ""
-        glued = _NUMBER_AND_UNIT.sub(rf"\1{_GLUE}", self._legible(_text_of(value)))
-        return Text(glued, style=tone or style, overflow="fold")
+        glued = _NUMBER_AND_UNIT.sub(rf"\1{_GLUE}", self._legible(doc.text_of(value)))
+        return Text(glued, style=_style_of(value) or style, overflow="fold")
 
     def _legible(self, text: str) -> str:
-        """Return a text from anywhere without control characters, in the characters of the console."""
-        shown = printable(text)
-        if "utf" in self._encoding.lower():
-            return shown
-        try:
-            return shown.encode(self._encoding, "gpuprof-ascii").decode(self._encoding)
-        except LookupError:
-            # The handler is registered for streams without Unicode, see `gpuprof.text.tolerate`.
-            return shown.encode("ascii", "replace").decode()
-
-    def _cut_sentence(self, text: str, width: int) -> str:
-        return cut_end(self._legible(text), width)
+        return legible(text, self._encoding)
 
     def _bar(self, fraction: float, width: int) -> str:
         """Draw 0 to 1 in eighths of a character, or in `#`; a fraction above 0 is always visible."""
@@ -447,81 +474,45 @@ class Terminal:
         whole, rest = divmod(max(round(filled * 8), least), 8)
         return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
-    def _shell_lines(self, command: str) -> RenderableType:
-        """Return a command line to copy: broken only where a shell reads on."""
-        margin = " " * 3
-        room = self._console.width - len(margin) - len(" \\")
-        lines = [""]
-        for word in _options(_shell_words(self._legible(command)), room):
-            longer = f"{lines[-1]} {word}" if lines[-1] else word
-            if lines[-1] and len(longer) > room:
-                lines.append(word)
-            else:
-                lines[-1] = longer
-        text = " \\\n".join(f"{margin}{line}" for line in lines)
-        return Group(Text(text, style="cyan", no_wrap=True, overflow="ignore"))
 
-
-def _belong_together(first: doc.Block, second: doc.Block) -> bool:
-    if isinstance(first, doc.Heading):
-        return True
-    return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
-
-
-def _text_of(value: doc.Inline) -> str:
-    return value if isinstance(value, str) else value.text
+def _joined(separator: str, *texts: str) -> str:
+    return separator.join(filter(None, texts))
 
 
 def _cells(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
+    return len(text) if text.isascii() else cell_len(text)
 
 
-def _fitting_columns(columns: Sequence[doc.Column], widths: Sequence[int], limit: int) -> list[int]:
-    """Return the columns that fit beside names of a readable length; those with the highest rank go first."""
-    needed = list(widths)
+def _style_of(value: doc.Inline) -> str:
+    return "" if isinstance(value, str) else _STYLES[value.tone]
+
+
+def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit: int) -> dict[int, int]:
+    """Return the widths of the columns that are shown, by their index.
+
+    Columns with the highest rank go until names have a readable length; then names and texts get narrower.
+    """
+    fitting = {index: width for index, width in enumerate(widths) if columns[index].kind != "sentence"}
+    wanted = _WANTED_NAME
     for index, column in enumerate(columns):
         if column.kind == "name":
-            needed[index] = min(widths[index], _WANTED_NAME, limit // 3)
-        elif column.kind == "text":
-            needed[index] = min(widths[index], _WIDEST_TEXT)
-    shown = list(range(len(columns)))
-    while sum(needed[index] + _GAP for index in shown) - _GAP > limit:
-        last = max(shown, key=lambda index: columns[index].rank)
+            fitting[index] = min(widths[index], wanted, limit // 3)
+            wanted = _OTHER_NAME
+    while _line_width(fitting) > limit:
+        last = max(fitting, key=lambda index: columns[index].rank)
         if columns[last].rank == 0:
             break
-        shown.remove(last)
-    return shown
+        del fitting[last]
+    for index in fitting:
+        fitting[index] = min(widths[index], limit)
+    for kind, least in _LEAST_WIDTHS:
+        while _line_width(fitting) > limit:
+            loose = [index for index in fitting if columns[index].kind == kind and fitting[index] > least]
+            if not loose:
+                break
+            fitting[max(loose, key=lambda index: fitting[index])] -= 1
+    return fitting
 
 
-def _brief_finding(item: doc.Finding) -> str:
-    beside = _text_of(item.explained_by) or ("" if item.severity == "info" else item.gain)
-    return f"{item.headline} ({beside})" if beside else item.headline
-
-
-def _evidence_text(item: doc.Evidence) -> str:
-    threshold = f" (threshold {item.threshold})" if item.threshold else ""
-    return f"{item.meaning}: {item.value.text}{threshold}"
-
-
-def _shell_words(command: str) -> list[str]:
-    """Split a command line where a shell would; a command whose quotes do not match stays whole."""
-    if _SHELL_WORD.sub("", command).strip():
-        return [command]
-    return _SHELL_WORD.findall(command)
-
-
-def _options(words: Sequence[str], room: int) -> list[str]:
-    """Join options with their values if both fit into a line."""
-    joined: list[str] = []
-    for word in words:
-        last = joined[-1] if joined else ""
-        is_value = last.startswith("-") and " " not in last and not word.startswith("-")
-        if is_value and len(last) + 1 + len(word) <= room:
-            joined[-1] = f"{last} {word}"
-        else:
-            joined.append(word)
-    return joined
+def _line_width(widths: dict[int, int]) -> int:
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)

@@ -260,7 +260,7 @@ def _is_on_both_sides(function: Sequence[KernelChange]) -> bool:
 
 
 def _function_text(function: Sequence[KernelChange]) -> str:
-    """Write how the time of a function changed: "softmax takes 52.8 → 60.1 ms (+14 %)".
+    """Write how the time of a function changed: "softmax takes 52.8 ms → 60.1 ms (+14 %)".
 
     If times do not add up to its time in the run, how the first of its kernels changed.
     """

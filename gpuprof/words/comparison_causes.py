@@ -197,7 +197,7 @@ def _coalescing(cause: ChangeCause) -> str:
 
 
 def _unit_time(cause: ChangeCause) -> str:
-    """Write how long a unit was busy: "DRAM busy 9.00 → 18.0 µs (90 % → 90 % of the time)"."""
+    """Write how long a unit was busy: "DRAM busy 9.00 µs → 18.0 µs (90 % → 90 % of the time)"."""
     times, shares, *others = cause.values
     text = f"{_unit(times.name)} busy {both_text(times.base, times.new, 's')}"
     text += f" ({both_text(shares.base, shares.new, 'fraction')} of the time)"

@@ -17,9 +17,9 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.comparison.gate.limits import TIME, TOTAL_TIME
 from gpuprof.comparison.work.counts import LAUNCHES, RESOURCES
-from gpuprof.units import counted, format_percent, significant
+from gpuprof.units import counted, factor, format_percent, significant
 from gpuprof.words.comparison_causes import CHECK_RESULT, lost_effect_text
-from gpuprof.words.comparison_values import count_name, count_text
+from gpuprof.words.comparison_values import change_text, count_name, count_text
 from gpuprof.words.comparison_verdicts import brief_work_reason, doubt_text, match_text
 from gpuprof.words.sentences import joined_by
 
@@ -40,9 +40,11 @@ def check_sentence(
 ) -> str:
     """Write the change, the limit, the reason for the result, and the entry that accepts it.
 
+    If a kernel fails a limit although it became faster, that is written, too.
+
     `kernels` are all that are compared, `total` the figures of the run.
     """
-    text = _check(check, kernels, total)
+    text = joined_by("; ", _check(check, kernels, total), _faster(check, kernels))
     entry = check.acceptance
     if entry is None:
         return text
@@ -51,6 +53,21 @@ def check_sentence(
     if entry.expired:
         return f"{text}; it was accepted until {entry.until}, which has passed"
     return f"{text}; accepted only up to {format_percent(entry.most or 0.0)}"
+
+
+def _faster(check: GateCheck, kernels: Sequence[KernelChange]) -> str:
+    """Write that the kernel of a failed check became faster; empty if it did not."""
+    kernel = _kernel_of(check, kernels)
+    if check.word != "regression" or kernel is None or kernel.time.verdict != "faster":
+        return ""
+    ratio = kernel.time.ratio
+    if not ratio:
+        return "this kernel became faster"
+    return f"this kernel became {factor(1 / ratio)} faster (time {change_text(ratio)})"
+
+
+def _kernel_of(check: GateCheck, kernels: Sequence[KernelChange]) -> KernelChange | None:
+    return next((kernel for kernel in kernels if kernel.id == check.kernel), None)
 
 
 def gate_text(gate: Gate) -> str:
@@ -83,7 +100,7 @@ def _check(
         return _NO_KERNEL[check.because].format(f"{check.pattern!r:.{_MOST_NAME}}")
     if check.quantity == TOTAL_TIME:
         return _total_time(check, kernels, total)
-    kernel = next((kernel for kernel in kernels if kernel.id == check.kernel), None)
+    kernel = _kernel_of(check, kernels)
     if kernel is None:
         return f"{count_name(check.quantity)} {_moved(check)}, {_limit(check)}"
     if check.quantity == TIME or kernel.is_one_sided:

@@ -1,4 +1,4 @@
-"""Values and changes of a comparison as text, alike in every view: "DRAM bytes 1.38 → 1.42 GB"."""
+"""Values and changes of a comparison as text, alike in every view: "DRAM bytes 1.38 GB → 1.42 GB"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gpuprof.comparison.values import SAME_VALUE, Values
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.units import (
     ARROW,
-    DECIMAL_PREFIXES,
     factor,
     format_binary,
     format_change,
@@ -48,8 +47,6 @@ _NAMES = {
 _UPPER = {"l1": "L1", "l2": "L2", "dram": "DRAM", "gpu": "GPU", "sm": "SM"}
 _SHOWN = 3
 """Names that a sentence lists."""
-_KEEPS_UNIT = frozenset(("%", "known", *DECIMAL_PREFIXES))
-"""Endings that both values have: "196 → 265 k" would read as 196."""
 
 
 def count_name(name: str) -> str:
@@ -121,15 +118,12 @@ def side_texts(
 
 
 def both_text(base: float | None, new: float | None, unit: str = "", name: str = "") -> str:
-    """Write a value on both sides, a common unit once: "4.35 → 1.82 ms"."""
+    """Write a value on both sides: "4.35 ms → 1.82 ms"."""
     return arrow_text(*side_texts(base, new, unit, name))
 
 
 def arrow_text(before: str, after: str) -> str:
-    """Write two texts with an arrow between. A common unit is written once, but not "%" or a prefix."""
-    head, _, tail = before.rpartition(" ")
-    if head and tail not in _KEEPS_UNIT and after.endswith(f" {tail}"):
-        before = head
+    """Write two texts with an arrow between. Each has its unit: "196 → 265 k" would read as 196."""
     return f"{before} {ARROW} {after}"
 
 
@@ -159,7 +153,7 @@ def in_brackets(ratio: float | None) -> str:
 
 
 def times_text(times: Values) -> str:
-    """Write two times with their change: "15.5 → 12.7 ms (−18 %)"."""
+    """Write two times with their change: "15.5 ms → 12.7 ms (−18 %)"."""
     return f"{both_text(*times, 's')}{in_brackets(times.ratio)}"
 
 

@@ -228,7 +228,7 @@ def gain_text(finding: FindingChange) -> str:
 
 
 def time_values(time: TimeChange) -> str:
-    """Write the median launch on the sides that have the kernel: "1.20 → 1.42 ms"."""
+    """Write the median launch on the sides that have the kernel: "1.20 ms → 1.42 ms"."""
     if time.verdict == "new":
         return value_text(time.new_s, "s")
     if time.verdict == "gone":
@@ -341,7 +341,7 @@ def _basis(note: WorkNote, change: KernelChange) -> str:
 
 
 def quantity_text(quantity: QuantityChange) -> str:
-    """Write a figure of the whole run: "GPU time 15.5 → 12.7 ms (−18 %)"."""
+    """Write a figure of the whole run: "GPU time 15.5 ms → 12.7 ms (−18 %)"."""
     values = both_text(quantity.base, quantity.new, quantity.unit)
     return f"{count_name(quantity.name)} {values}{in_brackets(quantity.ratio)}"
 
@@ -417,7 +417,7 @@ def verdict_parts(change: KernelChange) -> tuple[str, str]:
 
 
 def launches_text(change: KernelChange) -> str:
-    """Write "10 → 20 launches, together 1.0 → 1.1 ms"; empty if there are as many as before."""
+    """Write "10 → 20 launches, together 1.0 ms → 1.1 ms"; empty if there are as many as before."""
     before = launch_count(change.base)
     after = launch_count(change.new)
     before_s = total_s(change.base)

@@ -14,10 +14,10 @@ from gpuprof.present.check_page.room import Room
 from gpuprof.present.check_page.section import CodeSection, code_section
 from gpuprof.present.check_page.texts import sentence
 from gpuprof.present.check_text import headline
-from gpuprof.present.page.glossary import Term, glossary
 from gpuprof.present.page.parts import LabelledText, Table
 from gpuprof.review.contract import Review
 from gpuprof.text import cut_middle, printable
+from gpuprof.views.glossary import Term, glossary
 from gpuprof.words.profile_values import count_text
 
 _MOST_FIXES, _MOST_ROWS, _MOST_SECTIONS, _FILES = 20, 1000, 500, 3

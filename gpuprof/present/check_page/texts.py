@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprof.present.check_blocks import Block, BlockVariant
-from gpuprof.present.compare_page.parts import told
-from gpuprof.present.page.parts import identifier
-from gpuprof.text import cut_middle, printable
+from gpuprof.text import cut_end, cut_middle, printable
+from gpuprof.views.document import anchor
 from gpuprof.words.profile_values import count_text
 
 LONGEST_SENTENCE = 1500
@@ -17,7 +16,7 @@ _LISTED = 3
 
 def sentence(text: str) -> str:
     """Return a text of the review as it is shown."""
-    return told(text, LONGEST_SENTENCE)
+    return cut_end(printable(text[: 8 * LONGEST_SENTENCE]), LONGEST_SENTENCE)
 
 
 def place(text: str) -> str:
@@ -32,7 +31,7 @@ def sass(text: str) -> str:
 
 def card_id(block: Block, number: int) -> str:
     """Return the id of the card of a kernel's finding."""
-    return identifier("finding", block.kernel.id, number)
+    return anchor("finding", block.kernel.id, number)
 
 
 def names_text(names: Sequence[str]) -> str:

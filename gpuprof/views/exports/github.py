@@ -1,0 +1,53 @@
+"""Problems as workflow commands of GitHub Actions, which become annotations.
+
+GitHub takes at most 10 errors, 10 warnings and 10 notices a step (actions/toolkit, docs/problem-matchers.md). In a
+command, `%`, carriage return and line feed are escaped, in its properties `:` and `,` as well (actions/toolkit,
+packages/core/src/command.ts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.comparison.contract import SourceLine
+from gpuprof.views.exports.problems import ProblemLevel, ProblemReport
+from gpuprof.words.profile_values import count_text
+from gpuprof.words.sentences import joined_by
+
+MOST_OF_A_LEVEL = 10
+# Of notes only their number is written.
+_SHOWN: tuple[ProblemLevel, ...] = ("error", "warning")
+
+
+def lines(report: ProblemReport) -> Iterator[str]:
+    """Yield a command per error and warning, the most important first, and one with the verdict and what is left out.
+
+    A problem without a line of the repository is shown with the run.
+    """
+    left_out = []
+    for level in _SHOWN:
+        problems = [problem for problem in report.alarms if problem.level == level]
+        for problem in problems[:MOST_OF_A_LEVEL]:
+            yield _command(level, problem.title, problem.message, problem.place)
+        if len(problems) > MOST_OF_A_LEVEL:
+            left_out.append(count_text(len(problems) - MOST_OF_A_LEVEL, f"more {level}"))
+    notes = sum(problem.level not in _SHOWN for problem in report.alarms)
+    if notes:
+        left_out.append(count_text(notes, "note"))
+    not_shown = f"Not shown here: {', '.join(left_out)}." if left_out else ""
+    yield _command("notice", report.command, joined_by(" ", report.verdict, report.gate, not_shown))
+
+
+def _command(name: str, title: str, message: str, place: SourceLine | None = None) -> str:
+    properties = f"title={_property(title)}"
+    if place is not None:
+        properties = f"file={_property(place.file)},line={place.line},{properties}"
+    return f"::{name} {properties}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

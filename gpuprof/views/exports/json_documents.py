@@ -1,0 +1,129 @@
+"""Products as JSON documents, an item of their main lists a line, and the schemas of these documents."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from msgspec import Struct, structs
+
+from gpuprof.comparison.contract import COMPARISON_VERSION, Comparison
+from gpuprof.review.contract import REVIEW_VERSION, Review
+from gpuprof.store.schema import schema_of
+from gpuprof.store.write import document_lines
+from gpuprof.views.options import DEFAULTS, WriteOptions
+
+if TYPE_CHECKING:
+    from gpuprof.annotated.listing import Listing
+    from gpuprof.comparison.compare import Compared
+    from gpuprof.model.session import KernelProfile, Session
+    from gpuprof.model.time_by import TimeBy
+    from gpuprof.words.explain_node import ExplanationNode
+
+# Numbers that are not finite and that the note names.
+_MOST_NAMED = 5
+# An escape of half a surrogate pair: a name that is not UTF-8 has them, and strict readers refuse them.
+_HALF_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\(u[dD][89a-fA-F][0-9a-fA-F]{2})")
+
+
+def comparison_lines(compared: Compared, _options: WriteOptions = DEFAULTS) -> Iterator[str]:
+    """Yield the whole comparison. A number that is not finite is missing, with a note."""
+    return _contract_lines(compared.comparison, ("conditions", "total", "kernels", "notes"))
+
+
+def review_lines(review: Review, _top: int | None = None) -> Iterator[str]:
+    """Yield the whole review. A number that is not finite is missing, with a note."""
+    return _contract_lines(review, ("modules", "kernels", "findings", "unreviewed", "notes"))
+
+
+def time_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
+    """Yield the time by operator, module, range or kernel: all groups, one line each."""
+    names = ("by", "time_s", "run_time_s", "launches", "untimed_launches", "steps", "groups")
+    fields = {name: getattr(times, name) for name in names}
+    return document_lines(_versions(session) | fields, ("groups",))
+
+
+def listing_lines(session: Session, _kernel: KernelProfile, listing: Listing, _whole: bool) -> Iterator[str]:
+    """Yield the machine code of a kernel, a line for each instruction."""
+    return document_lines(_versions(session) | structs.asdict(listing), ("functions", "instructions"))
+
+
+def explanation_lines(session: Session, kernel: KernelProfile, tree: ExplanationNode) -> Iterator[str]:
+    """Yield the explanation of a kernel."""
+    names = {"kernel": kernel.id, "label": kernel.label, "demangled": kernel.demangled}
+    return document_lines(_versions(session) | names | {"tree": tree}, ())
+
+
+def schema_of_comparison() -> dict[str, Any]:
+    """Return the JSON Schema of `compare --format json`."""
+    return schema_of(Comparison, f"gpuprof comparison, version {COMPARISON_VERSION}")
+
+
+def schema_of_review() -> dict[str, Any]:
+    """Return the JSON Schema of `check --format json`."""
+    return schema_of(Review, f"gpuprof review, version {REVIEW_VERSION}")
+
+
+def _versions(session: Session) -> dict[str, object]:
+    return {"schema_version": session.schema_version, "gpuprof_version": session.gpuprof_version}
+
+
+def _contract_lines(contract: Comparison | Review, one_line_each: Sequence[str]) -> Iterator[str]:
+    try:
+        lines = list(document_lines(contract, one_line_each))
+    except ValueError:
+        lines = list(document_lines(_with_finite_numbers(contract), one_line_each))
+    for line in lines:
+        # Such a half becomes the visible text `\udcff`, as everywhere else.
+        yield _HALF_PAIR.sub(r"\1\\\\\2", line)
+
+
+def _with_finite_numbers(contract: Comparison | Review) -> Struct:
+    """Return a contract with null for each number that is not finite, and a note that names them.
+
+    Where a field cannot be null, its record is: it is null in its owner, or left out of its list.
+    """
+    places: list[str] = []
+    finite = _finite_record(contract, "", places)
+    named = ", ".join(places[:_MOST_NAMED])
+    more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+    note = f"Not finite, and therefore missing: {named}{more}."
+    return structs.replace(finite, notes=(*contract.notes, note))
+
+
+class _NotFiniteError(Exception):
+    """A number, or a record that needs it, cannot be written."""
+
+
+def _finite(value: Any, place: str, places: list[str]) -> Any:
+    """Return a value without numbers that are not finite, and append their places."""
+    if isinstance(value, float) and not math.isfinite(value):
+        places.append(place)
+        raise _NotFiniteError
+    if isinstance(value, tuple):
+        return tuple(_finite_items(value, place, places))
+    return _finite_record(value, place, places) if isinstance(value, Struct) else value
+
+
+def _finite_items(items: tuple[Any, ...], place: str, places: list[str]) -> Iterator[Any]:
+    for index, item in enumerate(items):
+        with suppress(_NotFiniteError):
+            yield _finite(item, f"{place}[{index}]", places)
+
+
+def _finite_record(record: Struct, place: str, places: list[str]) -> Struct:
+    kinds = get_type_hints(type(record))
+    changes = {}
+    lacks_field = False
+    for name in record.__struct_fields__:
+        try:
+            changes[name] = _finite(getattr(record, name), f"{place}.{name}".lstrip("."), places)
+        except _NotFiniteError:
+            changes[name] = None
+            lacks_field |= type(None) not in get_args(kinds[name])
+    if lacks_field:
+        raise _NotFiniteError
+    return structs.replace(record, **changes)
