@@ -773,6 +773,9 @@ class TimeStrip(Struct, frozen=True, kw_only=True):
     bin_s: Annotated[Seconds, about("length of a bin")]
     rows: Annotated[tuple[StripRow, ...], about("kernels with most time of the run first", most=1_000)]
     pauses: Annotated[tuple[LongPause, ...], about("the longest pauses, in order of time", most=1_000)]
+    steps_s: Annotated[
+        tuple[Seconds, ...], about("when steps begin, since the start of that part; empty without steps", most=1_000)
+    ] = ()
 
 
 class WholeGraph(Struct, frozen=True, kw_only=True):
