@@ -212,7 +212,7 @@ def _whole(
 def _figures(compared: Compared) -> Iterator[Block]:
     from gpuprof.views.comparison_figure import comparison_figures
 
-    rows = {change.id: f"row-{change.id}" for change in compared.comparison.kernels}
+    rows = {change.id: f"#row-{change.id}" for change in compared.comparison.kernels}
     figures = comparison_figures(compared, rows)
     if figures:
         yield Heading("Roofline of both sides", anchor="roofline")
