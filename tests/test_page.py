@@ -1,11 +1,9 @@
-"""The parts of the page on values made by hand: findings, code, memory path, table, glossary, provenance."""
+"""The parts of the page on values made by hand: findings, code, table, glossary, provenance."""
 
 from __future__ import annotations
 
 from functools import cache
 
-import pytest
-from gpuprof.present.page.memory_path import memory_path
 from msgspec.structs import replace
 
 from gpuprof.diagnose.ranking import numbered
@@ -91,32 +89,10 @@ def texts(html: str) -> str:
 
 def test_ids_are_unique_and_links_lead_to_lines_of_code_and_rows() -> None:
     outline = Outline(page())
-    assert {"#line-0-0-41", "#row-0", "#row-1"} <= set(outline.links)
+    assert {"#line-0-0-41", "#kernel-0", "#kernel-1"} <= set(outline.links)
     assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
     assert len(outline.ids) == len(set(outline.ids))
     assert [value for tag, name, value in outline.attributes if (tag, name) == ("a", "data-kernel")] == ["0", "1"]
-
-
-def test_memory_path_widens_its_arrows_by_bytes() -> None:
-    path = memory_path(diagnosed().kernels[0])
-    assert path is not None
-    assert [_height(stream.outline) for stream in path.streams] == pytest.approx([34.0, 17.0, 8.5])
-    assert [stream.above for stream in path.streams] == ["1.60 GB", "800 MB", "400 MB"]
-    assert [station.name for station in path.stations] == ["SM", "L1", "L2", "DRAM"]
-    assert [line.partition("%")[0].split()[-1] for line in path.stations[2].lines] == ["50", "30"]
-    assert "L2 to DRAM: 400 MB, 100 GB/s" in path.description
-
-
-def test_memory_path_tells_an_unknown_hit_rate_from_a_cache_that_was_not_accessed() -> None:
-    path = memory_path(kernel(0, {"fp32": 1e9}, {"l1": 0.0, "l2": 8e8}))
-    assert path is not None
-    assert [station.lines for station in path.stations[1:3]] == [("not accessed",), ("hit rate unknown",)]
-
-
-def _height(outline: str | None) -> float:
-    assert outline is not None
-    heights = [float(corner.split(",")[1]) for corner in outline.split()]
-    return heights[7] - heights[2]
 
 
 def test_hostile_findings_and_code_are_text() -> None:

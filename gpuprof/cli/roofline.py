@@ -46,6 +46,7 @@ from gpuprof.own_files import refuse_linked
 
 if TYPE_CHECKING:
     from gpuprof.collect.request import ProfileRequest
+    from gpuprof.model.field_types import CeilingOrigin
     from gpuprof.model.session import Session
     from gpuprof.views.roofline import DeviceFigures
 
@@ -135,7 +136,7 @@ def command(
     files: tuple[str, ...],
     output: Path,
     level: str | None,
-    ceiling: str,
+    ceiling: CeilingOrigin,
     theme: Literal["light", "dark"],
     form: str,
     kernels: tuple[str, ...],
@@ -192,7 +193,7 @@ class _Look:
     """What is drawn, and how it is told."""
 
     level: str | None
-    ceiling: str
+    ceiling: CeilingOrigin
     theme: Literal["light", "dark"]
     form: str
     top: int
@@ -335,7 +336,7 @@ def picture(session: Session, figures: DeviceFigures, path: Path, theme: Literal
     return plot_file(plots_of(session, figures), form if form in ("png", "pdf") else "svg", theme)
 
 
-def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
+def _page(session: Session, chosen: Session, level: str, ceiling: CeilingOrigin) -> bytes:
     from gpuprof.views.profile import session_page
 
     wanted = {kernel.id for kernel in chosen.kernels}

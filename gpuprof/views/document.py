@@ -269,14 +269,14 @@ class Document(Struct, frozen=True):
     data: Callable[[], str | None] | None = None
 
 
-def text_of(value: Inline) -> str:
-    """Return the characters of an inline text."""
-    return value if isinstance(value, str) else value.text
-
-
 def anchor(*parts: object) -> str:
     """Return an id for a block, row or line: "finding-3-small-grid"."""
     return _NO_ID.sub("-", "-".join(map(str, parts)))
+
+
+def text_of(value: Inline) -> str:
+    """Return the characters of an inline text."""
+    return value if isinstance(value, str) else value.text
 
 
 def first_rows(table: Table, count: int) -> Table:

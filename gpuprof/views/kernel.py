@@ -424,9 +424,11 @@ _POINT_COLUMNS = (
     Column("level"),
     Column("intensity", "number", meaning="arithmetic intensity: work of the path per byte at the level"),
     Column("rate", "number"),
-    Column("roof", "number", meaning="rate that the roofline allows at this intensity"),
+    Column("roof", "number", rank=2, meaning="rate that the roofline allows at this intensity"),
     Column("of roof", "number"),
-    Column("roof of", meaning="what forms the roof at this intensity: bandwidth of the level or rate of the path"),
+    Column(
+        "roof of", rank=1, meaning="what forms the roof at this intensity: bandwidth of the level or rate of the path"
+    ),
 )
 
 

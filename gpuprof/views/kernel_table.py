@@ -11,6 +11,7 @@ from gpuprof.model.headline import asked_of_peak, first_finding, main_point, mai
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.units import format_percent, spaced
 from gpuprof.views.document import Cell, Column, Inline, Table
+from gpuprof.views.kernel import finding_anchor
 from gpuprof.words.finding_text import short_gain
 from gpuprof.words.flop import of_peak_text
 from gpuprof.words.profile_values import (
@@ -210,5 +211,5 @@ def _finding(links: Mapping[int, str], kernel: KernelProfile) -> Cell:
         return Cell(_NO_FINDING, "muted", order=0.0)
     gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
     whole = joined_by(": ", short_gain(gain, finding.gain_kind) if gain else "", finding.headline)
-    href = f"finding-{finding.id}" if kernel.id in links else ""
+    href = finding_anchor(finding) if kernel.id in links else ""
     return Cell(finding.rule, finding.severity, href, order=gain or 0.0, whole=whole)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from gpuprof.diagnose.summary import chosen
+from gpuprof.model.field_types import CeilingOrigin
 from gpuprof.model.headline import by_time
 from gpuprof.model.run_totals import are_ranks
 from gpuprof.model.session import KernelProfile, Session
@@ -58,7 +59,7 @@ class PageChoice(Struct, frozen=True):
 
     spread: str
     level: str = "dram"
-    ceiling: str = "at-clock"
+    ceiling: CeilingOrigin = "at-clock"
 
 
 def print_session(
@@ -103,7 +104,7 @@ def session_page(
     top: int = 12,
     kernels: Collection[int] | None = None,
     level: str = "dram",
-    ceiling: str = "at-clock",
+    ceiling: CeilingOrigin = "at-clock",
 ) -> str:
     """Return the page of a session. `top` limits the sections, `kernels` (ids) restricts all but the spread of time."""
     from gpuprof.views.html import render_page
@@ -157,7 +158,7 @@ def page(
     top: int = 12,
     kernels: Collection[int] | None = None,
     level: str = "dram",
-    ceiling: str = "at-clock",
+    ceiling: CeilingOrigin = "at-clock",
 ) -> Document:
     """Return everything about a session, or about some of its kernels, for a page that carries it.
 
@@ -192,6 +193,7 @@ def whole(
     texts = summary_of(session)
     links = {kernel.id: f"kernel-{kernel.id}" for kernel in sections}
     show_all = SHOW_ALL if page is None else "gpuprof show --top 0 lists all"
+    rows = (_TOP if top is None else top) or len(kernels)
     blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
     blocks.append(Facts((*run_facts(session), *collected_facts(session))))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
@@ -199,12 +201,12 @@ def whole(
         blocks += [Heading("Fix first", anchor="fix-first"), *advice]
     blocks += _timeline(session, rates)
     if page is not None:
-        blocks += _rooflines(session, page, links)
+        in_table = {kernel.id: f"row-{kernel.id}" for kernel in kernels[:rows]}
+        blocks += _rooflines(session, page, in_table | links)
     if times is not None:
         blocks.append(Heading(f"{times.by.capitalize()}s", anchor=f"{times.by}s"))
         blocks += times_blocks(times, rows_of(times, top), show_all)
     if kernels:
-        rows = (_TOP if top is None else top) or len(kernels)
         blocks.append(Heading("Kernels", anchor="kernels"))
         blocks.append(kernel_table(session, kernels, rows, show_all, links))
     blocks += _sections(session, kernels, sections, page)
@@ -329,7 +331,8 @@ def _rooflines(session: Session, page: PageChoice, links: Mapping[int, str]) -> 
         return
     from gpuprof.views.roofline import overview_figures
 
-    figures = overview_figures(session, page.level, page.ceiling, links)
+    targets = {number: f"#{anchor}" for number, anchor in links.items()}
+    figures = overview_figures(session, page.level, page.ceiling, targets)
     if figures:
         yield Heading("Roofline", anchor="roofline")
         yield from figures
