@@ -38,7 +38,7 @@ def every_block(text: str) -> Document:
         columns=(Column(text, "name", meaning=text), Column(text, "text", rank=1), Column(text, "number", rank=2)),
         rows=((text, text, "1"), (cell, cell, Cell("2", order=2.0))),
         more=text,
-        short_more=lambda _rows: text,
+        short_more=lambda _: text,
     )
     recommendation = Recommendation(
         headline=text, action=text, gain=text, of=text, condition=text, place=text, kernels=cell, certainty=text,

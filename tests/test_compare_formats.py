@@ -27,8 +27,8 @@ from gpuprof.comparison.contract import (
     WorkChange,
     figures_to_show,
 )
-from gpuprof.present.compare_console import print_comparison
 from gpuprof.store.schema import schema_text
+from gpuprof.views.comparison import print_comparison
 from gpuprof.views.exports.json_documents import schema_of_comparison
 from gpuprof.views.formats import formats_of
 from gpuprof.views.options import WriteOptions
@@ -83,13 +83,15 @@ def test_no_text_of_a_report_steers_a_terminal_breaks_a_line_or_is_markup(text: 
     for line in commands:
         assert re.fullmatch(r"::(error|warning|notice) (file=[^:,]*,line=\d+,)?title=[^:,]*::.*", line)
     page = text_of("md", written)
-    ours = re.sub(r"</?details>|</?summary>|<!-- gpuprof-compare -->", "", page)
+    titles = "".join(re.findall(r"<summary>(.*?)</summary>", page))
+    assert not re.search("[<>]", titles)
+    ours = re.sub(r"</?details>|<summary>.*?</summary>|<!-- gpuprof-compare -->", "", page)
     assert not re.search(r"(?<!\\)[<>`]", ours)
     assert not re.search(r"@(?!&#8203;)", ours)
     assert "://" not in ours and not re.search(r"www\.", ours)
     tables = re.findall(r"^\|.*\|$", page, re.MULTILINE)
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in tables} == {6, 4}
-    assert page.count("<details>") == page.count("</details>") == 4
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in tables} == {11, 7}
+    assert page.count("<details>") == page.count("</details>") == 3
 
 
 ODD_NUMBERS = (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0)

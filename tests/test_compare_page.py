@@ -33,8 +33,9 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.session import Session
-from gpuprof.present.compare_page.contents import comparison_page, contents_of
+from gpuprof.views.comparison import comparison_page, whole_comparison
 from gpuprof.views.comparison_figure import compared_roofline
+from gpuprof.views.document import Cell, Facts
 from tests import made_comparisons as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
 from tests.test_figures import HOSTILE, kernel, session
@@ -218,9 +219,17 @@ def test_tags_are_balanced_ids_unique_every_link_leads_somewhere_and_limits_keep
     scopes = [value for tag, name, value in outline.attributes if (tag, name) == ("th", "scope")]
     assert len(scopes) == outline.tags.count("th")
     assert "old.ncu-rep" in page and "ab" * 32 in page
-    gate = contents_of(rich()).gate
-    assert gate is not None and gate.rows[0].href == "#kernel-0"
-    assert [row.limit for row in gate.rows] == ["third:1%", "second:1%", "first:1%"]
+    checks = [
+        value
+        for block in whole_comparison(rich()).blocks
+        if isinstance(block, Facts)
+        for name, value in block.rows
+        if name in ("regression", "unclear", "accepted") and isinstance(value, Cell)
+    ]
+    assert checks[0].href == "kernel-0"
+    assert [check.text.split(": ")[0] for check in checks] == [
+        "kernel_0, third:1%", "kernel_0, second:1%", "kernel_0, first:1%"
+    ]  # fmt: skip
 
 
 def test_a_page_stays_small_for_many_kernels_and_long_names() -> None:

@@ -28,7 +28,7 @@ from gpuprof.model.session import (
     Timeline,
     WholeGraphs,
 )
-from gpuprof.present.compare_console_table import rows_of
+from gpuprof.views.comparison_rows import changed_rows
 from gpuprof.words.comparison import by_function, whole_sentence, with_sentences
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
@@ -359,7 +359,7 @@ def test_what_may_move_the_run_is_a_row_and_what_runs_more_often_is_not_called_t
         (program(144e-6, 60e-6, launches=6), 1, {"gemm": 96 / 760, "softmax": 80 / 760, "gelu": 60 / 760}, 1),
     ):
         comparison = compare([base] * runs, [new] * runs, "0", paired=True).comparison
-        effects = {change.label: change.effect for change in rows_of(comparison.kernels)}
+        effects = {change.label: change.effect for change in changed_rows(comparison.kernels)}
         assert effects == pytest.approx(moves)
         said = whole_sentence(comparison)
         assert all(name in said for name in [*moves][:2]) and said.count("more often") == often
@@ -379,7 +379,7 @@ def test_kernels_of_a_function_that_move_the_run_together_are_rows_and_named_by_
         sides.append(run(*kernels, kernel("softmax", [640e-6])))
     comparison = compare(sides[:1], sides[1:], "0").comparison
     moving, still = by_function(comparison.kernels)
-    assert [change.label for change in still] == ["softmax"] and rows_of(comparison.kernels) == moving
+    assert [change.label for change in still] == ["softmax"] and changed_rows(comparison.kernels) == moving
     assert {change.time.verdict for change in moving} == {"unclear"}
     assert sum(change.effect or 0.0 for change in moving) == pytest.approx(0.048)
     name = "gemm" if "gemm" in names else "triton_poi_fused_add_mul"
@@ -392,7 +392,7 @@ def test_kernels_of_a_function_that_move_the_run_against_each_other_are_rows() -
     for times_s in ((100e-6, 100e-6), (115e-6, 85e-6)):
         kernels = [kernel("gemm", [time_s], grid=(grid, 1, 1)) for grid, time_s in enumerate(times_s, 100)]
         sides.append(run(*kernels, kernel("softmax", [150e-6])))
-    rows = rows_of(compare(sides[:1], sides[1:], "0").comparison.kernels)
+    rows = changed_rows(compare(sides[:1], sides[1:], "0").comparison.kernels)
     assert {side.demangled for row in rows for side in row.new} == {"gemm"}
     assert sorted(row.effect or 0.0 for row in rows) == pytest.approx([-15 / 350, 15 / 350])
 

@@ -13,9 +13,9 @@ from gpuprof.collect.selection import by_names
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.plan_text import plan_lines
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
+from gpuprof.views.plan import plan_lines
 from gpuprof.views.profile import session_page
 from gpuprof.words.exclusion import exclusion_text
 from tests import hand_made

@@ -176,7 +176,7 @@ def test_drawings_need_no_terms_and_views_may_add_their_own() -> None:
 
 def test_a_page_explains_its_terms_at_its_end() -> None:
     page = render_page(Document("t", (Note("2 sectors per request"),)))
-    assert page.index("2 sectors per request") < page.index("2 terms that this page uses") < page.index("<footer>")
+    assert page.index("2 sectors per request") < page.index("2 terms used on this page") < page.index("<footer>")
     assert (
         "glossary"
         not in render_page(Document("t", (Note("Nothing."),)))[-20_000:].partition("<main>")[2].partition("<footer>")[0]

@@ -237,3 +237,9 @@ def test_a_command_is_broken_where_a_shell_reads_on() -> None:
 
 def test_a_command_whose_quotes_do_not_match_stays_whole() -> None:
     assert lines_of(doc.Command("echo 'a " + "b " * 60), width=60)[0].endswith("b")
+
+
+def test_blocks_without_content_take_no_lines() -> None:
+    empty = (doc.Facts(()), table_of([("name", 0)], ()), doc.Findings(()), doc.Fold("x", (), open=True))
+    assert lines_of(*empty, form="short") == ["x"]
+    assert lines_of(doc.Code("a.cu", ()), doc.Bars("Throughput", ())) == ["a.cu", "", "Throughput"]

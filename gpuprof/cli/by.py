@@ -37,7 +37,7 @@ def print_by(
     if name != TABLE:
         write_lines(form.write(session, times, rows))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     form.write(make_console(), session, times, rows)
     longest = times.groups[0].longest

@@ -196,9 +196,9 @@ def _compare(asked: _Asked) -> int:
 
 def _tell_next(asked: _Asked, comparison: Comparison) -> None:
     """Say how the first kernel that both sides have and that is not the same is shown in depth; nothing without one."""
-    from gpuprof.present.compare_console_table import rows_of
+    from gpuprof.views.comparison_rows import changed_rows
 
-    first = next((change for change in rows_of(comparison.kernels) if change.base and change.new), None)
+    first = next((change for change in changed_rows(comparison.kernels) if change.base and change.new), None)
     if first is not None:
         say(f"next: {_to_compare(asked)} --kernel '#{first.id}'")
 

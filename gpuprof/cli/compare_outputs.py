@@ -151,6 +151,6 @@ def print_compared(compared: Compared, form: str, options: WriteOptions, *, verb
         write_lines(_FORMATS[form].lines(compared, options))
         note_without_line(compared, [form], options)
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     _FORMATS[TABLE].write(make_console(), compared, top=options.top, verbose=verbose, chosen=chosen)

@@ -97,9 +97,9 @@ def command(
     from gpuprof.cli.output import write_files
     from gpuprof.cli.select import next_look, sort_kernels
     from gpuprof.model.time_by import first_times
-    from gpuprof.present.console_parts import make_console
     from gpuprof.store.write import session_pieces
     from gpuprof.views.profile import print_session, session_page
+    from gpuprof.views.terminal import make_console
 
     session = outcome.session
     page = session_page(session).encode("utf-8", "backslashreplace")

@@ -69,12 +69,13 @@ class Facts(Struct, frozen=True):
 class Column(Struct, frozen=True):
     """A column of a table. Columns with the highest `rank` go first if there is too little room; those of 0 stay.
 
-    `kind`: names are cut in the middle, texts at their end, numbers never and stand to the right. `meaning` explains
-    the column below the table or in a tooltip. `id` names it for scripts and styles; empty if none needs it.
+    `kind`: names are cut in the middle, texts at their end, numbers never and stand to the right. Sentences are of any
+    length: a terminal writes them below their row. `meaning` explains the column below the table or in a tooltip. `id`
+    names it for scripts and styles; empty if none needs it.
     """
 
     name: str
-    kind: Literal["name", "text", "number"] = "text"
+    kind: Literal["name", "text", "number", "sentence"] = "text"
     rank: int = 0
     meaning: str = ""
     id: str = ""
@@ -298,7 +299,7 @@ def shortest_excerpt(code: Code) -> tuple[CodeLine, ...]:
 
 def code_title(code: Code) -> str:
     """Return the title of an excerpt and what stands beside its lines."""
-    return ": ".join(filter(None, (code.title, ", ".join(code.columns))))
+    return ": ".join(filter(None, (code.title, ", ".join(filter(None, code.columns)))))
 
 
 def evidence_text(evidence: Evidence) -> str:

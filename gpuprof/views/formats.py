@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from msgspec import Struct
 
 Product = Literal["session", "times", "explanation", "listing", "comparison", "review"]
 TABLE = "table"
@@ -14,7 +13,8 @@ HTML = "html"
 _COMPARISON_REPORT = "gpuprof.views.exports.comparison_report:comparison_report"
 
 
-class Format(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Format:
     """A format of a product. `writer` is a function as `module:name`, imported when it is called for.
 
     The writer of the "table" prints on a console; the others give lines without line ends. Writers of CI formats take
@@ -64,9 +64,9 @@ _ROWS = (
     Format("json", "listing", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
     Format("csv", "listing", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
     Format("md", "listing", "gpuprof.views.listing:markdown_listing", warns=True),
-    Format(TABLE, "comparison", "gpuprof.present.compare_console:print_comparison"),
+    Format(TABLE, "comparison", "gpuprof.views.comparison:print_comparison"),
     Format("json", "comparison", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
-    Format("md", "comparison", "gpuprof.present.compare_markdown:lines", endings=(".md", ".markdown")),
+    Format("md", "comparison", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
     Format("junit", "comparison", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
     Format(
         "sarif", "comparison", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"),
@@ -78,7 +78,7 @@ _ROWS = (
         ("code-quality-report.json",), by_line=True,
     ),
     Format(
-        HTML, "comparison", "gpuprof.present.compare_page.contents:page_lines", endings=(".html", ".htm"),
+        HTML, "comparison", "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"),
         printed=False,
     ),
     Format(TABLE, "review", "gpuprof.present.check_console:print_review"),

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
+from itertools import repeat
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ _LEFT_OUT = "left out: a comment has at most 65,536 characters."
 _ENDING = 200
 _HEAD_LINES = 2
 _NAME_WIDTH = 100
+_CELL_WIDTH = 300
 _TEXT_WIDTH = 600
 _CODE_WIDTH = 1_000
 _GROWTH = 2
@@ -96,7 +98,8 @@ def _(block: doc.Facts) -> Iterator[str]:
         yield f"**{inline(block.label)}**"
         yield ""
     for name, value in block.rows:
-        yield f"- {inline(name)}: {inline(value, _TEXT_WIDTH)}"
+        label = f"{inline(name)}: " if name else ""
+        yield f"- {label}{inline(value, _TEXT_WIDTH)}"
 
 
 @_lines.register
@@ -104,16 +107,17 @@ def _(block: doc.Table) -> Iterator[str]:
     if block.rows:
         yield _row(column.name for column in block.columns)
         yield _row("--:" if column.kind == "number" else "---" for column in block.columns)
+        widths = [_CELL_WIDTH if column.kind == "sentence" else _NAME_WIDTH for column in block.columns]
         for row in block.rows:
-            yield _row(row)
+            yield _row(row, widths)
     if block.rows and block.more:
         yield ""
     if block.more:
         yield inline(block.more, _TEXT_WIDTH)
 
 
-def _row(cells: Iterable[doc.Inline]) -> str:
-    return f"| {' | '.join(map(inline, cells))} |"
+def _row(cells: Iterable[doc.Inline], widths: Iterable[int] = repeat(_NAME_WIDTH)) -> str:
+    return f"| {' | '.join(map(inline, cells, widths))} |"
 
 
 @_lines.register

@@ -58,6 +58,8 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
 _MOST_PARTS = 5
+_MOST_SENTENCE_LINES = 3
+_INDENT = 3
 _LEAST_LINES = 2
 
 
@@ -138,6 +140,7 @@ class Terminal:
         self._encoding = console.encoding or "ascii"
         self._short = form == "short"
         self._most: int | None = None
+        self._sentence_lines = 1
         self.width = min(console.width, TEXT_WIDTH)
         self.table_width = min(console.width, TABLE_WIDTH)
 
@@ -165,12 +168,14 @@ class Terminal:
             if len(lines) <= height:
                 break
         spare = height - len(lines)
-        # All rows fit into one line more: it says how many are left out.
-        for more_rows in (spare + 1, spare):
-            if more_rows > 0:
+        for self._sentence_lines in range(_MOST_SENTENCE_LINES, 0, -1):
+            # All rows fit into one line more: it says how many are left out.
+            for more_rows in range(spare + 1, 0, -1):
                 longer = list(self.lines(self._shortened(blocks, more_rows)))
                 if len(longer) <= height:
                     return longer
+                if self._sentence_lines > 1:
+                    break
         return lines
 
     def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
@@ -198,34 +203,51 @@ class Terminal:
         lines = self._paragraph(text, _STYLES[block.tone])
         if self._most is None or block.tone == "strong":
             return lines
-        most = max(self._most, _LEAST_LINES)
-        if len(lines) <= most:
+        return self._first_lines(lines, max(self._most, _LEAST_LINES), self.width)
+
+    def _first_lines(self, lines: Lines, most: int | None, width: int) -> Lines:
+        """Return at most so many lines; the last one ends with an ellipsis if there are more."""
+        if most is None or len(lines) <= most:
             return lines
         ellipsis = self._legible("…")
         last = lines[most - 1]
-        last.truncate(self.width - len(ellipsis))
+        last.truncate(width - len(ellipsis))
         last.rstrip()
         return [*lines[: most - 1], last.append(ellipsis)]
 
     @render.register
     def _(self, block: doc.Facts) -> Lines:
         title = self._paragraph(block.label, "bold") if block.label else []
-        return title + self._labelled(block.rows)
+        return title + self._labelled(block.rows, most=self._most)
 
     @render.register
     def _(self, block: doc.Table) -> Lines:
         lines: Lines = []
         if block.rows:
             names = tuple(doc.Cell(column.name, "strong") for column in block.columns)
-            header, *lines = self._aligned(block.columns, (names, *block.rows), self.table_width)
-            width = max(line.cell_len for line in (header, *lines))
-            lines = [header, Text(self._legible("─") * width, "dim"), *lines]
+            header, *rows = self._aligned(block.columns, (names, *block.rows), self.table_width)
+            width = max(line.cell_len for line in (header, *rows))
+            lines = [header, Text(self._legible("─") * width, "dim")]
+            for line, row in zip(rows, block.rows, strict=True):
+                lines += [line, *self._sentences(block.columns, row)]
         if block.more:
             lines += self._paragraph(block.more, "dim")
         if self._most is None:
             for column in block.columns:
                 if column.meaning:
                     lines += self._paragraph(f"{column.name}: {column.meaning}", "dim")
+        return lines
+
+    def _sentences(self, columns: Sequence[doc.Column], row: Sequence[doc.Inline]) -> Lines:
+        """Return the lines below a row of a table."""
+        lines: Lines = []
+        width = self.width - _INDENT
+        for column, cell in zip(columns, row, strict=True):
+            if column.kind == "sentence" and doc.text_of(cell):
+                wrapped = list(self._text(cell, "dim").wrap(self._console, width))
+                lines += self._first_lines(wrapped, self._sentence_lines if self._most else None, width)
+        for line in lines:
+            line.pad_left(_INDENT)
         return lines
 
     @render.register
@@ -256,39 +278,46 @@ class Terminal:
         right = self._text(headline)
         if item.action:
             right.append("\n").append_text(self._text(f"→ {item.action}", "bold"))
-        about = ", ".join(filter(None, (item.place, item.certainty, item.condition)))
+        about = _joined(", ", item.place, item.certainty, item.condition)
         kernels = self._cut(doc.text_of(item.kernels), max(room - _cells(about) - len(_GAP), _LEAST_NAME), "name")
-        about = ", ".join(filter(None, (kernels, about)))
-        right.append("\n").append_text(self._text(about, "dim"))
+        right.append("\n").append_text(self._text(_joined(", ", kernels, about), "dim"))
         return self._beside(left, right)
 
     @render.register
     def _(self, block: doc.Findings) -> Lines:
         lines: Lines = []
-        brief: list[tuple[str, doc.Inline]] = []
+        brief: list[tuple[str, str]] = []
         for item in block.items:
             if self._short and (item.explained_by or item.severity in {"low", "info"}):
-                brief.append(("" if brief else "also", _brief_finding(item)))
+                gain = "" if item.severity == "info" else item.gain
+                beside = doc.text_of(item.explained_by) or gain
+                brief.append(("" if brief else "also", f"{item.headline} ({beside})" if beside else item.headline))
                 continue
             if lines:
                 lines.append(Text())
-            headline = doc.Cell(item.headline, "" if item.explained_by else "strong")
-            lines += self._labelled([(item.severity, headline)], _STYLES[item.severity])
-            lines += self._labelled(list(self._finding_rows(item)))
+            rows = [row for row in self._finding_rows(item) if doc.text_of(row[1])]
+            lines += self._labelled(rows)
         if lines and brief:
             lines.append(Text())
         return lines + self._labelled(brief)
 
-    def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[str, doc.Inline]]:
-        gain = "; ".join(filter(None, (item.gain, item.remains)))
-        rows: list[tuple[str, doc.Inline]] = [("cause", item.explained_by), ("gain", gain), ("where", item.place)]
+    def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[doc.Inline, doc.Inline]]:
+        yield doc.Cell(item.severity, item.severity), doc.Cell(item.headline, "" if item.explained_by else "strong")
+        yield "cause", item.explained_by
+        yield "gain", _joined("; ", item.gain, item.remains)
+        yield "where", item.place
         if self._short:
-            rows.append(("do", item.action))
-        else:
-            rows += _full_rows(item)
-        for label, value in rows:
-            if doc.text_of(value):
-                yield label, value
+            yield "do", item.action
+            return
+        if not item.explained_by:
+            yield "why", item.why
+        label = "evidence"
+        for evidence in item.evidence:
+            yield label, doc.evidence_text(evidence)
+            label = ""
+        if not item.explained_by:
+            yield "do", _joined(" ", item.action, item.advice)
+            yield "sure", f"{item.certainty}; rule {item.rule}"
 
     @render.register
     def _(self, block: doc.Code) -> Lines:
@@ -371,13 +400,17 @@ class Terminal:
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
 
-    def _labelled(self, rows: Sequence[tuple[str, doc.Inline]], style: str = "cyan") -> Lines:
-        """Return labels and, beside each, a value."""
-        labels = [self._text(name, style) for name, _ in rows]
+    def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]], most: int | None = None) -> Lines:
+        """Return labels and, beside each, a value of at most so many lines."""
+        labels = [self._text(name, "cyan") for name, _ in rows]
         width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
+        width = min(width, self.width * 2 // 5)
+        room = self.width - width - len(_GAP)
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
-            lines += self._beside(label, self._text(value), min(width, self.width // 3))
+            wrapped = list(self._text(value).wrap(self._console, room))
+            value_text = Text("\n").join(self._first_lines(wrapped, most, room))
+            lines += self._beside(label, value_text, width)
         return lines
 
     def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
@@ -395,6 +428,8 @@ class Terminal:
 
     def _aligned(self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], limit: int) -> Lines:
         """Return rows of cells as lines of at most `limit` columns, one line each, if their numbers fit."""
+        if not rows:
+            return []
         texts = [[self._legible(doc.text_of(cell)) for cell in row] for row in rows]
         widths = [max(map(_cells, column)) for column in zip(*texts, strict=True)]
         fitting = _fitting_widths(columns, widths, limit)
@@ -440,6 +475,10 @@ class Terminal:
         return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
 
+def _joined(separator: str, *texts: str) -> str:
+    return separator.join(filter(None, texts))
+
+
 def _cells(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
@@ -453,7 +492,7 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
 
     Columns with the highest rank go until names have a readable length; then names and texts get narrower.
     """
-    fitting = dict(enumerate(widths))
+    fitting = {index: width for index, width in enumerate(widths) if columns[index].kind != "sentence"}
     wanted = _WANTED_NAME
     for index, column in enumerate(columns):
         if column.kind == "name":
@@ -477,19 +516,3 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
 
 def _line_width(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
-
-
-def _full_rows(item: doc.Finding) -> Iterator[tuple[str, str]]:
-    """Yield all that supports a finding; if another one explains it, its evidence alone."""
-    if not item.explained_by:
-        yield "why", item.why
-    for index, evidence in enumerate(item.evidence):
-        yield "" if index else "evidence", doc.evidence_text(evidence)
-    if not item.explained_by:
-        yield "do", " ".join(filter(None, (item.action, item.advice)))
-        yield "sure", f"{item.certainty}; rule {item.rule}"
-
-
-def _brief_finding(item: doc.Finding) -> str:
-    beside = doc.text_of(item.explained_by) or ("" if item.severity == "info" else item.gain)
-    return f"{item.headline} ({beside})" if beside else item.headline

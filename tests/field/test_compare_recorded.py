@@ -15,7 +15,8 @@ from gpuprof.comparison.contract import Comparison
 from gpuprof.comparison.pair import NamedMatch
 from gpuprof.comparison.sides import Run
 from gpuprof.comparison.work.tolerances import tolerance_of
-from gpuprof.present.compare_page.contents import contents_of
+from gpuprof.views.comparison import whole_comparison
+from gpuprof.views.document import Code, Fold, Table, text_of
 from tests.cli import gpuprof
 from tests.field.folder import folder, report
 from tests.readings import session_of
@@ -51,11 +52,13 @@ def test_divisions_that_became_multiplications_are_told_in_time_work_and_lines()
         room = 1.0 if count.name == "dram-bytes" else 2.5
         allowed = tolerance_of(count.name).band(largest)
         assert abs((count.new or 0.0) - (count.base or 0.0)) * room <= allowed + 1e-9 * largest, count
-    page = contents_of(changed)
-    assert (page.table.rows[0].label.text, page.table.rows[0].effect.text) == (DIVISIONS, "−2.71 ms")
-    marked = {row.base.number: (row.base.text, row.new.text) for row in page.sections[0].code[0].rows
-              if row.base and row.new and row.changed}  # fmt: skip
-    assert "/12" in marked["288"][0] and "0.0833" in marked["288"][1]
+    blocks = whole_comparison(changed).blocks
+    table = next(block for block in blocks if isinstance(block, Table) and block.label == "Kernels")
+    assert text_of(table.rows[0][1]) == DIVISIONS
+    section = next(block for block in blocks if isinstance(block, Fold) and block.anchor == "kernel-0")
+    (code,) = (block for block in section.blocks if isinstance(block, Code))
+    before, after = (line.text or "" for line in code.lines if line.number == "288")
+    assert "/12" in before and "0.0833" in after
 
 
 def test_the_gate_fails_one_way_round_alone(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprof.present.check_blocks import Block, BlockVariant
-from gpuprof.present.compare_page.parts import told
-from gpuprof.text import cut_middle, printable
+from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views.document import anchor
 from gpuprof.words.profile_values import count_text
 
@@ -17,7 +16,7 @@ _LISTED = 3
 
 def sentence(text: str) -> str:
     """Return a text of the review as it is shown."""
-    return told(text, LONGEST_SENTENCE)
+    return cut_end(printable(text[: 8 * LONGEST_SENTENCE]), LONGEST_SENTENCE)
 
 
 def place(text: str) -> str:

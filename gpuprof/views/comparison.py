@@ -1,0 +1,462 @@
+"""The view of a comparison: brief for a screen or a comment on a pull request, whole for a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, get_args
+
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.contract import (
+    ComparedSide,
+    Comparison,
+    Gate,
+    GateCheck,
+    GateWord,
+    KernelChange,
+    QuantityChange,
+    figures_to_show,
+)
+from gpuprof.comparison.pair import Pair
+from gpuprof.text import cut_middle
+from gpuprof.units import counted, signed_percent
+from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, changes_of_kernel, finite, sentence
+from gpuprof.views.comparison_rows import changed_rows, failing_first, folded, quiet_rows
+from gpuprof.views.comparison_runs import run_facts
+from gpuprof.views.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Fold,
+    Heading,
+    Inline,
+    Note,
+    Table,
+    Tone,
+)
+from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.words.comparison_conditions import condition_values
+from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
+from gpuprof.words.comparison_values import (
+    change_text,
+    count_name,
+    gpu_texts,
+    interval_text,
+    side_texts,
+    value_text,
+)
+from gpuprof.words.comparison_verdicts import beside_figures, quantity_text, quiet_texts, time_texts, verdicts_text
+from gpuprof.words.file_names import file_name
+from gpuprof.words.profile_values import dims_text
+from gpuprof.words.sentences import capital, joined_by, short_list
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# CI finds its comment again by this line, to update it.
+MARKER = "<!-- gpuprof-compare -->"
+_COMMENT_ROWS = 10
+_FEW_KERNELS = 12
+_MOST_ROWS = 100
+_MOST_OTHERS = 1000
+_MOST_SECTIONS = 20
+_BRIEF_CHECKS = 4
+_MOST_CHECKS = 60
+_BRIEF_CONDITIONS = 2
+_BRIEF_NOTES = 2
+_MOST_FILES = 3
+_NAME_LENGTH = 120
+_WHOLE_LENGTH = 300
+_FILE_LENGTH = 100
+_LIMIT_LENGTH = 40
+_NONE = "–"
+_ALL_WORDS: tuple[GateWord, ...] = get_args(GateWord)
+_CHECK_TONES: dict[str, Tone] = {
+    "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
+}  # fmt: skip
+_COLUMNS = (
+    Column("#", "number", id="number"),
+    Column("kernel", "name", id="kernel"),
+    Column("base", "number", meaning="Median time of a launch on the base side."),
+    Column("new", "number", meaning="Median time of a launch on the new side."),
+    Column("change", "number", meaning="Of the time of a launch: new to base."),
+    Column("at 99 %", "number", rank=4, meaning="The interval of that change, with the spread between runs."),
+    Column("time", meaning="Verdict on the time, which is sampled; unclear: too few launches or too much noise."),
+    Column("work", rank=2, meaning="Verdict on what a launch executes and moves, which is counted."),
+    Column("on the run", "number", rank=3, meaning="What all launches add to the GPU time of the base."),
+    Column("why", "sentence"),
+)
+
+
+def print_comparison(
+    console: Console, compared: Compared, *, top: int | None = None, verbose: bool = False, chosen: bool = False
+) -> None:
+    """Print the first `top` kernels that changed (0: all kernels; None: as many as a screen of 30 lines has room for).
+
+    With `verbose` each kernel that changed is printed in depth; with `chosen`, if the user named kernels, each of them.
+    """
+    from gpuprof.views.terminal import SCREEN_HEIGHT, print_document
+
+    if not (verbose or chosen):
+        height = SCREEN_HEIGHT if top is None else None
+        print_document(console, brief_comparison(compared, top), "short", height)
+        return
+    kernels: Sequence[KernelChange] = compared.comparison.kernels
+    shown = kernels if chosen or top == 0 else changed_rows(kernels)
+    shown = shown[:top] if top else shown
+    print_document(console, _whole(compared, shown, shown, reasons=False), "short")
+
+
+def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
+    """Yield Markdown for a pull request, at most as long as a comment may be."""
+    from gpuprof.views.markdown import markdown_lines
+
+    yield MARKER
+    yield from markdown_lines(brief_comparison(compared, _COMMENT_ROWS if options.top is None else options.top))
+
+
+def brief_comparison(compared: Compared, top: int | None = None) -> Document:
+    """Return the verdict, the gate and the kernels that changed; all else is folded away."""
+    comparison = compared.comparison
+    kernels = folded(comparison.kernels)
+    checks = comparison.gate.checks if comparison.gate is not None else ()
+    rows: Sequence[KernelChange] = failing_first(changed_rows(kernels), checks)
+    if top is not None:
+        rows = rows[:top] if top else kernels
+    shown = {kernel.id for kernel in rows}
+    others = [kernel for kernel in kernels if kernel.id not in shown]
+    blocks = [
+        Note(capital(sentence(comparison.sentence)), "strong"),
+        Facts((*_sides(comparison), *_unlike(comparison))),
+        *_gate(comparison),
+        *_kernel_table(rows, others),
+        *_notes(comparison, _BRIEF_NOTES),
+        *_details(rows),
+    ]
+    if others:
+        blocks.append(Fold(counted(len(others), "other kernel"), (_table(others[:_MOST_OTHERS], "Other kernels"),)))
+    made_by = ("gpuprof", f"{comparison.gpuprof_version}; intervals at 99 %")
+    blocks.append(Fold("How this was compared", (Facts((*_conditions(comparison), made_by)),)))
+    return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def comparison_page(compared: Compared) -> str:
+    """Return the page of a comparison."""
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared))
+
+
+def page_lines(compared: Compared, _options: object = None) -> list[str]:
+    """Return the lines of the page."""
+    return comparison_page(compared).split("\n")
+
+
+def whole_comparison(compared: Compared) -> Document:
+    """Return everything that the page has: of many kernels, those in depth that changed most."""
+    kernels = compared.comparison.kernels
+    rows: Sequence[KernelChange] = kernels if len(kernels) <= _FEW_KERNELS else changed_rows(kernels)[:_MOST_ROWS]
+    in_depth = []
+    for change, pair in zip(kernels, compared.pairs, strict=True):
+        if _has_details(change, pair):
+            in_depth.append(change)
+    in_depth.sort(key=lambda change: not change.is_changed)
+    return _whole(compared, rows, in_depth, with_figures=True)
+
+
+def _whole(
+    compared: Compared,
+    rows: Sequence[KernelChange],
+    in_depth: Sequence[KernelChange],
+    *,
+    reasons: bool = True,
+    with_figures: bool = False,
+) -> Document:
+    comparison = compared.comparison
+    pairs = {change.id: pair for change, pair in zip(comparison.kernels, compared.pairs, strict=True)}
+    detailed = in_depth[:_MOST_SECTIONS] if reasons else in_depth
+    targets = {change.id: f"kernel-{change.id}" for change in detailed}
+    shown = {kernel.id for kernel in rows}
+    others = [kernel for kernel in comparison.kernels if kernel.id not in shown]
+    blocks: list[Block] = [
+        Note(capital(sentence(comparison.sentence)), "strong"),
+        Facts(tuple(_sides(comparison))),
+        *_notes(comparison, len(comparison.notes)),
+    ]
+    if comparison.gate is not None:
+        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
+    if comparison.conditions:
+        blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
+    blocks += [Heading("Total", anchor="total"), _totals(comparison)]
+    blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets, reasons=reasons)]
+    if others:
+        table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
+        blocks.append(Fold(f"{counted(len(others), 'more kernel')}: {verdicts_text(others)}", (table,)))
+    if with_figures:
+        blocks += _figures(compared)
+    if detailed:
+        blocks.append(Heading("Kernel by kernel", anchor="details"))
+    if len(in_depth) > len(detailed):
+        rest = counted(len(in_depth) - len(detailed), "more kernel")
+        blocks.append(Note(f"Only those with most effect are here; {rest} changed, too.", "muted"))
+    for change in detailed:
+        blocks.append(_section(change, pairs[change.id], comparison))
+    runs = (Heading("Base", 3), *run_facts(compared.base), Heading("New", 3), *run_facts(compared.new))
+    blocks.append(Fold("Provenance", runs, anchor="provenance"))
+    return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def _figures(compared: Compared) -> Iterator[Block]:
+    from gpuprof.views.comparison_figure import comparison_figures
+
+    rows = {change.id: f"row-{change.id}" for change in compared.comparison.kernels}
+    figures = comparison_figures(compared, rows)
+    if figures:
+        yield Heading("Roofline of both sides", anchor="roofline")
+        yield from figures
+
+
+def _has_details(change: KernelChange, pair: Pair) -> bool:
+    """Return whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
+    if change.is_one_sided:
+        representatives = [kernel.representative for kernel in (*pair.base, *pair.new)]
+        return any(representative.roofline or representative.throughput for representative in representatives)
+    moved = any(finding.word != "stayed" for finding in change.findings)
+    return change.is_changed or moved or (change.time.verdict, change.work.verdict) == ("unclear", "unclear")
+
+
+def _title(comparison: Comparison) -> str:
+    return f"Comparison: {_files(comparison, comparison.base, 1)} → {_files(comparison, comparison.new, 1)}"
+
+
+def _files(comparison: Comparison, side: ComparedSide, most: int = _MOST_FILES) -> str:
+    """List the files of a side, each with its folder if files of one name are compared."""
+    every = {*comparison.base.files, *comparison.new.files}
+    is_unique = len({file_name(file) for file in every}) == len(every)
+    parts = 1 if is_unique else 2
+    names = ["/".join(file.replace("\\", "/").split("/")[-parts:]) for file in side.files]
+    return short_list([cut_middle(name, _FILE_LENGTH) for name in names], most) or "nothing"
+
+
+def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
+    """Yield the two sides and the figures of the run that changed, beside the time that the sentence has."""
+    for name, side in (("base", comparison.base), ("new", comparison.new)):
+        parts = [cut_middle(text, _FILE_LENGTH) for text in gpu_texts(side.gpus)[:_MOST_FILES]]
+        if len(side.files) > 1:
+            parts.append(counted(len(side.files), "run"))
+        parts.append(counted(side.kernels, "kernel"))
+        parts.append(counted(side.launches, "launch", "es"))
+        if side.time_s is not None:
+            parts.append(value_text(side.time_s, "s"))
+        yield name, f"{_files(comparison, side)}: {', '.join(parts)}"
+    texts = [quantity_text(figure) for figure in figures_to_show(comparison.total)]
+    names = {figure.name for figure in comparison.total}
+    if "span" in names and "step" not in names:
+        texts.append("no GPU is judged by steps")
+    if texts:
+        yield "run", ", ".join(texts)
+
+
+def _unlike(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
+    """Yield the conditions that forbid a verdict, and how many others there are."""
+    shown = comparison.forbidding[:_BRIEF_CONDITIONS]
+    for index, condition in enumerate(shown):
+        yield "" if index else "not alike", Cell(sentence(condition.sentence), "warning")
+    hidden = len(comparison.conditions) - len(shown)
+    if hidden:
+        other = "other " if shown else ""
+        yield "" if shown else "runs", Cell(f"{counted(hidden, f'{other}note')} on the runs: -v shows all", "muted")
+
+
+def _notes(comparison: Comparison, most: int) -> Iterator[Block]:
+    for note in comparison.notes[:most]:
+        yield Note(sentence(note), "muted")
+
+
+def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
+    """Yield the result and all checks that are not simply ok; without `targets` only those that decide."""
+    gate = comparison.gate
+    if gate is None:
+        return
+    yield Note(gate_text(gate), "good" if gate.passed else "bad")
+    labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
+    decisive = _decisive_words(gate) if targets is None else _ALL_WORDS
+    listed = [check for check in gate.checks if check.word in decisive]
+    most = _BRIEF_CHECKS if targets is None else len(listed)
+    rows = [_check_row(check, labels, targets) for check in listed[:most]]
+    if len(listed) > most:
+        rows.append(("", Cell(f"… and {counted(len(listed) - most, 'more check')}: -v shows all", "muted")))
+    for word in ("unclear", "not-compared"):
+        doubted = [check for check in gate.checks if check.word == word and word not in decisive]
+        if doubted:
+            rows.append((CHECK_WORDS[word], Cell(f"{_limits_text(doubted, labels)}; -v says why", "warning")))
+    if rows:
+        yield Facts(tuple(rows))
+    others = [check for check in gate.checks if check not in listed[:most]]
+    if others:
+        checks = tuple(_check_row(check, labels, targets) for check in others[:_MOST_CHECKS])
+        yield Fold(counted(len(others), "more check"), (Facts(checks),))
+
+
+def _decisive_words(gate: Gate) -> Sequence[GateWord]:
+    """Return the results to list: regressions, or else those that failed in their place."""
+    is_regression = any(check.word == "regression" for check in gate.checks)
+    return ("regression", "accepted") if gate.passed or is_regression else _ALL_WORDS
+
+
+def _limits_text(checks: Sequence[GateCheck], labels: Mapping[int, str]) -> str:
+    """Write which limits are in doubt for what: "time:3% of 4 kernels, total-time:1% of the run"."""
+    limits: dict[str, list[str]] = {}
+    for check in checks:
+        name = "the run" if check.kernel is None else labels.get(check.kernel, "a kernel")
+        limits.setdefault(check.limit, []).append(name)
+    texts = []
+    for limit, names in limits.items():
+        whose = " and ".join(names) if len(names) <= 2 else counted(len(names), "kernel")
+        texts.append(f"{cut_middle(limit, _LIMIT_LENGTH)} of {whose}")
+    return ", ".join(texts)
+
+
+def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
+    whose = "the run, " if check.pattern is None else ""
+    href = ""
+    if check.kernel is not None:
+        whose = f"{labels.get(check.kernel, check.kernel)}, "
+        href = targets.get(check.kernel, f"row-{check.kernel}") if targets is not None else ""
+    text = f"{whose}{cut_middle(check.limit, _LIMIT_LENGTH)}: {sentence(check.sentence)}"
+    text = joined_by("; ", text, sentence(check.accepted))
+    return CHECK_WORDS.get(check.word, check.word), Cell(text, _CHECK_TONES[check.word], href=href)
+
+
+def _conditions(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
+    for condition in comparison.conditions:
+        base, new = [cut_middle(value, _FILE_LENGTH) for value in condition_values(condition)]
+        tone: Tone = "warning" if condition.affects is not None else ""
+        text = f"{base} and {new}. {sentence(condition.sentence)}"
+        yield cut_middle(count_name(condition.name), _FILE_LENGTH), Cell(text, tone)
+
+
+def _totals(comparison: Comparison) -> Table:
+    """Return the figures of the whole run; the GPU time of all kernels if the comparison names none."""
+    base_s = comparison.base.time_s
+    new_s = comparison.new.time_s
+    ratio = new_s / base_s if base_s and new_s is not None else None
+    gpu_time = QuantityChange(name="gpu-time", unit="s", base=base_s, new=new_s, ratio=ratio, verdict="unknown")
+    rows = []
+    for item in comparison.total or (gpu_time,):
+        base, new = side_texts(item.base, item.new, item.unit)
+        verdict = item.verdict if item.verdict != "unknown" else ""
+        tone = TIME_TONES.get(verdict, "")
+        rows.append((capital(count_name(item.name)), base, new, Cell(change_text(item.ratio, ""), tone), verdict))
+    columns = (
+        Column("figure"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
+        Column("verdict"),
+    )  # fmt: skip
+    return Table("Figures of the whole run", columns, tuple(rows))
+
+
+def _kernel_table(
+    rows: Sequence[KernelChange],
+    others: Sequence[KernelChange],
+    targets: Mapping[int, str] | None = None,
+    *,
+    reasons: bool = True,
+) -> Iterator[Block]:
+    """Yield the table, and how many kernels are not in it with which verdicts."""
+    quiet = quiet_rows(others)
+    if rows:
+        quiet_ids = {kernel.id for kernel in quiet}
+        left_out = [kernel for kernel in others if kernel.id not in quiet_ids]
+        more = ""
+        if left_out:
+            more = f"… and {counted(len(left_out), 'more kernel')} ({verdicts_text(left_out)}): --top 0 shows all"
+        yield _table(rows, "Kernels", targets, more, reasons=reasons)
+    elif not others:
+        yield Note("No kernel was recorded on either side.", "muted")
+    for text in quiet_texts(quiet):
+        yield Note(sentence(text), "muted")
+
+
+def _table(
+    kernels: Sequence[KernelChange],
+    label: str,
+    targets: Mapping[int, str] | None = None,
+    more: str = "",
+    *,
+    reasons: bool = True,
+) -> Table:
+    repeated = Counter(kernel.label for kernel in kernels)
+    rows: list[tuple[Inline, ...]] = []
+    for kernel in kernels:
+        href = targets.get(kernel.id, "") if targets is not None else ""
+        name = kernel.label
+        if repeated[name] > 1:
+            name = f"{name} {_configuration(kernel)}".rstrip()
+        rows.append(_row(kernel, name, href))
+    columns: tuple[Column, ...] = _COLUMNS
+    if not reasons:
+        columns = columns[:-1]
+        rows = [row[:-1] for row in rows]
+    return Table(
+        label,
+        columns,
+        tuple(rows),
+        anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
+        more=more,
+        least=2,
+        short_more=partial(_rows_below, len(kernels)),
+        filter=targets is not None and len(kernels) > 1,
+    )
+
+
+def _rows_below(kernels: int, shown: int) -> str:
+    return f"… and {counted(kernels - shown, 'more kernel')}: --top 0 shows all"
+
+
+def _configuration(kernel: KernelChange) -> str:
+    side = (*kernel.new, *kernel.base)
+    if not side or side[0].grid is None or side[0].block is None:
+        return ""
+    return f"{dims_text(side[0].grid)}×{dims_text(side[0].block)}"
+
+
+def _row(kernel: KernelChange, name: str, href: str) -> tuple[Inline, ...]:
+    time = kernel.time
+    base, new = time_texts(time)
+    if not kernel.base or time.base_s is None:
+        base = _NONE
+    if not kernel.new or time.new_s is None:
+        new = _NONE
+    short = cut_middle(name, _NAME_LENGTH)
+    whole = cut_middle(kernel.label, _WHOLE_LENGTH) if short != kernel.label else ""
+    tone = TIME_TONES.get(time.verdict, "")
+    effect = finite(kernel.effect)
+    return (
+        Cell(str(kernel.id), order=kernel.id),
+        Cell(short, href=href, whole=whole),
+        Cell(base, order=finite(time.base_s)),
+        Cell(new, order=finite(time.new_s)),
+        Cell(change_text(time.ratio, _NONE), tone, order=finite(time.ratio)),
+        interval_text(time.interval),
+        Cell(time.verdict, tone),
+        _NONE if kernel.is_one_sided else kernel.work.verdict,
+        Cell(signed_percent(effect) if effect is not None else _NONE, order=effect),
+        sentence(beside_figures(kernel)),
+    )
+
+
+def _details(kernels: Sequence[KernelChange]) -> Iterator[Block]:
+    """Yield a fold for each kernel with counters, lines and findings that changed."""
+    for kernel in kernels[:_MOST_SECTIONS]:
+        blocks = tuple(changes_of_kernel(kernel))
+        if blocks:
+            yield Fold(f"What changed in {cut_middle(kernel.label, _NAME_LENGTH)}", blocks)
+
+
+def _section(change: KernelChange, pair: Pair, comparison: Comparison) -> Fold:
+    blocks = changed_kernel(change, pair, comparison)
+    title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
+    return Fold(title, tuple(blocks), open=True, anchor=f"kernel-{change.id}")
