@@ -427,7 +427,7 @@ _POINT_COLUMNS = (
     Column("roof", "number", rank=2, meaning="rate that the roofline allows at this intensity"),
     Column("of roof", "number"),
     Column(
-        "roof of", rank=1, meaning="what forms the roof at this intensity: bandwidth of the level or rate of the path"
+        "roof of", rank=1, meaning="the bandwidth or rate that limits at this intensity"
     ),
 )
 
