@@ -29,7 +29,7 @@ from gpuprof.views.document import (
 from gpuprof.views.kernel import finding_anchor, kernel_blocks
 from gpuprof.views.kernel_table import kernel_table, left_out_text
 from gpuprof.views.markdown import markdown_lines
-from gpuprof.views.provenance import origin, provenance
+from gpuprof.views.provenance import origin, provenance, provenance_in_full
 from gpuprof.views.time_by import SHOW_ALL, rows_of, times_blocks
 from gpuprof.words.finding_text import certainty_text
 from gpuprof.words.profile_values import count_text, device_text, verdict_text
@@ -197,6 +197,9 @@ def whole(
     blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
     blocks.append(Facts((*run_facts(session), *collected_facts(session))))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
+    if page is None and len(kernels) == len(sections) == 1:
+        # The section of the only kernel says the same.
+        advice = list(_unknown(texts))
     if advice:
         blocks += [Heading("Fix first", anchor="fix-first"), *advice]
     blocks += _timeline(session, rates)
@@ -211,6 +214,8 @@ def whole(
         blocks.append(kernel_table(session, kernels, rows, show_all, links))
     blocks += _sections(session, kernels, sections, page)
     blocks += provenance(session)
+    if page is not None:
+        blocks += provenance_in_full(session)
     return Document(_title(session), tuple(blocks), session.gpuprof_version)
 
 
