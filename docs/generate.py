@@ -40,13 +40,13 @@ from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.thresholds import HIGH, LOW, MEDIUM
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
-from gpuprof.present.specs_text import terms_text
 from gpuprof.recordings import recordings
 from gpuprof.resources import data_dir
 from gpuprof.store.schema import schema_of_session, schema_text
 from gpuprof.store.write import session_bytes
 from gpuprof.units import format_percent, format_si, significant
 from gpuprof.views.exports.json_documents import schema_of_comparison, schema_of_review
+from gpuprof.views.specs import terms_text
 from gpuprof.words.wording import wording
 
 REFERENCE = Path(__file__).resolve().parent / "reference"

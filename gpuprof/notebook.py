@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FIGURE_INCHES = (8.6, 5.6)
+_ROWS_SHOWN = 10
 
 
 class LoadedSession(Session, frozen=True):
@@ -57,10 +58,15 @@ class LoadedSession(Session, frozen=True):
     def _repr_html_(self) -> str:
         """Show the verdict, what to fix first and the longest kernels, equal launches as one: what Jupyter calls."""
         from gpuprof.diagnose.summary import grouped
-        from gpuprof.present.notebook_html import notebook_html
+        from gpuprof.model.headline import by_time
+        from gpuprof.model.time_by import first_times
+        from gpuprof.views.html import render_fragment
+        from gpuprof.views.profile import summary
         from gpuprof.words.session import worded
 
-        return notebook_html(worded(grouped(self)))
+        session = worded(grouped(self))
+        kernels = by_time(session.kernels)
+        return render_fragment(summary(session, kernels, _ROWS_SHOWN, first_times(session, kernels)))
 
     def kernel(self, number: int) -> KernelProfile:
         """Return the kernel of that number. Raises InputError, which names the numbers that there are."""
@@ -82,8 +88,10 @@ class LoadedSession(Session, frozen=True):
 
         Draws into `ax`, or into a new pyplot figure. Returns the axes, so that a notebook can add to them.
         """
-        from gpuprof.present.figures import hierarchical, overview
-        from gpuprof.present.plot import draw
+        from gpuprof.text import printable
+        from gpuprof.views.plot_files import draw_plot
+        from gpuprof.views.roofline_data import hierarchical, overview
+        from gpuprof.views.roofline_plot import roofline_plot
 
         if level not in LEVELS:
             raise InputError(f"unknown memory level {level!r}", f"choose from: {', '.join(LEVELS)}")
@@ -97,8 +105,8 @@ class LoadedSession(Session, frozen=True):
             from matplotlib import pyplot
 
             ax = pyplot.subplots(figsize=_FIGURE_INCHES)[1]
-        draw(figure, ax)
-        ax.set_title(figure.title, loc="left", parse_math=False)
+        draw_plot(roofline_plot(figure), ax)
+        ax.set_title(printable(figure.title), loc="left", parse_math=False)
         return ax
 
     def to_dataframe(self) -> pandas.DataFrame:

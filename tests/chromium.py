@@ -180,3 +180,32 @@ _CONTRAST = """(() => {
   }
   return lowest;
 })()"""
+
+CONTRASTS = """
+(() => {
+  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3]));
+  const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const luminance = (c) => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+  const behind = (e) => {
+    const chain = [];
+    for (; e; e = e.parentElement) chain.push(parse(getComputedStyle(e).backgroundColor));
+    return chain.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+  };
+  const bad = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let seen = 0;
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || !e.checkVisibility() || e.closest("script, title, desc")) continue;
+    const style = getComputedStyle(e);
+    const ground = behind(e);
+    const ink = over(parse(e instanceof SVGElement ? style.fill : style.color), ground);
+    const [low, high] = [luminance(ink), luminance(ground)].sort((a, b) => a - b);
+    const ratio = (high + 0.05) / (low + 0.05);
+    seen += 1;
+    if (ratio < 4.5) bad.push([ratio.toFixed(2), walk.currentNode.data.trim().slice(0, 40), style.color]);
+  }
+  return { seen, bad };
+})()
+"""

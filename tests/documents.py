@@ -26,6 +26,7 @@ from gpuprof.views.document import (
     Recommendation,
     Recommendations,
     Table,
+    Tree,
 )
 
 
@@ -37,7 +38,7 @@ def every_block(text: str) -> Document:
         columns=(Column(text, "name", meaning=text), Column(text, "text", rank=1), Column(text, "number", rank=2)),
         rows=((text, text, "1"), (cell, cell, Cell("2", order=2.0))),
         more=text,
-        short_more=text,
+        short_more=lambda _: text,
     )
     recommendation = Recommendation(
         headline=text, action=text, gain=text, of=text, condition=text, place=text, kernels=cell, certainty=text,
@@ -51,7 +52,11 @@ def every_block(text: str) -> Document:
         rule=text, severity="low", headline=text, gain=text, remains=text, certainty=text, why=text, action=text,
         advice=text, place=cell, explained_by=cell,
     )  # fmt: skip
-    lines = (CodeLine(text, text, 1.0, (cell, text), marked=True), CodeLine(text, None, 0.0, (text, text)))
+    lines = (
+        CodeLine(text, text, 1.0, (cell, text), marked=True),
+        CodeLine(text, None, 0.0, (text, text)),
+        CodeLine(text, text, across=True, tone="muted"),
+    )
     bars = (Bar(cell, 0.4, text, text), Bar(text, None, text, colour="#d55e00"), Bar(text, 0.6, text, colour=text))
     blocks: tuple[Block, ...] = (
         Note(text, "strong", short=text),
@@ -70,6 +75,7 @@ def every_block(text: str) -> Document:
                 Code(text, lines, (text, text)),
                 Bars(text, bars, text, text),
                 Bars(text, bars, text, text, stacked=True),
+                Tree(cell, text, (Tree(text),)),
                 Command(text, text),
                 Fold(text, (Note(text),)),
             ),

@@ -25,12 +25,12 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Report
 from gpuprof.model.session import Session
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.html import render_html
 from gpuprof.read.files import read_file
 from gpuprof.read.identify import REPORTS
 from gpuprof.recordings import Recording
 from gpuprof.resources import data_dir
 from gpuprof.timeline.trace import Trace
+from gpuprof.views.profile import session_page
 from tests.worded import grouped
 
 _LARGEST = 2**24
@@ -72,7 +72,7 @@ def shown_session_of(path: Path) -> Session:
 @lru_cache(maxsize=60)
 def page_of(path: Path) -> str:
     """Return the page of a file, as `gpuprof report` writes it."""
-    return render_html(shown_session_of(path))
+    return session_page(shown_session_of(path))
 
 
 @cache

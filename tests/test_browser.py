@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Evidence, Finding, Pipe, Stall
-from gpuprof.present.html import render_html
-from tests.chromium import CHROMIUM, Browser
+from gpuprof.views.profile import session_page
+from tests.chromium import CHROMIUM, CONTRASTS, Browser
 from tests.table import each_row
 from tests.test_figures import kernel, session
 from tests.test_page import diagnosed
@@ -40,7 +40,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @cache
 def three() -> str:
     """Three kernels; the shortest has most of its roof."""
-    return render_html(
+    return session_page(
         session(
             kernel(0, {"fp32": 1e9}, {"l2": 2e9, "dram": 1e9}, duration_s=4e-3, label="gemm"),
             kernel(1, {"fp32": 3e9}, {"dram": 1e9}, duration_s=3e-3, label="softmax"),
@@ -52,7 +52,7 @@ def three() -> str:
 @cache
 def findings() -> str:
     """Two kernels with all that a section can have."""
-    return render_html(diagnosed())
+    return session_page(diagnosed())
 
 
 def open_page(browser: Browser, folder: Path, page: str, width: int = 1280, **options: bool) -> None:
@@ -156,7 +156,7 @@ def test_a_page_is_whole_and_quiet_with_scripts_and_without(browser: Browser, tm
 
 def test_hostile_names_are_text_and_foreign_scripts_are_stopped(browser: Browser, tmp_path: Path) -> None:
     hostile = session(kernel(0, {"fp32": 1e9}, {"l2": 2e9, "dram": 1e9}, label=BAD))
-    open_page(browser, tmp_path, render_html(hostile, title=BAD))
+    open_page(browser, tmp_path, session_page(hostile, title=BAD))
     assert browser.run("document.querySelectorAll('img').length") == 0
     assert browser.run("document.querySelectorAll('script').length") == 2
     assert browser.run("document.querySelector('#kernel-table tbody th').textContent") == BAD
@@ -182,9 +182,9 @@ def test_a_page_never_scrolls_sideways(browser: Browser, tmp_path: Path) -> None
             ),
         ),
     )  # fmt: skip
-    without_breaks = render_html(summarised(replace(diagnosed(), kernels=(endless,))), title=word)
+    without_breaks = session_page(summarised(replace(diagnosed(), kernels=(endless,))), title=word)
     assert word[:90] in without_breaks
-    for page in (render_html(many(14, LONG), top=2), findings(), without_breaks):
+    for page in (session_page(many(14, LONG), top=2), findings(), without_breaks):
         for width in (360, 800, 1239, 1240):
             for scripts in (True, False):
                 open_page(browser, tmp_path, page, width=width, scripts=scripts)
@@ -192,36 +192,6 @@ def test_a_page_never_scrolls_sideways(browser: Browser, tmp_path: Path) -> None
     open_page(browser, tmp_path, three(), width=360)
     cell = "document.querySelector('[aria-labelledby=provenance] table').rows[1].cells[4]"
     assert browser.run(f"{cell}.getBoundingClientRect().width") >= 250
-
-
-CONTRASTS = """
-(() => {
-  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
-  const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3]));
-  const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-  const luminance = (c) => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
-  const behind = (e) => {
-    const chain = [];
-    for (; e; e = e.parentElement) chain.push(parse(getComputedStyle(e).backgroundColor));
-    return chain.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
-  };
-  const bad = [];
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  let seen = 0;
-  while (walk.nextNode()) {
-    const e = walk.currentNode.parentElement;
-    if (!walk.currentNode.data.trim() || !e.checkVisibility() || e.closest("script, title, desc")) continue;
-    const style = getComputedStyle(e);
-    const ground = behind(e);
-    const ink = over(parse(e instanceof SVGElement ? style.fill : style.color), ground);
-    const [low, high] = [luminance(ink), luminance(ground)].sort((a, b) => a - b);
-    const ratio = (high + 0.05) / (low + 0.05);
-    seen += 1;
-    if (ratio < 4.5) bad.push([ratio.toFixed(2), walk.currentNode.data.trim().slice(0, 40), style.color]);
-  }
-  return { seen, bad };
-})()
-"""
 
 
 @each_row(("dark", "background"), [(False, "rgb(255, 255, 255)"), (True, "rgb(22, 24, 29)")])

@@ -18,11 +18,10 @@ from rich.console import Console
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, OperatorBytes, OperatorFlop, Session, Utilisation
 from gpuprof.model.time_by import TimeBy, TimeGroup, first_times
-from gpuprof.present.console import print_session
-from gpuprof.present.html import render_html
-from gpuprof.present.markdown import markdown_lines
-from gpuprof.present.time_by_text import header_text, rows_of
 from gpuprof.timeline.trace import Activity, MatrixProduct, ProgramStep
+from gpuprof.views.profile import print_session, session_page, summary_lines
+from gpuprof.views.time_by import rows_of
+from gpuprof.words.time_by import header_text
 from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, session
 from tests.readings import shown_session_of, trace_of
@@ -295,8 +294,8 @@ def test_markdown_and_the_page_have_the_operators() -> None:
     found = shown_session_of(RECORDED)
     times = first_times(found, found.kernels)
     assert times is not None
-    lines = list(markdown_lines(found, by_time(found.kernels), 3, times))
+    lines = list(summary_lines(found, by_time(found.kernels), 3, times))
     assert sum(line.startswith(("| aten::mm |", "| aten::addmm |")) for line in lines) == 2
-    page = render_html(found)
+    page = session_page(found)
     assert '<h2 id="operators">' in page and page.index("aten::addmm") > 0
-    assert '<h2 id="operators">' not in render_html(TRAINING)
+    assert '<h2 id="operators">' not in session_page(TRAINING)

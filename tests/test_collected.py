@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gpuprof.model.collected import MOST_COLLECTED
 from gpuprof.model.session import Answer, KernelProfile
-from gpuprof.present.html import render_html
 from gpuprof.views.exports.tables import kernel_rows
+from gpuprof.views.profile import session_page
 from tests.cli import gpuprof
 from tests.kernels import Made, Values, busy, made, session
 from tests.table import each_row
@@ -59,7 +59,7 @@ def test_they_are_printed_with_their_units_and_are_on_the_page(tmp_path: Path) -
     assert "lts__t_sectors_op_read.sum 12\u202f345 sector" in printed
     assert "wavefronts_mem_shared_op_ld.sum 4\u202f040\n" in printed
     assert "a guess: small grid. Hardly any bank conflicts:" in " ".join(printed.split())
-    page = render_html(session(made(WIDE_LOADS)))
+    page = session_page(session(made(WIDE_LOADS)))
     assert "Other counters that were collected (6)" in page and "<dd>6 counters</dd>" in page
 
 
@@ -80,7 +80,7 @@ def test_more_than_a_hundred_are_of_sections_and_only_counted() -> None:
     many = {f"unit__counter_{number}.sum": 1.0 for number in range(MOST_COLLECTED + 1)}
     profile = kernel(many)
     assert (profile.collected, profile.collected_total) == ((), MOST_COLLECTED + 1)
-    assert "101 more counters are in the report" in render_html(session(made(many)))
+    assert "101 more counters are in the report" in session_page(session(made(many)))
 
 
 @each_row(

@@ -33,8 +33,8 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.session import Session
-from gpuprof.present.compare_figure import compared_figure, comparison_page
-from gpuprof.views.comparison import whole_comparison
+from gpuprof.views.comparison import comparison_page, whole_comparison
+from gpuprof.views.comparison_figure import compared_roofline
 from gpuprof.views.document import Cell, Facts
 from tests import made_comparisons as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
@@ -135,12 +135,15 @@ def rich() -> Compared:
 
 
 def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_one() -> None:
-    figure = compared_figure(rich())
-    (arrow,) = figure.arrows
-    assert (arrow.base.side, arrow.base.hollow, arrow.new.side, arrow.new.hollow) == ("base", True, "new", False)
-    assert arrow.base.flop_per_s == pytest.approx(1e12)
-    assert arrow.new.flop_per_s == pytest.approx(1e9 / 1.2e-3)
-    assert [point.caption for point in figure.points if point.main] == ["kernel_0, slower by 20 %"]
+    figure = compared_roofline(rich())
+    ((start, end),) = figure.arrows
+    base, new = figure.points[start], figure.points[end]
+    assert (base.side, base.is_hollow, new.side, new.is_hollow) == ("base", True, "new", False)
+    assert base.flop_per_s == pytest.approx(1e12)
+    assert new.flop_per_s == pytest.approx(1e9 / 1.2e-3)
+    assert [point.key for point in figure.points if point.key] == [
+        "kernel_0: slower by 20 %, 40 % → 33 % of the roofline"
+    ]
     assert [point.kernel for point in figure.points if point.faint] == [1, 1]
 
 
@@ -236,9 +239,9 @@ def test_a_page_stays_small_for_many_kernels_and_long_names() -> None:
     compared = of_runs(many(200), many(200, 1.5))
     page = comparison_page(compared)
     assert len(page.encode()) < 1_000_000 and Outline(page).ids.count("row-199") == 1
-    figure = compared_figure(compared)
+    figure = compared_roofline(compared)
     assert 0 < len(figure.arrows) <= 8
-    assert sum(point.main for point in figure.points) <= 8
+    assert sum(bool(point.key) for point in figure.points) <= 8
     assert len({point.kernel for point in figure.points}) <= 100
 
 

@@ -197,9 +197,12 @@ def test_what_has_no_line_in_the_repository_is_at_the_report_and_counted() -> No
 
 
 @each_row("file", ["/home/me/r\x1b[31m ü#?.ncu-rep", "", "..", "a:b.ncu-rep", "r" * 5000], ids=range(5))
-def test_the_name_of_a_report_is_a_path_that_github_accepts(file: str) -> None:
+def test_the_name_of_a_report_is_a_path_that_github_and_gitlab_accept(file: str) -> None:
     gate = made.gate(made.check(kernel=None))
     for side in (made.side(file), made.side()):
-        (result,) = run_of(made.compared(made.change(findings=(), verdict="same"), gate=gate, new=side))["results"]
+        compared = made.compared(made.change(findings=(), verdict="same"), gate=gate, new=side)
+        (result,) = run_of(compared)["results"]
         name, line = place(result)
         assert line == 1 and name and "/" not in name and name.isprintable() and len(name) <= 200
+        (entry,) = json.loads("\n".join(formats_of("comparison")["gitlab"].lines(compared, ROOTED)))
+        assert entry["location"] == {"path": name, "lines": {"begin": 1}}

@@ -13,10 +13,10 @@ from gpuprof.collect.selection import by_names
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.present.html import render_html
-from gpuprof.present.plan_text import plan_lines
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
+from gpuprof.views.plan import plan_lines
+from gpuprof.views.profile import session_page
 from gpuprof.words.exclusion import exclusion_text
 from tests import hand_made
 from tests.readings import unpacked
@@ -65,7 +65,7 @@ def test_excluded_kernels_are_in_no_list_and_their_time_is_told() -> None:
     # Nothing changes if no pattern matches.
     assert without_excluded(RUN, ["Fill", "#7"]) == RUN and without_excluded(RUN, []) == RUN
     # The page carries what is left out, without a private folder.
-    page = render_html(without_excluded(RUN, ["fill", "/home/mia/x.cu|fill"]))
+    page = session_page(without_excluded(RUN, ["fill", "/home/mia/x.cu|fill"]))
     again = read_session_html(page.encode(), "page.html").excluded
     assert again is not None and (again.kernels, again.time_share) == (1, 0.3) and "/home/mia" not in page
 

@@ -21,9 +21,9 @@ from gpuprof.cli.output import write_files
 from gpuprof.errors import UsageError
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import Device
-from gpuprof.present.html import render_html
 from gpuprof.privacy.border import without_private
 from gpuprof.store.write import session_lines
+from gpuprof.views.profile import session_page
 from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
@@ -76,7 +76,7 @@ class Outline(HTMLParser):
 
 @cache
 def page_of_two() -> str:
-    return render_html(TWO)
+    return session_page(TWO)
 
 
 def test_page_needs_nothing_else_and_its_policy_allows_its_own_script_alone() -> None:
@@ -94,7 +94,7 @@ def test_page_needs_nothing_else_and_its_policy_allows_its_own_script_alone() ->
 
 
 def test_ids_are_unique_and_every_link_has_a_target() -> None:
-    outline = Outline(render_html(many(5)))
+    outline = Outline(session_page(many(5)))
     assert len(outline.ids) == len(set(outline.ids))
     assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
 
@@ -105,7 +105,7 @@ def test_hostile_texts_are_text_everywhere() -> None:
     read = session(hostile)
     source = replace(read.sources[0], file=f"/tmp/{HOSTILE}", command=HOSTILE, driver=HOSTILE, warnings=(HOSTILE,))
     device = Device(id=0, name=HOSTILE, compute_capability=HOSTILE, sm_count=1, spec=HOSTILE)
-    page = render_html(replace(read, sources=(source,), devices=(device,)), title=HOSTILE)
+    page = session_page(replace(read, sources=(source,), devices=(device,)), title=HOSTILE)
     outline = Outline(page)
     assert outline.open == []
     assert "img" not in outline.tags and outline.tags.count("script") == 2
@@ -116,16 +116,16 @@ def test_hostile_texts_are_text_everywhere() -> None:
 def test_paths_and_commands_stay_private_unless_asked_for() -> None:
     source = replace(TWO.sources[0], file="C:\\Users\\someone\\run.ncu-rep")
     for read in (TWO, replace(TWO, sources=(source,))):
-        clean = render_html(without_private(read), top=1)
+        clean = session_page(without_private(read), top=1)
         assert "someone" not in clean and "run.ncu-rep" in clean and "ncu --set full ./app" in Outline(clean).texts
-    shown = render_html(TWO, top=1)
+    shown = session_page(TWO, top=1)
     assert "/home/someone/secret/run.ncu-rep" in shown and "/home/someone/bin/ncu --set full ./app" in shown
 
 
 @pytest.mark.slow
 def test_five_hundred_long_names_stay_below_a_megabyte_and_a_half() -> None:
     read = many(500, "very::long::name<{}, " + "int, " * 170 + ">")
-    assert len(render_html(read).encode()) < 1_500_000
+    assert len(session_page(read).encode()) < 1_500_000
 
 
 @pytest.fixture

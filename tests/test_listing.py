@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +20,11 @@ from gpuprof.errors import InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import CodeListing, Missing, ProfiledInstruction
 from gpuprof.model.session import KernelProfile, StallShare
-from gpuprof.present.console_listing import print_listing
-from gpuprof.present.listing_out import markdown_lines
-from gpuprof.present.listing_rows import Heading, listing_rows
+from gpuprof.views.document import Code, Document
 from gpuprof.views.exports.csv_files import listing_lines
+from gpuprof.views.listing import listing_document
+from gpuprof.views.markdown import markdown_lines
+from gpuprof.views.terminal import print_document
 from tests import builders
 from tests.cli import gpuprof
 from tests.hand_made import HOSTILE
@@ -71,9 +71,18 @@ def listed(
     return kernel, listing_of(analysis.session, kernel, analysis.recorded[0])
 
 
-def screen(kernel: KernelProfile, listing: Listing, width: int = 80, *, whole: bool = False) -> str:
+def document(kernel: KernelProfile, listing: Listing, *, whole: bool = False) -> Document:
+    return listing_document(kernel, listing, whole=whole)
+
+
+def code_of(document: Document) -> Code:
+    (code,) = (block for block in document.blocks if isinstance(block, Code))
+    return code
+
+
+def screen(kernel: KernelProfile, listing: Listing, width: int = 80) -> str:
     out = io.StringIO()
-    print_listing(Console(file=out, width=width, highlight=False), kernel, listing, whole)
+    print_document(Console(file=out, width=width, highlight=False), document(kernel, listing))
     return out.getvalue()
 
 
@@ -106,7 +115,7 @@ class Calling(Whole, frozen=True):
 
 def test_the_kernel_comes_before_the_functions_that_it_calls_each_with_offsets_of_its_own() -> None:
     counted = {SAMPLES: 1.0}
-    _, listing = listed(
+    kernel, listing = listed(
         at(0x210, None, "RET", counts=counted),
         at(0x1000, 1, counts=counted),
         at(0x1010, 2, counts=counted),
@@ -114,7 +123,7 @@ def test_the_kernel_comes_before_the_functions_that_it_calls_each_with_offsets_o
         program=Calling,
     )
     assert [(each.function, each.offset) for each in listing.instructions] == [(0, 0), (0, 16), (1, 16), (2, 0)]
-    heads = [row.place for row in listing_rows(listing, whole=True) if isinstance(row, Heading)]
+    heads = [line.number for line in code_of(document(kernel, listing, whole=True)).lines if line.across]
     assert heads == [
         "_Z1k", "k.cu:1", "k.cu:2", "_Z6helperf", "no source line", "function at 0x3000", "k.cu:2",
     ]  # fmt: skip
@@ -132,12 +141,11 @@ def test_hostile_names_and_long_lines_stay_on_the_sheet(width: int) -> None:
     shown = screen(kernel, listing, width)
     assert max(map(len, shown.splitlines())) <= width
     others = [
-        *markdown_lines(session(made()), kernel, listing, False),
+        *markdown_lines(document(kernel, listing)),
         *listing_lines(session(made()), kernel, listing, True),
     ]
     for text in (shown, *others):
         assert "\x1b" not in text and "\u202e" not in text
-    assert not any(re.search(r"(?<!\\)<img", line) for line in markdown_lines(session(made()), kernel, listing, False))
 
 
 @pytest.fixture
@@ -178,3 +186,24 @@ def test_the_listing_of_a_recording_has_the_values_that_are_in_it(transpose: Pat
     assert "3.uncoalesced-global" in store.findings
     assert (jump.executed, jump.stall and jump.stall.reason) == (0, "drain")
     assert sum(each.samples or 0 for each in listing.instructions) == listing.samples
+
+
+def test_cold_stretches_are_folded_and_lines_with_findings_are_not(transpose: Path) -> None:
+    listing = package.listing(transpose, kernel=3)
+    kernel = next(each for each in package.load(transpose).kernels if each.id == 3)
+    code = code_of(document(kernel, listing))
+    shown = [line for line in code.lines if not line.across]
+    folded = [line.text for line in code.lines if line.across and (line.text or "").startswith("…")]
+    assert folded == ["… 8 instructions, 1.2 % of samples", "… 6 instructions, 0 % of samples"]
+    assert len(shown) == len(listing.instructions) - 14
+    assert len([line for line in code_of(document(kernel, listing, whole=True)).lines if not line.across]) == 32
+    store = next(index for index, line in enumerate(code.lines) if line.number == "0150")
+    assert (code.lines[store + 1].text or "").startswith("▲ 3.uncoalesced-global (high, ")
+
+
+@each_row(("width", "hidden"), [(80, "threads"), (60, "memory, executed, threads")])
+def test_columns_that_have_no_room_are_named_and_the_last_ones_go_first(width: int, hidden: str) -> None:
+    counted = {SAMPLES: 5.0, LONG: 5.0, EXECUTED: 1e9, THREADS: 3.2e10, **LOAD}
+    text = screen(*listed(at(0x1000, 3, "FFMA R1, R2, R3, R4", counts=counted)), width)
+    assert f"on a wider terminal also: {hidden}\n" in text
+    assert max(map(len, text.splitlines())) <= width

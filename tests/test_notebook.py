@@ -16,9 +16,9 @@ from msgspec.structs import replace
 import gpuprof
 from gpuprof.model.session import Session
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.markdown import markdown_lines
 from gpuprof.store.write import session_lines
 from gpuprof.views.exports.csv_files import kernel_lines
+from gpuprof.views.profile import summary_lines
 from tests import builders, ncu_bytes
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.test_docs import blocks
@@ -177,7 +177,7 @@ def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Pat
 
 
 def markdown(what: Session, top: int = 20) -> list[str]:
-    return list(markdown_lines(what, list(what.kernels), top))
+    return list(summary_lines(what, list(what.kernels), top))
 
 
 def test_hostile_texts_are_text_in_markdown() -> None:

@@ -1,10 +1,9 @@
-"""The parts of the page on values made by hand: findings, code, memory path, table, glossary, provenance."""
+"""The parts of the page on values made by hand: findings, code, table, glossary, provenance."""
 
 from __future__ import annotations
 
 from functools import cache
 
-import pytest
 from msgspec.structs import replace
 
 from gpuprof.diagnose.ranking import numbered
@@ -22,8 +21,7 @@ from gpuprof.model.session import (
     StallShare,
     Throughput,
 )
-from gpuprof.present.html import render_html
-from gpuprof.present.page.memory_path import memory_path
+from gpuprof.views.profile import session_page
 from tests.test_figures import HOSTILE, kernel, session
 from tests.test_html import Outline
 from tests.worded import summarised
@@ -82,7 +80,7 @@ def diagnosed() -> Session:
 
 @cache
 def page() -> str:
-    return render_html(diagnosed())
+    return session_page(diagnosed())
 
 
 def texts(html: str) -> str:
@@ -95,28 +93,6 @@ def test_ids_are_unique_and_links_lead_to_lines_of_code_and_rows() -> None:
     assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
     assert len(outline.ids) == len(set(outline.ids))
     assert [value for tag, name, value in outline.attributes if (tag, name) == ("a", "data-kernel")] == ["0", "1"]
-
-
-def test_memory_path_widens_its_arrows_by_bytes() -> None:
-    path = memory_path(diagnosed().kernels[0])
-    assert path is not None
-    assert [_height(stream.outline) for stream in path.streams] == pytest.approx([34.0, 17.0, 8.5])
-    assert [stream.above for stream in path.streams] == ["1.60 GB", "800 MB", "400 MB"]
-    assert [station.name for station in path.stations] == ["SM", "L1", "L2", "DRAM"]
-    assert [line.partition("%")[0].split()[-1] for line in path.stations[2].lines] == ["50", "30"]
-    assert "L2 to DRAM: 400 MB, 100 GB/s" in path.description
-
-
-def test_memory_path_tells_an_unknown_hit_rate_from_a_cache_that_was_not_accessed() -> None:
-    path = memory_path(kernel(0, {"fp32": 1e9}, {"l1": 0.0, "l2": 8e8}))
-    assert path is not None
-    assert [station.lines for station in path.stations[1:3]] == [("not accessed",), ("hit rate unknown",)]
-
-
-def _height(outline: str | None) -> float:
-    assert outline is not None
-    heights = [float(corner.split(",")[1]) for corner in outline.split()]
-    return heights[7] - heights[2]
 
 
 def test_hostile_findings_and_code_are_text() -> None:
@@ -134,7 +110,7 @@ def test_hostile_findings_and_code_are_text() -> None:
     read = summarised(replace(read, sources=(replace(read.sources[0], command=HOSTILE, file=HOSTILE),)))
     assert read.verdict is not None
     told = replace(read.verdict, notes=(HOSTILE,), unknown=HOSTILE, command=HOSTILE)
-    html = render_html(replace(read, verdict=told), title=HOSTILE)
+    html = session_page(replace(read, verdict=told), title=HOSTILE)
     outline = Outline(html)
     assert outline.open == [] and "img" not in outline.tags and outline.tags.count("script") == 2
     assert "\x1b" not in html and "\u202e" not in html

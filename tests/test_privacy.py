@@ -20,7 +20,6 @@ from gpuprof.annotated.listing import Listing
 from gpuprof.model.analyse import analyse
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine, Evidence, Excerpt, Finding, Location, RunVerdict, Session
-from gpuprof.present.notebook_html import notebook_html
 from gpuprof.privacy.border import KINDS, is_text, records_in, with_clean_labels, without_private
 from gpuprof.privacy.commands import reduced_command
 from gpuprof.privacy.source_files import SourceFiles
@@ -305,7 +304,7 @@ def outputs_with(file: Path, folder: Path, *options: str) -> Iterator[tuple[str,
     if (folder / "r.svg").exists():
         yield "svg", (folder / "r.svg").read_text()
     loaded = gpuprof.load(file, keep_private="--keep-private" in options)
-    yield "notebook", notebook_html(loaded) + repr(loaded)
+    yield "notebook", loaded._repr_html_() + repr(loaded)
     yield "session", "\n".join(session_lines(loaded))
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import gpuprof
 from gpuprof.errors import InputError
-from gpuprof.present.markdown import escape
 from gpuprof.text import printable
 from gpuprof.views.exports.csv_files import kernel_lines
+from gpuprof.views.markdown import escape
 from tests import hand_made, ncu_bytes
 from tests.table import each_row
 

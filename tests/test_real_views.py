@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gpuprof.notebook import LoadedSession
-from gpuprof.present.html import render_html
 from gpuprof.privacy.border import without_private
 from gpuprof.store.page import read_session_html
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
+from gpuprof.views.profile import session_page
 from tests.readings import page_of, session_of, shown_session_of
 from tests.test_groups import summary
 from tests.test_html import Outline
@@ -20,7 +20,7 @@ from tests.worded import grouped
 
 def test_pages_are_whole_and_give_the_session_back(real_report: Path) -> None:
     read = session_of(real_report)
-    for page in (page_of(real_report), render_html(read, top=1), read._repr_html_()):
+    for page in (page_of(real_report), session_page(read, top=1), read._repr_html_()):
         outline = Outline(page)
         assert outline.open == [] and len(outline.ids) == len(set(outline.ids))
     back = read_session_html(page_of(real_report).encode("utf-8", "backslashreplace"), "page.html")

@@ -15,9 +15,9 @@ from rich.console import Console
 from gpuprof.model.findings import Cases
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import Session
-from gpuprof.present.console import Depth, print_session
 from gpuprof.text import cut_end, cut_middle
 from gpuprof.timeline.trace import GRAPH, Activity
+from gpuprof.views.profile import Depth, print_session
 from tests.hand_made import HOSTILE, finding, kernel, session
 from tests.readings import session_of
 from tests.table import each_row

@@ -20,11 +20,11 @@ import gpuprof
 from gpuprof.cli.main import cli
 from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.session import Session
-from gpuprof.present.html import render_html
 from gpuprof.privacy.border import without_private
 from gpuprof.store import page as store_page
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
+from gpuprof.views.profile import session_page
 from tests.table import each_row
 from tests.test_figures import TWO, kernel, session
 
@@ -33,7 +33,7 @@ BLOCK = re.compile(r'(<script type="application/octet-stream" id="gpuprof-sessio
 
 @cache
 def page() -> str:
-    return render_html(without_private(TWO))
+    return session_page(without_private(TWO))
 
 
 def carrying(data: bytes) -> bytes:
@@ -54,7 +54,7 @@ def test_a_page_is_loaded_by_its_path(tmp_path: Path) -> None:
     assert read_session_html(carrying(gzip.compress(text_of(clean).encode())), "page.html") == clean
     name = '<script type="application/octet-stream" id="gpuprof-session">AAAA</script>'
     hostile = session(kernel(0, {"fp32": 1e9}, {"dram": 1e9}, label=name))
-    assert read_session_html(render_html(hostile).encode(), "page.html").kernels[0].label == name
+    assert read_session_html(session_page(hostile).encode(), "page.html").kernels[0].label == name
 
 
 def test_show_and_report_read_a_page(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_bombs_are_refused_before_they_are_unpacked_and_never_written(monkeypatc
         with pytest.raises(DamagedInput, match="1 MiB"):
             read_session_html(carrying(compress(b" " * 2_000_000)), "page.html")
     monkeypatch.setattr(store_page, "LARGEST_SESSION", 1000)
-    large = render_html(TWO)
+    large = session_page(TWO)
     assert "gpuprof-session" not in large
     with pytest.raises(InputError):
         read_session_html(large.encode(), "page.html")

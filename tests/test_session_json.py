@@ -17,10 +17,10 @@ from gpuprof.errors import DamagedInput, GpuprofError, InputError
 from gpuprof.model.analyse import analyse
 from gpuprof.model.run_totals import narrowed, run_of
 from gpuprof.model.session import Session
-from gpuprof.present.figures import overview
-from gpuprof.present.html import render_html
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
+from gpuprof.views.profile import session_page
+from gpuprof.views.roofline_data import overview
 from gpuprof.words.missing_metrics import command_for_more
 from gpuprof.words.profile_values import verdict_text
 from tests import builders, hand_made
@@ -226,7 +226,7 @@ def test_no_text_of_a_session_reaches_a_reader_raw() -> None:
             session = read_session(text, "s.json")
         except DamagedInput:
             continue
-        page = render_html(session)
+        page = session_page(session)
         texts = dict(written(session))
         for text in (page, *texts.values()):
             assert not set(text) & {"\x1b", "\x07", "\u202e"}, place

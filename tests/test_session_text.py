@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from gpuprof.model.findings import Cases
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import KernelProfile, Session, Traffic, Work
-from gpuprof.present.figures import without_point
-from gpuprof.present.html import render_html
+from gpuprof.views.profile import session_page
 from gpuprof.words.finding_text import gain_text
 from gpuprof.words.profile_values import roof_text, row_noun, verdict_text
 from gpuprof.words.recommendations import recommendation_texts
+from gpuprof.words.roofline_points import without_point
 from tests.hand_made import finding, kernel, session
 from tests.table import each_row
 from tests.test_console import shown
@@ -25,7 +25,7 @@ from tests.test_html import Outline
 
 def page_facts(read: Session, kernel_number: int | None = None) -> dict[str, str]:
     """The names and values of the page's facts: of its head, or of the section of a kernel."""
-    page = render_html(read)
+    page = session_page(read)
     part = page if kernel_number is None else page.split(f'<h3 id="kernel-{kernel_number}">')[1]
     pairs = re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", part.split("</dl>")[0])
     return {name: html.unescape(re.sub("<[^>]*>", "", value)).replace("\u00a0", " ") for name, value in pairs}
@@ -137,7 +137,7 @@ def test_a_roof_that_is_not_known_is_not_called_uncollected() -> None:
     assert roof_text(with_work(0.0, 1e6)) == "no FLOP"
     assert roof_text(with_work(1e6, None)) == "not collected"
     assert "n/c" not in shown(session(known))
-    assert "no ceiling known" in Outline(render_html(session(known))).texts
+    assert "no ceiling" in Outline(session_page(session(known))).texts
 
 
 @each_row(("target", "level", "is_above"), [
@@ -148,5 +148,5 @@ def test_a_rate_above_its_ceiling_is_no_percentage(target: str, level: str, is_a
     made = replace(with_work(1e6, 1e6), missing=(VECTORS, gap))
     assert (without_point(made, level) == gap) is is_above
     read = session(made)
-    for text in (roof_text(made), shown(read), " ".join(Outline(render_html(read)).texts)):
+    for text in (roof_text(made), shown(read), " ".join(Outline(session_page(read)).texts)):
         assert ("impossible" in text) is (target != "l2")

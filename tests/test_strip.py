@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 
 from msgspec.structs import replace
 
 from gpuprof.model.session import Session, StripRow, TimeStrip
-from gpuprof.present.html import render_html
 from gpuprof.timeline.intervals import binned
 from gpuprof.timeline.strip import BINS
 from gpuprof.timeline.trace import HostWait
+from gpuprof.views.timeline_figure import timeline_figures
 from tests.test_timeline import copy, device, kernel, session, trace
 
 EXCHANGE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -74,9 +73,19 @@ def test_the_longest_pauses_say_when_and_why() -> None:
 
 
 def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:
-    page = render_html(some(HOSTILE + "x" * 900))
-    figure = page[page.index('<figure class="strip-figure">') :]
-    figure = figure[: figure.index("</figure>")]
-    assert "<script" not in figure and "&lt;script&gt;" in re.sub("<wbr>", "", figure)
-    assert "x" * 100 not in figure
-    assert len(figure) < 8_000
+    (figure,) = timeline_figures(some(HOSTILE + "x" * 900))
+    assert figure.svg is not None
+    svg = figure.svg()
+    assert "<script" not in svg and "&lt;script&gt;" in svg
+    assert "x" * 100 not in svg
+    assert len(svg) < 15_000
+    assert 'data-zoom="x"' in svg and "var(--gp-line-l1, " in svg
+
+
+def test_pauses_are_hatched_and_labelled_with_their_cause() -> None:
+    (figure,) = timeline_figures(some())
+    assert figure.svg is not None
+    svg = figure.svg()
+    assert svg.count("<pattern") == 1
+    assert ">idle 265 µs, before a kernel</text>" in svg
+    assert "idle 265 µs, before a kernel, after 4.00 µs" in figure.alt

@@ -18,8 +18,8 @@ from gpuprof.model.ceilings import Hardware
 from gpuprof.model.headline import main_point
 from gpuprof.model.quantities import Clocks
 from gpuprof.model.session import Session
-from gpuprof.present.console import print_session
 from gpuprof.recordings import recordings
+from gpuprof.views.profile import print_session
 from gpuprof.words.profile_values import NO_CEILING, roof_text
 from tests.readings import report_of, unpacked
 from tests.table import each_row

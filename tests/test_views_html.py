@@ -176,7 +176,7 @@ def test_drawings_need_no_terms_and_views_may_add_their_own() -> None:
 
 def test_a_page_explains_its_terms_at_its_end() -> None:
     page = render_page(Document("t", (Note("2 sectors per request"),)))
-    assert page.index("2 sectors per request") < page.index("2 terms that this page uses") < page.index("<footer>")
+    assert page.index("2 sectors per request") < page.index("2 terms used on this page") < page.index("<footer>")
     assert (
         "glossary"
         not in render_page(Document("t", (Note("Nothing."),)))[-20_000:].partition("<main>")[2].partition("<footer>")[0]
@@ -196,7 +196,9 @@ def test_a_fragment_has_no_script_links_ids_or_figures() -> None:
 
 def test_a_fragment_is_short_and_counts_what_it_leaves_out() -> None:
     rows = tuple((f"kernel {index}",) for index in range(12))
-    table = Table("t", (doc.Column("name", "name"),), rows, short_more="{rows} more are in to_dataframe()")
+    table = Table(
+        "t", (doc.Column("name", "name"),), rows, short_more=lambda shown: f"{12 - shown} more are in to_dataframe()"
+    )
     blocks = (Note("A long verdict.", short="Verdict."), Heading("Kernels"), table, Heading("Details"), Fold("f", ()))
     text = Outline(render_fragment(Document("t", blocks))).text
     assert "Verdict." in text and "long" not in text and "Details" not in text and "Kernels" in text

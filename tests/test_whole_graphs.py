@@ -22,9 +22,9 @@ from gpuprof.model.session import Session
 from gpuprof.model.surveyed import ONLY_TIMES, joined, only_timed
 from gpuprof.model.time_by import time_by
 from gpuprof.model.timed import GRAPH_REPLAY
-from gpuprof.present.time_by_text import note_texts
 from gpuprof.read.ncu_text import read_ncu_text
 from gpuprof.words.profile_values import NOT_COLLECTED, share_text, verdict_text
+from gpuprof.words.time_by import note_texts
 from tests import builders
 from tests.kernels import DURATION
 from tests.readings import report_of, session_of

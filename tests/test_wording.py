@@ -29,10 +29,9 @@ from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.session import Finding
-from gpuprof.present.console import print_session
-from gpuprof.present.html import render_html
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
+from gpuprof.views.profile import print_session, session_page
 from gpuprof.words import wording as wording_files
 from gpuprof.words.findings import cause_phrase, common_headline, threshold_text, with_sentences
 from gpuprof.words.wording import FOLDER, AmountText, NameText, Wording, joined, wording, written
@@ -222,7 +221,7 @@ def test_a_session_of_another_version_shows_the_text_that_it_has(changes: Any, v
     for judged in (read, summarised(read)):
         screen = io.StringIO()
         print_session(Console(file=screen, width=100), judged, judged.kernels, top=None, depth="all")
-        assert finding["headline"] in screen.getvalue() and render_html(judged)
+        assert finding["headline"] in screen.getvalue() and session_page(judged)
 
 
 @each_row(

@@ -27,7 +27,7 @@ def print_by(
 ) -> None:
     """Print the time of these kernels of a session by what launched them."""
     from gpuprof.model.time_by import time_by
-    from gpuprof.present.time_by_text import rows_of
+    from gpuprof.views.time_by import rows_of
 
     form = formats_of("times")[name]
     times = time_by(session, kernels, by)
@@ -37,7 +37,7 @@ def print_by(
     if name != TABLE:
         write_lines(form.write(session, times, rows))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     form.write(make_console(), session, times, rows)
     longest = times.groups[0].longest

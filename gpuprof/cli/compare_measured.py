@@ -61,7 +61,7 @@ def _refuse_options(form: str) -> None:
 
 def _print(base: Measured, new: Measured) -> None:
     from gpuprof.characterize.present.compare import print_comparison
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     print_comparison(make_console(), base, new)
 

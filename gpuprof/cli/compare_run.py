@@ -142,9 +142,9 @@ def _keep(session: Session, file: Path, page: Path | None) -> None:
 
     files: dict[Path, bytes | Iterable[bytes]] = {file: session_pieces(session)}
     if page is not None:
-        from gpuprof.present.html import render_html
+        from gpuprof.views.profile import session_page
 
-        files[page] = render_html(session).encode("utf-8", "backslashreplace")
+        files[page] = session_page(session).encode("utf-8", "backslashreplace")
     write_files(files)
 
 

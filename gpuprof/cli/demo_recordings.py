@@ -41,23 +41,28 @@ def show_recordings(folder: Path, *, force: bool) -> Path:
 
     Files of an earlier demo are replaced: those that hold one of these recordings.
     """
-    from gpuprof.present.console_parts import make_console
-    from gpuprof.present.console_recording import print_next, print_others, print_story, print_versions
     from gpuprof.recordings import recordings
+    from gpuprof.views.demo import comparison_blocks, next_blocks, others_blocks, story_view
+    from gpuprof.views.document import Document
+    from gpuprof.views.terminal import make_console, print_document
 
     shipped = sorted(recordings(), key=lambda recording: not recording.steps)
     _refuse_foreign(shipped, folder, force=force)
     console = make_console()
     with scratch_folder() as scratch:
         first = _read(shipped[0], scratch, folder)
-        print_story(console, first.recording, first.session)
+        print_document(console, story_view(first.recording, first.session))
         others = [_read(recording, scratch, folder) for recording in shipped[1:]]
     versions = versions_of(first.session, first.place)
     files = {path: content for demo in (first, *others) for path, content in _files(demo).items()}
     write_files({**files, **versions.files})
-    print_versions(console, versions.compared, versions.page)
-    print_others(console, [(demo.recording, demo.session, demo.place / PAGE_FILE) for demo in others])
-    print_next(console, shell_line(["gpuprof", *versions.words]), _shown(first))
+    blocks = (
+        *comparison_blocks(versions.compared, versions.page),
+        *others_blocks([(demo.recording, demo.session, demo.place / PAGE_FILE) for demo in others]),
+        *next_blocks(shell_line(["gpuprof", *versions.words]), _shown(first)),
+    )
+    console.print()
+    print_document(console, Document("demo", blocks))
     return others[0].place / PAGE_FILE
 
 
@@ -125,12 +130,12 @@ def _read(recording: Recording, scratch: Path, folder: Path) -> _Demo:
 
 def _files(demo: _Demo) -> Mapping[Path, bytes]:
     """Return the report, the page and the session."""
-    from gpuprof.present.html import render_html
     from gpuprof.store.write import session_bytes
+    from gpuprof.views.profile import session_page
 
     origin = demo.recording.origin
     title = demo.recording.title + (f", recorded by {origin.repository}" if origin is not None else "")
-    page = render_html(demo.session, title=title).encode("utf-8", "backslashreplace")
+    page = session_page(demo.session, title=title).encode("utf-8", "backslashreplace")
     return {
         demo.place / demo.recording.file_name: demo.report,
         demo.place / PAGE_FILE: page,

@@ -26,8 +26,8 @@ class Versions:
     @property
     def files(self) -> Mapping[Path, bytes]:
         """Return the sessions and the page."""
-        from gpuprof.present.compare_figure import comparison_page
         from gpuprof.store.write import session_bytes
+        from gpuprof.views.comparison import comparison_page
 
         written = {path: session_bytes(session) for path, session in self.sessions.items()}
         return {**written, self.page: comparison_page(self.compared).encode("utf-8", "backslashreplace")}

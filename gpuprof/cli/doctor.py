@@ -25,13 +25,8 @@ def command(form: str) -> int:
         rows = [{"name": check.name, "state": check.state, "found": check.result, "fix": check.fix} for check in checks]
         click.echo(json.dumps({"checks": rows}, allow_nan=False))
     else:
-        from gpuprof.present.console_parts import Sheet, make_console
+        from gpuprof.views.doctor import doctor_view
+        from gpuprof.views.terminal import make_console, print_document
 
-        sheet, width = Sheet.of(make_console()), max(len(check.name) for check in checks)
-        margin = len(f"{'':7}  {'':{width}}  ")
-        for check in checks:
-            lines = sheet.hung(f"{check.state:7}  {check.name:{width}}  {check.result}", margin)
-            lines += sheet.hung(f"{'':{margin}}fix: {check.fix}", margin) if check.fix else []
-            click.echo("\n".join(lines))
-        click.echo(f"{len(problems)} of {len(checks)} checks found a problem" if problems else "no problems found")
+        print_document(make_console(), doctor_view(checks))
     return 3 if problems else 0

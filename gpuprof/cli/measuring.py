@@ -27,7 +27,7 @@ def measure(wanted: Wanted, html: Path | None, form: str) -> int:
     from gpuprof.characterize.characterization import characterize
     from gpuprof.characterize.present.live import LiveLines
     from gpuprof.characterize.record.gpu import Stopped
-    from gpuprof.present.console_parts import make_talk_console
+    from gpuprof.views.terminal import make_talk_console
 
     refuse_missing_packages()
     if html is not None:
@@ -108,7 +108,7 @@ def _show(run: Characterization, html: Path | None, form: str) -> None:
     from gpuprof.characterize.present.view import view_of
     from gpuprof.characterize.probes.library import load_probes, probe_folder
     from gpuprof.characterize.sheet.normal import assess
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     titles = {probe.id: probe.title for probe in load_probes(probe_folder())}
     view = view_of(run.measured, assess(run.measured, run.published(), run.product), titles)

@@ -96,8 +96,8 @@ def write_report(
     """Write the page, its verdict to stdout, and to stderr where it lies and what to type next."""
     from gpuprof.cli.select import select_kernels
     from gpuprof.diagnose.summary import chosen, grouped
-    from gpuprof.present.html import render_html
     from gpuprof.text import printable
+    from gpuprof.views.profile import session_page
     from gpuprof.words.exclusion import exclusion_text
     from gpuprof.words.profile_values import verdict_text
     from gpuprof.words.recommendations import headline_text
@@ -107,7 +107,7 @@ def write_report(
     session = worded(grouped(session))
     kernels = select_kernels(session, patterns)
     wanted = {kernel.id for kernel in kernels} if patterns else None
-    page = render_html(session, title=title, top=top, kernels=wanted)
+    page = session_page(session, title=title, top=top, kernels=wanted)
     write_files({output: page.encode("utf-8", "backslashreplace")}, through_links=through_links)
     if headline := headline_text(worded(chosen(session, kernels)) if patterns else session):
         click.echo(printable(headline))

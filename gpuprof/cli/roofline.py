@@ -40,14 +40,15 @@ from gpuprof.cli.profiling import (
 from gpuprof.cli.select import kept, select_kernels, tell_excluded
 from gpuprof.collect.choices import SESSION_FILE
 from gpuprof.collect.overwrite import refuse_overwrite
-from gpuprof.errors import UsageError
+from gpuprof.errors import InputError, UsageError
 from gpuprof.needed_packages import refuse_missing_packages
 from gpuprof.own_files import refuse_linked
 
 if TYPE_CHECKING:
     from gpuprof.collect.request import ProfileRequest
+    from gpuprof.model.field_types import CeilingOrigin
     from gpuprof.model.session import Session
-    from gpuprof.present.roofline_figure import RooflineFigure
+    from gpuprof.views.roofline import DeviceFigures
 
 
 _KINDS = (".svg", ".png", ".html")
@@ -135,7 +136,7 @@ def command(
     files: tuple[str, ...],
     output: Path,
     level: str | None,
-    ceiling: str,
+    ceiling: CeilingOrigin,
     theme: Literal["light", "dark"],
     form: str,
     kernels: tuple[str, ...],
@@ -154,7 +155,7 @@ def command(
 
     FILE is a .ncu-rep or .ncu-repz, what ncu prints, a session.json or a page of gpuprof report (.html). Each point
     is a kernel; a line of text has its arithmetic intensity, what it achieved, the percentage of its roofline, and
-    whether it is memory-bound or compute-bound. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run
+    what limits it. PROGRAM, a Python script, or -m and a module is profiled as gpuprof run
     does it; what follows it is passed to it. The options from --set to --timeout apply to that.
     """
     if not was_typed("output"):
@@ -192,7 +193,7 @@ class _Look:
     """What is drawn, and how it is told."""
 
     level: str | None
-    ceiling: str
+    ceiling: CeilingOrigin
     theme: Literal["light", "dark"]
     form: str
     top: int
@@ -225,28 +226,30 @@ def _profile_and_draw(request: ProfileRequest, look: _Look, *, plan_only: bool, 
 
 
 def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path, look: _Look, *, force: bool) -> None:
-    """Write the figures of the chosen kernels and tell of them, or print their data."""
-    from gpuprof.present.console_parts import make_console
-    from gpuprof.present.roofline_text import print_rooflines
+    """Write the figures of the chosen kernels and print their values, or print their data."""
+    from gpuprof.views.roofline_table import roofline_document
+    from gpuprof.views.terminal import make_console, print_document
 
     warn(session)
-    figures = _figures(chosen, look.level, look.ceiling)
-    _refuse_without_ceiling(chosen, figures, look)
+    drawn = _figures(chosen, look.level, look.ceiling)
+    _refuse_without_ceiling(chosen, drawn, look)
+    _refuse_without_data(chosen, drawn, files)
     if look.form == "json":
         tell_excluded(session)
-        click.echo(_json_text(session, figures))
+        click.echo(_json_text(session, drawn))
         return
-    targets = _targets(figures, output)
+    shown = [figures for figures in drawn if figures.has_points]
+    targets = _targets(shown, output)
     refuse_overwrite(targets, files, force=force)
-    contents = {
-        path: _page(session, chosen, look.level or "dram", look.ceiling)
-        if figure is None
-        else picture(figure, path, look.theme)
-        for path, figure in targets.items()
-    }
+    contents = {}
+    for path, figures in targets.items():
+        if figures is None:
+            contents[path] = _page(session, chosen, look.level or "dram", look.ceiling)
+        else:
+            contents[path] = picture(chosen, figures, path, look.theme)
     write_files(contents, through_links=output in targets)
-    print_rooflines(make_console(), chosen, figures, look.top)
-    _say_what_was_written(figures, list(targets), files)
+    print_document(make_console(), roofline_document(chosen, drawn, look.top))
+    _say_what_was_written(drawn, list(targets), files)
     if look.in_browser:
         open_page(targets)
 
@@ -256,81 +259,97 @@ _NEITHER = (
     "gpuprof roofline report.ncu-rep, or gpuprof roofline -- ./app",
 )
 _BOTH = ("files and a program cannot be combined", "name reports, or a program after --")
+_COUNTERS = "collect counters: gpuprof roofline -- PROGRAM, or ncu --set full"
 _TIMES = "gpuprof run --set times shows the times"
 _AS_DATA = "-o DIR leaves .svg, .png and .html; --format json prints the data"
 
 
-def _figures(session: Session, level: str | None, ceiling: str) -> list[RooflineFigure]:
-    """Return one kernel's figure of all levels, or an overview of every GPU that ran a kernel."""
-    from gpuprof.present.figures import hierarchical, overview
+def _figures(session: Session, level: str | None, ceiling: str) -> list[DeviceFigures]:
+    """Return the figures of one kernel at all levels, or those of every GPU that ran a kernel."""
+    from gpuprof.views.roofline import device_figures, kernel_figures
 
     if len(session.kernels) == 1 and level is None:
-        return [hierarchical(session, session.kernels[0].id, ceiling)]
+        return [kernel_figures(session, session.kernels[0].id, ceiling)]
     used = sorted({kernel.device for kernel in session.kernels})
-    return [overview(session, device, level or "dram", ceiling) for device in used]
+    return [device_figures(session, device, level or "dram", ceiling) for device in used]
 
 
-def _refuse_without_ceiling(session: Session, figures: Sequence[RooflineFigure], look: _Look) -> None:
-    """Raise UsageError where only the ceiling that was asked for is missing: at the usual one there are points."""
-    from gpuprof.present.figures import without_point
+def _refuse_without_ceiling(session: Session, drawn: Sequence[DeviceFigures], look: _Look) -> None:
+    """Raise UsageError if only the chosen ceiling is missing: at the usual one there are points."""
+    from gpuprof.words.roofline_points import without_point
 
-    if look.ceiling == _USUAL_CEILING or any(figure.points for figure in figures):
+    if look.ceiling == _USUAL_CEILING or any(figures.roofline.points for figures in drawn):
         return
     usual = _figures(session, look.level, _USUAL_CEILING)
-    point = next((point for figure in usual for point in figure.points), None)
+    point = next((point for figures in usual for point in figures.roofline.points), None)
     if point is not None:
         kernel = next(kernel for kernel in session.kernels if kernel.id == point.kernel)
         missing = without_point(kernel, point.level, look.ceiling)
         raise UsageError(f"--ceiling {look.ceiling} gives no kernel a point: {missing.why}", missing.how)
 
 
-def _json_text(session: Session, figures: Sequence[RooflineFigure]) -> str:
+def _refuse_without_data(session: Session, drawn: Sequence[DeviceFigures], files: Sequence[str]) -> None:
+    """Raise InputError if nothing can be drawn, with what would collect it."""
+    if any(figures.has_points for figures in drawn):
+        return
+    names = ", ".join(files)
+    if session.only_times:
+        raise InputError(f"no roofline can be drawn of {names}: a trace has times but no counters", _COUNTERS)
+    left_out = [group for figures in drawn for group in figures.roofline.left_out]
+    if not left_out:
+        raise InputError(f"no roofline can be drawn of {names}: it has no kernel", _COUNTERS)
+    most = max(left_out, key=lambda group: len(group.kernels))
+    raise InputError(f"no roofline can be drawn of {names}: {most.why}", most.how or _COUNTERS)
+
+
+def _json_text(session: Session, drawn: Sequence[DeviceFigures]) -> str:
     from gpuprof.store.write import encoded
 
     document = {
         "schema_version": session.schema_version,
         "gpuprof_version": session.gpuprof_version,
-        "figures": figures,
+        "figures": [figures.roofline for figures in drawn],
+        "bandwidths": [row for figures in drawn for row in figures.bandwidths],
+        "throughputs": [row for figures in drawn for row in figures.throughputs],
     }
     return encoded(document)
 
 
-def _targets(figures: Sequence[RooflineFigure], output: Path) -> dict[Path, RooflineFigure | None]:
-    """Return the files to write and the figure in each, None for the page; the first GPU's names have no number."""
+def _targets(drawn: Sequence[DeviceFigures], output: Path) -> dict[Path, DeviceFigures | None]:
+    """Return the files to write and the figures in each, None for the page; the first GPU's names have no number."""
     alone = output.suffix.lower() in _ALONE and not output.is_dir()
     kinds = [output.suffix] if alone else _KINDS
     base = output.with_suffix("") if alone else output / "roofline"
-    targets: dict[Path, RooflineFigure | None] = {}
-    for index, figure in enumerate(figures):
-        stem = base.name if index == 0 else f"{base.name}-gpu{figure.device}"
-        targets |= {base.with_name(f"{stem}{kind}"): figure for kind in kinds if kind.lower() != ".html"}
+    targets: dict[Path, DeviceFigures | None] = {}
+    for index, figures in enumerate(drawn):
+        stem = base.name if index == 0 else f"{base.name}-gpu{figures.roofline.device}"
+        targets |= {base.with_name(f"{stem}{kind}"): figures for kind in kinds if kind.lower() != ".html"}
     return targets | {base.with_name(f"{base.name}{kind}"): None for kind in kinds if kind.lower() == ".html"}
 
 
-def picture(figure: RooflineFigure, path: Path, theme: Literal["light", "dark"]) -> bytes:
+def picture(session: Session, figures: DeviceFigures, path: Path, theme: Literal["light", "dark"]) -> bytes:
     """Return the content of a file of that name: PNG, PDF, or SVG for any other."""
-    from gpuprof.present.plot import render_pdf, render_png, render_svg
+    from gpuprof.views.plot_files import plot_file
+    from gpuprof.views.roofline import plots_of
 
-    if path.suffix.lower() == ".pdf":
-        return render_pdf(figure, theme)
-    if path.suffix.lower() == ".png":
-        return render_png(figure, theme)
-    return render_svg(figure, theme).encode("utf-8", "backslashreplace")
+    form = path.suffix.lower().removeprefix(".")
+    return plot_file(plots_of(session, figures), form if form in ("png", "pdf") else "svg", theme)
 
 
-def _page(session: Session, chosen: Session, level: str, ceiling: str) -> bytes:
-    from gpuprof.present.html import render_html
+def _page(session: Session, chosen: Session, level: str, ceiling: CeilingOrigin) -> bytes:
+    from gpuprof.views.profile import session_page
 
     wanted = {kernel.id for kernel in chosen.kernels}
-    return render_html(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
+    return session_page(session, kernels=wanted, level=level, ceiling=ceiling).encode("utf-8", "backslashreplace")
 
 
-def _say_what_was_written(figures: Sequence[RooflineFigure], paths: Sequence[Path], files: Sequence[str]) -> None:
+def _say_what_was_written(drawn: Sequence[DeviceFigures], paths: Sequence[Path], files: Sequence[str]) -> None:
     from gpuprof.text import printable
 
-    if not any(figure.points for figure in figures):
-        click.echo("note: no kernel has a roofline point; the figure is drawn without", err=True)
+    if not any(figures.roofline.points for figures in drawn):
+        what = "throughput of SMs and memory" if any(figures.throughputs for figures in drawn) else "bandwidths"
+        click.echo(f"note: no kernel has a roofline point; the figure shows {what}", err=True)
     names = ", ".join(path.name for path in paths)
-    first = next((point.kernel for figure in figures for point in figure.points), None)
+    first = next((point.kernel for figures in drawn for point in figures.roofline.points), None)
     more = f" --kernel '#{first}'" if first is not None else ""
     click.echo(printable(f"wrote {names} to {paths[0].parent}; next: {to_show(files)}{more}"), err=True)

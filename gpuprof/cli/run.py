@@ -97,13 +97,12 @@ def command(
     from gpuprof.cli.output import write_files
     from gpuprof.cli.select import next_look, sort_kernels
     from gpuprof.model.time_by import first_times
-    from gpuprof.present.console import print_session
-    from gpuprof.present.console_parts import make_console
-    from gpuprof.present.html import render_html
     from gpuprof.store.write import session_pieces
+    from gpuprof.views.profile import print_session, session_page
+    from gpuprof.views.terminal import make_console
 
     session = outcome.session
-    page = render_html(session).encode("utf-8", "backslashreplace")
+    page = session_page(session).encode("utf-8", "backslashreplace")
     longest_first = sort_kernels(list(session.kernels), "time")
     try:
         write_files({session_file: session_pieces(session), page_file: page})

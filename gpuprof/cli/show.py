@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuprof.api import Loaded
     from gpuprof.model.analyse import Recorded
     from gpuprof.model.session import KernelProfile, Session
-    from gpuprof.present.console import Depth
+    from gpuprof.views.profile import Depth
 
 _TOP = 20
 
@@ -224,8 +224,8 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     """Print the kernels that are asked for, in the terminal or as lines."""
     from gpuprof.diagnose.summary import chosen
     from gpuprof.model.time_by import first_times
-    from gpuprof.present.console_parts import make_console
-    from gpuprof.present.time_by_text import rows_of
+    from gpuprof.views.terminal import make_console
+    from gpuprof.views.time_by import rows_of
     from gpuprof.words.session import worded
     from gpuprof.words.timeline import Rates
 
@@ -290,7 +290,7 @@ def _explain(session: Session, pattern: str, name: str, files: Sequence[str]) ->
     if name != TABLE:
         write_lines(form.write(session, kernel, tree))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     form.write(make_console(), session, tree)
     say(f"next: {to_show(files)} --kernel '#{kernel.id}'")
@@ -309,7 +309,7 @@ def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked
     if asked.form != TABLE:
         write_lines(form.write(session, kernel, listing, asked.verbose))
         return
-    from gpuprof.present.console_parts import make_console
+    from gpuprof.views.terminal import make_console
 
     form.write(make_console(), kernel, listing, asked.verbose)
     say(f"next: {to_show(files)} --explain '#{kernel.id}'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.parse import ARCH_NAME
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
-from gpuprof.present.console_parts import Sheet
-from gpuprof.present.specs_text import arch_lines, arch_table, gpu_lines, gpu_table, match_lines
 from gpuprof.text import printable
+from gpuprof.views import document as doc
 from gpuprof.views.exports.hardware_specs import arch_json, arch_row, gpu_json, gpu_row
+from gpuprof.views.specs import arch_view, gpu_view, list_view, match_blocks
 
 if TYPE_CHECKING:
     from gpuprof.hardware.device import RecordedDevice
@@ -45,8 +45,7 @@ def list_(form: str) -> None:
     if form == "json":
         _write_json({"gpus": [gpu_row(gpu) for gpu in gpus], "architectures": [arch_row(arch) for arch in archs]})
     else:
-        width = _sheet().width
-        _write_wrapped((*gpu_table(gpus, width), "", *arch_table(archs, width)))
+        _print(list_view(gpus, archs))
 
 
 def _readable_gpus(library: SpecLibrary) -> Iterator[GpuSpec]:
@@ -86,7 +85,7 @@ def show(name: str, form: str) -> None:
         if form == "json":
             _write_json(arch_json(arch))
         else:
-            _write_wrapped(arch_lines(arch))
+            _print(arch_view(arch))
         return
     if ARCH_NAME.fullmatch(name):
         known = ", ".join(path.stem for path in library.arch_files())
@@ -96,7 +95,7 @@ def show(name: str, form: str) -> None:
     if form == "json":
         _write_json(gpu_json(gpu, rates))
     else:
-        _write_wrapped(gpu_lines(gpu, rates))
+        _print(gpu_view(gpu, rates))
 
 
 def _rates(library: SpecLibrary, gpu: GpuSpec) -> Mapping[ComputeKey, Fact]:
@@ -143,16 +142,23 @@ def match(reports: tuple[str, ...], salvage: bool) -> None:
     Says why, and where a report and its spec differ.
     """
     library = SpecLibrary()
+    blocks: list[doc.Block] = []
     for report in reports:
+        blocks.append(doc.Heading(report))
         devices = _devices(report, salvage=salvage)
-        _write_wrapped([report, *(line for device in devices for line in _match_lines(library, device))])
+        for device in devices:
+            blocks += _matched(library, device)
         if not devices:
-            _write_wrapped(["  names no GPU"])
+            blocks.append(doc.Note("names no GPU"))
+    _print(doc.Document("specs", tuple(blocks)))
 
 
-def _match_lines(library: SpecLibrary, device: RecordedDevice) -> Iterator[str]:
-    spec, capability = library.match(device), device.compute_capability
-    return match_lines(device, spec, library.arch_of(capability) if spec is None and capability else None)
+def _matched(library: SpecLibrary, device: RecordedDevice) -> Iterator[doc.Block]:
+    spec = library.match(device)
+    arch = None
+    if spec is None and device.compute_capability:
+        arch = library.arch_of(device.compute_capability)
+    return match_blocks(device, spec, arch)
 
 
 def _devices(name: str, *, salvage: bool) -> tuple[RecordedDevice, ...]:
@@ -170,19 +176,10 @@ def _devices(name: str, *, salvage: bool) -> tuple[RecordedDevice, ...]:
     )
 
 
-def _sheet() -> Sheet:
-    """Return what the terminal has room for."""
-    from gpuprof.present.console_parts import make_console
+def _print(document: doc.Document) -> None:
+    from gpuprof.views.terminal import make_console, print_document
 
-    return Sheet.of(make_console())
-
-
-def _write_wrapped(lines: Iterable[str]) -> None:
-    """Print lines as wide as the terminal, with what could steer it made visible; more of a line stands further in."""
-    sheet = _sheet()
-    for line in lines:
-        margin = len(line) - len(line.lstrip()) + 2
-        click.echo("\n".join(sheet.hung(line, margin)))
+    print_document(make_console(), document)
 
 
 def _write_json(value: object) -> None:

@@ -63,6 +63,25 @@ class _State(NamedTuple):
     finding: Finding | None = None
 
 
+class KernelLimit(NamedTuple):
+    """What limits a kernel: the state of its diagnosis, and the unit or compute path at its limit (None: none is)."""
+
+    state: RunState
+    subject: str | None
+
+
+def kernel_limit(kernel: KernelProfile, *, only_times: bool = False) -> KernelLimit:
+    """Return what limits a kernel by its diagnosis."""
+    state = _state(kernel, only_times=only_times)
+    reached = state.reached
+    if state.name not in ("at-roof", "limited", "open"):
+        return KernelLimit(state.name, None)
+    if reached is None:
+        return KernelLimit(state.name, "dram" if state.name == "at-roof" else None)
+    is_shown = state.case in ("at-roof", "limit") or is_limit(reached.fraction, reached.bound)
+    return KernelLimit(state.name, reached.subject if is_shown else None)
+
+
 def run_verdict(session: Session) -> RunVerdict:
     """Return the verdict on the kernel that takes most time; on set-up kernels only if all are."""
     set_up = set_up_kernels(session.kernels)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from gpuprof.present.check_blocks import Block, BlockFinding, blocks_of, ranked
 from gpuprof.present.check_console_kernel import Brief, brief_lines, deep_lines, finding_lines, limited
 from gpuprof.present.check_text import headline
-from gpuprof.present.console_parts import Sheet, print_blocks
+from gpuprof.present.console_parts import Sheet
 from gpuprof.review.contract import Review
+from gpuprof.views.terminal import print_blocks
 from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.text import cut_end, cut_middle, printable, without_shared_start
+from gpuprof.text import cut_end, cut_middle, legible, without_shared_start
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.text import Text
 
-_LEAST_WIDTH = 60
-_PIPED_WIDTH = 80
 LABEL_WIDTH = 15
 TEXT_WIDTH, TABLE_WIDTH = 120, 140
 SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
@@ -25,40 +22,6 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 _SECOND_CELL = "\x00"
 """Stands behind a character that is two columns wide while a text is wrapped; no legible text has it."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-
-
-def make_console() -> Console:
-    """Return a console for stdout: 80 columns when piped, no colour then or with NO_COLOR."""
-    from rich.console import Console
-
-    if not os.environ.get("COLUMNS", "0").isascii():
-        # "²" is a digit to rich, and no number to Python.
-        del os.environ["COLUMNS"]
-    fixed = not os.isatty(1) and "COLUMNS" not in os.environ
-    console = Console(highlight=False, soft_wrap=False, width=_PIPED_WIDTH if fixed else None)
-    if console.width < _LEAST_WIDTH:
-        console = Console(highlight=False, width=_LEAST_WIDTH)
-    return console
-
-
-def make_talk_console() -> Console:
-    """Return a console for stderr, where progress and remarks go."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
-
-
-def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
-    """Print blocks: one by one on a terminal, at once elsewhere."""
-    if console.is_terminal:
-        for block in blocks:
-            console.print(block, crop=False)
-        return
-    with console.capture() as captured:
-        for block in blocks:
-            console.print(block, crop=False)
-    console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
-    console.file.flush()
 
 
 def padded(cells: Sequence[str], *, left: bool) -> list[str]:
@@ -101,14 +64,7 @@ class Sheet(NamedTuple):
 
     def legible(self, text: str) -> str:
         """Return a text from anywhere as it will stand there: "≤" is two characters where there is only ASCII."""
-        shown = printable(text)
-        if self.blocks:
-            return shown
-        try:
-            return shown.encode(self.encoding, "gpuprof-ascii").decode(self.encoding)
-        except LookupError:
-            # The handler is registered for streams without Unicode, see `gpuprof.text.tolerate`.
-            return shown.encode("ascii", "replace").decode()
+        return legible(text, self.encoding)
 
     def wrapped(self, text: str, indent: int = 0) -> list[str]:
         """Break a text from anywhere into lines; a number stays with its unit."""
@@ -118,14 +74,6 @@ class Sheet(NamedTuple):
         width = max(self.width - indent - (shown != glued), 10)
         lines = textwrap.wrap(shown, width, break_on_hyphens=False)
         return [line.replace(_GLUE, " ").replace(_SECOND_CELL, "") for line in lines]
-
-    def hung(self, line: str, under: int) -> list[str]:
-        """Break a line that is too wide between words; what follows begins at the column `under`."""
-        shown, margin = self.legible(line), " " * under
-        broken = textwrap.wrap(
-            shown, self.width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
-        )
-        return broken or [""]
 
     def _widened(self, text: str) -> str:
         """Return a text with as many characters as it takes columns."""

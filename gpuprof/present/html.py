@@ -1,58 +1,23 @@
-"""A session as one HTML page that needs nothing else: complete without its script, safe for hostile names."""
+"""The templates of pages on compiled code and measured GPUs: every value is escaped."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpuprof.model.session import Session
-from gpuprof.present.page.build import Choice, build_page, part_of
-from gpuprof.store.page import DATA_ID, DATA_TYPE, packed_session
 from gpuprof.text import printable
-from gpuprof.views.theme import colour_variables
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SCRIPT, _STYLE = "report.js", "report.css"
 _PART_ENDS = re.compile(r"(?<=[_:<,])(?=\w)|(?<=\w\()(?=\w)")
 _LONG_NAME = 24
 _UNIT = re.compile(
     r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])|[kMGTPE](?![\w/])))|(?<=[≤≥~]) (?=\d)"
 )
-
-
-def render_html(
-    session: Session,
-    *,
-    title: str | None = None,
-    top: int = 12,
-    kernels: Collection[int] | None = None,
-    level: str = "dram",
-    ceiling: str = "at-clock",
-) -> str:
-    """Return the page. `top` limits the sections, `kernels` (numbers) restricts all but the verdict."""
-    from markupsafe import Markup
-
-    wanted = frozenset(kernels) if kernels is not None else None
-    page = build_page(session, Choice(title=title, top=top, kernels=wanted, level=level, ceiling=ceiling))
-    environment = page_environment()
-    script = page_source(environment, _SCRIPT)
-    data = packed_session(part_of(session, wanted))
-    return environment.get_template("report.html").render(
-        page=page,
-        policy=page_policy(script),
-        script=Markup(script),  # noqa: S704  (our own file)
-        style=Markup(colour_variables() + page_source(environment, _STYLE)),  # noqa: S704  (our own file)
-        svg=Markup,
-        data_id=DATA_ID,
-        data_type=DATA_TYPE,
-        data=Markup(data) if data is not None else None,  # noqa: S704  (base64)
-    )
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuprof.present.markdown import escape
 from gpuprof.text import cut_end, cut_middle, printable
+from gpuprof.views.markdown import escape
 from gpuprof.words.profile_values import count_text
 
 MOST_CHARACTERS = 60_000

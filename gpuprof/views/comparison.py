@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from gpuprof.comparison.compare import Compared
@@ -18,18 +19,17 @@ from gpuprof.comparison.contract import (
     figures_to_show,
 )
 from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.sides import Side
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, signed_percent
 from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, changes_of_kernel, finite, sentence
 from gpuprof.views.comparison_rows import changed_rows, failing_first, folded, quiet_rows
-from gpuprof.views.comparison_runs import run_facts
 from gpuprof.views.document import (
     Block,
     Cell,
     Column,
     Document,
     Facts,
-    Figure,
     Fold,
     Heading,
     Inline,
@@ -51,6 +51,7 @@ from gpuprof.words.comparison_values import (
 from gpuprof.words.comparison_verdicts import beside_figures, quantity_text, quiet_texts, time_texts, verdicts_text
 from gpuprof.words.file_names import file_name
 from gpuprof.words.profile_values import dims_text
+from gpuprof.words.provenance import run_facts, source_facts
 from gpuprof.words.sentences import capital, joined_by, short_list
 
 if TYPE_CHECKING:
@@ -143,7 +144,19 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
 
-def whole_comparison(compared: Compared, figures: Sequence[Figure] = ()) -> Document:
+def comparison_page(compared: Compared) -> str:
+    """Return the page of a comparison."""
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared))
+
+
+def page_lines(compared: Compared, _options: object = None) -> list[str]:
+    """Return the lines of the page."""
+    return comparison_page(compared).split("\n")
+
+
+def whole_comparison(compared: Compared) -> Document:
     """Return everything that the page has: of many kernels, those in depth that changed most."""
     kernels = compared.comparison.kernels
     rows: Sequence[KernelChange] = kernels if len(kernels) <= _FEW_KERNELS else changed_rows(kernels)[:_MOST_ROWS]
@@ -152,16 +165,16 @@ def whole_comparison(compared: Compared, figures: Sequence[Figure] = ()) -> Docu
         if _has_details(change, pair):
             in_depth.append(change)
     in_depth.sort(key=lambda change: not change.is_changed)
-    return _whole(compared, rows, in_depth, figures)
+    return _whole(compared, rows, in_depth, with_figures=True)
 
 
 def _whole(
     compared: Compared,
     rows: Sequence[KernelChange],
     in_depth: Sequence[KernelChange],
-    figures: Sequence[Figure] = (),
     *,
     reasons: bool = True,
+    with_figures: bool = False,
 ) -> Document:
     comparison = compared.comparison
     pairs = {change.id: pair for change, pair in zip(comparison.kernels, compared.pairs, strict=True)}
@@ -183,8 +196,8 @@ def _whole(
     if others:
         table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
         blocks.append(Fold(f"{counted(len(others), 'more kernel')}: {verdicts_text(others)}", (table,)))
-    if figures:
-        blocks += [Heading("Roofline of both sides", anchor="roofline"), *figures]
+    if with_figures:
+        blocks += _figures(compared)
     if detailed:
         blocks.append(Heading("Kernel by kernel", anchor="details"))
     if len(in_depth) > len(detailed):
@@ -192,9 +205,19 @@ def _whole(
         blocks.append(Note(f"Only those with most effect are here; {rest} changed, too.", "muted"))
     for change in detailed:
         blocks.append(_section(change, pairs[change.id], comparison))
-    runs = (Heading("Base", 3), *run_facts(compared.base), Heading("New", 3), *run_facts(compared.new))
+    runs = (Heading("Base", 3), *_runs(compared.base), Heading("New", 3), *_runs(compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def _figures(compared: Compared) -> Iterator[Block]:
+    from gpuprof.views.comparison_figure import comparison_figures
+
+    rows = {change.id: f"row-{change.id}" for change in compared.comparison.kernels}
+    figures = comparison_figures(compared, rows)
+    if figures:
+        yield Heading("Roofline of both sides", anchor="roofline")
+        yield from figures
 
 
 def _has_details(change: KernelChange, pair: Pair) -> bool:
@@ -385,9 +408,13 @@ def _table(
         anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
         more=more,
         least=2,
-        short_more="… and {rows} more kernels: --top 0 shows all",
+        short_more=partial(_rows_below, len(kernels)),
         filter=targets is not None and len(kernels) > 1,
     )
+
+
+def _rows_below(kernels: int, shown: int) -> str:
+    return f"… and {counted(kernels - shown, 'more kernel')}: --top 0 shows all"
 
 
 def _configuration(kernel: KernelChange) -> str:
@@ -434,3 +461,13 @@ def _section(change: KernelChange, pair: Pair, comparison: Comparison) -> Fold:
     blocks = changed_kernel(change, pair, comparison)
     title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
     return Fold(title, tuple(blocks), open=True, anchor=f"kernel-{change.id}")
+
+
+def _runs(side: Side) -> Iterator[Block]:
+    for run in side.runs:
+        rows = [*run_facts(run.session), ("gpuprof", run.session.gpuprof_version)]
+        for source in run.session.sources:
+            rows += source_facts(source)
+        yield Facts(tuple(rows), label=cut_middle(file_name(run.file), _FILE_LENGTH))
+    if not side.runs:
+        yield Note("No file.", "muted")

@@ -6,6 +6,7 @@ has a full form and a short one; the renderer takes the form that the caller ask
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -17,6 +18,8 @@ from gpuprof.model.field_types import Severity
 Tone = Literal["", "muted", "strong", "good", "bad", "warning", "high", "medium", "low", "info"]
 """What a text is, for colour: of a severity, an improvement or a regression, or without weight."""
 Form = Literal["full", "short"]
+
+_NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Cell(Struct, frozen=True):
@@ -81,8 +84,8 @@ class Column(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """Rows under columns. `anchors` are the ids of the rows, or empty.
 
-    `more` says what is not in the table. The short form may show fewer rows, but at least `least`, and says
-    `short_more` of the rest with {rows}, the number of rows left out. With `filter` the page can filter and sort rows.
+    `more` says what to know of the rows, and which are not there. The short form may show fewer rows, but at least
+    `least`; `short_more` then says the same of so many rows. With `filter` the page can filter and sort rows.
     """
 
     label: str
@@ -90,7 +93,7 @@ class Table(Struct, frozen=True):
     rows: tuple[tuple[Inline, ...], ...]
     anchors: tuple[str, ...] = ()
     more: str = ""
-    short_more: str = ""
+    short_more: Callable[[int], str] | None = None
     least: int = 3
     filter: bool = False
 
@@ -119,12 +122,14 @@ class Recommendation(Struct, frozen=True):
 class Recommendations(Struct, frozen=True):
     """Changes in the order of their gain. `legend` explains the gains, `more` says what is left out.
 
-    The short form may show fewer and cut headlines, places and actions, but no gain and no condition.
+    `title` is that of a list without a heading of its own. The short form may show fewer and cut headlines, places and
+    actions, but no gain and no condition.
     """
 
     items: tuple[Recommendation, ...]
     legend: str = ""
     more: str = ""
+    title: str = ""
 
 
 class Evidence(Struct, frozen=True):
@@ -163,7 +168,9 @@ class Findings(Struct, frozen=True):
 class CodeLine(Struct, frozen=True):
     """A line of code with its number or address, its text (None: not in the report) and its annotations.
 
-    `heat` is 0 to 1, relative to the hottest line shown. `notes` stand beside the line in the columns of `Code`.
+    `heat` is 0 to 1, relative to the hottest line shown. `notes` stand beside the line in the columns of `Code`; the
+    `whole` of a note is shown if there is room. A line `across` the columns is a heading of the lines below if it has a
+    number, else a remark; `tone` is that of such a line.
     """
 
     number: str
@@ -172,15 +179,21 @@ class CodeLine(Struct, frozen=True):
     notes: tuple[Inline, ...] = ()
     anchor: str = ""
     marked: bool = False
+    across: bool = False
+    tone: Tone = ""
 
 
 class Code(Struct, frozen=True):
-    """An excerpt of source or machine code. The short form has the `most` hottest lines and all that are marked."""
+    """Source or machine code. The short form has the `most` hottest lines and all that are marked.
+
+    `numbers` names the numbers of the lines. If there is too little room, the last columns go first.
+    """
 
     title: str
     lines: tuple[CodeLine, ...]
     columns: tuple[str, ...] = ()
     most: int = 5
+    numbers: str = "line"
 
 
 class Figure(Struct, frozen=True):
@@ -216,6 +229,14 @@ class Bars(Struct, frozen=True):
     stacked: bool = False
 
 
+class Tree(Struct, frozen=True):
+    """A step of an explanation, its number, and the steps below it."""
+
+    text: Inline
+    number: str = ""
+    children: tuple[Tree, ...] = ()
+
+
 class Command(Struct, frozen=True):
     """A command line to copy; `lead` says what it does."""
 
@@ -236,7 +257,7 @@ class Fold(Struct, frozen=True):
 
 
 Block = (
-    Heading | Note | Facts | Table | Recommendations | Findings | Code | Figure | Bars | Command | Fold
+    Heading | Note | Facts | Table | Recommendations | Findings | Code | Figure | Bars | Tree | Command | Fold
 )  # fmt: skip
 
 
@@ -249,6 +270,11 @@ class Document(Struct, frozen=True):
     data: Callable[[], str | None] | None = None
 
 
+def anchor(*parts: object) -> str:
+    """Return an id for a block, row or line: "finding-3-small-grid"."""
+    return _NO_ID.sub("-", "-".join(map(str, parts)))
+
+
 def text_of(value: Inline) -> str:
     """Return the characters of an inline text."""
     return value if isinstance(value, str) else value.text
@@ -256,10 +282,11 @@ def text_of(value: Inline) -> str:
 
 def first_rows(table: Table, count: int) -> Table:
     """Return a table with its first rows alone, and what says how many are left out."""
-    left_out = len(table.rows) - count
-    if left_out <= 0:
+    if count >= len(table.rows):
         return table
-    more = (table.short_more or "{rows} more rows").replace("{rows}", str(left_out))
+    more = f"{len(table.rows) - count} more rows"
+    if table.short_more is not None:
+        more = table.short_more(count)
     return replace(table, rows=table.rows[:count], anchors=table.anchors[:count], more=more)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from msgspec import Struct
 
 Product = Literal["session", "times", "explanation", "listing", "comparison", "review"]
 TABLE = "table"
@@ -14,7 +13,8 @@ HTML = "html"
 _COMPARISON_REPORT = "gpuprof.views.exports.comparison_report:comparison_report"
 
 
-class Format(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Format:
     """A format of a product. `writer` is a function as `module:name`, imported when it is called for.
 
     The writer of the "table" prints on a console; the others give lines without line ends. Writers of CI formats take
@@ -50,20 +50,20 @@ class Format(Struct, frozen=True):
 
 
 _ROWS = (
-    Format(TABLE, "session", "gpuprof.present.console:print_session"),
+    Format(TABLE, "session", "gpuprof.views.profile:print_session"),
     Format("json", "session", "gpuprof.store.write:session_lines", launches=True),
     Format("csv", "session", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
-    Format("md", "session", "gpuprof.present.markdown:markdown_lines", warns=True),
-    Format(TABLE, "times", "gpuprof.present.time_by_text:print_times", warns=True),
+    Format("md", "session", "gpuprof.views.profile:summary_lines", warns=True),
+    Format(TABLE, "times", "gpuprof.views.time_by:print_times", warns=True),
     Format("json", "times", "gpuprof.views.exports.json_documents:time_lines", warns=True),
     Format("csv", "times", "gpuprof.views.exports.csv_files:time_lines", warns=True),
-    Format("md", "times", "gpuprof.present.markdown:times_lines", warns=True),
-    Format(TABLE, "explanation", "gpuprof.present.console:print_tree", warns=True),
+    Format("md", "times", "gpuprof.views.time_by:times_lines", warns=True),
+    Format(TABLE, "explanation", "gpuprof.views.explain:print_explanation", warns=True),
     Format("json", "explanation", "gpuprof.views.exports.json_documents:explanation_lines"),
-    Format(TABLE, "listing", "gpuprof.present.console_listing:print_listing", warns=True),
+    Format(TABLE, "listing", "gpuprof.views.listing:print_listing", warns=True),
     Format("json", "listing", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
     Format("csv", "listing", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
-    Format("md", "listing", "gpuprof.present.listing_out:markdown_lines", warns=True),
+    Format("md", "listing", "gpuprof.views.listing:markdown_listing", warns=True),
     Format(TABLE, "comparison", "gpuprof.views.comparison:print_comparison"),
     Format("json", "comparison", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
     Format("md", "comparison", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
@@ -78,7 +78,7 @@ _ROWS = (
         ("code-quality-report.json",), by_line=True,
     ),
     Format(
-        HTML, "comparison", "gpuprof.present.compare_figure:page_lines", endings=(".html", ".htm"),
+        HTML, "comparison", "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"),
         printed=False,
     ),
     Format(TABLE, "review", "gpuprof.present.check_console:print_review"),
@@ -111,6 +111,6 @@ def format_of_file(product: Product, file: str) -> Format | None:
 
 
 def main_endings(product: Product) -> str:
-    """Return the first ending of each format that is told by an ending alone."""
+    """Return the first ending of each format that is known by its ending alone."""
     endings = [row.endings[0] for row in formats_of(product).values() if row.endings]
     return ", ".join(sorted(ending for ending in endings if ending.startswith(".")))

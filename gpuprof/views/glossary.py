@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -69,7 +69,7 @@ _TERMS = (
 
 def glossary(content: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
     """Return the terms that the texts of a document use, its `own` first, then the states of warps that occur."""
-    text = "\n".join(dict.fromkeys(_texts(content)))
+    text = "\n".join(_texts(content))
     found = []
     for term in (*own, *_TERMS):
         if term.pattern is None or re.search(term.pattern, text, re.IGNORECASE):
@@ -81,14 +81,16 @@ def glossary(content: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def _texts(item: object) -> Iterator[str]:
-    """Yield every text below a value, but not those of drawings."""
-    if isinstance(item, str):
-        yield item
-    elif isinstance(item, tuple | list):
-        for part in item:
-            yield from _texts(part)
-    elif isinstance(item, Struct):
-        for name in item.__struct_fields__:
-            if name != "svg":
-                yield from _texts(getattr(item, name))
+def _texts(content: object) -> set[str]:
+    """Return every text below a value, but not those of drawings."""
+    texts = set()
+    waiting = [content]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            texts.add(item)
+        elif isinstance(item, tuple | list):
+            waiting.extend(item)
+        elif isinstance(item, Struct):
+            waiting.extend(getattr(item, name) for name in item.__struct_fields__ if name != "svg")
+    return texts

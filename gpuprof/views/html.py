@@ -14,6 +14,7 @@ from gpuprof.text import printable
 from gpuprof.views import document as doc
 from gpuprof.views.glossary import glossary
 from gpuprof.views.theme import colour_variables, contrast_ratio
+from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _FRAGMENT_ROWS = 10
 # Deeper than any heading.
 _DEEPER = 9
-_PART_ENDS = re.compile(r"(?<=[_:<,/])(?=\w)|(?<=\w\()(?=\w)")
+_PART_ENDS = re.compile(r"(?<=[_:<,])(?=\w)|(?<=\w\()(?=\w)")
 _LONG_NAME = 24
 _UNIT = re.compile(
     r"(?<=\d) (?=(?:%|[kMGTPEµnm]?(?:s|B|Hz|FLOP|OP)(?:/[sB])?(?![\w/])|[kMGTPE](?![\w/])))|(?<=[≤≥~]) (?=\d)"
@@ -102,7 +103,8 @@ def _glossary(document: doc.Document) -> tuple[doc.Block, ...]:
     if not terms:
         return ()
     facts = doc.Facts(tuple((term.name, term.meaning) for term in terms))
-    return doc.Heading("Glossary", 2, "glossary"), doc.Fold(f"{len(terms)} terms that this page uses", (facts,))
+    count = count_text(len(terms), "term")
+    return doc.Heading("Glossary", 2, "glossary"), doc.Fold(f"{count} used on this page", (facts,))
 
 
 @cache

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views import document as doc
+from gpuprof.views.code_lines import code_lines
 
 # GitHub takes comments of 65,536 characters; continuous integration may add to them.
 MOST_CHARACTERS = 60_000
@@ -21,6 +22,7 @@ _HEAD_LINES = 2
 _NAME_WIDTH = 100
 _CELL_WIDTH = 300
 _TEXT_WIDTH = 600
+_CODE_WIDTH = 1_000
 _GROWTH = 2
 
 _TICKS = re.compile("`+")
@@ -55,8 +57,8 @@ def _shortened(block: doc.Block, lines: Sequence[str], room: int) -> Iterator[st
         while _length(lines[: _HEAD_LINES + rows + 1]) <= room - _ENDING:
             rows += 1
         if rows:
-            counted = replace(block, short_more=f"{{rows}} more rows {_LEFT_OUT}")
-            yield from render(doc.first_rows(counted, rows))
+            left_out = f"{len(block.rows) - rows} more rows {_LEFT_OUT}"
+            yield from render(replace(doc.first_rows(block, rows), more=left_out))
     elif isinstance(block, doc.Fold) and room > _ENDING:
         yield from _details(block, _fitting(block.blocks, room - _ENDING))
         yield ""
@@ -120,7 +122,8 @@ def _row(cells: Iterable[doc.Inline], widths: Iterable[int] = repeat(_NAME_WIDTH
 
 @_lines.register
 def _(block: doc.Recommendations) -> Iterator[str]:
-    yield f"**Fix first**, {inline(block.legend, _TEXT_WIDTH)}"
+    title = f"**{inline(block.title)}**, " if block.title else ""
+    yield f"{title}{inline(block.legend, _TEXT_WIDTH)}"
     yield ""
     for index, item in enumerate(block.items, 1):
         gain = f"{item.gain} ({item.condition})" if item.condition else item.gain
@@ -146,15 +149,19 @@ def _(block: doc.Findings) -> Iterator[str]:
 
 @_lines.register
 def _(block: doc.Code) -> Iterator[str]:
-    shown = doc.shortest_excerpt(block)
-    left_out = f" ({len(shown)} of {len(block.lines)} lines)" if len(shown) < len(block.lines) else ""
-    yield f"{inline(doc.code_title(block))}{left_out}:"
-    yield ""
     lines = []
-    for line in shown:
-        notes = "  ".join(f"{doc.text_of(note):>8}" for note in line.notes)
-        lines.append(f"{notes}  {line.number:>6}  {line.text or ''}".rstrip())
+    for parts in code_lines(block, "short", _CODE_WIDTH, printable):
+        lines.append("".join(part for part, _ in parts).rstrip())
     yield from code_block(lines)
+
+
+@_lines.register
+def _(block: doc.Tree) -> Iterator[str]:
+    number = f"**{inline(block.number)}** " if block.number else ""
+    yield f"- {number}{inline(block.text, _TEXT_WIDTH)}"
+    for child in block.children:
+        for line in _lines(child):
+            yield f"  {line}"
 
 
 @_lines.register

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from gpuprof.privacy.source_files import PathMap
 
 
-class WriteOptions(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
     """`top` is the maximum number of kernels (0: all, None: as many as suit the format).
 
     `root` is the absolute path of the repository from git; None: not known.

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from itertools import zip_longest
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -19,6 +20,7 @@ from rich.text import Text
 from gpuprof.collect.shell import shell_lines
 from gpuprof.text import cut_end, cut_middle, legible
 from gpuprof.views import document as doc
+from gpuprof.views.code_lines import code_lines
 
 LEAST_WIDTH = 60
 PIPED_WIDTH = 80
@@ -45,6 +47,7 @@ _LONG_BAR_WIDTH = 20
 _GAIN_WIDTH = len("~ 0.50–0.82 %")
 _LEAST_NAME = 24
 _WANTED_NAME = 36
+_OTHER_NAME = 20
 # Columns get narrower in this order, down to these widths, until a table fits; numbers stay whole.
 _LEAST_WIDTHS = (("name", _LEAST_NAME), ("text", 12), ("name", 8), ("text", 4))
 
@@ -57,6 +60,19 @@ _GLUE = "\ue000"
 _MOST_PARTS = 5
 _MOST_SENTENCE_LINES = 3
 _INDENT = 3
+_LEAST_LINES = 2
+
+
+class _Guides(NamedTuple):
+    """What stands before a step of a tree, before the last one, and before what follows each of them."""
+
+    step: str = "├─ "
+    last: str = "└─ "
+    down: str = "│  "
+    none: str = "   "
+
+
+_GUIDES = _Guides()
 
 
 def make_console() -> Console:
@@ -88,8 +104,10 @@ def print_document(
     blocks = document.blocks
     lines = terminal.lines(blocks) if height is None else terminal.fitted(blocks, height)
     # To print the lines one by one takes fifty times as long.
-    segments = [segment for line in lines for segment in line.render(console, end="\n")]
-    _write(console, [Segments(segments)], end="")
+    whole = Text()
+    for line in lines:
+        whole.append_text(line).append("\n")
+    _write(console, [Segments(whole.render(console))], end="")
 
 
 def print_blocks(console: Console, blocks: Iterable[RenderableType]) -> None:
@@ -133,7 +151,7 @@ class Terminal:
             lines = self.render(block)
             if not lines:
                 continue
-            if previous is not None and not _belong_together(previous, block):
+            if previous is not None and not self._belong_together(previous, block):
                 yield Text()
             yield from lines
             previous = block
@@ -183,10 +201,9 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        most = self._most
-        if most is not None and block.tone == "strong":
-            most += 1
-        return self._first_lines(lines, most, self.width)
+        if self._most is None or block.tone == "strong":
+            return lines
+        return self._first_lines(lines, max(self._most, _LEAST_LINES), self.width)
 
     def _first_lines(self, lines: Lines, most: int | None, width: int) -> Lines:
         """Return at most so many lines; the last one ends with an ellipsis if there are more."""
@@ -215,6 +232,10 @@ class Terminal:
                 lines += [line, *self._sentences(block.columns, row)]
         if block.more:
             lines += self._paragraph(block.more, "dim")
+        if self._most is None:
+            for column in block.columns:
+                if column.meaning:
+                    lines += self._paragraph(f"{column.name}: {column.meaning}", "dim")
         return lines
 
     def _sentences(self, columns: Sequence[doc.Column], row: Sequence[doc.Inline]) -> Lines:
@@ -232,7 +253,12 @@ class Terminal:
     @render.register
     def _(self, block: doc.Recommendations) -> Lines:
         most = self._most or len(block.items)
-        lines = self._beside(self._text("Fix first", "bold"), self._text(block.legend, "dim"))
+        legend = self._text(block.legend, "dim")
+        lines = (
+            self._beside(self._text(block.title, "bold"), legend)
+            if block.title
+            else self._paragraph(block.legend, "dim")
+        )
         for item in block.items[:most]:
             lines += self._recommendation(item)
         left_out = len(block.items) - most
@@ -248,61 +274,62 @@ class Terminal:
         gain.pad_left(_GAIN_WIDTH - gain.cell_len)
         left = Text.assemble((bar, doubt or _STYLES[item.severity]), _GAP, gain)
         room = self.width - left.cell_len - len(_GAP)
-        headline = self._cut(item.headline, room, "text") if self._short else item.headline
+        headline = item.headline if self._most is None else self._cut(item.headline, room, "text")
         right = self._text(headline)
         if item.action:
             right.append("\n").append_text(self._text(f"→ {item.action}", "bold"))
-        about = ", ".join(filter(None, (item.place, item.certainty, item.condition)))
+        about = _joined(", ", item.place, item.certainty, item.condition)
         kernels = self._cut(doc.text_of(item.kernels), max(room - _cells(about) - len(_GAP), _LEAST_NAME), "name")
-        about = ", ".join(filter(None, (kernels, about)))
-        right.append("\n").append_text(self._text(about, "dim"))
+        right.append("\n").append_text(self._text(_joined(", ", kernels, about), "dim"))
         return self._beside(left, right)
 
     @render.register
     def _(self, block: doc.Findings) -> Lines:
         lines: Lines = []
-        brief: list[tuple[str, doc.Inline]] = []
+        brief: list[tuple[str, str]] = []
         for item in block.items:
             if self._short and (item.explained_by or item.severity in {"low", "info"}):
-                brief.append(("" if brief else "also", _brief_finding(item)))
+                gain = "" if item.severity == "info" else item.gain
+                beside = doc.text_of(item.explained_by) or gain
+                brief.append(("" if brief else "also", f"{item.headline} ({beside})" if beside else item.headline))
                 continue
             if lines:
                 lines.append(Text())
-            headline = doc.Cell(item.headline, "" if item.explained_by else "strong")
-            lines += self._labelled([(item.severity, headline)], _STYLES[item.severity])
-            lines += self._labelled(self._finding_rows(item))
+            rows = [row for row in self._finding_rows(item) if doc.text_of(row[1])]
+            lines += self._labelled(rows)
         if lines and brief:
             lines.append(Text())
         return lines + self._labelled(brief)
 
-    def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[str, doc.Inline]]:
-        gain = "; ".join(filter(None, (item.gain, item.remains)))
-        rows: list[tuple[str, doc.Inline]] = [("cause", item.explained_by), ("gain", gain), ("where", item.place)]
+    def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[doc.Inline, doc.Inline]]:
+        yield doc.Cell(item.severity, item.severity), doc.Cell(item.headline, "" if item.explained_by else "strong")
+        yield "cause", item.explained_by
+        yield "gain", _joined("; ", item.gain, item.remains)
+        yield "where", item.place
         if self._short:
-            rows.append(("do", item.action))
-        else:
-            rows.append(("why", item.why))
-            for index, evidence in enumerate(item.evidence):
-                rows.append(("" if index else "evidence", doc.evidence_text(evidence)))
-            rows.append(("do", " ".join(filter(None, (item.action, item.advice)))))
-            rows.append(("sure", f"{item.certainty}; rule {item.rule}"))
-        for label, value in rows:
-            if doc.text_of(value):
-                yield label, value
+            yield "do", item.action
+            return
+        if not item.explained_by:
+            yield "why", item.why
+        label = "evidence"
+        for evidence in item.evidence:
+            yield label, doc.evidence_text(evidence)
+            label = ""
+        if not item.explained_by:
+            yield "do", _joined(" ", item.action, item.advice)
+            yield "sure", f"{item.certainty}; rule {item.rule}"
 
     @render.register
     def _(self, block: doc.Code) -> Lines:
-        shown = doc.shortest_excerpt(block) if self._short else block.lines
-        columns = [doc.Column(name, "number") for name in (*block.columns, "line")]
-        rows = []
-        for line in shown:
-            notes = line.notes or ("",) * len(block.columns)
-            number = doc.Cell(line.number, "strong" if line.marked else "muted")
-            rows.append((*notes, number, doc.Cell(line.text or "", "strong" if line.marked else "")))
-        title = doc.code_title(block)
-        if len(shown) < len(block.lines):
-            title = f"{title} ({len(shown)} of {len(block.lines)} lines)"
-        return self._paragraph(title, "cyan") + self._aligned([*columns, doc.Column("code")], rows, self.table_width)
+        form: doc.Form = "short" if self._short else "full"
+        lines = []
+        for parts in code_lines(block, form, self._console.width, self._legible):
+            line = Text(no_wrap=True, overflow="ignore")
+            for part, style in parts:
+                line.append(part, _STYLES.get(style, style))
+            line.rstrip()
+            lines.append(line)
+        return lines
 
     @render.register
     def _(self, block: doc.Figure) -> Lines:
@@ -313,17 +340,41 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Bars) -> Lines:
+        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
+        if self._short:
+            values = ", ".join(f"{doc.text_of(bar.name)} {bar.text}" for bar in block.items)
+            line = Text.assemble(self._text(f"{block.label}{ceiling}: ", "cyan"), self._text(values))
+            return list(line.wrap(self._console, self.width))
         columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
         rows = []
         start = 0.0
         for bar in block.items:
-            indent = " " * round(start * _LONG_BAR_WIDTH)
+            indent = " " * round(min(start, 1.0) * _LONG_BAR_WIDTH)
             rows.append((bar.name, bar.text, indent + self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)))
             if block.stacked:
                 start += bar.fraction or 0.0
-        ceiling = f", % of {block.ceiling}" if block.ceiling else ""
         lines = self._paragraph(f"{block.label}{ceiling}", "cyan") + self._aligned(columns, rows, self.width)
         return lines + self._paragraph(block.note, "dim") if block.note else lines
+
+    @render.register
+    def _(self, block: doc.Tree) -> Lines:
+        return self._tree(block, "", "")
+
+    def _tree(self, step: doc.Tree, first: str, rest: str) -> Lines:
+        """Return a step and those below it, with guides before their first and their other lines."""
+        is_code = isinstance(step.text, doc.Cell) and step.text.code
+        text = self._text(step.text, "cyan" if is_code else "")
+        if step.number:
+            text = Text.assemble(self._text(step.number, "bold"), _GAP, text)
+        below = rest + (_GUIDES.down if step.children else _GUIDES.none)
+        lines = []
+        for index, line in enumerate(text.wrap(self._console, self.width - max(len(first), len(below)))):
+            lines.append(Text.assemble((self._legible(below if index else first), "dim"), line))
+        for child in step.children:
+            is_last = child is step.children[-1]
+            guide = _GUIDES.last if is_last else _GUIDES.step
+            lines += self._tree(child, rest + guide, rest + (_GUIDES.none if is_last else _GUIDES.down))
+        return lines
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
@@ -339,19 +390,27 @@ class Terminal:
             return []
         return [*self._paragraph(block.title, "bold"), *self.lines(block.blocks)]
 
+    def _belong_together(self, first: doc.Block, second: doc.Block) -> bool:
+        if isinstance(first, doc.Heading):
+            return True
+        if self._short and isinstance(first, doc.Bars) and isinstance(second, doc.Bars):
+            return True
+        return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
+
     def _paragraph(self, value: doc.Inline, style: str = "") -> Lines:
         return list(self._text(value, style).wrap(self._console, self.width))
 
-    def _labelled(self, rows: Iterable[tuple[str, doc.Inline]], style: str = "cyan", most: int | None = None) -> Lines:
+    def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]], most: int | None = None) -> Lines:
         """Return labels and, beside each, a value of at most so many lines."""
-        labels = [self._text(name, style) for name, _ in rows]
-        width = max(_LABEL_WIDTH, *(label.cell_len for label in labels)) if labels else 0
-        width = min(width, self.width // 3)
+        labels = [self._text(name, "cyan") for name, _ in rows]
+        width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
+        width = min(width, self.width * 2 // 5)
         room = self.width - width - len(_GAP)
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
             wrapped = list(self._text(value).wrap(self._console, room))
-            lines += self._beside(label, Text("\n").join(self._first_lines(wrapped, most, room)), width)
+            value_text = Text("\n").join(self._first_lines(wrapped, most, room))
+            lines += self._beside(label, value_text, width)
         return lines
 
     def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
@@ -369,6 +428,8 @@ class Terminal:
 
     def _aligned(self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], limit: int) -> Lines:
         """Return rows of cells as lines of at most `limit` columns, one line each, if their numbers fit."""
+        if not rows:
+            return []
         texts = [[self._legible(doc.text_of(cell)) for cell in row] for row in rows]
         widths = [max(map(_cells, column)) for column in zip(*texts, strict=True)]
         fitting = _fitting_widths(columns, widths, limit)
@@ -414,10 +475,8 @@ class Terminal:
         return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
 
-def _belong_together(first: doc.Block, second: doc.Block) -> bool:
-    if isinstance(first, doc.Heading):
-        return True
-    return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
+def _joined(separator: str, *texts: str) -> str:
+    return separator.join(filter(None, texts))
 
 
 def _cells(text: str) -> int:
@@ -434,9 +493,11 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
     Columns with the highest rank go until names have a readable length; then names and texts get narrower.
     """
     fitting = {index: width for index, width in enumerate(widths) if columns[index].kind != "sentence"}
+    wanted = _WANTED_NAME
     for index, column in enumerate(columns):
         if column.kind == "name":
-            fitting[index] = min(widths[index], _WANTED_NAME, limit // 3)
+            fitting[index] = min(widths[index], wanted, limit // 3)
+            wanted = _OTHER_NAME
     while _line_width(fitting) > limit:
         last = max(fitting, key=lambda index: columns[index].rank)
         if columns[last].rank == 0:
@@ -455,8 +516,3 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
 
 def _line_width(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
-
-
-def _brief_finding(item: doc.Finding) -> str:
-    beside = doc.text_of(item.explained_by) or ("" if item.severity == "info" else item.gain)
-    return f"{item.headline} ({beside})" if beside else item.headline

@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import re
+from collections.abc import Mapping
+from functools import cache
 from typing import Literal
 
 ThemeName = Literal["light", "dark", "page"]
 
-# Okabe and Ito's palette. Levels and paths keep their colour everywhere; yellow is left out, it is unreadable on white.
-PALETTE = {
-    "dram": "#d55e00", "l2": "#009e73", "l1": "#0072b2",
-    "fp64": "#cc79a7", "fp32": "#56b4e9", "fp16": "#f0e442", "int32": "#999999", "tensor": "#e69f00",
-}  # fmt: skip
+# Okabe and Ito's palette; levels and limits keep their colour everywhere. Yellow is unreadable on white.
+_PALETTE = {
+    "dram": "#d55e00",
+    "l2": "#009e73",
+    "l1": "#0072b2",
+    "compute": "#cc79a7",
+    "latency": "#e69f00",
+    "unknown": "#999999",
+    "other": "#56b4e9",
+}
 _BASE_COLOURS = {
     "light": {"background": "#ffffff", "ink": "#1b1d21", "muted": "#5a5f69", "grid": "#e4e6ea"},
     "dark": {"background": "#16181d", "ink": "#e9eaec", "muted": "#a9aeb7", "grid": "#2d3138"},
 }
-_LINE_CONTRAST, _TEXT_CONTRAST = 3.0, 4.6
+_LINE_CONTRAST = 3.0
+_TEXT_CONTRAST = 4.6
 
 
-@lru_cache(maxsize=3)
-def theme_colours(theme: ThemeName) -> dict[str, str]:
+@cache
+def theme_colours(theme: ThemeName) -> Mapping[str, str]:
     """Return the colour of each role; lines and texts are shifted until they stand out from the background.
 
-    Theme `page` gives each role the CSS variable of `page_colours`, with the light value to fall back on.
+    Theme `page` gives each role a colour of its own, which `page_style` replaces in the drawing.
     """
     if theme == "page":
-        return {role: f"var(--gp-{role}, {light})" for role, light in theme_colours("light").items()}
+        roles = theme_colours("light")
+        return {role: f"#fa0{number:03x}" for number, role in enumerate(roles)}
     colours = dict(_BASE_COLOURS[theme])
     background = colours["background"]
-    for name, colour in PALETTE.items():
+    for name, colour in _PALETTE.items():
         colours[f"line-{name}"] = _standing_out(colour, background, _LINE_CONTRAST)
         colours[f"text-{name}"] = _standing_out(colour, background, _TEXT_CONTRAST)
     return colours
 
 
 def page_colours() -> dict[str, tuple[str, str]]:
-    """Return the CSS variables that an SVG of theme `page` uses, with their light and dark values."""
-    light, dark = theme_colours("light"), theme_colours("dark")
+    """Return the CSS variables that a drawing of theme `page` uses, with their light and dark values."""
+    light = theme_colours("light")
+    dark = theme_colours("dark")
     return {f"--gp-{role}": (light[role], dark[role]) for role in light}
 
 
@@ -47,6 +57,19 @@ def colour_variables() -> str:
     light = "".join(f"{name}:{value[0]};" for name, value in colours.items())
     dark = "".join(f"{name}:{value[1]};" for name, value in colours.items())
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
+
+
+def page_style(style: str) -> str:
+    """Replace the colours of theme `page` in a style by CSS variables, with the light value to fall back on."""
+    return _PAGE_COLOUR.sub(_variable, style)
+
+
+_PAGE_COLOUR = re.compile("#fa0([0-9a-f]{3})")
+
+
+def _variable(match: re.Match[str]) -> str:
+    role, light = list(theme_colours("light").items())[int(match[1], 16)]
+    return f"var(--gp-{role}, {light})"
 
 
 def _standing_out(colour: str, background: str, contrast: float) -> str:

@@ -9,7 +9,14 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.launch import LAUNCH_S
 from gpuprof.diagnose.ranking import about
 from gpuprof.diagnose.thresholds import BUSY, MEDIUM
-from gpuprof.diagnose.verdict import is_limit, is_typical, leading_operator, likely_finding, run_findings
+from gpuprof.diagnose.verdict import (
+    KernelLimit,
+    is_limit,
+    is_typical,
+    leading_operator,
+    likely_finding,
+    run_findings,
+)
 from gpuprof.model.headline import (
     asked_of_peak,
     line_text,
@@ -49,6 +56,14 @@ _BOUND = {
     "l1": "L1-bound",
     "sm": "compute-bound",
     "memory": "memory-bound",
+}
+_WITHOUT_LIMIT = {
+    "limited": "no unit at its limit",
+    "waiting": "latency-bound",
+    "unfilled": "too few warps",
+    "short": "too short to judge",
+    "void": "stores nothing",
+    "open": "limit unknown",
 }
 _MISSING = {
     "units": "how busy the units are",
@@ -159,6 +174,13 @@ def unit_text(subject: str) -> str:
 def bound_text(subject: str) -> str:
     """Return the name of a kernel's limit: "DRAM-bound"."""
     return _BOUND.get(subject) or f"bound by {path_name(subject)} arithmetic"
+
+
+def limit_name(limit: KernelLimit) -> str:
+    """Return what limits a kernel in a few words: "L2-bound", "latency-bound", "limit unknown"."""
+    if limit.subject is not None:
+        return bound_text(limit.subject)
+    return _WITHOUT_LIMIT[limit.state]
 
 
 def launches_of_function(session: Session, kernel: KernelProfile) -> list[KernelProfile]:

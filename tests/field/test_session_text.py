@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuprof.present.figures import overview
+from gpuprof.views.roofline_data import overview
 from gpuprof.words.profile_values import verdict_text
 from tests.field.folder import report
 from tests.readings import shown_session_of

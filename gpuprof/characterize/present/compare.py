@@ -18,9 +18,10 @@ from gpuprof.characterize.sheet.side_by_side import (
     differences,
     side_by_side,
 )
-from gpuprof.present.console_parts import Sheet, print_blocks
-from gpuprof.present.markdown import escape
+from gpuprof.present.console_parts import Sheet
 from gpuprof.units import format_change
+from gpuprof.views.markdown import escape
+from gpuprof.views.terminal import print_blocks
 from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:

@@ -46,7 +46,8 @@ from gpuprof.characterize.present.words import (
     share,
     value_text,
 )
-from gpuprof.present.console_parts import Sheet, aligned, print_blocks
+from gpuprof.present.console_parts import Sheet, aligned
+from gpuprof.views.terminal import print_blocks
 from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:

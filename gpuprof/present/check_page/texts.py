@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprof.present.check_blocks import Block, BlockVariant
-from gpuprof.present.page.parts import identifier
 from gpuprof.text import cut_end, cut_middle, printable
+from gpuprof.views.document import anchor
 from gpuprof.words.profile_values import count_text
 
 LONGEST_SENTENCE = 1500
@@ -31,7 +31,7 @@ def sass(text: str) -> str:
 
 def card_id(block: Block, number: int) -> str:
     """Return the id of the card of a kernel's finding."""
-    return identifier("finding", block.kernel.id, number)
+    return anchor("finding", block.kernel.id, number)
 
 
 def names_text(names: Sequence[str]) -> str:

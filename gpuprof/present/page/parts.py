@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
+from gpuprof.views.document import Figure
 from gpuprof.words.profile_values import NOT_COLLECTED
 
 _LABEL_LENGTH, _WHOLE_LENGTH = 120, 300
-_NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class LabelledText(Struct, frozen=True):
@@ -34,6 +32,12 @@ class Chart(Struct, frozen=True):
     svg: str | None
     label: str
     notes: tuple[str, ...]
+
+
+def chart_of(figure: Figure) -> Chart:
+    """Return a drawn figure of a document."""
+    notes = (figure.caption, *figure.notes) if figure.caption else figure.notes
+    return Chart(figure.svg() if figure.svg is not None else None, figure.alt, notes)
 
 
 class Table(Struct, frozen=True):
@@ -69,8 +73,3 @@ def label(name: str, length: int = _LABEL_LENGTH) -> KernelLabel:
     if len(text) <= length:
         return KernelLabel(text, None)
     return KernelLabel(cut_middle(text, length), cut_middle(text, _WHOLE_LENGTH))
-
-
-def identifier(*parts: object) -> str:
-    """Return an id for an element: "finding-3-small-grid"."""
-    return _NO_ID.sub("-", "-".join(str(part) for part in parts))

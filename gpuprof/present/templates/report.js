@@ -3,7 +3,7 @@
   "use strict";
   const table = document.getElementById("kernel-table");
   const rows = table ? [...table.tBodies[0].rows] : [];
-  const pointsOf = (id) => document.querySelectorAll(`a[data-kernel="${id}"]`);
+  const pointsOf = (id) => document.querySelectorAll(`g[data-kernel="${id}"]`);
 
   const order = (row, column) => {
     const cell = row.cells[column];
@@ -56,7 +56,7 @@
       count.textContent = words.length ? `${shown} of ${rows.length}` : "";
     };
     input.addEventListener("input", filter);
-    for (const point of document.querySelectorAll("a[data-kernel]")) {
+    for (const point of document.querySelectorAll("g[data-kernel]")) {
       point.addEventListener("click", () => {
         if (!document.getElementById(`row-${point.dataset.kernel}`)?.hidden) return;
         input.value = "";
@@ -96,12 +96,12 @@
     readout.hidden = false;
     readout.parentNode.classList.add("with-readout");
     if (rows[0]) describe(rows[0]);
-    for (const point of document.querySelectorAll("a[data-kernel]")) {
+    for (const point of document.querySelectorAll("g[data-kernel]")) {
       const id = point.dataset.kernel;
       const row = document.getElementById(`row-${id}`);
-      const show = () => { mark(id, true); describe(row); };
-      for (const name of ["pointerenter", "focus"]) point.addEventListener(name, show);
-      for (const name of ["pointerleave", "blur"]) point.addEventListener(name, () => mark(id, false));
+      const show = () => { mark(id, true); if (row) describe(row); };
+      for (const name of ["pointerenter", "focusin"]) point.addEventListener(name, show);
+      for (const name of ["pointerleave", "focusout"]) point.addEventListener(name, () => mark(id, false));
     }
     for (const row of rows) {
       const id = row.id.slice(4);
@@ -198,7 +198,7 @@
   if (table) {
     makeSortable();
     makeFilterable();
-    if (document.querySelector("a[data-kernel]")) joinPointsWithRows();
+    if (document.querySelector("g[data-kernel]")) joinPointsWithRows();
   }
   addCopyButtons();
   markWhatScrolls();

@@ -69,46 +69,30 @@ def comparison_problems(compared: Compared, options: WriteOptions) -> tuple[Prob
 def _of_check(
     check: GateCheck, gate: Gate, kernel_and_pair: tuple[KernelChange, Pair] | None, options: WriteOptions
 ) -> Problem:
-    name = WHOLE_RUN
+    rule, word = _CHECKS[check.word]
+    alarm = gate.fails(check)
+    kernel = None
+    places: Iterable[SourceLine | None] = ()
     texts = [check.sentence]
-    identity: tuple[str, ...] = ("run",)
     if kernel_and_pair is not None:
         kernel = kernel_and_pair[0]
-        name = short_name(kernel.label)
         texts.append(kernel.sentence)
-        identity = _identity(kernel)
+        if alarm:
+            places = _places(*kernel_and_pair)
     if check.accepted:
         texts.append(f"Accepted: {check.accepted}")
-    rule, word = _CHECKS[check.word]
     subject = check.quantity if check.pattern is None else f"{check.pattern}={check.quantity}"
-    alarm = gate.fails(check)
-    problem = Problem(
-        rule=rule,
-        level="error" if alarm else "note",
-        title=f"{name}: {word} of {short_limit(check.limit)}",
-        message=_message(name, texts),
-        key=_hashed(rule, subject, *identity),
-        alarm=alarm,
-    )
-    if not alarm or kernel_and_pair is None:
-        return problem
-    return _placed(problem, _places(*kernel_and_pair), options)
+    level: ProblemLevel = "error" if alarm else "note"
+    problem = _problem(kernel, rule, level, f": {word} of {short_limit(check.limit)}", texts, subject)
+    return _placed(replace(problem, alarm=alarm), places, options)
 
 
 def _of_slower(kernel: KernelChange, pair: Pair, options: WriteOptions) -> Problem:
-    name = short_name(kernel.label)
-    problem = Problem(
-        rule=SLOWER,
-        level="warning",
-        title=f"{name} is slower",
-        message=_message(name, [kernel.sentence]),
-        key=_hashed(SLOWER, *_identity(kernel)),
-    )
+    problem = _problem(kernel, SLOWER, "warning", " is slower", [kernel.sentence])
     return _placed(problem, _places(kernel, pair), options)
 
 
 def _of_findings(kernel: KernelChange, pair: Pair, options: WriteOptions) -> Iterator[Problem]:
-    name = short_name(kernel.label)
     for change in kernel.findings:
         if change.word != "came" or change.severity not in _FINDING_LEVELS:
             continue
@@ -118,15 +102,24 @@ def _of_findings(kernel: KernelChange, pair: Pair, options: WriteOptions) -> Ite
         if finding is not None:
             texts += [finding.why, finding.action]
             place = source_line(finding)
-        problem = Problem(
-            rule=change.rule,
-            level=_FINDING_LEVELS[change.severity],
-            title=f"{name}: {change.rule} came",
-            message=_message(name, texts),
-            key=_hashed(change.rule, *_identity(kernel)),
-        )
         place = place or _with_folder(change.location, _files(_profiles(pair)))
+        problem = _problem(kernel, change.rule, _FINDING_LEVELS[change.severity], f": {change.rule} came", texts)
         yield _placed(problem, [place], options)
+
+
+def _problem(
+    kernel: KernelChange | None, rule: str, level: ProblemLevel, title: str, texts: Iterable[str], *subject: str
+) -> Problem:
+    """Return a problem of a kernel or of the whole run; its message has each text once."""
+    name = short_name(kernel.label) if kernel is not None else WHOLE_RUN
+    message = sentences(dict.fromkeys(map(short_text, texts)))
+    return Problem(
+        rule=rule,
+        level=level,
+        title=f"{name}{title}",
+        message=f"{name}: {message}" if message else f"{name}.",
+        key=_hashed(rule, *subject, *_identity(kernel)),
+    )
 
 
 def _finding(pair: Pair, change: FindingChange) -> Finding | None:
@@ -138,14 +131,10 @@ def _finding(pair: Pair, change: FindingChange) -> Finding | None:
     return None
 
 
-def _message(name: str, texts: Iterable[str]) -> str:
-    """Return sentences about a kernel as one text, each once."""
-    message = sentences(dict.fromkeys(map(short_text, texts)))
-    return f"{name}: {message}" if message else f"{name}."
-
-
-def _identity(kernel: KernelChange) -> tuple[str, ...]:
+def _identity(kernel: KernelChange | None) -> tuple[str, ...]:
     """Return what a kernel is known by in each run: its name, ranges and launch configuration."""
+    if kernel is None:
+        return ("run",)
     for side in (*kernel.new, *kernel.base):
         return (side.demangled, *side.ranges, str(side.grid), str(side.block))
     return (kernel.label,)

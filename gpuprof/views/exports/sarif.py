@@ -10,12 +10,12 @@ because each result is an open alert.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 from gpuprof.comparison.contract import SourceLine
-from gpuprof.store.write import dumped
+from gpuprof.store.write import document_lines
 from gpuprof.views.exports.problems import REGRESSION, RULES, Problem, ProblemLevel, ProblemReport, without_line_texts
 from gpuprof.words.profile_values import count_text
 
@@ -30,31 +30,22 @@ _LINK = re.compile(r"\](?=\()")
 
 
 def lines(report: ProblemReport) -> Iterator[str]:
-    """Yield the document, one line per rule and per result."""
+    """Yield the document, one line per result."""
     shown = report.alarms[:MOST_RESULTS]
     rules = list(dict.fromkeys(problem.rule for problem in shown))
-    driver = dumped({"name": "gpuprof", "version": report.version})
+    driver = {"name": "gpuprof", "version": report.version, "rules": list(map(_rule, rules))}
     invocation: dict[str, Any] = {"executionSuccessful": True}
     if report.exit_code is not None:
         invocation["exitCode"] = report.exit_code
     invocation["toolExecutionNotifications"] = list(_notifications(report))
-    yield f'{{"$schema": {dumped(_SCHEMA)}, "version": "2.1.0", "runs": [{{'
-    yield f'  "tool": {{"driver": {{{driver[1:-1]}, "rules": ['
-    yield from _listed(_rule(rule) for rule in rules)
-    yield "  ]}},"
-    yield f'  "invocations": [{dumped(invocation)}],'
-    yield '  "results": ['
-    yield from _listed(_result(problem, rules.index(problem.rule), report.fallback) for problem in shown)
-    yield "  ]"
-    yield "}]}"
-
-
-def _listed(items: Iterable[dict[str, Any]]) -> Iterator[str]:
-    texts = [dumped(item) for item in items]
-    for text in texts[:-1]:
-        yield f"    {text},"
-    for text in texts[-1:]:
-        yield f"    {text}"
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "results": [_result(problem, rules.index(problem.rule), report.fallback) for problem in shown],
+    }
+    yield f'{{"$schema": "{_SCHEMA}", "version": "2.1.0", "runs": ['
+    yield from document_lines(run, ("results",))
+    yield "]}"
 
 
 def _rule(rule_id: str) -> dict[str, Any]:

@@ -56,9 +56,7 @@ def kernel_rows(session: Session) -> list[Row]:
         if has_answers:
             row["answers"] = "; ".join(answer.text for answer in kernel.answers)
         values = {counter.name: counter.value for counter in kernel.collected}
-        for name in counters:
-            row[name] = values.get(name)
-        rows.append(row)
+        rows.append(row | {name: values.get(name) for name in counters})
     return rows
 
 

@@ -26,7 +26,8 @@ from gpuprof.characterize.present.view import (
     unmeasured,
 )
 from gpuprof.characterize.present.words import VERDICTS, condition_facts, device_text, share
-from gpuprof.present.page.parts import Bar, LabelledText, bar, identifier
+from gpuprof.present.page.parts import Bar, LabelledText, bar
+from gpuprof.views.document import anchor
 from gpuprof.words.profile_values import count_text
 
 _OUTLIERS_SHOWN = 20
@@ -86,7 +87,7 @@ class MeasuredPage:
 
 def build_page(view: View) -> MeasuredPage:
     """Return the sheet of a measured file."""
-    ids = {entry.name: identifier(index, entry.name[:60]) for index, entry in enumerate(view.entries)}
+    ids = {entry.name: anchor(index, entry.name[:60]) for index, entry in enumerate(view.entries)}
     outside = view.outliers()
     conditions = _conditions(view)
     return MeasuredPage(
@@ -130,7 +131,7 @@ def _family(
 ) -> Family:
     rows = tuple(value_rows(entries, ids, shared_doubts(view.entries)))
     return Family(
-        id=identifier("family", name),
+        id=anchor("family", name),
         title=family_title(name),
         figures=drawn,
         rates=tensor_rates(entries, view.measured.device.sm_count),

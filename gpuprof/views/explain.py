@@ -1,0 +1,66 @@
+"""Why a kernel takes its time, as a document: a tree of steps, each with its number first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprof.model.session import Session
+from gpuprof.views.document import Cell, Document, Facts, Tone, Tree
+from gpuprof.words.explain_node import ExplanationNode
+from gpuprof.words.finding_text import value_text
+from gpuprof.words.profile_values import device_text, source_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_TONES: dict[str, Tone] = {
+    "kernel": "strong",
+    "note": "muted",
+    "missing": "muted",
+    "left-out": "muted",
+    "not-stalled": "muted",
+    "finding": "warning",
+    "finding-held": "warning",
+}
+_GAIN_SIGNS = {"finding": "≤", "finding-held": "~"}
+_MISSING = {"missing": "not collected", "left-out": "not in this text export"}
+
+
+def print_explanation(console: Console, session: Session, node: ExplanationNode) -> None:
+    """Print the tree of a kernel, and which GPU and files the numbers come from."""
+    from gpuprof.views.terminal import print_document
+
+    print_document(console, explanation(session, node))
+
+
+def explanation(session: Session, node: ExplanationNode) -> Document:
+    """Return the tree as a document."""
+    facts = [("GPU", device_text(device)) for device in session.devices]
+    for source in session.sources:
+        facts.append(("report", f"{source.file}: {source_text(source)}"))
+    return Document(node.text, (_tree(node), Facts(tuple(facts))))
+
+
+def _tree(node: ExplanationNode) -> Tree:
+    number, text = step_text(node)
+    children = tuple(map(_tree, node.children))
+    is_code = node.kind == "line"
+    return Tree(Cell(text, _TONES.get(node.kind, ""), code=is_code), number, children)
+
+
+def step_text(node: ExplanationNode) -> tuple[str, str]:
+    """Return the number of a step, empty if it has none, and the words beside it."""
+    number = value_text(node.value, node.unit) if node.value is not None else ""
+    if node.kind in _GAIN_SIGNS:
+        gain = f"{_GAIN_SIGNS[node.kind]} {number}" if number else ""
+        return gain, f"{node.text} ({node.detail})"
+    if node.kind == "note":
+        return "", f"also: {node.text} ({node.detail})"
+    if node.kind == "line":
+        return number, f"{node.detail}: {node.text}" if node.detail else node.text
+    if node.kind in _MISSING:
+        return "", f"{_MISSING[node.kind]}: {node.text}; {node.detail}"
+    if node.kind == "kernel":
+        note = ", ".join(filter(None, (number, node.detail)))
+        return "", f"{node.text}: {note}" if note else node.text
+    return number, f"{node.text}: {node.detail}" if node.detail else node.text

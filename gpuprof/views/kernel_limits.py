@@ -1,0 +1,104 @@
+"""What figures show of kernels: what limits each, whether it computes with integers, and which matter most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpuprof.diagnose.facts.unit_names import MEMORY
+from gpuprof.diagnose.verdict import first_proven, kernel_limit
+from gpuprof.model.headline import by_time
+from gpuprof.model.session import KernelProfile, Session
+from gpuprof.views.plot_values import Sample
+from gpuprof.words.verdict import limit_name
+
+# Kernels with a number in a figure: so many at most, the first ones always, others only from this share of the time on.
+_MOST_NUMBERED = 8
+_ALWAYS_NUMBERED = 3
+_LEAST_SHARE = 0.01
+_INTEGER_PIPE = "alu"
+# Areas of marks in square points: of all of the time, the least, and of a kernel whose time is not known.
+_FULL_AREA = 600.0
+_LEAST_AREA = 20.0
+_PLAIN_AREA = 75.0
+
+
+class ShownLimit(NamedTuple):
+    """What limits a kernel: in words, the role of its colour, and the unit or compute path (None: none is known)."""
+
+    text: str
+    colour: str
+    subject: str | None
+
+
+def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
+    """Return what limits a kernel by its diagnosis."""
+    limit = kernel_limit(kernel, only_times=session.only_times)
+    if limit.subject in MEMORY:
+        colour = limit.subject
+    elif limit.subject == "memory":
+        colour = "other"
+    elif limit.subject is not None:
+        colour = "compute"
+    elif limit.state in ("open", "void"):
+        colour = "unknown"
+    else:
+        colour = "latency"
+    return ShownLimit(limit_name(limit), colour, limit.subject)
+
+
+def limit_samples(limits: Iterable[tuple[str, str]]) -> Iterator[Sample]:
+    """Yield what each colour of marks means: pairs of a role of colour and the words of a limit."""
+    words: dict[str, dict[str, None]] = {}
+    for colour, text in limits:
+        words.setdefault(colour, {})[text] = None
+    for colour, texts in words.items():
+        yield Sample(", ".join(texts), f"line-{colour}")
+
+
+def computes_integers(kernel: KernelProfile) -> bool:
+    """Return whether integers are the work of a kernel, and not only the arithmetic of its addresses."""
+    finding = first_proven(kernel)
+    if finding is not None and finding.rule == "integer-bound":
+        return True
+    if any(work.path != "int32" and (work.flop or work.flop_per_s) for work in kernel.work):
+        return False
+    busiest = max(kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
+    if busiest is None or busiest.name != _INTEGER_PIPE:
+        return False
+    return all(busiest.fraction > unit.fraction for unit in kernel.throughput if unit.unit != "sm")
+
+
+def headline_kernels(session: Session) -> tuple[int, ...]:
+    """Return the ids of the kernels of the verdict and of the first recommendation."""
+    ids = []
+    if session.verdict is not None and session.verdict.kernel is not None:
+        ids.append(session.verdict.kernel)
+    if session.recommendations:
+        ids += session.recommendations[0].kernels[:1]
+    return tuple(dict.fromkeys(ids))
+
+
+def drawn_kernels(session: Session, kernels: Sequence[KernelProfile], most: int | None) -> list[KernelProfile]:
+    """Return at most so many of these kernels, longest first; those of the headline are always among them."""
+    ordered = by_time(kernels)
+    if most is None or len(ordered) <= most:
+        return ordered
+    headline = headline_kernels(session)
+    return ordered[:most] + [kernel for kernel in ordered[most:] if kernel.id in headline]
+
+
+def numbered_kernels(session: Session, kernels: Sequence[KernelProfile]) -> frozenset[int]:
+    """Return the ids of the kernels that get a number: those of the headline, and the longest ones."""
+    numbered = set(headline_kernels(session))
+    for rank, kernel in enumerate(by_time(kernels)[:_MOST_NUMBERED]):
+        if rank < _ALWAYS_NUMBERED or (kernel.time_share or 0.0) >= _LEAST_SHARE:
+            numbered.add(kernel.id)
+    return frozenset(numbered)
+
+
+def point_area(share: float | None) -> float:
+    """Return the area of a kernel's mark in square points, by its share of the time."""
+    if share is None:
+        return _PLAIN_AREA
+    return max(_LEAST_AREA, _FULL_AREA * share)

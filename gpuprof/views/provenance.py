@@ -1,0 +1,93 @@
+"""Blocks on where the numbers of a session come from: files, ceilings, and peaks checked against the reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gpuprof.model.denominators import amount
+from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.model.session import Session
+from gpuprof.units import format_si
+from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Heading, Inline, Note, Table
+from gpuprof.words.profile_values import LEVEL_NAMES, count_text, samples_text, source_text
+from gpuprof.words.provenance import source_facts
+
+_PATH = re.compile(r"^(?:tensor\.)?(?:fp|int|bf|tf)\d+\b")
+_HASH_SHOWN = 12
+
+
+def origin(session: Session, most: int | None = None) -> tuple[tuple[str, str], ...]:
+    """Return the files of a session as facts, at most so many of them, and the gpuprof that read them."""
+    rows = []
+    for source in session.sources[:most]:
+        rows.append(("Report", f"{source.file} (sha256 {source.sha256[:_HASH_SHOWN]}), {source_text(source)}"))
+        for sampled in source.samples:
+            rows.append(("", f"meanwhile GPU {sampled.gpu}, {samples_text(sampled)}"))
+    left_out = len(session.sources) - len(session.sources[:most])
+    if left_out:
+        rows.append(("", f"and {count_text(left_out, 'more report')}"))
+    return (*rows, ("gpuprof", session.gpuprof_version))
+
+
+def provenance(session: Session) -> Iterator[Block]:
+    """Yield everything on the origin of the numbers."""
+    yield Heading("Provenance", anchor="provenance")
+    yield Facts(origin(session))
+    files = tuple(Facts(tuple(source_facts(source)), source.file) for source in session.sources)
+    if files:
+        yield Fold("Files in full", files)
+    if session.ceilings:
+        note = "At clock: at the SM clock of the longest kernel. Each kernel's percentages are taken at its own clock."
+        yield Fold("Ceilings", (Note(note, "muted"), _ceilings(session)))
+    if session.denominators:
+        note = "A percentage of a wrong peak is wrong. The reports themselves imply some of these peaks."
+        table = _denominators(session)
+        yield Fold("Peaks of the spec, checked against the reports", (Note(note, "muted"), table), anchor="peaks")
+
+
+def _ceilings(session: Session) -> Table:
+    columns = [
+        Column("ceiling"), Column("GPU", rank=2), Column("origin"), Column("value", "number"),
+        Column("clock", "number", rank=1), Column("source", rank=3),
+    ]  # fmt: skip
+    rows: list[tuple[Inline, ...]] = []
+    for ceiling in session.ceilings:
+        path = ceiling.path or ""
+        name = LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(path)
+        unit = "B/s" if ceiling.level is not None else work_unit(path)
+        value = Cell(format_si(ceiling.value, unit), order=ceiling.value)
+        clock = format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock"
+        gpu = _gpu_name(session, ceiling.device)
+        rows.append((name, gpu, ceiling.origin.replace("-", " "), value, clock, ceiling.source))
+    return _by_gpu("Ceilings and their sources", columns, rows, several=len(session.devices) > 1)
+
+
+def _denominators(session: Session) -> Table:
+    columns = [
+        Column("peak"), Column("GPU", rank=1), Column("report implies", "number"), Column("spec says", "number"),
+        Column("verdict"), Column("implied by", rank=2), Column("specified by", rank=3),
+    ]  # fmt: skip
+    rows: list[tuple[Inline, ...]] = []
+    for check in session.denominators:
+        name = _PATH.sub(lambda match: path_name(match[0]), check.unit)
+        implied = amount(check.implied, check.measure)
+        specified = amount(check.specified, check.measure)
+        gpu = _gpu_name(session, check.device)
+        verdict = check.reason or "agrees"
+        rows.append((name, gpu, implied, specified, verdict, check.implied_by, check.specified_by))
+    several = len({check.device for check in session.denominators}) > 1
+    return _by_gpu("Peaks that the reports imply", columns, rows, several=several)
+
+
+def _gpu_name(session: Session, number: int) -> str:
+    name = next((device.name for device in session.devices if device.id == number), None)
+    return name or f"GPU {number}"
+
+
+def _by_gpu(label: str, columns: Sequence[Column], rows: Sequence[tuple[Inline, ...]], *, several: bool) -> Table:
+    """Return a table; its second column, the GPU, only if there are several."""
+    if several:
+        return Table(label, tuple(columns), tuple(rows))
+    without = tuple((row[0], *row[2:]) for row in rows)
+    return Table(label, (columns[0], *columns[2:]), without)

@@ -1,0 +1,313 @@
+"""Rooflines of a session as data: from its kernels to ceilings, points, ranges and notes. Draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.model.headline import listed, main_point
+from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
+from gpuprof.model.timed import GRAPH_REPLAY
+from gpuprof.text import cut_middle, printable
+from gpuprof.units import format_percent, format_si
+from gpuprof.views.kernel_limits import computes_integers, drawn_kernels, numbered_kernels, shown_limit
+from gpuprof.views.roofline_ceilings import at_kernel_clock, drawn_roofs, shown_ceilings
+from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace
+from gpuprof.words.profile_values import (
+    LEVEL_NAMES,
+    count_text,
+    rate_text,
+    remedy_for,
+    row_noun,
+)
+from gpuprof.words.roofline_points import without_point
+from gpuprof.words.source_names import in_source, source_name
+
+# A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path.
+_MEANINGFUL = 0.1
+# Kernels whose clock differs more than this from that of the drawn ceilings are mentioned.
+_CLOCK_TOLERANCE = 0.05
+_NOTE_NAME = 80
+_KEY_NAME = 60
+# The ceiling of the tensor cores that could do the work of a path, the first that the GPU has.
+_TENSOR_PATHS = {
+    "fp32": ("tensor.tf32", "tensor.fp16"),
+    "fp16": ("tensor.fp16",),
+    "fp64": ("tensor.fp64",),
+    "int32": ("tensor.int8",),
+}
+
+
+def overview(
+    session: Session, device: int = 0, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
+) -> Roofline:
+    """Place all kernels of a device at one memory level: a point for each kernel, more where several paths matter.
+
+    At most `most` kernels are drawn, those with most time. A kernel with a number also has a point at L2 or L1 if that
+    level is what limits it.
+    """
+    kernels = [kernel for kernel in session.kernels if kernel.device == device]
+    placed = [kernel for kernel in kernels if placed_point(kernel, level, ceiling) is not None]
+    drawn = drawn_kernels(session, placed, most)
+    ceilings = [item for item in session.ceilings if item.device == device]
+    numbered = numbered_kernels(session, placed)
+    points: list[RooflinePlace] = []
+    for kernel in drawn:
+        points += _overview_points(session, kernel, level, ceiling, ceilings, is_numbered=kernel.id in numbered)
+    levels = tuple(item for item in LEVELS if item == level or any(point.level == item for point in points))
+    left_out = _left_out(kernels, placed, level, ceiling)
+    paths = {point.path for point in points} | _recommended_paths(drawn, ceilings)
+    shown = shown_ceilings(ceilings, paths, levels)
+    roofs = drawn_roofs(shown, points)
+    return Roofline(
+        id=f"overview-{device}-{level}",
+        title=f"{_device_name(session, device)}: {LEVEL_NAMES[level]} roofline",
+        subtitle=_overview_subtitle(kernels, ceiling, points),
+        device=device,
+        ceiling=ceiling,
+        levels=levels,
+        unit=_unit(points),
+        sized=True,
+        intensity_range=roofs.intensities,
+        flop_per_s_range=roofs.rates,
+        roofs=roofs.lines,
+        ridges=roofs.ridges,
+        points=tuple(points),
+        left_out=left_out,
+        notes=(
+            *_clock_notes(drawn, shown),
+            *_certificate_notes(points),
+            *_left_out_notes(session, left_out),
+            *_too_many_notes(kernels, len(drawn), len(placed)),
+        ),
+    )
+
+
+def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") -> Roofline:
+    """Place the main path of one kernel at L1, L2 and DRAM, under the ceilings at the clock that it ran at."""
+    kernel = next(kernel for kernel in session.kernels if kernel.id == kernel_id)
+    mains = [placed_point(kernel, level, ceiling) for level in reversed(LEVELS)]
+    main = next((point for point in mains if point is not None), None)
+    points = []
+    for level in LEVELS:
+        point = main_point(kernel, level, ceiling, main.path) if main is not None else None
+        if point is not None:
+            text = f"{format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
+            points.append(_place(session, kernel, point, is_main=point is main, key=text))
+    levels = tuple(point.level for point in points) or LEVELS
+    ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
+    paths = {main.path} if main is not None else set[str]()
+    roofs = drawn_roofs(shown_ceilings(ceilings, paths | _recommended_paths([kernel], ceilings), levels), points)
+    return Roofline(
+        id=f"kernel-{kernel.id}",
+        title=f"{kernel.label} #{kernel.id}{in_source(session, kernel)}",
+        subtitle=_kernel_subtitle(kernel, main, shown_limit(session, kernel).text),
+        device=kernel.device,
+        ceiling=ceiling,
+        levels=levels,
+        unit=_unit(points),
+        sized=False,
+        intensity_range=roofs.intensities,
+        flop_per_s_range=roofs.rates,
+        roofs=roofs.lines,
+        ridges=roofs.ridges,
+        points=tuple(points),
+        left_out=() if points else _left_out([kernel], [], "dram", ceiling),
+        notes=(*_level_notes(kernel, points, ceiling), *_certificate_notes(points)),
+    )
+
+
+def placed_point(kernel: KernelProfile, level: str, ceiling: str) -> RooflinePoint | None:
+    """Return the point that represents a kernel at a level; None if only the arithmetic of its addresses would."""
+    if computes_integers(kernel):
+        return main_point(kernel, level, ceiling, "int32")
+    main = main_point(kernel, level, ceiling)
+    return main if main is not None and main.path != "int32" else None
+
+
+def _overview_points(
+    session: Session, kernel: KernelProfile, level: str, ceiling: str, ceilings: Sequence[Ceiling], is_numbered: bool
+) -> Iterator[RooflinePlace]:
+    """Yield the main point, those of other paths that matter, and that of the level that limits a numbered kernel."""
+    main = placed_point(kernel, level, ceiling)
+    if main is None:
+        return
+    at_limit = None
+    if is_numbered:
+        at_limit = main_point(kernel, shown_limit(session, kernel).subject or level, ceiling, main.path)
+    key = _key_text(session, kernel, main, at_limit) if is_numbered else ""
+    yield _place(session, kernel, main, is_main=True, key=key)
+    for point in _meaningful(kernel, main, ceilings):
+        yield _place(session, kernel, point, is_main=False)
+    if at_limit is not None and at_limit.level != main.level:
+        yield _place(session, kernel, at_limit, is_main=False, key=key)
+
+
+def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[Ceiling]) -> list[RooflinePoint]:
+    """Return the points of other paths whose units are not much less busy than those of the main one."""
+    peaks = {item.path: item.value for item in ceilings if item.origin == "at-clock" and item.path is not None}
+    busy = {}
+    for point in kernel.roofline:
+        is_beside = (point.level, point.ceiling) == (main.level, main.ceiling)
+        if is_beside and point.path in peaks:
+            busy[point] = point.flop_per_s / peaks[point.path]
+    least = _MEANINGFUL * busy.get(main, 0.0)
+    others = [point for point in busy if point.path not in (main.path, "int32") and busy[point] >= max(least, 1e-9)]
+    return sorted(others, key=lambda point: PATHS.index(point.path))
+
+
+def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceiling]) -> set[str]:
+    """Return the tensor paths that a finding on these kernels recommends."""
+    known = {item.path for item in ceilings}
+    recommended = set()
+    for kernel in kernels:
+        main = main_point(kernel)
+        if main is not None and any(finding.rule == "tensor-cores-idle" for finding in kernel.findings):
+            paths = [path for path in _TENSOR_PATHS.get(main.path, ()) if path in known]
+            recommended.update(paths[:1])
+    return recommended
+
+
+def _place(
+    session: Session, kernel: KernelProfile, point: RooflinePoint, *, is_main: bool, key: str = ""
+) -> RooflinePlace:
+    work = [item for item in kernel.work if item.path == point.path]
+    traffic = [item for item in kernel.traffic if item.level == point.level]
+    limit = shown_limit(session, kernel)
+    return RooflinePlace(
+        kernel=kernel.id,
+        label=kernel.label,
+        source=source_name(session, kernel),
+        path=point.path,
+        level=point.level,
+        intensity=point.intensity,
+        flop_per_s=point.flop_per_s,
+        share=kernel.time_share,
+        roof_flop_per_s=point.roof_flop_per_s,
+        fraction_of_roof=point.fraction_of_roof,
+        ceiling=point.ceiling,
+        ridge="left" if point.bound == "memory" else "right",
+        limit=limit.text,
+        colour=limit.colour,
+        estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
+        # Estimates are marked as such; of old sessions it is not known.
+        uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
+        is_main=is_main,
+        key=key,
+    )
+
+
+def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_limit: RooflinePoint | None) -> str:
+    name = cut_middle(printable(kernel.label), _KEY_NAME) + in_source(session, kernel)
+    parts = [f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline"]
+    if at_limit is not None and at_limit.level != main.level:
+        parts.append(f"{format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}")
+    parts.append(shown_limit(session, kernel).text)
+    return f"{name}: {', '.join(parts)}"
+
+
+def _unit(points: Sequence[RooflinePlace]) -> str:
+    units = {work_unit(point.path, per_second=False) for point in points}
+    return "OP" if units == {"OP"} else "FLOP"
+
+
+def _device_name(session: Session, device: int) -> str:
+    gpu = next((entry for entry in session.devices if entry.id == device), None)
+    if gpu is None or gpu.name is None:
+        capability = gpu.compute_capability if gpu is not None else None
+        return f"GPU of compute capability {capability}" if capability else "GPU of unknown name"
+    return gpu.name
+
+
+def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: Sequence[RooflinePlace]) -> str:
+    if not kernels:
+        return "no kernel profiled"
+    drawn = len({point.kernel for point in points})
+    of_all = f"{drawn} of " if drawn < len(kernels) else ""
+    parts = [f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn"]
+    times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
+    if times:
+        replays = all(kernel.duration_source == GRAPH_REPLAY for kernel in kernels)
+        parts.append(f"{format_si(sum(times), 's')} {'in replays under ncu' if replays else 'GPU time'}")
+    if points:
+        which = "the roofline at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roofline"
+        parts.append(f"percentages of {which}")
+    return ", ".join(parts)
+
+
+def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None, limit: str) -> str:
+    parts = []
+    if kernel.duration_s is not None:
+        parts.append(format_si(kernel.duration_s, "s"))
+    if kernel.time_share is not None:
+        parts.append(f"{format_percent(kernel.time_share)} of the time")
+    if main is not None:
+        parts.append(f"{path_name(main.path)} {rate_text(main.path, main.flop_per_s)}")
+    return ", ".join((*parts, limit))
+
+
+def _left_out(
+    kernels: Sequence[KernelProfile], placed: Sequence[KernelProfile], level: str, ceiling: str
+) -> tuple[LeftOut, ...]:
+    shown = {kernel.id for kernel in placed}
+    groups: dict[tuple[str, str], list[int]] = {}
+    for kernel in kernels:
+        if kernel.id not in shown:
+            reason = without_point(kernel, level, ceiling)
+            groups.setdefault((reason.why, reason.how), []).append(kernel.id)
+    return tuple(LeftOut(tuple(ids), why, how or None) for (why, how), ids in groups.items())
+
+
+def _clock_notes(drawn: Sequence[KernelProfile], ceilings: Sequence[Ceiling]) -> Iterator[str]:
+    """Say so if the drawn at-clock ceilings are not those of every kernel that is drawn."""
+    clocks = [kernel.sm_clock_hz for kernel in drawn if kernel.sm_clock_hz is not None]
+    roofs = [item.clock_hz for item in ceilings if item.origin == "at-clock" and item.path and item.clock_hz]
+    if not clocks or not roofs or all(abs(clock / roofs[0] - 1) <= _CLOCK_TOLERANCE for clock in clocks):
+        return
+    yield (
+        f"Kernels ran at {format_si(min(clocks), 'Hz')} to {format_si(max(clocks), 'Hz')}; the at-clock ceilings are "
+        f"drawn for {format_si(roofs[0], 'Hz')}, the clock of the longest. Each kernel's percentage is taken at its "
+        "own clock."
+    )
+
+
+def _certificate_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:
+    """Say so if nothing verifies the counters of a path."""
+    paths = sorted({point.path for point in points if point.uncertified}, key=PATHS.index)
+    if paths:
+        names = listed([path_name(path) for path in paths])
+        yield f"Hollow: the counters of {names} are neither certified nor checked on this architecture."
+
+
+def _left_out_notes(session: Session, left_out: Sequence[LeftOut]) -> Iterator[str]:
+    """Say which kernels have no point, and why."""
+    kernels = {kernel.id: kernel for kernel in session.kernels}
+    for group in left_out:
+        names = list(dict.fromkeys(kernels[number].label for number in group.kernels))
+        text = ", ".join(cut_middle(name, _NOTE_NAME) for name in names[:2])
+        if len(names) > 2:
+            text += f" and {len(names) - 2} more"
+        launches = sum(kernels[number].launches for number in group.kernels)
+        how = f"; {group.how}" if group.how else ""
+        yield f"Not on the roofline: {text} ({count_text(launches, 'launch', 'es')}): {group.why}{how}."
+
+
+def _too_many_notes(kernels: Sequence[KernelProfile], drawn: int, placed: int) -> Iterator[str]:
+    """Say which kernels are drawn if more have a point."""
+    plural = "".join(row_noun(kernels))
+    if drawn < placed == len(kernels):
+        yield f"Drawn: the {drawn} of {placed} {plural} with most time."
+    elif drawn < placed:
+        yield f"Drawn: of the {placed} {plural} that have a point, the {drawn} with most time."
+
+
+def _level_notes(kernel: KernelProfile, points: Sequence[RooflinePlace], ceiling: str) -> Iterator[str]:
+    if not points:
+        reason = without_point(kernel, ceiling=ceiling)
+        yield f"No point: {reason.why}" + (f"; {reason.how}." if reason.how else ".")
+        return
+    known = {*(point.level for point in points), *(item.level for item in kernel.traffic)}
+    for level in LEVELS:
+        if level not in known:
+            yield f"{LEVEL_NAMES[level]} traffic not collected; {remedy_for(kernel, f'traffic.{level}')}."
