@@ -57,6 +57,7 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
 _MOST_PARTS = 5
+_LEAST_PARTS = 2
 _LEAST_LINES = 2
 _MOST_SENTENCE_LINES = 3
 _INDENT = " " * 3
@@ -157,6 +158,10 @@ class Terminal:
             lines = list(self.lines(self._shortened(blocks, 0)))
             if len(lines) <= height:
                 break
+        if len(lines) > height:
+            # Two recommendations say far more than one, and what does not fit anyway may be longer.
+            self._most = _LEAST_PARTS
+            return list(self.lines(self._shortened(blocks, 0)))
         spare = height - len(lines)
         tables = [block for block in blocks if isinstance(block, doc.Table)]
         has_sentences = any(column.kind == "sentence" for table in tables for column in table.columns)
