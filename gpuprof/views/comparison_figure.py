@@ -222,7 +222,7 @@ def _notes(compared: Compared, changes: Sequence[_Change], *, are_apart: bool, h
         return [_without_point(compared, set())]
     notes = []
     if has_arrows:
-        notes.append("Each arrow leads from a kernel on the base side to the same kernel on the new side.")
+        notes.append("Each arrow leads from a kernel on the base side (hollow) to the same kernel on the new side.")
     if len(changes) > _FEW_KERNELS:
         notes.append("A faint kernel is drawn as it is on the new side; if it is gone, as it was.")
     if are_apart:

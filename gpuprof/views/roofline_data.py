@@ -18,6 +18,7 @@ from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     count_text,
+    intensity_text,
     rate_text,
     row_noun,
 )
@@ -81,7 +82,7 @@ def overview(
         left_out=left_out,
         notes=(
             *clock_notes(drawn, shown),
-            *certificate_notes({point.path for point in points if point.uncertified}),
+            *_hollow_notes(points),
             *(left_out_note(session, group.kernels, group.why, group.how) for group in left_out),
             *too_many_notes(kernels, len(drawn), len(placed)),
         ),
@@ -97,7 +98,8 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
     for level in LEVELS:
         point = main_point(kernel, level, ceiling, main.path) if main is not None else None
         if point is not None:
-            text = f"{format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
+            intensity = intensity_text(point.path, point.intensity)
+            text = f"{intensity}, {format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
             points.append(_place(session, kernel, point, is_main=point is main, key=text))
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
@@ -120,7 +122,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         left_out=() if points else _left_out([kernel], [], "dram", ceiling),
         notes=(
             *level_notes(kernel, {point.level for point in points}, ceiling),
-            *certificate_notes({point.path for point in points if point.uncertified}),
+            *_hollow_notes(points),
         ),
     )
 
@@ -212,6 +214,12 @@ def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_l
         parts.append(f"{format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}")
     parts.append(shown_limit(session, kernel).text)
     return f"{name}: {', '.join(parts)}"
+
+
+def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:
+    if any(point.estimated for point in points):
+        yield "Hollow: work or traffic is an estimate."
+    yield from certificate_notes({point.path for point in points if point.uncertified})
 
 
 def _unit(points: Sequence[RooflinePlace]) -> str:
