@@ -111,6 +111,6 @@ def format_of_file(product: Product, file: str) -> Format | None:
 
 
 def main_endings(product: Product) -> str:
-    """Return the first ending of each format that is told by an ending alone."""
+    """Return the first ending of each format that is known by its ending alone."""
     endings = [row.endings[0] for row in formats_of(product).values() if row.endings]
     return ", ".join(sorted(ending for ending in endings if ending.startswith(".")))
