@@ -100,7 +100,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         if point is not None:
             intensity = intensity_text(point.path, point.intensity)
             text = f"{intensity}, {format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
-            points.append(_place(session, kernel, point, is_main=point is main, key=text))
+            points.append(place_of(session, kernel, point, is_main=point is main, key=text))
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
     paths = {main.path} if main is not None else set[str]()
@@ -135,6 +135,36 @@ def placed_point(kernel: KernelProfile, level: str, ceiling: str) -> RooflinePoi
     return main if main is not None and main.path != "int32" else None
 
 
+def place_of(
+    session: Session, kernel: KernelProfile, point: RooflinePoint, *, is_main: bool, key: str = ""
+) -> RooflinePlace:
+    """Return a point of a kernel as a roofline shows it, with the limit by the kernel's diagnosis."""
+    work = [item for item in kernel.work if item.path == point.path]
+    traffic = [item for item in kernel.traffic if item.level == point.level]
+    limit = shown_limit(session, kernel)
+    return RooflinePlace(
+        kernel=kernel.id,
+        label=kernel.label,
+        source=source_name(session, kernel),
+        path=point.path,
+        level=point.level,
+        intensity=point.intensity,
+        flop_per_s=point.flop_per_s,
+        share=kernel.time_share,
+        roof_flop_per_s=point.roof_flop_per_s,
+        fraction_of_roof=point.fraction_of_roof,
+        ceiling=point.ceiling,
+        ridge="left" if point.bound == "memory" else "right",
+        limit=limit.text,
+        colour=limit.colour,
+        estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
+        # Estimates are marked as such; of old sessions it is not known.
+        uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
+        is_main=is_main,
+        key=key,
+    )
+
+
 def _overview_points(
     session: Session, kernel: KernelProfile, level: str, ceiling: str, ceilings: Sequence[Ceiling], is_numbered: bool
 ) -> Iterator[RooflinePlace]:
@@ -146,11 +176,11 @@ def _overview_points(
     if is_numbered:
         at_limit = main_point(kernel, shown_limit(session, kernel).subject or level, ceiling, main.path)
     key = _key_text(session, kernel, main, at_limit) if is_numbered else ""
-    yield _place(session, kernel, main, is_main=True, key=key)
+    yield place_of(session, kernel, main, is_main=True, key=key)
     for point in _meaningful(kernel, main, ceilings):
-        yield _place(session, kernel, point, is_main=False)
+        yield place_of(session, kernel, point, is_main=False)
     if at_limit is not None and at_limit.level != main.level:
-        yield _place(session, kernel, at_limit, is_main=False, key=key)
+        yield place_of(session, kernel, at_limit, is_main=False, key=key)
 
 
 def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[Ceiling]) -> list[RooflinePoint]:
@@ -176,35 +206,6 @@ def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceil
             paths = [path for path in _TENSOR_PATHS.get(main.path, ()) if path in known]
             recommended.update(paths[:1])
     return recommended
-
-
-def _place(
-    session: Session, kernel: KernelProfile, point: RooflinePoint, *, is_main: bool, key: str = ""
-) -> RooflinePlace:
-    work = [item for item in kernel.work if item.path == point.path]
-    traffic = [item for item in kernel.traffic if item.level == point.level]
-    limit = shown_limit(session, kernel)
-    return RooflinePlace(
-        kernel=kernel.id,
-        label=kernel.label,
-        source=source_name(session, kernel),
-        path=point.path,
-        level=point.level,
-        intensity=point.intensity,
-        flop_per_s=point.flop_per_s,
-        share=kernel.time_share,
-        roof_flop_per_s=point.roof_flop_per_s,
-        fraction_of_roof=point.fraction_of_roof,
-        ceiling=point.ceiling,
-        ridge="left" if point.bound == "memory" else "right",
-        limit=limit.text,
-        colour=limit.colour,
-        estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
-        # Estimates are marked as such; of old sessions it is not known.
-        uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
-        is_main=is_main,
-        key=key,
-    )
 
 
 def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_limit: RooflinePoint | None) -> str:
