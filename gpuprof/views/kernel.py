@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuprof.hardware.specs import Basis
 from gpuprof.model.headline import nearest_limit
+from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import Missing
@@ -36,7 +37,6 @@ from gpuprof.views.document import (
     anchor,
 )
 from gpuprof.views.kernel_limits import computes_integers, shown_limit
-from gpuprof.views.roofline_ceilings import at_kernel_clock
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name

@@ -32,7 +32,7 @@ from gpuprof.views.markdown import markdown_lines
 from gpuprof.views.provenance import origin, provenance, provenance_in_full
 from gpuprof.views.time_by import SHOW_ALL, rows_of, times_blocks
 from gpuprof.words.finding_text import certainty_text
-from gpuprof.words.profile_values import count_text, device_text, verdict_text
+from gpuprof.words.profile_values import count_text, device_text, row_noun, verdict_text
 from gpuprof.words.provenance import collected_facts, run_facts
 from gpuprof.words.recommendations import RecommendationText, Summary, summary_of
 from gpuprof.words.session import worded
@@ -361,6 +361,6 @@ def _sections(
     if page is not None:
         shown = {kernel.id for kernel in sections}
         rest = [kernel for kernel in kernels if kernel.id not in shown]
-        more = left_out_text(session, rest, "gpuprof report --top 0 shows them")
+        more = left_out_text(rest, row_noun(session.kernels), "gpuprof report --top 0 shows them")
         if more:
             yield Note(more, "muted")
