@@ -64,7 +64,7 @@ _FEW_KERNELS = 12
 _MOST_ROWS = 100
 _MOST_OTHERS = 1000
 _MOST_SECTIONS = 20
-_BRIEF_CHECKS = 4
+_BRIEF_CHECKS = 3
 _MOST_CHECKS = 60
 _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
@@ -215,7 +215,7 @@ def _whole(
 def _figures(compared: Compared) -> Iterator[Block]:
     from gpuprof.views.comparison_figure import comparison_figures
 
-    rows = {change.id: f"row-{change.id}" for change in compared.comparison.kernels}
+    rows = {change.id: f"#row-{change.id}" for change in compared.comparison.kernels}
     figures = comparison_figures(compared, rows)
     if any(figure.svg is not None for figure in figures):
         yield Heading("Roofline of both sides", anchor="roofline")

@@ -162,7 +162,8 @@ class Terminal:
         The last table gets the lines that the other blocks leave.
         """
         lines: Lines = []
-        for most in range(_MOST_PARTS, 0, -1):
+        # With 0 parts, texts are cut, too, that are whole otherwise.
+        for most in range(_MOST_PARTS, -1, -1):
             self._most = most
             lines = list(self.lines(self._shortened(blocks, 0)))
             if len(lines) <= height:
@@ -201,6 +202,8 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
+        if self._most == 0:
+            return self._first_lines(lines, _LEAST_LINES if block.tone == "strong" else 1, self.width)
         if self._most is None or block.tone == "strong":
             return lines
         return self._first_lines(lines, max(self._most, _LEAST_LINES), self.width)
@@ -218,7 +221,8 @@ class Terminal:
     @render.register
     def _(self, block: doc.Facts) -> Lines:
         title = self._paragraph(block.label, "bold") if block.label else []
-        return title + self._labelled(block.rows, most=self._most)
+        most = max(self._most, 1) if self._most is not None else None
+        return title + self._labelled(block.rows, most=most)
 
     @render.register
     def _(self, block: doc.Table) -> Lines:
@@ -245,14 +249,14 @@ class Terminal:
         for column, cell in zip(columns, row, strict=True):
             if column.kind == "sentence" and doc.text_of(cell):
                 wrapped = list(self._text(cell, "dim").wrap(self._console, width))
-                lines += self._first_lines(wrapped, self._sentence_lines if self._most else None, width)
+                lines += self._first_lines(wrapped, self._sentence_lines if self._most is not None else None, width)
         for line in lines:
             line.pad_left(_INDENT)
         return lines
 
     @render.register
     def _(self, block: doc.Recommendations) -> Lines:
-        most = self._most or len(block.items)
+        most = max(self._most, 1) if self._most is not None else len(block.items)
         legend = self._text(block.legend, "dim")
         lines = (
             self._beside(self._text(block.title, "bold"), legend)
