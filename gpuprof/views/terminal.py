@@ -131,6 +131,7 @@ class Terminal:
         self._encoding = console.encoding or "ascii"
         self._short = form == "short"
         self._most: int | None = None
+        self._is_tight = False
         self._sentence_lines = 1
         self.width = min(console.width, TEXT_WIDTH)
         self.table_width = min(console.width, TABLE_WIDTH)
@@ -158,6 +159,10 @@ class Terminal:
             lines = list(self.lines(self._shortened(blocks, 0)))
             if len(lines) <= height:
                 break
+        if len(lines) > height:
+            # Texts are cut, too, that are whole otherwise.
+            self._is_tight = True
+            lines = list(self.lines(self._shortened(blocks, 0)))
         if len(lines) > height:
             # Two recommendations say far more than one, and what does not fit anyway may be longer.
             self._most = _LEAST_PARTS
@@ -198,9 +203,12 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        if block.tone == "strong":
+        least = _LEAST_LINES
+        if self._is_tight:
+            least = _LEAST_LINES if block.tone == "strong" else 1
+        elif block.tone == "strong":
             return lines
-        return self._first_lines(lines, max(self._most or 0, _LEAST_LINES), self.width)
+        return self._first_lines(lines, max(self._most or 0, least), self.width)
 
     def _first_lines(self, lines: Lines, most: int, width: int) -> Lines:
         """Return at most so many lines on a screen; the last one ends with an ellipsis if there are more."""
