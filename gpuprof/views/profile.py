@@ -197,7 +197,7 @@ def whole(
     blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
     blocks.append(Facts((*run_facts(session), *collected_facts(session))))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
-    if page is None and len(kernels) == len(sections) == 1:
+    if page is None and texts.fixes and len(kernels) == len(sections) == 1:
         # The section of the only kernel says the same.
         advice = list(_unknown(texts))
     if advice:
