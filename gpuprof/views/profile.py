@@ -194,7 +194,9 @@ def whole(
     show_all = SHOW_ALL if page is None else "gpuprof show --top 0 lists all"
     rows = (_TOP if top is None else top) or len(kernels)
     blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
-    blocks.append(Facts((*run_facts(session), *collected_facts(session))))
+    facts = (*run_facts(session), *collected_facts(session))
+    if facts:
+        blocks.append(Facts(facts))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
     if page is None and texts.fixes and len(kernels) == len(sections) == 1:
         # The section of the only kernel says the same.
