@@ -133,7 +133,7 @@ def write_outputs(compared: Compared, outputs: Sequence[Output], options: WriteO
 def note_without_line(compared: Compared, forms: Sequence[str], options: WriteOptions) -> None:
     """Say on stderr what formats by line show at no line of the repository."""
     if any(_FORMATS[form].by_line for form in forms):
-        from gpuprof.views.exports.comparison_report import comparison_report
+        from gpuprof.views.exports.comparison import comparison_report
         from gpuprof.views.exports.problems import without_line_texts
 
         for text in without_line_texts(comparison_report(compared, options)):

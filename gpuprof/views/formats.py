@@ -10,7 +10,7 @@ from typing import Any, Literal
 Product = Literal["session", "times", "explanation", "listing", "comparison", "review"]
 TABLE = "table"
 HTML = "html"
-_COMPARISON_REPORT = "gpuprof.views.exports.comparison_report:comparison_report"
+_COMPARISON_REPORT = "gpuprof.views.exports.comparison:comparison_report"
 
 
 @dataclass(frozen=True, slots=True)
