@@ -50,17 +50,6 @@ def _within_word(text: str, index: int) -> bool:
     return 0 < index < len(text) and text[index - 1].isalnum() and text[index].isalnum()
 
 
-def without_shared_start(text: str, other: str) -> str:
-    """Return a name from the word on in which it differs from another, behind "…" for what both begin with."""
-    start = next(
-        (index for index, (ours, theirs) in enumerate(zip(text, other, strict=False)) if ours != theirs), len(other)
-    )
-    start = max(min(start, len(text) - 1), 0)
-    while _within_word(text, start):
-        start -= 1
-    return f"…{text[start:]}" if start else text
-
-
 def cut_end(text: str, width: int) -> str:
     """Fit a sentence into `width` characters: its last clauses go, else its last words."""
     if len(text) <= width:

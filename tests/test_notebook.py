@@ -61,7 +61,7 @@ class Outline(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
-        if tag != "br":
+        if tag not in {"br", "wbr"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

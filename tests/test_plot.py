@@ -115,7 +115,7 @@ def test_any_name_is_text_everywhere(label: str) -> None:
 
 def _boxes(plot: Plot) -> Iterator[tuple[str, object]]:
     """Yield each text inside the axes with its extent, as the renderer measures it; slanted ones are left out."""
-    sheet = _sheet(plot)
+    sheet = _sheet(plot, heading=False)
     (axes,) = sheet.axes
     renderer = sheet.canvas.get_renderer()  # type: ignore[attr-defined]
     frame = axes.get_window_extent(renderer)
@@ -126,10 +126,10 @@ def _boxes(plot: Plot) -> Iterator[tuple[str, object]]:
             yield text.get_text(), extent
 
 
-def _sheet(plot: Plot) -> Figure:
+def _sheet(plot: Plot, *, heading: bool = True) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    sheet = sheet_of([plot], theme_colours("light"), heading=True)
+    sheet = sheet_of([plot], theme_colours("light"), heading=heading)
     FigureCanvasAgg(sheet)
     # As in pictures: at the 72 dpi of an SVG, letters would be widened to whole pixels.
     sheet.set_dpi(200)

@@ -62,7 +62,7 @@ ONLY_IN = {
     "pynvml": {"collect"},
     "rich": {"views", "present", "characterize"},
     "click": {"cli"},
-    "matplotlib": {"views", "present", "notebook"},
+    "matplotlib": {"views", "notebook"},
     "pandas": {"notebook"},
     "jinja2": {"views", "present"},
     "importlib": {"cli", "collect", "working_folder", "needed_packages"},

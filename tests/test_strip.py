@@ -11,6 +11,7 @@ from gpuprof.timeline.intervals import binned
 from gpuprof.timeline.strip import BINS
 from gpuprof.timeline.trace import HostWait
 from gpuprof.views.timeline_figure import timeline_figures
+from tests.test_judged import step
 from tests.test_timeline import copy, device, kernel, session, trace
 
 EXCHANGE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -89,3 +90,13 @@ def test_pauses_are_hatched_and_labelled_with_their_cause() -> None:
     assert svg.count("<pattern") == 1
     assert ">idle 265 µs, before a kernel</text>" in svg
     assert "idle 265 µs, before a kernel, after 4.00 µs" in figure.alt
+
+
+def test_steps_begin_at_lines() -> None:
+    launches = [kernel("k", 100 * place, 50) for place in range(4)]
+    steps = tuple(step(100 * place, 100) for place in range(4))
+    found = session(trace(*launches, steps=steps))
+    assert [round(start_s * 1e6) for start_s in strip(found).steps_s] == [0, 100, 200, 300]
+    (figure,) = timeline_figures(found)
+    assert figure.svg is not None
+    assert figure.svg().count('id="strip-0-step-') == 4

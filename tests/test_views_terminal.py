@@ -134,6 +134,17 @@ def test_a_name_keeps_24_columns_beside_texts_that_are_cut() -> None:
     assert number == "12.3 ms"
 
 
+def test_sentences_are_written_below_their_row() -> None:
+    table = table_of([("name", 0), ("sentence", 0)], [("kernel", "faster by many words " * 9)] * 9)
+    whole = lines_of(table)
+    assert whole[0].startswith("column 0") and "column 1" not in whole[0]
+    assert whole[2] == "kernel"
+    assert whole[3].startswith("   faster by many words")
+    screen = lines_of(table, form="short", height=12)
+    assert len(screen) <= 12
+    assert screen[3].endswith("…")
+
+
 def test_wide_characters_take_two_columns() -> None:
     table = table_of([("name", 0), ("number", 0)], [("名前" * 30, "1 ms"), ("x", "2 ms")])
     lines = lines_of(table, width=60)
@@ -242,4 +253,4 @@ def test_a_command_whose_quotes_do_not_match_stays_whole() -> None:
 def test_blocks_without_content_take_no_lines() -> None:
     empty = (doc.Facts(()), table_of([("name", 0)], ()), doc.Findings(()), doc.Fold("x", (), open=True))
     assert lines_of(*empty, form="short") == ["x"]
-    assert lines_of(doc.Code("a.cu", ()), doc.Bars("Throughput", ())) == ["a.cu", "", "Throughput"]
+    assert lines_of(doc.Bars("Throughput", ())) == ["Throughput"]

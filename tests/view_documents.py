@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpuprof.views import document as doc
 
-Kind = Literal["name", "text", "number"]
+Kind = Literal["name", "text", "number", "sentence"]
 
 HOSTILE = (
     "\x1b[31mred\x1b]0;title\x07", "[bold]not bold[/bold] [link=x]y[/link]", "one\ntwo\r\x00three\tfour",

@@ -95,7 +95,6 @@ def print_reviewed(review: Review, form: str, top: int | None, *, verbose: bool,
     if form != TABLE:
         write_lines(row.lines(review, top))
         return
-
     from gpuprof.views.terminal import make_console
 
     row.write(make_console(), review, top=top, verbose=verbose, chosen=chosen)

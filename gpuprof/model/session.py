@@ -160,7 +160,7 @@ class RooflinePoint(Struct, frozen=True, kw_only=True):
     roof_flop_per_s: Annotated[DrawnFlopPerSecond, about("rate that the roofline allows at this intensity")]
     fraction_of_roof: Annotated[Fraction, about("reached rate ÷ allowed rate")]
     ceiling: Annotated[CeilingOrigin, about("origin of the ceilings that form the roofline")]
-    bound: Annotated[RooflineBound, about("side of the ridge point: memory-bound or compute-bound")]
+    bound: Annotated[RooflineBound, about("side of the ridge point: memory is left of it, compute right")]
 
 
 class Throughput(Struct, frozen=True):
@@ -773,6 +773,9 @@ class TimeStrip(Struct, frozen=True, kw_only=True):
     bin_s: Annotated[Seconds, about("length of a bin")]
     rows: Annotated[tuple[StripRow, ...], about("kernels with most time of the run first", most=1_000)]
     pauses: Annotated[tuple[LongPause, ...], about("the longest pauses, in order of time", most=1_000)]
+    steps_s: Annotated[
+        tuple[Seconds, ...], about("when steps begin, since the start of that part; empty without steps", most=1_000)
+    ] = ()
 
 
 class WholeGraph(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.text import cut_end, cut_middle, legible, without_shared_start
+from gpuprof.text import cut_end, cut_middle, legible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH = 15
 TEXT_WIDTH, TABLE_WIDTH = 120, 140
-SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 
 _GLUE = "\u00a0"
 _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|[≤≥=~]) (?=\S)")
 _SECOND_CELL = "\x00"
 """Stands behind a character that is two columns wide while a text is wrapped; no legible text has it."""
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def padded(cells: Sequence[str], *, left: bool) -> list[str]:
@@ -119,15 +117,6 @@ class Sheet(NamedTuple):
             return self._cut(cut_middle, f"{text}{ending}", width)
         return f"{self._cut(cut_middle, text, room)}{self.legible(ending)}"
 
-    def fitted_apart(self, text: str, other: str, width: int) -> str:
-        """Fit a name into so many columns so that it does not read like another one, fitted alike: where it would, what
-        both begin with goes.
-        """
-        fitted = self.fitted(text, width)
-        if text == other or fitted != self.fitted(other, width):
-            return fitted
-        return self.fitted(without_shared_start(text, other), width)
-
     def clipped(self, text: str, width: int) -> str:
         """Fit a sentence from anywhere into so many columns: its last clauses or words go."""
         return self._cut(cut_end, text, width)
@@ -139,19 +128,6 @@ class Sheet(NamedTuple):
         while self.cells(fitted := self.legible(cut(shown, length))) > width and length > 1:
             length -= 1
         return fitted
-
-    def filled(self, text: str, width: int) -> str:
-        """Return a text with spaces behind it, so many columns wide."""
-        return text + " " * (width - self.cells(text))
-
-    def bar(self, fraction: float, width: int) -> str:
-        """Draw a fraction of 1 as a bar of `width` characters, in eighths of a block or in `#`; above 0 it shows."""
-        filled = min(1.0, max(0.0, fraction)) * width
-        if not self.blocks:
-            return ("#" * max(round(filled), 1 if fraction > 0 else 0)).ljust(width)
-        eighths = max(round(filled * 8), 1 if fraction > 0 else 0)
-        whole, rest = divmod(eighths, 8)
-        return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
 def _text(content: str, style: str) -> Text:

@@ -16,6 +16,7 @@ from gpuprof.timeline.window import TracedGpu
 
 BINS = 270
 _NAMES, _PAUSES, _DIGITS = 5, 3, 4
+_STEPS = 1_000
 
 
 def drawn_kernels(gpus: Iterable[TracedGpu], ids: Mapping[int, int]) -> dict[str, int]:
@@ -59,7 +60,8 @@ def strip_of(gpu: TracedGpu, pauses: Iterable[Pause], kernels: Mapping[str, int]
     sure = (pause for pause in pauses if not pause.unsure)
     longest = nlargest(_PAUSES, sure, key=lambda pause: pause.length_s)
     drawn = sorted((long_pause(pause, start_s) for pause in longest), key=lambda pause: pause.start_s)
-    return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(drawn))
+    starts_s = tuple(begin_s - start_s for begin_s in gpu.judged.starts_s[:_STEPS] if begin_s >= start_s)
+    return TimeStrip(bin_s=bin_s, rows=tuple(rows), pauses=tuple(drawn), steps_s=starts_s)
 
 
 def _kind(activity: Activity) -> StripKind:

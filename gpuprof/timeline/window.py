@@ -43,7 +43,8 @@ data on the GPU repeats kernels, too, but more briefly."""
 class Judged(NamedTuple):
     """The time of a GPU that is judged, as intervals in order, and which part of the trace that is.
 
-    `steps` are in it, and `warm_up_steps` come right before it, from `warm_up_s` on.
+    `steps` are in it, and `warm_up_steps` come right before it, from `warm_up_s` on. `starts_s` is when the steps of
+    one thread begin on the GPU.
     """
 
     intervals: Sequence[TimeInterval]
@@ -51,6 +52,7 @@ class Judged(NamedTuple):
     steps: int = 0
     warm_up_steps: int = 0
     warm_up_s: float = inf
+    starts_s: Sequence[float] = ()
 
     @property
     def start_s(self) -> float:
@@ -115,7 +117,8 @@ def _steps_judged(steps: Sequence[ProgramStep], activities: Sequence[Activity]) 
     # Threads, such as those of several ranks, run their steps at the same time.
     count = max(Counter(step.thread for step in steady).values())
     warm_up_s = work.on_gpu(*steps[0].interval)[0] if warm_up else inf
-    judged = Judged(intervals, "steps", count, warm_up, warm_up_s)
+    starts_s = [work.on_gpu(*step.interval)[0] for step in steady if step.thread == steady[0].thread]
+    judged = Judged(intervals, "steps", count, warm_up, warm_up_s, starts_s)
     return judged if _is_enough(judged, activities) else None
 
 

@@ -25,6 +25,7 @@ from gpuprof.text import cut_end, cut_middle
 from gpuprof.units import counted, format_percent, format_si, format_waves, signed_percent, significant
 from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Inline, Note, Table, Tone
 from gpuprof.views.paired_code import paired_code
+from gpuprof.views.warp_states import family_text
 from gpuprof.words.comparison_causes import names_its_file
 from gpuprof.words.comparison_values import (
     both_text,
@@ -50,7 +51,6 @@ from gpuprof.words.profile_values import (
     percent_text,
     registers_text,
     shared_text,
-    stall_family_text,
 )
 from gpuprof.words.sentences import joined_by, short_list
 
@@ -368,7 +368,7 @@ def _warp_states(change: KernelChange, pair: Pair) -> Iterator[Block]:
     new = _longest(pair.new)
     if base is None or new is None or not stalls_of(base) or not stalls_of(new):
         return
-    families = [stall_family_text(kernel) for kernel in (base, new)]
+    families = [family_text(kernel) for kernel in (base, new)]
     if families[0] != families[1]:
         yield Note(f"Warp states cannot be compared: base is {families[0]}, new is {families[1]}.", "muted")
         return

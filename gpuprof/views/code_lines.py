@@ -39,6 +39,9 @@ def code_lines(block: doc.Code, form: doc.Form, width: int, legible: Legible) ->
     `legible` makes a text safe for the medium. A first line names the columns for which there is no room.
     """
     shown = doc.shortest_excerpt(block) if form == "short" else block.lines
+    if not shown:
+        yield [(_cut(legible(block.title), width, legible), "bold cyan")]
+        return
     numbers = [legible(line.number) for line in shown if not line.across]
     head = legible(block.numbers) if any(numbers) else ""
     number_width = max(map(cells, [head, *numbers]))

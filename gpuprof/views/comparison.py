@@ -19,11 +19,11 @@ from gpuprof.comparison.contract import (
     figures_to_show,
 )
 from gpuprof.comparison.pair import Pair
+from gpuprof.comparison.sides import Side
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, signed_percent
 from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, changes_of_kernel, finite, sentence
 from gpuprof.views.comparison_rows import changed_rows, failing_first, folded, quiet_rows
-from gpuprof.views.comparison_runs import run_facts
 from gpuprof.views.document import (
     Block,
     Cell,
@@ -51,6 +51,7 @@ from gpuprof.words.comparison_values import (
 from gpuprof.words.comparison_verdicts import beside_figures, quantity_text, quiet_texts, time_texts, verdicts_text
 from gpuprof.words.file_names import file_name
 from gpuprof.words.profile_values import dims_text
+from gpuprof.words.provenance import run_facts, source_facts
 from gpuprof.words.sentences import capital, joined_by, short_list
 
 if TYPE_CHECKING:
@@ -78,14 +79,16 @@ _CHECK_TONES: dict[str, Tone] = {
     "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
 }  # fmt: skip
 _COLUMNS = (
-    Column("#", "number", id="number"),
-    Column("kernel", "name", id="kernel"),
+    Column("#", "number"),
+    Column("kernel", "name"),
     Column("base", "number", meaning="Median time of a launch on the base side."),
     Column("new", "number", meaning="Median time of a launch on the new side."),
     Column("change", "number", meaning="Of the time of a launch: new to base."),
     Column("at 99 %", "number", rank=4, meaning="The interval of that change, with the spread between runs."),
-    Column("time", meaning="Verdict on the time, which is sampled; unclear: too few launches or too much noise."),
-    Column("work", rank=2, meaning="Verdict on what a launch executes and moves, which is counted."),
+    Column(
+        "time", id="word", meaning="Verdict on the time, which is sampled; unclear: too few launches or too much noise."
+    ),
+    Column("work", rank=2, id="word", meaning="Verdict on what a launch executes and moves, which is counted."),
     Column("on the run", "number", rank=3, meaning="What all launches add to the GPU time of the base."),
     Column("why", "sentence"),
 )
@@ -107,7 +110,7 @@ def print_comparison(
     kernels: Sequence[KernelChange] = compared.comparison.kernels
     shown = kernels if chosen or top == 0 else changed_rows(kernels)
     shown = shown[:top] if top else shown
-    print_document(console, _whole(compared, shown, shown, reasons=False), "short")
+    print_document(console, _whole(compared, shown, shown, is_page=False), "short")
 
 
 def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
@@ -164,7 +167,7 @@ def whole_comparison(compared: Compared) -> Document:
         if _has_details(change, pair):
             in_depth.append(change)
     in_depth.sort(key=lambda change: not change.is_changed)
-    return _whole(compared, rows, in_depth, with_figures=True)
+    return _whole(compared, rows, in_depth, is_page=True)
 
 
 def _whole(
@@ -172,12 +175,12 @@ def _whole(
     rows: Sequence[KernelChange],
     in_depth: Sequence[KernelChange],
     *,
-    reasons: bool = True,
-    with_figures: bool = False,
+    is_page: bool,
 ) -> Document:
+    """Return all parts. A page also has the reasons in its table and figures, and fewer kernels in depth."""
     comparison = compared.comparison
     pairs = {change.id: pair for change, pair in zip(comparison.kernels, compared.pairs, strict=True)}
-    detailed = in_depth[:_MOST_SECTIONS] if reasons else in_depth
+    detailed = in_depth[:_MOST_SECTIONS] if is_page else in_depth
     targets = {change.id: f"kernel-{change.id}" for change in detailed}
     shown = {kernel.id for kernel in rows}
     others = [kernel for kernel in comparison.kernels if kernel.id not in shown]
@@ -191,11 +194,11 @@ def _whole(
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
     blocks += [Heading("Total", anchor="total"), _totals(comparison)]
-    blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets, reasons=reasons)]
+    blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets, reasons=is_page)]
     if others:
         table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
         blocks.append(Fold(f"{counted(len(others), 'more kernel')}: {verdicts_text(others)}", (table,)))
-    if with_figures:
+    if is_page:
         blocks += _figures(compared)
     if detailed:
         blocks.append(Heading("Kernel by kernel", anchor="details"))
@@ -204,7 +207,7 @@ def _whole(
         blocks.append(Note(f"Only those with most effect are here; {rest} changed, too.", "muted"))
     for change in detailed:
         blocks.append(_section(change, pairs[change.id], comparison))
-    runs = (Heading("Base", 3), *run_facts(compared.base), Heading("New", 3), *run_facts(compared.new))
+    runs = (Heading("Base", 3), *_runs(compared.base), Heading("New", 3), *_runs(compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
@@ -212,11 +215,15 @@ def _whole(
 def _figures(compared: Compared) -> Iterator[Block]:
     from gpuprof.views.comparison_figure import comparison_figures
 
-    rows = {change.id: f"row-{change.id}" for change in compared.comparison.kernels}
+    rows = {change.id: f"#row-{change.id}" for change in compared.comparison.kernels}
     figures = comparison_figures(compared, rows)
-    if figures:
+    if any(figure.svg is not None for figure in figures):
         yield Heading("Roofline of both sides", anchor="roofline")
         yield from figures
+        return
+    for figure in figures:
+        for note in figure.notes:
+            yield Note(f"Roofline: {note}", "muted")
 
 
 def _has_details(change: KernelChange, pair: Pair) -> bool:
@@ -460,3 +467,13 @@ def _section(change: KernelChange, pair: Pair, comparison: Comparison) -> Fold:
     blocks = changed_kernel(change, pair, comparison)
     title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
     return Fold(title, tuple(blocks), open=True, anchor=f"kernel-{change.id}")
+
+
+def _runs(side: Side) -> Iterator[Block]:
+    for run in side.runs:
+        rows = [*run_facts(run.session), ("gpuprof", run.session.gpuprof_version)]
+        for source in run.session.sources:
+            rows += source_facts(source)
+        yield Facts(tuple(rows), label=cut_middle(file_name(run.file), _FILE_LENGTH))
+    if not side.runs:
+        yield Note("No file.", "muted")

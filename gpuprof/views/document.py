@@ -297,11 +297,6 @@ def shortest_excerpt(code: Code) -> tuple[CodeLine, ...]:
     return tuple(line for index, line in enumerate(code.lines) if index in kept or line.marked)
 
 
-def code_title(code: Code) -> str:
-    """Return the title of an excerpt and what stands beside its lines."""
-    return ": ".join(filter(None, (code.title, ", ".join(filter(None, code.columns)))))
-
-
 def evidence_text(evidence: Evidence) -> str:
     """Return a value that a finding rests on as text, with its threshold."""
     threshold = f" (threshold {evidence.threshold})" if evidence.threshold else ""

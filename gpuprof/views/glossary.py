@@ -26,8 +26,8 @@ _TERMS = (
          "is the datasheet's, at clock is what the GPU can do at the clock that the kernel ran at, measured is what "
          "micro-kernels reached on it.", r"ceiling|roofline"),
     Term("arithmetic intensity", "FLOP per byte moved at one memory level.", r"intensity|roofline of"),
-    Term("ridge", "The arithmetic intensity at which the bandwidth and the compute ceiling meet. Kernels left of it "
-         "are memory-bound, kernels right of it compute-bound.", r"\bridge\b|-bound\b|roofline of"),
+    Term("ridge", "The arithmetic intensity at which the bandwidth and the compute ceiling meet. Left of it "
+         "the bandwidth is the lower one, right of it the peak.", r"\bridge\b|roofline of"),
     Term("MFU", "Model FLOP utilisation: the FLOP that the shapes of PyTorch's operators ask for in a step, divided "
          "by the time of the step, as a share of a peak.", r"MFU|model FLOP"),
     Term("throughput", "How busy a unit was over the whole time of the kernel, as a share of its peak: Nsight "

@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping
 
 from gpuprof.hardware.specs import Basis
 from gpuprof.model.headline import nearest_limit
+from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine as ExcerptLine
 from gpuprof.model.session import Evidence as KernelEvidence
-from gpuprof.model.session import Excerpt, KernelProfile, Location, Session, Traffic
+from gpuprof.model.session import Excerpt, KernelProfile, Location, Session
 from gpuprof.model.session import Finding as KernelFinding
 from gpuprof.model.stalls import stall_name
 from gpuprof.text import cut_middle, printable
-from gpuprof.units import format_percent, format_si, format_waves
+from gpuprof.units import format_percent, format_si
 from gpuprof.views.document import (
     Bar,
     Bars,
@@ -36,7 +37,6 @@ from gpuprof.views.document import (
     anchor,
 )
 from gpuprof.views.kernel_limits import computes_integers, shown_limit
-from gpuprof.views.roofline_ceilings import at_kernel_clock
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
@@ -50,23 +50,16 @@ from gpuprof.words.finding_text import (
     value_text,
 )
 from gpuprof.words.flop import operator_bytes_text, operator_flop_text
+from gpuprof.words.launches import kernel_time_text, launch_text, traffic_text
 from gpuprof.words.missing_metrics import without_counters
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     UNIT_NAMES,
-    block_text,
-    clock_text,
-    count_text,
     cycles_of_pipes,
-    dims_text,
-    duration_text,
-    grid_text,
     intensity_text,
     limit_text,
     occupancy_text,
-    range_text,
     rate_text,
-    shared_text,
     work_text,
 )
 from gpuprof.words.sentences import change_texts, full_stop, sentences
@@ -127,7 +120,7 @@ def _blocks(session: Session, kernel: KernelProfile, ceiling: str) -> Iterator[B
         if bars is not None:
             yield bars
     if kernel.traffic:
-        traffic = tuple((LEVEL_NAMES[moved.level], _traffic_text(moved)) for moved in kernel.traffic)
+        traffic = tuple((LEVEL_NAMES[moved.level], traffic_text(moved)) for moved in kernel.traffic)
         yield Fold("Memory traffic", (Facts(traffic),))
     points = tuple(_point_rows(kernel, ceiling))
     if points:
@@ -291,8 +284,8 @@ def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inlin
     if nearest_limit(kernel) is not None:
         limit = f"{limit}; busiest unit: {limit_text(kernel)}"
     yield "limit", limit
-    yield "launch", _launch_text(kernel)
-    yield "time", _time_text(kernel)
+    yield "launch", launch_text(kernel)
+    yield "time", kernel_time_text(kernel)
     if kernel.ranges:
         yield "ranges", " / ".join(kernel.ranges)
     yield "occupancy", occupancy_text(kernel.occupancy)
@@ -305,55 +298,6 @@ def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inlin
         yield "operands", operator_bytes_text(kernel.operator_bytes)
     if kernel.answers:
         yield "answers", sentences(answer.text for answer in kernel.answers)
-
-
-def _launch_text(kernel: KernelProfile) -> str:
-    parts = [f"grid {grid_text(kernel)}", f"block {block_text(kernel)}"]
-    if kernel.grid is None and kernel.block is None and kernel.grid_size is None and kernel.block_size is None:
-        parts = [f"grid and block {dims_text(None)}"]
-    if kernel.registers_per_thread is not None:
-        parts.append(f"{kernel.registers_per_thread} registers per thread")
-    if kernel.shared_memory_per_block is not None:
-        parts.append(shared_text(kernel, " shared memory"))
-    if kernel.waves is not None:
-        parts.append(format_waves(kernel.waves))
-    return ", ".join(parts)
-
-
-def _time_text(kernel: KernelProfile) -> str:
-    """Return the time of one launch or of a group, its share of the run, and the SM clock."""
-    if kernel.launches > 1:
-        parts = [_launches_text(kernel)]
-    else:
-        parts = [duration_text(kernel.duration_s) if kernel.duration_s is not None else "duration not collected"]
-    if kernel.time_share is not None:
-        parts[0] += f", {format_percent(kernel.time_share)} of the run"
-    if kernel.sm_clock_hz is not None:
-        clock = f"SM clock {clock_text(kernel)}"
-        parts.append(f"{clock}, throttled" if kernel.throttled else clock)
-    return "; ".join(parts)
-
-
-def _launches_text(kernel: KernelProfile) -> str:
-    """Return the time of the launches of a group, how they differ, and which of them gives the other figures."""
-    launches = count_text(kernel.launches, "equal launch", "es")
-    spread = kernel.duration_percentiles_s
-    total = f", {duration_text(kernel.time_total_s)} in all" if kernel.time_total_s is not None else ""
-    if kernel.averages is not None:
-        each = f", {duration_text(kernel.duration_s)} on average" if kernel.duration_s is not None else ""
-        return f"{launches}{total}{each}{range_text(kernel.averages)}; figures are averages"
-    if kernel.time_total_s is None and spread is None:
-        return f"{launches}; figures are of the first"
-    if spread is None:
-        return f"{launches}{total}; figures are of the median"
-    timed = f"{spread.count} of them timed, " if spread.count < kernel.launches else ""
-    each = f"{format_si(spread.min, 's')} each"
-    if spread.min != spread.max:
-        each = f"{format_si(spread.min, 's')} to {format_si(spread.max, 's')} each, p95 {format_si(spread.p95, 's')}"
-    which = f"one that took {duration_text(kernel.duration_s)}"
-    if kernel.duration_s == spread.p50:
-        which = f"the median, {duration_text(kernel.duration_s)}"
-    return f"{launches}{total}, {timed}{each}; figures are of {which}"
 
 
 def _throughput(kernel: KernelProfile) -> Bars | None:
@@ -387,7 +331,7 @@ def _rates(session: Session, kernel: KernelProfile, origin: str) -> Bars | None:
 def _rate(name: str, rate: float, ceiling: float | None, unit: str, basis: Basis) -> Bar:
     text = format_si(rate, unit)
     if basis == "estimated":
-        text += " (estimated)"
+        text += " estimated"
     if not ceiling:
         return Bar(name, None, f"{text}, no ceiling known")
     return Bar(name, rate / ceiling, f"{text} ({format_percent(rate / ceiling)} of {format_si(ceiling, unit)})")
@@ -406,27 +350,14 @@ def _pipes(kernel: KernelProfile) -> Bars | None:
     return Bars("Pipes", tuple(items), ceiling, note) if items else None
 
 
-def _traffic_text(traffic: Traffic) -> str:
-    """Write bytes in both directions, their rate, hits and counters; at L2 every write counts as a hit."""
-    amounts = []
-    if traffic.bytes is not None:
-        amounts.append(format_si(traffic.bytes, "B"))
-    if traffic.bytes_per_s is not None:
-        amounts.append(format_si(traffic.bytes_per_s, "B/s"))
-    if traffic.hit_rate is not None:
-        amounts.append(f"{format_percent(traffic.hit_rate)} hit")
-    mark = " (estimated)" if traffic.basis == "estimated" else ""
-    return f"{', '.join(amounts)}{mark}: {traffic.definition}"
-
-
 _POINT_COLUMNS = (
     Column("path"),
     Column("level"),
     Column("intensity", "number", meaning="arithmetic intensity: work of the path per byte at the level"),
     Column("rate", "number"),
-    Column("roof", "number", meaning="rate that the roofline allows at this intensity"),
+    Column("roof", "number", rank=2, meaning="rate that the roofline allows at this intensity"),
     Column("of roof", "number"),
-    Column("roof of", meaning="what forms the roof at this intensity: bandwidth of the level or rate of the path"),
+    Column("roof of", rank=1, meaning="the bandwidth or rate that limits at this intensity"),
 )
 
 

@@ -76,13 +76,14 @@ def kernel_table(
             columns.append(item.column)
             cells.append(texts)
     made = tuple(zip(*cells, strict=True))
+    below = partial(_below, kernels, made, row_noun(session.kernels), show_all)
     return Table(
         label="Kernels",
         columns=tuple(columns),
         rows=made,
         anchors=tuple(f"row-{kernel.id}" for kernel in shown) if links is not None else (),
-        more=_below(session, kernels, made, show_all, len(made)),
-        short_more=partial(_below, session, kernels, made, show_all),
+        more=below(len(made)),
+        short_more=below,
         filter=links is not None,
     )
 
@@ -92,26 +93,25 @@ def _text(cell: Inline) -> str:
 
 
 def _below(
-    session: Session,
     kernels: Sequence[KernelProfile],
     rows: Sequence[Sequence[Inline]],
+    noun: tuple[str, str],
     show_all: str,
     shown: int,
 ) -> str:
     """Say which kernels are not in the first rows, and what the marks in these mean."""
     texts = [_text(cell) for row in rows[:shown] for cell in row[2:]]
     notes = [note for mark, note in _MARKS.items() if any(mark in text for text in texts)]
-    return joined_by("; ", left_out_text(session, kernels[shown:], show_all), *notes)
+    return joined_by("; ", left_out_text(kernels[shown:], noun, show_all), *notes)
 
 
-def left_out_text(session: Session, rest: Sequence[KernelProfile], show_all: str) -> str:
+def left_out_text(rest: Sequence[KernelProfile], noun: tuple[str, str], show_all: str) -> str:
     """Write how many kernels are left out and their share of the time; empty if none is."""
     if not rest:
         return ""
-    noun, plural = row_noun(session.kernels)
     share = sum(kernel.time_share or 0.0 for kernel in rest)
     of_time = f", {format_percent(share)} of the time" if share else ""
-    return f"… and {count_text(len(rest), f'more {noun}', plural)}{of_time}: {show_all}"
+    return f"… and {count_text(len(rest), f'more {noun[0]}', noun[1])}{of_time}: {show_all}"
 
 
 def _columns(session: Session, kernels: Sequence[KernelProfile], links: Mapping[int, str]) -> Iterator[_KernelColumn]:

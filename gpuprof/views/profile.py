@@ -29,10 +29,10 @@ from gpuprof.views.document import (
 from gpuprof.views.kernel import finding_anchor, kernel_blocks
 from gpuprof.views.kernel_table import kernel_table, left_out_text
 from gpuprof.views.markdown import markdown_lines
-from gpuprof.views.provenance import origin, provenance
+from gpuprof.views.provenance import origin, provenance, provenance_in_full
 from gpuprof.views.time_by import SHOW_ALL, rows_of, times_blocks
 from gpuprof.words.finding_text import certainty_text
-from gpuprof.words.profile_values import count_text, device_text, verdict_text
+from gpuprof.words.profile_values import count_text, device_text, row_noun, verdict_text
 from gpuprof.words.provenance import collected_facts, run_facts
 from gpuprof.words.recommendations import RecommendationText, Summary, summary_of
 from gpuprof.words.session import worded
@@ -197,6 +197,9 @@ def whole(
     blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
     blocks.append(Facts((*run_facts(session), *collected_facts(session))))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
+    if page is None and len(kernels) == len(sections) == 1:
+        # The section of the only kernel says the same.
+        advice = list(_unknown(texts))
     if advice:
         blocks += [Heading("Fix first", anchor="fix-first"), *advice]
     blocks += _timeline(session, rates)
@@ -211,6 +214,8 @@ def whole(
         blocks.append(kernel_table(session, kernels, rows, show_all, links))
     blocks += _sections(session, kernels, sections, page)
     blocks += provenance(session)
+    if page is not None:
+        blocks += provenance_in_full(session)
     return Document(_title(session), tuple(blocks), session.gpuprof_version)
 
 
@@ -356,6 +361,6 @@ def _sections(
     if page is not None:
         shown = {kernel.id for kernel in sections}
         rest = [kernel for kernel in kernels if kernel.id not in shown]
-        more = left_out_text(session, rest, "gpuprof report --top 0 shows them")
+        more = left_out_text(rest, row_noun(session.kernels), "gpuprof report --top 0 shows them")
         if more:
             yield Note(more, "muted")

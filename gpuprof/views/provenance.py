@@ -31,9 +31,13 @@ def origin(session: Session, most: int | None = None) -> tuple[tuple[str, str], 
 
 
 def provenance(session: Session) -> Iterator[Block]:
-    """Yield everything on the origin of the numbers."""
+    """Yield the origin of the numbers in brief."""
     yield Heading("Provenance", anchor="provenance")
     yield Facts(origin(session))
+
+
+def provenance_in_full(session: Session) -> Iterator[Block]:
+    """Yield everything on the files, the ceilings and the peaks."""
     files = tuple(Facts(tuple(source_facts(source)), source.file) for source in session.sources)
     if files:
         yield Fold("Files in full", files)

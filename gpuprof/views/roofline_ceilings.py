@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import ORIGINS
 from gpuprof.model.path_names import path_name, work_unit
-from gpuprof.model.session import Ceiling, KernelProfile
+from gpuprof.model.session import Ceiling
 from gpuprof.units import format_si
 from gpuprof.views.plot_values import Extent
 from gpuprof.views.roofline_values import Ridge, RoofLine, RooflinePlace
@@ -52,40 +51,6 @@ def shown_ceilings(ceilings: Sequence[Ceiling], paths: Collection[str], levels: 
             shown.append(ceiling)
     order = (*LEVELS, *PATHS)
     return sorted(shown, key=lambda item: (ORIGINS.index(item.origin), order.index(item.level or item.path or "")))
-
-
-def at_kernel_clock(ceiling: Ceiling, kernel: KernelProfile) -> Ceiling:
-    """Return an at-clock ceiling at the kernel's own clock: as a point of the kernel shows it, else in scale."""
-    if ceiling.origin != "at-clock":
-        return ceiling
-    exact = _value_of_points(ceiling, kernel)
-    scale = 1.0
-    if kernel.sm_clock_hz and ceiling.clock_hz:
-        scale = kernel.sm_clock_hz / ceiling.clock_hz
-    if ceiling.path is not None:
-        clock_hz = kernel.sm_clock_hz or ceiling.clock_hz
-        return replace(ceiling, value=exact or ceiling.value * scale, clock_hz=clock_hz)
-    if exact is None and ceiling.level == "l1":
-        exact = ceiling.value * scale
-    if exact is None:
-        return ceiling
-    # L2's can be lower because of the kernel's writes, not of its clock.
-    clock_hz = None
-    if ceiling.clock_hz and ceiling.level != "l2":
-        clock_hz = ceiling.clock_hz * exact / ceiling.value
-    return replace(ceiling, value=exact, clock_hz=clock_hz)
-
-
-def _value_of_points(ceiling: Ceiling, kernel: KernelProfile) -> float | None:
-    """Return the ceiling that limits one of the kernel's own points."""
-    for point in kernel.roofline:
-        if point.ceiling != ceiling.origin:
-            continue
-        if ceiling.path == point.path and point.bound == "compute":
-            return point.roof_flop_per_s
-        if ceiling.level == point.level and point.bound == "memory":
-            return point.roof_flop_per_s / point.intensity
-    return None
 
 
 def _ridges(ceilings: Sequence[Ceiling]) -> Iterator[Ridge]:

@@ -5,30 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.hardware.specs import LEVELS, PATHS
-from gpuprof.model.headline import listed, main_point
+from gpuprof.model.headline import main_point
+from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 from gpuprof.views.kernel_limits import computes_integers, drawn_kernels, numbered_kernels, shown_limit
-from gpuprof.views.roofline_ceilings import at_kernel_clock, drawn_roofs, shown_ceilings
+from gpuprof.views.roofline_ceilings import drawn_roofs, shown_ceilings
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     count_text,
     rate_text,
-    remedy_for,
     row_noun,
 )
-from gpuprof.words.roofline_points import without_point
+from gpuprof.words.roofline_points import (
+    certificate_notes,
+    clock_notes,
+    left_out_note,
+    level_notes,
+    too_many_notes,
+    without_point,
+)
 from gpuprof.words.source_names import in_source, source_name
 
 # A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path.
 _MEANINGFUL = 0.1
-# Kernels whose clock differs more than this from that of the drawn ceilings are mentioned.
-_CLOCK_TOLERANCE = 0.05
-_NOTE_NAME = 80
 _KEY_NAME = 60
 # The ceiling of the tensor cores that could do the work of a path, the first that the GPU has.
 _TENSOR_PATHS = {
@@ -76,10 +80,10 @@ def overview(
         points=tuple(points),
         left_out=left_out,
         notes=(
-            *_clock_notes(drawn, shown),
-            *_certificate_notes(points),
-            *_left_out_notes(session, left_out),
-            *_too_many_notes(kernels, len(drawn), len(placed)),
+            *clock_notes(drawn, shown),
+            *certificate_notes({point.path for point in points if point.uncertified}),
+            *(left_out_note(session, group.kernels, group.why, group.how) for group in left_out),
+            *too_many_notes(kernels, len(drawn), len(placed)),
         ),
     )
 
@@ -114,7 +118,10 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         ridges=roofs.ridges,
         points=tuple(points),
         left_out=() if points else _left_out([kernel], [], "dram", ceiling),
-        notes=(*_level_notes(kernel, points, ceiling), *_certificate_notes(points)),
+        notes=(
+            *level_notes(kernel, {point.level for point in points}, ceiling),
+            *certificate_notes({point.path for point in points if point.uncertified}),
+        ),
     )
 
 
@@ -257,57 +264,3 @@ def _left_out(
             reason = without_point(kernel, level, ceiling)
             groups.setdefault((reason.why, reason.how), []).append(kernel.id)
     return tuple(LeftOut(tuple(ids), why, how or None) for (why, how), ids in groups.items())
-
-
-def _clock_notes(drawn: Sequence[KernelProfile], ceilings: Sequence[Ceiling]) -> Iterator[str]:
-    """Say so if the drawn at-clock ceilings are not those of every kernel that is drawn."""
-    clocks = [kernel.sm_clock_hz for kernel in drawn if kernel.sm_clock_hz is not None]
-    roofs = [item.clock_hz for item in ceilings if item.origin == "at-clock" and item.path and item.clock_hz]
-    if not clocks or not roofs or all(abs(clock / roofs[0] - 1) <= _CLOCK_TOLERANCE for clock in clocks):
-        return
-    yield (
-        f"Kernels ran at {format_si(min(clocks), 'Hz')} to {format_si(max(clocks), 'Hz')}; the at-clock ceilings are "
-        f"drawn for {format_si(roofs[0], 'Hz')}, the clock of the longest. Each kernel's percentage is taken at its "
-        "own clock."
-    )
-
-
-def _certificate_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:
-    """Say so if nothing verifies the counters of a path."""
-    paths = sorted({point.path for point in points if point.uncertified}, key=PATHS.index)
-    if paths:
-        names = listed([path_name(path) for path in paths])
-        yield f"Hollow: the counters of {names} are neither certified nor checked on this architecture."
-
-
-def _left_out_notes(session: Session, left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Say which kernels have no point, and why."""
-    kernels = {kernel.id: kernel for kernel in session.kernels}
-    for group in left_out:
-        names = list(dict.fromkeys(kernels[number].label for number in group.kernels))
-        text = ", ".join(cut_middle(name, _NOTE_NAME) for name in names[:2])
-        if len(names) > 2:
-            text += f" and {len(names) - 2} more"
-        launches = sum(kernels[number].launches for number in group.kernels)
-        how = f"; {group.how}" if group.how else ""
-        yield f"Not on the roofline: {text} ({count_text(launches, 'launch', 'es')}): {group.why}{how}."
-
-
-def _too_many_notes(kernels: Sequence[KernelProfile], drawn: int, placed: int) -> Iterator[str]:
-    """Say which kernels are drawn if more have a point."""
-    plural = "".join(row_noun(kernels))
-    if drawn < placed == len(kernels):
-        yield f"Drawn: the {drawn} of {placed} {plural} with most time."
-    elif drawn < placed:
-        yield f"Drawn: of the {placed} {plural} that have a point, the {drawn} with most time."
-
-
-def _level_notes(kernel: KernelProfile, points: Sequence[RooflinePlace], ceiling: str) -> Iterator[str]:
-    if not points:
-        reason = without_point(kernel, ceiling=ceiling)
-        yield f"No point: {reason.why}" + (f"; {reason.how}." if reason.how else ".")
-        return
-    known = {*(point.level for point in points), *(item.level for item in kernel.traffic)}
-    for level in LEVELS:
-        if level not in known:
-            yield f"{LEVEL_NAMES[level]} traffic not collected; {remedy_for(kernel, f'traffic.{level}')}."

@@ -24,9 +24,8 @@ _COLUMNS = (
     Column("achieved", "number", rank=2),
     Column("roofline", "number", rank=4),
     Column("of roofline", "number"),
-    Column("ridge", rank=5, meaning="side of the ridge: left of it the bandwidth is the lower ceiling"),
-    Column("limit", meaning="what limits the kernel by its diagnosis"),
-    Column("basis", rank=6),
+    Column("of ridge", rank=5),
+    Column("limit"),
 )
 
 
@@ -76,7 +75,7 @@ def _cells(point: RooflinePlace, *, is_first: bool) -> tuple[str, ...]:
         str(point.kernel) if is_first else "",
         f"{point.label}{source}" if is_first else "",
         format_percent(point.share) if is_first and point.share is not None else "",
-        path_name(point.path),
+        path_name(point.path) + (", estimated" if point.estimated else ""),
         LEVEL_NAMES[point.level],
         intensity_text(point.path, point.intensity),
         rate_text(point.path, point.flop_per_s),
@@ -84,7 +83,6 @@ def _cells(point: RooflinePlace, *, is_first: bool) -> tuple[str, ...]:
         format_percent(point.fraction_of_roof),
         point.ridge,
         point.limit if is_first else "",
-        "estimated" if point.estimated else "",
     )
 
 

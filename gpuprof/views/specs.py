@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
 from gpuprof.units import format_binary, format_si, significant
 from gpuprof.views import document as doc
+from gpuprof.views.exports.hardware_specs import main_facts
 
 if TYPE_CHECKING:
     from gpuprof.hardware.check import SpecMismatch
@@ -37,24 +38,8 @@ def list_view(gpus: Iterable[GpuSpec], archs: Iterable[ArchSpec]) -> doc.Documen
 
 
 def _gpu_cells(gpu: GpuSpec) -> tuple[str, ...]:
-    cells = [_cell(fact, unit) for fact, unit in zip(main_facts(gpu), _MAIN_COLUMNS.values(), strict=True)]
+    cells = [_cell(fact, unit) for fact, unit in zip(main_facts(gpu).values(), _MAIN_COLUMNS.values(), strict=True)]
     return (gpu.name, gpu.arch, *cells)
-
-
-def main_facts(gpu: GpuSpec) -> tuple[Fact | None, ...]:
-    """Return what the list shows of a product: SMs, boost clock, rated DRAM, FP32, FP16 and FP8 tensor peaks.
-
-    If the FP16 peak of the tensor cores is not rated, it is that of BF16, which has the same rate.
-    """
-    fp16 = gpu.rated.get(ComputeKey("tensor.fp16", "fp32"))
-    return (
-        gpu.facts.get("sm_count"),
-        gpu.facts.get("boost_clock"),
-        gpu.rated.get(ComputeKey("dram")),
-        gpu.rated.get(ComputeKey("fp32")),
-        fp16 or gpu.rated.get(ComputeKey("tensor.bf16", "fp32")),
-        gpu.rated.get(ComputeKey("tensor.fp8", "fp32")),
-    )
 
 
 def _cell(fact: Fact | None, unit: float = 1.0) -> str:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from itertools import zip_longest
-from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -58,21 +57,13 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each note, or fewer.
 _MOST_PARTS = 5
-_MOST_SENTENCE_LINES = 3
-_INDENT = 3
+_LEAST_PARTS = 2
 _LEAST_LINES = 2
+_MOST_SENTENCE_LINES = 3
+_INDENT = " " * 3
 
-
-class _Guides(NamedTuple):
-    """What stands before a step of a tree, before the last one, and before what follows each of them."""
-
-    step: str = "├─ "
-    last: str = "└─ "
-    down: str = "│  "
-    none: str = "   "
-
-
-_GUIDES = _Guides()
+# Before the last step of a tree or another one, and before what is below it.
+_GUIDES = {True: ("└─ ", "   "), False: ("├─ ", "│  ")}
 
 
 def make_console() -> Console:
@@ -167,6 +158,10 @@ class Terminal:
             lines = list(self.lines(self._shortened(blocks, 0)))
             if len(lines) <= height:
                 break
+        if len(lines) > height:
+            # Two recommendations say far more than one, and what does not fit anyway may be longer.
+            self._most = _LEAST_PARTS
+            return list(self.lines(self._shortened(blocks, 0)))
         spare = height - len(lines)
         for self._sentence_lines in range(_MOST_SENTENCE_LINES, 0, -1):
             # All rows fit into one line more: it says how many are left out.
@@ -201,24 +196,24 @@ class Terminal:
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
         lines = self._paragraph(text, _STYLES[block.tone])
-        if self._most is None or block.tone == "strong":
+        if block.tone == "strong":
             return lines
-        return self._first_lines(lines, max(self._most, _LEAST_LINES), self.width)
+        return self._first_lines(lines, max(self._most or 0, _LEAST_LINES), self.width)
 
-    def _first_lines(self, lines: Lines, most: int | None, width: int) -> Lines:
-        """Return at most so many lines; the last one ends with an ellipsis if there are more."""
-        if most is None or len(lines) <= most:
-            return lines
-        ellipsis = self._legible("…")
-        last = lines[most - 1]
-        last.truncate(width - len(ellipsis))
-        last.rstrip()
-        return [*lines[: most - 1], last.append(ellipsis)]
+    def _first_lines(self, lines: Lines, most: int, width: int) -> Lines:
+        """Return at most so many lines on a screen; the last one ends with an ellipsis if there are more."""
+        if self._most and len(lines) > most:
+            del lines[most:]
+            ellipsis = self._legible("…")
+            lines[-1].truncate(width - len(ellipsis))
+            lines[-1].rstrip()
+            lines[-1].append(ellipsis)
+        return lines
 
     @render.register
     def _(self, block: doc.Facts) -> Lines:
         title = self._paragraph(block.label, "bold") if block.label else []
-        return title + self._labelled(block.rows, most=self._most)
+        return title + self._labelled(block.rows, self._most)
 
     @render.register
     def _(self, block: doc.Table) -> Lines:
@@ -241,24 +236,20 @@ class Terminal:
     def _sentences(self, columns: Sequence[doc.Column], row: Sequence[doc.Inline]) -> Lines:
         """Return the lines below a row of a table."""
         lines: Lines = []
-        width = self.width - _INDENT
         for column, cell in zip(columns, row, strict=True):
             if column.kind == "sentence" and doc.text_of(cell):
-                wrapped = list(self._text(cell, "dim").wrap(self._console, width))
-                lines += self._first_lines(wrapped, self._sentence_lines if self._most else None, width)
-        for line in lines:
-            line.pad_left(_INDENT)
+                room = self.width - len(_INDENT)
+                wrapped = list(self._text(cell, "dim").wrap(self._console, room))
+                for line in self._first_lines(wrapped, self._sentence_lines, room):
+                    lines.append(Text.assemble(_INDENT, line))
         return lines
 
     @render.register
     def _(self, block: doc.Recommendations) -> Lines:
         most = self._most or len(block.items)
-        legend = self._text(block.legend, "dim")
-        lines = (
-            self._beside(self._text(block.title, "bold"), legend)
-            if block.title
-            else self._paragraph(block.legend, "dim")
-        )
+        lines = self._paragraph(block.legend, "dim")
+        if block.title:
+            lines = self._beside(self._text(block.title, "bold"), self._text(block.legend, "dim"))
         for item in block.items[:most]:
             lines += self._recommendation(item)
         left_out = len(block.items) - most
@@ -309,9 +300,10 @@ class Terminal:
         if self._short:
             yield "do", item.action
             return
+        # The finding that explains this one says the rest.
+        label = "evidence"
         if not item.explained_by:
             yield "why", item.why
-        label = "evidence"
         for evidence in item.evidence:
             yield label, doc.evidence_text(evidence)
             label = ""
@@ -366,22 +358,21 @@ class Terminal:
         text = self._text(step.text, "cyan" if is_code else "")
         if step.number:
             text = Text.assemble(self._text(step.number, "bold"), _GAP, text)
-        below = rest + (_GUIDES.down if step.children else _GUIDES.none)
+        _, down = _GUIDES[not step.children]
+        below = rest + down
         lines = []
-        for index, line in enumerate(text.wrap(self._console, self.width - max(len(first), len(below)))):
+        for index, line in enumerate(text.wrap(self._console, self.width - len(below))):
             lines.append(Text.assemble((self._legible(below if index else first), "dim"), line))
         for child in step.children:
-            is_last = child is step.children[-1]
-            guide = _GUIDES.last if is_last else _GUIDES.step
-            lines += self._tree(child, rest + guide, rest + (_GUIDES.none if is_last else _GUIDES.down))
+            guide, down = _GUIDES[child is step.children[-1]]
+            lines += self._tree(child, rest + guide, rest + down)
         return lines
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
         lines = self._paragraph(block.lead) if block.lead else []
-        margin = " " * 3
-        for line in shell_lines(self._legible(block.text), self._console.width - len(margin)):
-            lines.append(Text(margin + line, "cyan", no_wrap=True, overflow="ignore"))
+        for line in shell_lines(self._legible(block.text), self._console.width - len(_INDENT)):
+            lines.append(Text(_INDENT + line, "cyan", no_wrap=True, overflow="ignore"))
         return lines
 
     @render.register
@@ -404,22 +395,19 @@ class Terminal:
         """Return labels and, beside each, a value of at most so many lines."""
         labels = [self._text(name, "cyan") for name, _ in rows]
         width = max([_LABEL_WIDTH, *(label.cell_len for label in labels)])
-        width = min(width, self.width * 2 // 5)
-        room = self.width - width - len(_GAP)
         lines: Lines = []
         for label, (_, value) in zip(labels, rows, strict=True):
-            wrapped = list(self._text(value).wrap(self._console, room))
-            value_text = Text("\n").join(self._first_lines(wrapped, most, room))
-            lines += self._beside(label, value_text, width)
+            lines += self._beside(label, self._text(value), min(width, self.width * 2 // 5), most)
         return lines
 
-    def _beside(self, left: Text, right: Text, width: int = 0) -> Lines:
-        """Return two texts side by side, the left one `width` columns wide; both wrap under themselves."""
+    def _beside(self, left: Text, right: Text, width: int = 0, most: int | None = None) -> Lines:
+        """Return two texts side by side: the left one `width` columns wide, the right one of at most so many lines."""
         width = width or left.cell_len
         room = self.width - width - len(_GAP)
+        rests = list(right.wrap(self._console, room))
+        rests = self._first_lines(rests, most or len(rests), room)
         lines = []
-        pairs = zip_longest(left.wrap(self._console, width), right.wrap(self._console, room), fillvalue=Text())
-        for start, rest in pairs:
+        for start, rest in zip_longest(left.wrap(self._console, width), rests, fillvalue=Text()):
             gap = " " * (width - start.cell_len + len(_GAP))
             line = Text.assemble(start, gap, rest)
             line.rstrip()

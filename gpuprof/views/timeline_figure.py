@@ -13,7 +13,7 @@ from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_si, round_step
 from gpuprof.views import document
 from gpuprof.views.plot_files import figure_svg
-from gpuprof.views.plot_values import Area, Axis, Plot, Sample
+from gpuprof.views.plot_values import Area, Axis, Plot, PlotLine, Sample
 from gpuprof.words.timeline import device_fact, pause_text
 
 _NAME = 44
@@ -28,6 +28,8 @@ _LEAST_HEIGHT = 1.0
 _LEAST_PAUSE = 0.004
 _LEAST_BIN_S = 1e-12
 _MOST_TICKS = 8
+# More steps than these would hide what they have.
+_MOST_STEPS = 60
 
 
 class _Key(NamedTuple):
@@ -76,7 +78,11 @@ def _plot(figure: str, strip: TimeStrip, title: str, keys: Mapping[int | None, _
         ticks.append((base + _HEIGHTS[kind] / 2, str(kind)))
         base += _HEIGHTS[kind] + _BETWEEN
     pauses = list(_pauses(strip, span_s, base))
-    samples = [_key(row, keys) for row in strip.rows if row.kind == "kernels"]
+    keys_of_rows = [_key(row, keys) for row in strip.rows if row.kind == "kernels"]
+    steps = list(_steps(strip, base))
+    samples = [Sample(key.name, key.colour, "s") for key in dict.fromkeys(keys_of_rows)]
+    if steps:
+        samples.append(Sample("a step begins", "ink", stroke="dotted"))
     texts = "; ".join(pause.text for pause in pauses)
     step_s = round_step(span_s / _MOST_TICKS)
     moments = [place * step_s for place in range(int(span_s / step_s) + 1)]
@@ -87,7 +93,8 @@ def _plot(figure: str, strip: TimeStrip, title: str, keys: Mapping[int | None, _
         x=Axis("time, ms", (0.0, span_s), tuple((moment, f"{moment * 1e3:.6g}") for moment in moments)),
         y=Axis("", (0.0, base), tuple(ticks)),
         areas=(*pauses, *areas),
-        samples=tuple(Sample(key.name, key.colour, "s") for key in dict.fromkeys(samples)),
+        lines=tuple(steps),
+        samples=tuple(samples),
         height=base,
         columns=2,
     )
@@ -116,6 +123,14 @@ def _band(rows: Sequence[StripRow], base: float, bin_s: float, keys: Mapping[int
         colour = _COLOURS.get(row.kind, key.colour)
         text = key.name if row.kind == "kernels" else str(row.kind)
         yield Area(f"{row.kind}-{number}", tuple(edges), tuple(tops), base, colour, text=text)
+
+
+def _steps(strip: TimeStrip, height: float) -> Iterator[PlotLine]:
+    """Yield a line where each step begins."""
+    if 1 < len(strip.steps_s) <= _MOST_STEPS:
+        for number, start_s in enumerate(strip.steps_s):
+            places = ((start_s, 0.0), (start_s, height))
+            yield PlotLine(f"step-{number}", places, "ink", "dotted", text=f"step {number + 1} of these begins")
 
 
 def _pauses(strip: TimeStrip, span_s: float, height: float) -> Iterator[Area]:

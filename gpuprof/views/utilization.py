@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.headline import by_time
+from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
 from gpuprof.views.kernel_limits import limit_samples, point_area, shown_limit
 from gpuprof.views.plot_values import Axis, Mark, Plot, PlotLine, Sample
-from gpuprof.views.roofline_ceilings import at_kernel_clock
 from gpuprof.words.profile_values import LEVEL_NAMES
 from gpuprof.words.source_names import in_source
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gpuprof.model import recorded
-from gpuprof.model.field_types import StallFamily
-from gpuprof.model.headline import limited_by, listed, main_point, main_stall, nearest_limit, stalls_of
+from gpuprof.model.headline import limited_by, listed, main_point, main_stall, nearest_limit
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.run_totals import run_of, running_s
@@ -31,11 +30,6 @@ from gpuprof.units import counted, format_binary, format_percent, format_si, sig
 from gpuprof.words.whole_graphs import graphs_sentence
 
 NOT_COLLECTED = "not collected"
-_STALL_FAMILIES: dict[StallFamily, str] = {
-    "counter": "from hardware counters",
-    "sampled": "from PC samples",
-    "sampled-not-issued": "from PC samples of cycles without an issue",
-}
 NO_CEILING = "no ceiling known"
 IMPOSSIBLE = "impossible"
 _NEARLY_ALL = 0.995
@@ -96,12 +90,6 @@ def stall_text(kernel: KernelProfile) -> str:
     """Write the main stall: "long scoreboard 53 %"."""
     stall = main_stall(kernel)
     return f"{stall_name(stall.reason)} {format_percent(stall.share)}" if stall is not None else NOT_COLLECTED
-
-
-def stall_family_text(kernel: KernelProfile) -> str:
-    """Write the source of the stall shares of a kernel; empty if it has none."""
-    stalls = stalls_of(kernel)
-    return _STALL_FAMILIES[stalls[0].family] if stalls else ""
 
 
 def roof_text(kernel: KernelProfile) -> str:

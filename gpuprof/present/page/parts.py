@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
-from gpuprof.views.document import Figure
 from gpuprof.words.profile_values import NOT_COLLECTED
 
 _LABEL_LENGTH, _WHOLE_LENGTH = 120, 300
@@ -24,20 +23,6 @@ class Bar(Struct, frozen=True):
 
     text: str
     percent: str | None
-
-
-class Chart(Struct, frozen=True):
-    """A drawn figure (None where there is nothing to draw), what it shows, and the notes that belong to it."""
-
-    svg: str | None
-    label: str
-    notes: tuple[str, ...]
-
-
-def chart_of(figure: Figure) -> Chart:
-    """Return a drawn figure of a document."""
-    notes = (figure.caption, *figure.notes) if figure.caption else figure.notes
-    return Chart(figure.svg() if figure.svg is not None else None, figure.alt, notes)
 
 
 class Table(Struct, frozen=True):
