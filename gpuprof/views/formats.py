@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Product = Literal["session", "times", "explanation", "listing", "comparison", "review"]
 TABLE = "table"
 HTML = "html"
+_SESSION_REPORT = "gpuprof.views.exports.session:session_report"
 _COMPARISON_REPORT = "gpuprof.views.exports.comparison:comparison_report"
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of a product. `writer` is a function as `module:name`, imported when it is called for.
+    """A format of a product. `writer` is a function as `module:name`, imported when it is called.
 
-    The writer of the "table" prints on a console; the others give lines without line ends. Writers of CI formats take
-    the problems that `report`, another function, finds in the product. `endings` are those of its files, of which the
-    longest that fits decides. `warns`: the warnings of a session go to stderr beside it. `launches`: every launch of a
-    session is written, and not groups of equal ones. `printed`: --format offers it. `by_line`: it shows problems at
-    lines of code.
+    The writer of the "table" prints on a console; the others return lines without line ends. Writers of CI formats take
+    the problems that `report`, another function, finds in the product. A file has the format with the longest of the
+    `endings` that fits. `warns`: the warnings of a session go to stderr beside it. `launches`: every launch of a
+    session is written, not groups of equal ones. `printed`: --format offers it. `by_line`: problems need lines of code.
     """
 
     name: str
@@ -36,17 +36,23 @@ class Format:
 
     def write(self, *arguments: Any, **options: Any) -> Any:
         """Call the writer."""
-        writer: Callable[..., Any] = pkgutil.resolve_name(self.writer)
-        return writer(*arguments, **options)
+        return pkgutil.resolve_name(self.writer)(*arguments, **options)
 
     def lines(self, product: object, options: object = None) -> Iterable[str]:
-        """Return the lines of a comparison or a review, without line ends."""
-        lines: Iterable[str]
-        if self.report:
-            lines = self.write(pkgutil.resolve_name(self.report)(product, options))
-        else:
-            lines = self.write(product, options)
+        """Return the lines of a comparison, a review or the problems of a session, without line ends."""
+        arguments = (self._problems(product, options),) if self.report else (product, options)
+        lines: Iterable[str] = self.write(*arguments)
         return lines
+
+    def notes(self, product: object, options: object) -> Iterator[str]:
+        """Yield how many problems are at no line of the repository, if the format is by line."""
+        from gpuprof.views.exports.problems import without_line_texts
+
+        if self.by_line:
+            yield from without_line_texts(self._problems(product, options))
+
+    def _problems(self, product: object, options: object) -> Any:
+        return pkgutil.resolve_name(self.report)(product, options)
 
 
 _ROWS = (
@@ -54,6 +60,9 @@ _ROWS = (
     Format("json", "session", "gpuprof.store.write:session_lines", launches=True),
     Format("csv", "session", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
     Format("md", "session", "gpuprof.views.profile:summary_lines", warns=True),
+    Format("sarif", "session", "gpuprof.views.exports.sarif:lines", _SESSION_REPORT, warns=True, by_line=True),
+    Format("github", "session", "gpuprof.views.exports.github:lines", _SESSION_REPORT, warns=True),
+    Format("gitlab", "session", "gpuprof.views.exports.gitlab:lines", _SESSION_REPORT, warns=True, by_line=True),
     Format(TABLE, "times", "gpuprof.views.time_by:print_times", warns=True),
     Format("json", "times", "gpuprof.views.exports.json_documents:time_lines", warns=True),
     Format("csv", "times", "gpuprof.views.exports.csv_files:time_lines", warns=True),

@@ -24,6 +24,7 @@ from gpuprof.views.exports.problems import (
     ProblemReport,
     TestCase,
     first_line,
+    identity_of,
     in_order,
     placed,
     problem_of,
@@ -119,11 +120,7 @@ def _of_finding(change: FindingChange, kernel: KernelChange, pair: Pair) -> Prob
 
 
 def _identity(kernel: KernelChange | None) -> tuple[str, ...]:
-    """Return the name, the ranges and the launch configuration of a kernel, or of the run."""
-    if kernel is None:
-        return ("run",)
-    side = (*kernel.new, *kernel.base)[0]
-    return (side.demangled, *side.ranges, str(side.grid), str(side.block))
+    return ("run",) if kernel is None else identity_of((*kernel.new, *kernel.base)[0])
 
 
 def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:

@@ -7,19 +7,26 @@ from collections.abc import Mapping
 from msgspec import Struct, structs
 
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
-from gpuprof.views.specs import main_facts
 
-_MAIN_FACTS = (
-    "sm_count", "boost_clock_hz", "dram_bytes_per_s", "fp32_flop_per_s", "tensor_fp16_flop_per_s",
-    "tensor_fp8_flop_per_s",
-)  # fmt: skip
+
+def main_facts(gpu: GpuSpec) -> dict[str, Fact | None]:
+    """Return the facts that the list has of a product. A missing FP16 peak is that of BF16, which has the same rate."""
+    fp16 = gpu.rated.get(ComputeKey("tensor.fp16", "fp32"))
+    return {
+        "sm_count": gpu.facts.get("sm_count"),
+        "boost_clock_hz": gpu.facts.get("boost_clock"),
+        "dram_bytes_per_s": gpu.rated.get(ComputeKey("dram")),
+        "fp32_flop_per_s": gpu.rated.get(ComputeKey("fp32")),
+        "tensor_fp16_flop_per_s": fp16 or gpu.rated.get(ComputeKey("tensor.bf16", "fp32")),
+        "tensor_fp8_flop_per_s": gpu.rated.get(ComputeKey("tensor.fp8", "fp32")),
+    }
 
 
 def gpu_row(gpu: GpuSpec) -> dict[str, object]:
     """Return the row of a product in the list."""
     row: dict[str, object] = {"name": gpu.name, "title": gpu.title, "arch": gpu.arch}
     unconfirmed = []
-    for name, fact in zip(_MAIN_FACTS, main_facts(gpu), strict=True):
+    for name, fact in main_facts(gpu).items():
         row[name] = fact.value if fact is not None else None
         if fact is not None and not fact.confirmed:
             unconfirmed.append(name)

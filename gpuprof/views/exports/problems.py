@@ -10,8 +10,9 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import SourceLine
+from gpuprof.comparison.contract import ComparedKernel, SourceLine
 from gpuprof.model.field_types import Severity
+from gpuprof.model.session import KernelProfile
 from gpuprof.privacy.source_files import path_in_repository
 from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views.options import WriteOptions
@@ -119,6 +120,11 @@ def problem_of(
         key=_hashed(rule, *identity),
         alarm=alarm,
     )
+
+
+def identity_of(kernel: ComparedKernel | KernelProfile) -> tuple[str, ...]:
+    """Return the name, the ranges and the launch configuration of a kernel."""
+    return (kernel.demangled, *kernel.ranges, str(kernel.grid), str(kernel.block))
 
 
 def placed(problem: Problem, places: Iterable[SourceLine | None], options: WriteOptions) -> Problem:
