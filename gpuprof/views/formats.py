@@ -25,7 +25,6 @@ class Format:
     """
 
     name: str
-    product: Product
     writer: str
     report: str = ""
     endings: tuple[str, ...] = ()
@@ -55,71 +54,77 @@ class Format:
         return pkgutil.resolve_name(self.report)(product, options)
 
 
-_ROWS = (
-    Format(TABLE, "session", "gpuprof.views.profile:print_session"),
-    Format("json", "session", "gpuprof.store.write:session_lines", launches=True),
-    Format("csv", "session", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
-    Format("md", "session", "gpuprof.views.profile:summary_lines", warns=True),
-    Format("sarif", "session", "gpuprof.views.exports.sarif:lines", _SESSION_REPORT, warns=True, by_line=True),
-    Format("github", "session", "gpuprof.views.exports.github:lines", _SESSION_REPORT, warns=True),
-    Format("gitlab", "session", "gpuprof.views.exports.gitlab:lines", _SESSION_REPORT, warns=True, by_line=True),
-    Format(TABLE, "times", "gpuprof.views.time_by:print_times", warns=True),
-    Format("json", "times", "gpuprof.views.exports.json_documents:time_lines", warns=True),
-    Format("csv", "times", "gpuprof.views.exports.csv_files:time_lines", warns=True),
-    Format("md", "times", "gpuprof.views.time_by:times_lines", warns=True),
-    Format(TABLE, "explanation", "gpuprof.views.explain:print_explanation", warns=True),
-    Format("json", "explanation", "gpuprof.views.exports.json_documents:explanation_lines"),
-    Format(TABLE, "listing", "gpuprof.views.listing:print_listing", warns=True),
-    Format("json", "listing", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
-    Format("csv", "listing", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
-    Format("md", "listing", "gpuprof.views.listing:markdown_listing", warns=True),
-    Format(TABLE, "comparison", "gpuprof.views.comparison:print_comparison"),
-    Format("json", "comparison", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
-    Format("md", "comparison", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
-    Format("junit", "comparison", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
-    Format(
-        "sarif", "comparison", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"),
-        by_line=True,
+_FORMATS: dict[Product, tuple[Format, ...]] = {
+    "session": (
+        Format(TABLE, "gpuprof.views.profile:print_session"),
+        Format("json", "gpuprof.store.write:session_lines", launches=True),
+        Format("csv", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
+        Format("md", "gpuprof.views.profile:summary_lines", warns=True),
+        Format("sarif", "gpuprof.views.exports.sarif:lines", _SESSION_REPORT, warns=True, by_line=True),
+        Format("github", "gpuprof.views.exports.github:lines", _SESSION_REPORT, warns=True),
+        Format("gitlab", "gpuprof.views.exports.gitlab:lines", _SESSION_REPORT, warns=True, by_line=True),
     ),
-    Format("github", "comparison", "gpuprof.views.exports.github:lines", _COMPARISON_REPORT),
-    Format(
-        "gitlab", "comparison", "gpuprof.views.exports.gitlab:lines", _COMPARISON_REPORT,
-        ("code-quality-report.json",), by_line=True,
+    "times": (
+        Format(TABLE, "gpuprof.views.time_by:print_times", warns=True),
+        Format("json", "gpuprof.views.exports.json_documents:time_lines", warns=True),
+        Format("csv", "gpuprof.views.exports.csv_files:time_lines", warns=True),
+        Format("md", "gpuprof.views.time_by:times_lines", warns=True),
     ),
-    Format(
-        HTML, "comparison", "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"),
-        printed=False,
+    "explanation": (
+        Format(TABLE, "gpuprof.views.explain:print_explanation", warns=True),
+        Format("json", "gpuprof.views.exports.json_documents:explanation_lines"),
     ),
-    Format(TABLE, "review", "gpuprof.present.check_console:print_review"),
-    Format("json", "review", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
-    Format("md", "review", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
-    Format(HTML, "review", "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
-)  # fmt: skip
+    "listing": (
+        Format(TABLE, "gpuprof.views.listing:print_listing", warns=True),
+        Format("json", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
+        Format("csv", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
+        Format("md", "gpuprof.views.listing:markdown_listing", warns=True),
+    ),
+    "comparison": (
+        Format(TABLE, "gpuprof.views.comparison:print_comparison"),
+        Format("json", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
+        Format("md", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
+        Format("junit", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
+        Format(
+            "sarif", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"), by_line=True
+        ),
+        Format("github", "gpuprof.views.exports.github:lines", _COMPARISON_REPORT),
+        Format(
+            "gitlab",
+            "gpuprof.views.exports.gitlab:lines",
+            _COMPARISON_REPORT,
+            ("code-quality-report.json",),
+            by_line=True,
+        ),
+        Format(HTML, "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"), printed=False),
+    ),
+    "review": (
+        Format(TABLE, "gpuprof.present.check_console:print_review"),
+        Format("json", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
+        Format("md", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
+        Format(HTML, "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
+    ),
+}
 
 
 def formats_of(product: Product) -> dict[str, Format]:
     """Return the formats of a product by their names."""
-    return {row.name: row for row in _ROWS if row.product == product}
+    return {row.name: row for row in _FORMATS[product]}
 
 
 def printed_formats(product: Product) -> list[str]:
     """Return the names of the formats that --format offers for a product."""
-    return [row.name for row in _ROWS if row.product == product and row.printed]
+    return [row.name for row in _FORMATS[product] if row.printed]
 
 
 def format_of_file(product: Product, file: str) -> Format | None:
     """Return the format that the name of a file ends with: "gl-code-quality-report.json" is GitLab's."""
-    longest = 0
-    found = None
-    for row in formats_of(product).values():
-        for ending in row.endings:
-            if file.lower().endswith(ending) and len(ending) > longest:
-                longest = len(ending)
-                found = row
-    return found
+    endings = {ending: row for row in _FORMATS[product] for ending in row.endings}
+    fitting = [ending for ending in endings if file.lower().endswith(ending)]
+    return endings[max(fitting, key=len)] if fitting else None
 
 
 def main_endings(product: Product) -> str:
     """Return the first ending of each format that is known by its ending alone."""
-    endings = [row.endings[0] for row in formats_of(product).values() if row.endings]
+    endings = [row.endings[0] for row in _FORMATS[product] if row.endings]
     return ", ".join(sorted(ending for ending in endings if ending.startswith(".")))

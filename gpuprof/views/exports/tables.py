@@ -74,7 +74,7 @@ def _kernel_row(kernel: KernelProfile | None, paths: Iterable[str]) -> Row:
     work = {item.path: item for item in kernel.work} if kernel else {}
     for path in paths:
         row |= _fields(work.get(path), ("flop", "flop_per_s"), ending=f"_{path}")
-    row |= _fields(kernel, ("waves",))
+    row["waves"] = kernel.waves if kernel else None
     traffic = {item.level: item for item in kernel.traffic} if kernel else {}
     for level in LEVELS:
         names = ("bytes", "bytes_per_s") if level == "dram" else ("bytes", "bytes_per_s", "hit_rate")
