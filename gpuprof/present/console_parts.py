@@ -110,12 +110,9 @@ class Sheet(NamedTuple):
 
         return cell_len(text)
 
-    def fitted(self, text: str, width: int, ending: str = "") -> str:
-        """Fit a name from anywhere into so many columns: its middle goes, and its ending where there is little room."""
-        room = width - self.cells(self.legible(ending))
-        if room < width // 2:
-            return self._cut(cut_middle, f"{text}{ending}", width)
-        return f"{self._cut(cut_middle, text, room)}{self.legible(ending)}"
+    def fitted(self, text: str, width: int) -> str:
+        """Fit a name from anywhere into so many columns: its middle goes."""
+        return self._cut(cut_middle, text, width)
 
     def clipped(self, text: str, width: int) -> str:
         """Fit a sentence from anywhere into so many columns: its last clauses or words go."""

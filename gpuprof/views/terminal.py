@@ -163,7 +163,9 @@ class Terminal:
             self._most = _LEAST_PARTS
             return list(self.lines(self._shortened(blocks, 0)))
         spare = height - len(lines)
-        for self._sentence_lines in range(_MOST_SENTENCE_LINES, 0, -1):
+        tables = [block for block in blocks if isinstance(block, doc.Table)]
+        has_sentences = any(column.kind == "sentence" for table in tables for column in table.columns)
+        for self._sentence_lines in range(_MOST_SENTENCE_LINES if has_sentences else 1, 0, -1):
             # All rows fit into one line more: it says how many are left out.
             for more_rows in range(spare + 1, 0, -1):
                 longer = list(self.lines(self._shortened(blocks, more_rows)))
