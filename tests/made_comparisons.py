@@ -29,7 +29,7 @@ from gpuprof.comparison.contract import (
     WorkChange,
 )
 from gpuprof.comparison.pair import Pair
-from gpuprof.model.session import KernelProfile, Location
+from gpuprof.model.session import KernelProfile, LineWork, Location
 from tests import compare_builders, hand_made
 
 FILE = "/home/me/project/src/gather.cu"
@@ -71,7 +71,7 @@ def finding_came(**changes: Any) -> FindingChange:
     every: dict[str, Any] = {
         "word": "came", "rule": "uncoalesced-global", "severity": "high", "base": "",
         "id": "0.uncoalesced-global", "new": "headline of uncoalesced-global", "promised": None, "gained": None,
-        "location": SourceLine("gather.cu", 41),
+        "location": SourceLine(FILE, 41),
     }  # fmt: skip
     return FindingChange(**{**every, **changes})
 
@@ -94,7 +94,7 @@ def change(number: int = 0, label: str = "gather_rows", verdict: TimeWord = "slo
         "causes": (
             ChangeCause(
                 mechanism="occupancy", sentence="occupancy 75 % → 50 % (limited by registers)", direction="slower",
-                certainty="counted", location=SourceLine("gather.cu", 88),
+                certainty="counted", location=SourceLine(FILE, 88),
             ),
         )
         if slower
@@ -115,7 +115,9 @@ def profile(file: str = FILE) -> KernelProfile:
     """A kernel of the new side, with a finding at line 41 and its hottest line there."""
     location = Location(file=file, line=41, pc=None, sass=None, share=0.5)
     made = hand_made.kernel(0, hand_made.finding(place=location))
-    return replace(made, excerpts=tuple(replace(excerpt, file=file) for excerpt in made.excerpts))
+    line = LineWork(file=file, number=41, text="out[i] = in[j];", instructions=96.0, local=0.0, samples=60.0)
+    excerpts = tuple(replace(excerpt, file=file) for excerpt in made.excerpts)
+    return replace(made, excerpts=excerpts, lines=(replace(line, number=40, samples=10.0), line))
 
 
 def compared(

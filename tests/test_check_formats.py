@@ -22,9 +22,9 @@ from gpuprof.views.formats import formats_of
 from tests import reviews as made
 from tests.contracts import records_of, undescribed
 from tests.formats import text_formats
+from tests.outline import Outline
 from tests.table import each_row
 from tests.test_compare_formats import HOSTILE_TEXTS, ODD_NUMBERS
-from tests.test_html import Outline
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "check.schema.json"
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

@@ -16,8 +16,8 @@ from gpuprof.present.check_page.build import page_lines
 from gpuprof.review.contract import Review
 from tests import reviews as made
 from tests.chromium import CHROMIUM, Browser
+from tests.outline import Outline
 from tests.table import each_row
-from tests.test_html import Outline
 
 LONG = "kernel::with<a, rather, long, name, {}>::" + "x" * 15_000
 BAD = "</script></title><img src=x onerror=document.title='hacked'>{{ 7 * 7 }}"

@@ -38,8 +38,8 @@ from gpuprof.views.comparison_figure import compared_roofline
 from gpuprof.views.document import Cell, Facts
 from tests import made_comparisons as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
+from tests.outline import Outline
 from tests.test_figures import HOSTILE, kernel, session
-from tests.test_html import Outline
 
 SLOWER = made.time("slower", 1.2, interval=Interval(1.15, 1.25), base_cycles=1e6, new_cycles=1.2e6, cycles_ratio=1.2)
 SAME = made.time("same", 1.0, interval=Interval(0.99, 1.01), base_cycles=1e6, new_cycles=1e6, cycles_ratio=1.0)

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import ChangeCause, Direction, KernelChange, SourceLine, TimeWord
 from gpuprof.privacy.source_files import PathMap, path_in_repository
-from gpuprof.views.exports.comparison_report import comparison_report
+from gpuprof.views.exports.comparison import comparison_report
 from gpuprof.views.exports.problems import without_line_texts
 from gpuprof.views.formats import formats_of
 from gpuprof.views.options import WriteOptions
-from tests import hand_made
 from tests import made_comparisons as made
 from tests.table import each_row
 from tests.test_compare_formats import HOSTILE_TEXTS
@@ -84,7 +83,7 @@ def without(**changes: Any) -> KernelChange:
 
 
 def cause(line: int | None, direction: Direction = "slower") -> ChangeCause:
-    location = SourceLine("gather.cu", line) if line is not None else None
+    location = SourceLine(made.FILE, line) if line is not None else None
     return ChangeCause(mechanism="m", sentence="s", direction=direction, certainty="counted", location=location)
 
 
@@ -190,10 +189,6 @@ def test_what_has_no_line_in_the_repository_is_at_the_report_and_counted() -> No
             assert {place(result) for result in run["results"]} == {("new.ncu-rep", 1)}
             assert told(run)[-1] == ("warning", "without-line", left_out)
             assert left_out.startswith("2 results") and "--path-map" in left_out
-    other = made.profile("/home/me/project/other/gather.cu")
-    both = hand_made.kernel(0, *made.profile().findings, *other.findings, excerpts=())
-    ambiguous = made.compared(without(causes=(cause(9),)), profiles=[both])
-    assert reported(ambiguous) == [("kernel-slower", "warning", ("new.ncu-rep", 1))]
 
 
 @each_row("file", ["/home/me/r\x1b[31m ü#?.ncu-rep", "", "..", "a:b.ncu-rep", "r" * 5000], ids=range(5))

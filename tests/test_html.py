@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -24,54 +23,10 @@ from gpuprof.model.session import Device
 from gpuprof.privacy.border import without_private
 from gpuprof.store.write import session_lines
 from gpuprof.views.profile import session_page
+from tests.outline import Outline
 from tests.table import each_row
 from tests.test_figures import HOSTILE, TWO, kernel, session
 from tests.test_plot import many
-
-VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
-
-
-class Outline(HTMLParser):
-    """Collects tags, ids, references and the texts between them, and checks that tags are balanced."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.attributes: list[tuple[str, str, str | None]] = []
-        self.texts: list[str] = []
-        self.open: list[str] = []
-        self.goes_on = False
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.goes_on = tag == "wbr"
-        self.attributes += [(tag, name, value) for name, value in attrs]
-        self.ids += [value for name, value in attrs if name == "id" and value]
-        self.links += [value for name, value in attrs if name in {"href", "src", "xlink:href"} and value]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if data.strip() and self.open[-1:] not in (["style"], ["script"]):
-            text = " ".join(data.split())
-            if self.goes_on:
-                self.texts[-1] += text
-            else:
-                self.texts.append(text)
-            self.goes_on = False
 
 
 @cache

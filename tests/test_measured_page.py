@@ -19,7 +19,7 @@ from gpuprof.characterize.present.page.plots import plot
 from gpuprof.characterize.present.page.render import render_measured_html
 from gpuprof.characterize.sheet.measured import Curve
 from tests.measured_sheets import MADE_UP, VALUES, seen, seen_hostile
-from tests.test_html import Outline
+from tests.outline import Outline
 
 
 @cache

@@ -22,8 +22,8 @@ from gpuprof.model.session import (
     Throughput,
 )
 from gpuprof.views.profile import session_page
+from tests.outline import Outline
 from tests.test_figures import HOSTILE, kernel, session
-from tests.test_html import Outline
 from tests.worded import summarised
 
 UNCOALESCED = Finding(

@@ -12,9 +12,9 @@ from gpuprof.store.page import read_session_html
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_lines
 from gpuprof.views.profile import session_page
+from tests.outline import Outline
 from tests.readings import page_of, session_of, shown_session_of
 from tests.test_groups import summary
-from tests.test_html import Outline
 from tests.worded import grouped
 
 

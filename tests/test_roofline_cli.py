@@ -33,14 +33,17 @@ def drawn(read: Session, folder: Path, *options: str) -> tuple[str, str]:
 
 
 @each_row(("read", "reason"), [(NO_DATA, "work not collected"), (TRACE, "a trace has times but no counters")])
-@pytest.mark.parametrize("options", [(), ("--format", "json")])
-def test_nothing_is_written_if_nothing_can_be_drawn(
-    read: Session, reason: str, options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_nothing_is_written_if_nothing_can_be_drawn(read: Session, reason: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=reason) as caught:
-        drawn(read, tmp_path, *options)
+        drawn(read, tmp_path)
     assert caught.value.exit_code == 5 and "ncu --set full" in (caught.value.hint or "")
     assert not (tmp_path / "figures").exists()
+
+
+def test_data_without_a_point_says_why(tmp_path: Path) -> None:
+    text, _ = drawn(NO_DATA, tmp_path, "--format", "json")
+    (figure,) = json.loads(text)["figures"]
+    assert figure["points"] == [] and figure["left_out"][0]["why"] == "work not collected"
 
 
 def test_throughput_is_drawn_if_there_is_no_roofline_data(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ ONLY_IN = {
     "click": {"cli"},
     "matplotlib": {"views", "notebook"},
     "pandas": {"notebook"},
-    "jinja2": {"views", "present"},
+    "jinja2": {"views"},
     "importlib": {"cli", "collect", "working_folder", "needed_packages"},
 }
 """Which rooms touch a package that stands at a border."""

@@ -18,9 +18,9 @@ from gpuprof.words.profile_values import roof_text, row_noun, verdict_text
 from gpuprof.words.recommendations import recommendation_texts
 from gpuprof.words.roofline_points import without_point
 from tests.hand_made import finding, kernel, session
+from tests.outline import Outline
 from tests.table import each_row
 from tests.test_console import shown
-from tests.test_html import Outline
 
 
 def page_facts(read: Session, kernel_number: int | None = None) -> dict[str, str]:

@@ -61,9 +61,9 @@ def test_a_brief_gate_lists_regressions_and_counts_what_is_in_doubt() -> None:
     )
     compared = made.compared(*kernels, gate=Gate(passed=False, exit_code=6, checks=checks, ok=1))
     rows = gate_rows(brief_comparison(compared).blocks)
-    assert [name for name, _ in rows] == ["regression"] * 4 + ["", "unclear"]
-    assert rows[4][1].startswith("… and 1 more check")
-    assert rows[5][1].startswith("registers of 3 kernels")
+    assert [name for name, _ in rows] == ["regression"] * 3 + ["", "unclear"]
+    assert rows[3][1].startswith("… and 2 more checks")
+    assert rows[4][1].startswith("registers of 3 kernels")
     assert len(gate_rows(whole_comparison(compared).blocks)) == len(checks)
 
 

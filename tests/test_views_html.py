@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from html.parser import HTMLParser
 from typing import get_args
 
 import pytest
@@ -16,43 +15,13 @@ from gpuprof.views.document import Block, Cell, Document, Facts, Figure, Fold, H
 from gpuprof.views.glossary import Term, glossary
 from gpuprof.views.html import render_fragment, render_page
 from tests.documents import every_block, profile_like
+from tests.outline import Outline
 from tests.table import each_row
 
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" ' onclick=alert(1) {{ 7 * 7 }} &lt; javascript:"
     "alert(1) \x1b[31m\u202e"
 )
-VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
-
-
-class Outline(HTMLParser):
-    """Collects the tags, attributes and texts of a page, and checks that tags are balanced."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, attribute, value in self.attributes if attribute == name]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1:] not in (["style"], ["script"]):
-            self.text += data
 
 
 def test_the_document_of_every_block_has_every_block() -> None:

@@ -125,7 +125,7 @@ PROGRAM = (sys.executable, "-c", "pass")
 INVOCATIONS: Mapping[str, Sequence[tuple[tuple[str, ...], int, str]]] = {
     "run": [((*PROFILING, "-o", "of-run", "--", *PROGRAM), 0, "gemm")],
     "show": [(("one.ncu-rep",), 0, "gemm")],
-    "roofline": [(("one.ncu-rep", "-o", "roofline.png"), 0, "")],
+    "roofline": [((str(ROOT / "recordings" / "h100-transpose.ncu-rep.gz"), "-o", "roofline.png"), 0, "")],
     "report": [(("one.ncu-rep", "-o", "page.html"), 0, "")],
     "characterize": [(("--compile-only", "--only", "bandwidth/dram-read", "--arch", "sm_80"), 0, "dram-read")],
     "compare": [

@@ -27,7 +27,6 @@ from gpuprof.cli.compare_measured import compare_measured, is_measured
 from gpuprof.cli.compare_outputs import (
     Output,
     outputs_of,
-    path_maps_of,
     print_compared,
     refuse_outputs,
     write_outputs,
@@ -37,7 +36,7 @@ from gpuprof.cli.compare_sides import SideFiles, TakesSides, naming_sides, progr
 from gpuprof.cli.completion import PROGRAM
 from gpuprof.cli.config import configured
 from gpuprof.cli.opening import open_page, opening
-from gpuprof.cli.options import excluding, keeping, overwriting, reading
+from gpuprof.cli.options import excluding, keeping, overwriting, path_maps_of, reading
 from gpuprof.cli.output import say, to_type, warn
 from gpuprof.cli.profiling import refuse_without_program, timing_options
 from gpuprof.collect.shell import shell_line

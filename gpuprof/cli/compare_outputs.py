@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gpuprof.cli.options import Command
+from gpuprof.cli.options import Command, mapping_paths
 from gpuprof.cli.output import say, to_type, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
-from gpuprof.privacy.source_files import PathMap
 from gpuprof.views.formats import HTML, TABLE, format_of_file, formats_of, main_endings, printed_formats
 from gpuprof.views.options import WriteOptions
 
@@ -53,13 +52,7 @@ def writing(function: Command) -> Command:
             help=f"Also write a file: {_ENDINGS} (JUnit), or gitlab=FILE. Repeatable. With --run a "
             "name without ending is the folder for what was measured. Default: gpuprof-compare.",
         ),
-        click.option(
-            "--path-map",
-            "path_maps",
-            multiple=True,
-            metavar="FROM=TO",
-            help="Where a source folder of the reports lies in this repository. Repeatable.",
-        ),
+        mapping_paths,
         click.option("--top", type=click.IntRange(min=0), metavar="N", help="Kernels to show; 0 for all."),
         click.option("-v", "--verbose", is_flag=True, help="Every kernel that changed, in depth."),
     )
@@ -109,17 +102,6 @@ def refuse_outputs(outputs: Sequence[Output], inputs: Sequence[str], *, force: b
         raise UsageError("--open opens a page, and none is written", "add -o compare.html")
 
 
-def path_maps_of(values: Sequence[str]) -> tuple[PathMap, ...]:
-    """Return what --path-map FROM=TO says."""
-    maps = []
-    for value in values:
-        source, equals, target = value.partition("=")
-        if not equals or not source:
-            raise UsageError(f"--path-map {value!r:.80} is not FROM=TO", "such as --path-map /build/src=src")
-        maps.append(PathMap(source, target))
-    return tuple(maps)
-
-
 def write_outputs(compared: Compared, outputs: Sequence[Output], options: WriteOptions) -> None:
     """Write all files or none, and say so."""
     if not outputs:
@@ -127,17 +109,14 @@ def write_outputs(compared: Compared, outputs: Sequence[Output], options: WriteO
     contents = {output.file: _content(compared, output.form, options) for output in outputs}
     write_files(contents, through_links=True)
     say(f"wrote {', '.join(str(output.file) for output in outputs)}")
-    note_without_line(compared, [output.form for output in outputs], options)
+    _note_without_line(compared, [output.form for output in outputs], options)
 
 
-def note_without_line(compared: Compared, forms: Sequence[str], options: WriteOptions) -> None:
-    """Say on stderr what formats by line show at no line of the repository."""
-    if any(_FORMATS[form].by_line for form in forms):
-        from gpuprof.views.exports.comparison_report import comparison_report
-        from gpuprof.views.exports.problems import without_line_texts
-
-        for text in without_line_texts(comparison_report(compared, options)):
-            say(f"note: {text}")
+def _note_without_line(compared: Compared, forms: Sequence[str], options: WriteOptions) -> None:
+    """Say on stderr, once for all formats by line, what they show at no line of the repository."""
+    form = next((_FORMATS[form] for form in forms if _FORMATS[form].by_line), None)
+    for text in form.notes(compared, options) if form is not None else ():
+        say(f"note: {text}")
 
 
 def _content(compared: Compared, form: str, options: WriteOptions) -> bytes:
@@ -149,7 +128,7 @@ def print_compared(compared: Compared, form: str, options: WriteOptions, *, verb
     """Print the comparison: to the terminal, or as lines."""
     if form != TABLE:
         write_lines(_FORMATS[form].lines(compared, options))
-        note_without_line(compared, [form], options)
+        _note_without_line(compared, [form], options)
         return
     from gpuprof.views.terminal import make_console
 

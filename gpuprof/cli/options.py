@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gpuprof.cli import completion
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprof.privacy.source_files import PathMap
 
 STDIN = "-"
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -187,6 +190,30 @@ def keeping(function: Command) -> Command:
         is_flag=True,
         help="Keep what can be private: the program's arguments, environment, hosts, users, folders, tokens.",
     )(function)
+
+
+def mapping_paths(function: Command) -> Command:
+    """--path-map: where source folders of the reports lie here."""
+    return click.option(
+        "--path-map",
+        "path_maps",
+        multiple=True,
+        metavar="FROM=TO",
+        help="Where a source folder of the reports lies in this repository. Repeatable.",
+    )(function)
+
+
+def path_maps_of(values: Sequence[str]) -> tuple[PathMap, ...]:
+    """Return the values of --path-map. Raises UsageError for one that is not FROM=TO."""
+    from gpuprof.privacy.source_files import PathMap
+
+    maps = []
+    for value in values:
+        source, equals, target = value.partition("=")
+        if not equals or not source:
+            raise UsageError(f"--path-map {value!r:.80} is not FROM=TO", "such as --path-map /build/src=src")
+        maps.append(PathMap(source, target))
+    return tuple(maps)
 
 
 def overwriting(function: Command) -> Command:

@@ -233,11 +233,11 @@ def _draw(session: Session, chosen: Session, files: Sequence[str], output: Path,
     warn(session)
     drawn = _figures(chosen, look.level, look.ceiling)
     _refuse_without_ceiling(chosen, drawn, look)
-    _refuse_without_data(chosen, drawn, files)
     if look.form == "json":
         tell_excluded(session)
         click.echo(_json_text(session, drawn))
         return
+    _refuse_without_data(chosen, drawn, files)
     shown = [figures for figures in drawn if figures.has_points]
     targets = _targets(shown, output)
     refuse_overwrite(targets, files, force=force)

@@ -12,7 +12,18 @@ import click
 from gpuprof.cli.by import grouping, print_by
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, choosing, excluding, input_files, keeping, reading, refuse_beside, was_typed
+from gpuprof.cli.options import (
+    AboveZero,
+    choosing,
+    excluding,
+    input_files,
+    keeping,
+    mapping_paths,
+    path_maps_of,
+    reading,
+    refuse_beside,
+    was_typed,
+)
 from gpuprof.cli.output import say, to_show, warn, write_lines
 from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
@@ -23,6 +34,7 @@ if TYPE_CHECKING:
     from gpuprof.api import Loaded
     from gpuprof.model.analyse import Recorded
     from gpuprof.model.session import KernelProfile, Session
+    from gpuprof.privacy.source_files import PathMap
     from gpuprof.views.profile import Depth
 
 _TOP = 20
@@ -72,6 +84,7 @@ _TOP = 20
     metavar="N",
     help="Rows of the table; 0 for all. Default: as many as 30 lines leave, 20 with -v, --kernel or md.",
 )
+@mapping_paths
 @excluding
 @reading
 @keeping
@@ -86,9 +99,16 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
     """
     from gpuprof.api import load_recorded
 
-    asked = _Asked(**options)
+    asked = _Asked(**{**options, "path_maps": path_maps_of(options["path_maps"])})
     _refuse_contradictions(asked)
-    read = partial(load_recorded, *files, spec=spec, salvage=salvage, keep_private=asked.keep_private)
+    read = partial(
+        load_recorded,
+        *files,
+        spec=spec,
+        salvage=salvage,
+        keep_private=asked.keep_private,
+        path_maps=asked.path_maps,
+    )
     loaded = _loaded(read, files, asked, exclude)
     session = kept(loaded.session, exclude)
     _refuse_items_without_steps(session, asked)
@@ -99,6 +119,8 @@ def command(files: tuple[str, ...], spec: str | None, salvage: bool, exclude: tu
         _list_code(session, loaded.recorded, asked, files)
     elif asked.by is not None:
         print_by(*_kernels(session, asked.kernels), asked.by, asked.form, asked.top, files)
+    elif formats_of("session")[asked.form].report:
+        _report(*_kernels(session, asked.kernels), asked)
     elif asked.writes_launches:
         _write_launches(session, sort_kernels(select_kernels(session, asked.kernels), asked.sort), asked.form)
     else:
@@ -118,6 +140,7 @@ class _Asked:
     cost_per_hour: float | None
     verbose: bool
     keep_private: bool
+    path_maps: tuple[PathMap, ...]
     kernels: tuple[str, ...]
     top: int | None
 
@@ -189,10 +212,18 @@ def _refuse_contradictions(asked: _Asked) -> None:
     of_kernels = {"--sort": asked.sort != "time"}
     of_screen = {"--items-per-step": asked.items_per_step is not None, "-v": asked.verbose}
     of_table = {"--top": asked.top not in (None, 0) and was_typed("top")}
+    is_report = bool(formats_of("session")[asked.form].report)
+    of_findings = {f"--format {asked.form}": is_report}
     if asked.by is not None:
         refuse_beside(
             "--by",
-            {"--explain": asked.explain is not None, "--sass": asked.sass is not None, **of_kernels, **of_screen},
+            {
+                "--explain": asked.explain is not None,
+                "--sass": asked.sass is not None,
+                **of_findings,
+                **of_kernels,
+                **of_screen,
+            },
         )
     if asked.explain is not None:
         refuse_beside("--explain", {"--sass": asked.sass is not None})
@@ -204,7 +235,9 @@ def _refuse_contradictions(asked: _Asked) -> None:
             raise UsageError(f"{option} and {wrong} cannot be combined", f"{option} KERNEL names the kernel itself")
         if option == "--sass":
             del of_screen["-v"]
-        refuse_beside(option, {**of_kernels, **of_screen, **of_table})
+        refuse_beside(option, {**of_findings, **of_kernels, **of_screen, **of_table})
+    elif is_report:
+        refuse_beside(f"--format {asked.form}", {**of_kernels, **of_screen, **of_table})
     elif asked.form != TABLE:
         every_launch = of_table if not asked.groups else {}
         refuse_beside(f"--format {asked.form}", {**of_screen, **every_launch})
@@ -245,6 +278,23 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     if kernels:
         option = "--kernel" if asked.depth == "none" else "--explain"
         say(f"next: {to_show(files)} {next_look(part, kernels, asked.sort, option)}")
+
+
+def _report(run: Session, selected: Sequence[KernelProfile], asked: _Asked) -> None:
+    """Print the findings of the kernels that are asked for, and say which have no line of the repository."""
+    from gpuprof.diagnose.summary import chosen
+    from gpuprof.privacy.source_files import repository_root
+    from gpuprof.views.options import WriteOptions
+    from gpuprof.words.session import worded
+
+    part = worded(chosen(run, selected)) if asked.kernels else run
+    form = formats_of("session")[asked.form]
+    # Cleaning has shortened paths to the repository, by the path maps.
+    options = WriteOptions(root=repository_root(), path_maps=asked.path_maps if asked.keep_private else ())
+    warn(run)
+    write_lines(form.lines(part, options))
+    for text in form.notes(part, options):
+        say(f"note: {text}")
 
 
 def _kernels(session: Session, patterns: Sequence[str]) -> tuple[Session, list[KernelProfile]]:

@@ -19,10 +19,9 @@ from gpuprof.model.session import Ceiling, RooflinePoint
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 from gpuprof.views import document
-from gpuprof.views.kernel_limits import shown_limit
 from gpuprof.views.plot_files import figure_svg
 from gpuprof.views.roofline_ceilings import DrawnRoofs, drawn_roofs, shown_ceilings
-from gpuprof.views.roofline_data import placed_point
+from gpuprof.views.roofline_data import place_of, placed_point
 from gpuprof.views.roofline_plot import roofline_plot
 from gpuprof.views.roofline_values import RoofLine, Roofline, RooflinePlace
 from gpuprof.words.comparison_verdicts import time_text
@@ -138,29 +137,16 @@ def _points(compared: Compared, change: _Change, *, is_few: bool) -> list[Roofli
 def _point(compared: Compared, change: _Change, placed: _Placed, side: Literal["base", "new"]) -> RooflinePlace:
     total_s = compared.base.total_s or compared.new.total_s
     time_s = placed.kernel.total_s
-    point = placed.point
-    kernel = placed.kernel.representative
-    limit = shown_limit(placed.side.runs[placed.kernel.run].session, kernel)
+    session = placed.side.runs[placed.kernel.run].session
     is_last = side == "new" or change.new is None
-    return RooflinePlace(
+    key = _key_text(change) if change.has_arrow and is_last else ""
+    point = place_of(session, placed.kernel.representative, placed.point, is_main=is_last, key=key)
+    return replace(
+        point,
         kernel=change.change.id,
         label=change.change.label,
         source=side,
-        path=point.path,
-        level=point.level,
-        intensity=point.intensity,
-        flop_per_s=point.flop_per_s,
         share=time_s / total_s if time_s is not None and total_s else None,
-        roof_flop_per_s=point.roof_flop_per_s,
-        fraction_of_roof=point.fraction_of_roof,
-        ceiling=point.ceiling,
-        ridge="left" if point.bound == "memory" else "right",
-        limit=limit.text,
-        colour=limit.colour,
-        estimated=False,
-        uncertified=False,
-        is_main=is_last,
-        key=_key_text(change) if change.has_arrow and is_last else "",
         side=side,
         faint=not change.has_arrow,
     )
@@ -222,7 +208,7 @@ def _notes(compared: Compared, changes: Sequence[_Change], *, are_apart: bool, h
         return [_without_point(compared, set())]
     notes = []
     if has_arrows:
-        notes.append("Each arrow leads from a kernel on the base side to the same kernel on the new side.")
+        notes.append("Each arrow leads from a kernel on the base side (hollow) to the same kernel on the new side.")
     if len(changes) > _FEW_KERNELS:
         notes.append("A faint kernel is drawn as it is on the new side; if it is gone, as it was.")
     if are_apart:

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Product = Literal["session", "times", "explanation", "listing", "comparison", "review"]
 TABLE = "table"
 HTML = "html"
-_COMPARISON_REPORT = "gpuprof.views.exports.comparison_report:comparison_report"
+_SESSION_REPORT = "gpuprof.views.exports.session:session_report"
+_COMPARISON_REPORT = "gpuprof.views.exports.comparison:comparison_report"
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of a product. `writer` is a function as `module:name`, imported when it is called for.
+    """A format of a product. `writer` is a function as `module:name`, imported when it is called.
 
-    The writer of the "table" prints on a console; the others give lines without line ends. Writers of CI formats take
-    the problems that `report`, another function, finds in the product. `endings` are those of its files, of which the
-    longest that fits decides. `warns`: the warnings of a session go to stderr beside it. `launches`: every launch of a
-    session is written, and not groups of equal ones. `printed`: --format offers it. `by_line`: it shows problems at
-    lines of code.
+    The writer of the "table" prints on a console; the others return lines without line ends. Writers of CI formats take
+    the problems that `report`, another function, finds in the product. A file has the format with the longest of the
+    `endings` that fits. `warns`: the warnings of a session go to stderr beside it. `launches`: every launch of a
+    session is written, not groups of equal ones. `printed`: --format offers it. `by_line`: problems need lines of code.
     """
 
     name: str
-    product: Product
     writer: str
     report: str = ""
     endings: tuple[str, ...] = ()
@@ -36,81 +35,96 @@ class Format:
 
     def write(self, *arguments: Any, **options: Any) -> Any:
         """Call the writer."""
-        writer: Callable[..., Any] = pkgutil.resolve_name(self.writer)
-        return writer(*arguments, **options)
+        return pkgutil.resolve_name(self.writer)(*arguments, **options)
 
     def lines(self, product: object, options: object = None) -> Iterable[str]:
-        """Return the lines of a comparison or a review, without line ends."""
-        lines: Iterable[str]
-        if self.report:
-            lines = self.write(pkgutil.resolve_name(self.report)(product, options))
-        else:
-            lines = self.write(product, options)
+        """Return the lines of a comparison, a review or the problems of a session, without line ends."""
+        arguments = (self._problems(product, options),) if self.report else (product, options)
+        lines: Iterable[str] = self.write(*arguments)
         return lines
 
+    def notes(self, product: object, options: object) -> Iterator[str]:
+        """Yield how many problems are at no line of the repository, if the format is by line."""
+        from gpuprof.views.exports.problems import without_line_texts
 
-_ROWS = (
-    Format(TABLE, "session", "gpuprof.views.profile:print_session"),
-    Format("json", "session", "gpuprof.store.write:session_lines", launches=True),
-    Format("csv", "session", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
-    Format("md", "session", "gpuprof.views.profile:summary_lines", warns=True),
-    Format(TABLE, "times", "gpuprof.views.time_by:print_times", warns=True),
-    Format("json", "times", "gpuprof.views.exports.json_documents:time_lines", warns=True),
-    Format("csv", "times", "gpuprof.views.exports.csv_files:time_lines", warns=True),
-    Format("md", "times", "gpuprof.views.time_by:times_lines", warns=True),
-    Format(TABLE, "explanation", "gpuprof.views.explain:print_explanation", warns=True),
-    Format("json", "explanation", "gpuprof.views.exports.json_documents:explanation_lines"),
-    Format(TABLE, "listing", "gpuprof.views.listing:print_listing", warns=True),
-    Format("json", "listing", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
-    Format("csv", "listing", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
-    Format("md", "listing", "gpuprof.views.listing:markdown_listing", warns=True),
-    Format(TABLE, "comparison", "gpuprof.views.comparison:print_comparison"),
-    Format("json", "comparison", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
-    Format("md", "comparison", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
-    Format("junit", "comparison", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
-    Format(
-        "sarif", "comparison", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"),
-        by_line=True,
+        if self.by_line:
+            yield from without_line_texts(self._problems(product, options))
+
+    def _problems(self, product: object, options: object) -> Any:
+        return pkgutil.resolve_name(self.report)(product, options)
+
+
+_FORMATS: dict[Product, tuple[Format, ...]] = {
+    "session": (
+        Format(TABLE, "gpuprof.views.profile:print_session"),
+        Format("json", "gpuprof.store.write:session_lines", launches=True),
+        Format("csv", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
+        Format("md", "gpuprof.views.profile:summary_lines", warns=True),
+        Format("sarif", "gpuprof.views.exports.sarif:lines", _SESSION_REPORT, warns=True, by_line=True),
+        Format("github", "gpuprof.views.exports.github:lines", _SESSION_REPORT, warns=True),
+        Format("gitlab", "gpuprof.views.exports.gitlab:lines", _SESSION_REPORT, warns=True, by_line=True),
     ),
-    Format("github", "comparison", "gpuprof.views.exports.github:lines", _COMPARISON_REPORT),
-    Format(
-        "gitlab", "comparison", "gpuprof.views.exports.gitlab:lines", _COMPARISON_REPORT,
-        ("code-quality-report.json",), by_line=True,
+    "times": (
+        Format(TABLE, "gpuprof.views.time_by:print_times", warns=True),
+        Format("json", "gpuprof.views.exports.json_documents:time_lines", warns=True),
+        Format("csv", "gpuprof.views.exports.csv_files:time_lines", warns=True),
+        Format("md", "gpuprof.views.time_by:times_lines", warns=True),
     ),
-    Format(
-        HTML, "comparison", "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"),
-        printed=False,
+    "explanation": (
+        Format(TABLE, "gpuprof.views.explain:print_explanation", warns=True),
+        Format("json", "gpuprof.views.exports.json_documents:explanation_lines"),
     ),
-    Format(TABLE, "review", "gpuprof.present.check_console:print_review"),
-    Format("json", "review", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
-    Format("md", "review", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
-    Format(HTML, "review", "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
-)  # fmt: skip
+    "listing": (
+        Format(TABLE, "gpuprof.views.listing:print_listing", warns=True),
+        Format("json", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
+        Format("csv", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
+        Format("md", "gpuprof.views.listing:markdown_listing", warns=True),
+    ),
+    "comparison": (
+        Format(TABLE, "gpuprof.views.comparison:print_comparison"),
+        Format("json", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
+        Format("md", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
+        Format("junit", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
+        Format(
+            "sarif", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"), by_line=True
+        ),
+        Format("github", "gpuprof.views.exports.github:lines", _COMPARISON_REPORT),
+        Format(
+            "gitlab",
+            "gpuprof.views.exports.gitlab:lines",
+            _COMPARISON_REPORT,
+            ("code-quality-report.json",),
+            by_line=True,
+        ),
+        Format(HTML, "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"), printed=False),
+    ),
+    "review": (
+        Format(TABLE, "gpuprof.present.check_console:print_review"),
+        Format("json", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
+        Format("md", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
+        Format(HTML, "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
+    ),
+}
 
 
 def formats_of(product: Product) -> dict[str, Format]:
     """Return the formats of a product by their names."""
-    return {row.name: row for row in _ROWS if row.product == product}
+    return {row.name: row for row in _FORMATS[product]}
 
 
 def printed_formats(product: Product) -> list[str]:
     """Return the names of the formats that --format offers for a product."""
-    return [row.name for row in _ROWS if row.product == product and row.printed]
+    return [row.name for row in _FORMATS[product] if row.printed]
 
 
 def format_of_file(product: Product, file: str) -> Format | None:
     """Return the format that the name of a file ends with: "gl-code-quality-report.json" is GitLab's."""
-    longest = 0
-    found = None
-    for row in formats_of(product).values():
-        for ending in row.endings:
-            if file.lower().endswith(ending) and len(ending) > longest:
-                longest = len(ending)
-                found = row
-    return found
+    endings = {ending: row for row in _FORMATS[product] for ending in row.endings}
+    fitting = [ending for ending in endings if file.lower().endswith(ending)]
+    return endings[max(fitting, key=len)] if fitting else None
 
 
 def main_endings(product: Product) -> str:
     """Return the first ending of each format that is known by its ending alone."""
-    endings = [row.endings[0] for row in formats_of(product).values() if row.endings]
+    endings = [row.endings[0] for row in _FORMATS[product] if row.endings]
     return ", ".join(sorted(ending for ending in endings if ending.startswith(".")))

@@ -39,13 +39,13 @@ def render_page(document: doc.Document) -> str:
     blocks = (*document.blocks, *_glossary(document))
     headings = [index for index, block in enumerate(blocks) if isinstance(block, doc.Heading)]
     start = headings[0] if headings else len(blocks)
-    return _environment().get_template("page.html").render(
+    return _templates().get_template("page.html").render(
         document=document,
         lead=blocks[:start],
         rest=blocks[start:],
         contents=_contents(blocks),
         render=_renderer(linked=True),
-        policy=_policy(script),
+        policy=page_policy(script),
         script=Markup(script),  # noqa: S704  (our own file)
         style=Markup(colour_variables() + _source("page.css")),  # noqa: S704  (our own file)
         data_id=DATA_ID,
@@ -58,7 +58,7 @@ def render_fragment(document: doc.Document) -> str:
     """Return the short form of a document for a notebook: no script, links, ids or figures; legible on any ground."""
     from markupsafe import Markup
 
-    return _environment().get_template("fragment.html").render(
+    return _templates().get_template("fragment.html").render(
         blocks=_short_blocks(document),
         render=_renderer(linked=False),
         style=Markup(_source("fragment.css")),  # noqa: S704  (our own file)
@@ -108,13 +108,13 @@ def _glossary(document: doc.Document) -> tuple[doc.Block, ...]:
 
 
 @cache
-def _environment() -> Environment:
-    """Return the templates: every value is escaped, and none may be missing."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def page_templates(*packages: str) -> Environment:
+    """Return the templates of packages: every value is escaped, and none may be missing."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
-        loader=PackageLoader("gpuprof.views"),
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -131,6 +131,10 @@ def _environment() -> Environment:
     return environment
 
 
+def _templates() -> Environment:
+    return page_templates("gpuprof.views")
+
+
 @cache
 def _renderer(*, linked: bool) -> Callable[[doc.Block, int], str]:
     """Return the function that gives the markup of a block, by the macro of its name."""
@@ -139,7 +143,7 @@ def _renderer(*, linked: bool) -> Callable[[doc.Block, int], str]:
         markup: str = getattr(macros, type(block).__name__.lower())(block, level)
         return markup
 
-    macros = _environment().get_template("blocks.html").make_module({"render": render, "linked": linked})
+    macros = _templates().get_template("blocks.html").make_module({"render": render, "linked": linked})
     return render
 
 
@@ -177,15 +181,17 @@ def _colours(colour: str) -> str:
     return f";background:{colour};color:{ink}"
 
 
-@cache
 def _source(name: str) -> str:
+    return page_source(_templates(), name)
+
+
+def page_source(templates: Environment, name: str) -> str:
     """Return the text of a file beside the templates."""
-    environment = _environment()
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+    assert templates.loader is not None
+    return templates.loader.get_source(templates, name)[0]
 
 
-def _policy(script: str) -> str:
+def page_policy(script: str) -> str:
     """Return the content security policy: no request at all, and no script but ours."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (

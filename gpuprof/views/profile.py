@@ -34,7 +34,7 @@ from gpuprof.views.time_by import SHOW_ALL, rows_of, times_blocks
 from gpuprof.words.finding_text import certainty_text
 from gpuprof.words.profile_values import count_text, device_text, row_noun, verdict_text
 from gpuprof.words.provenance import collected_facts, run_facts
-from gpuprof.words.recommendations import RecommendationText, Summary, summary_of
+from gpuprof.words.recommendations import RecommendationText, Summary, recommendation_texts, summary_of
 from gpuprof.words.session import worded
 from gpuprof.words.source_names import in_source
 from gpuprof.words.timeline import NO_RATES, NOT_JUDGED, Rates, busy_share, rank_facts, timeline_facts
@@ -42,9 +42,8 @@ from gpuprof.words.timeline import NO_RATES, NOT_JUDGED, Rates, busy_share, rank
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Which kernels have a section in a terminal.
 Depth = Literal["none", "longest", "all"]
-
-
 _TOP = 20
 _PAGE_ROWS = 1000
 _SCREEN_ROWS = 26
@@ -168,7 +167,7 @@ def page(
 
     part = _part_of(session, kernels)
     longest_first = by_time(part.kernels)
-    first = {item.kernel for item in summary_of(part).fixes}
+    first = {item.kernel for item in recommendation_texts(part)}
     sections = [kernel for rank, kernel in enumerate(longest_first) if not top or rank < top or kernel.id in first]
     choice = PageChoice(verdict_text(session), level, ceiling)
     times = first_times(part, longest_first)
@@ -195,9 +194,11 @@ def whole(
     show_all = SHOW_ALL if page is None else "gpuprof show --top 0 lists all"
     rows = (_TOP if top is None else top) or len(kernels)
     blocks = [*_verdict(texts, spread=page.spread if page is not None else ""), *_warnings(session)]
-    blocks.append(Facts((*run_facts(session), *collected_facts(session))))
+    facts = (*run_facts(session), *collected_facts(session))
+    if facts:
+        blocks.append(Facts(facts))
     advice = [*_recommendations(texts, session, links), *_unknown(texts)]
-    if page is None and len(kernels) == len(sections) == 1:
+    if page is None and texts.fixes and len(kernels) == len(sections) == 1:
         # The section of the only kernel says the same.
         advice = list(_unknown(texts))
     if advice:
@@ -357,7 +358,7 @@ def _sections(
     for kernel in sections:
         title = Cell(f"#{kernel.id} {kernel.label}{in_source(session, kernel)}", whole=kernel.demangled)
         blocks = kernel_blocks(session, kernel, ceiling=ceiling)
-        yield Fold(title, blocks, open=len(sections) == 1, anchor=f"kernel-{kernel.id}")
+        yield Fold(title, blocks, open=kernel is sections[0], anchor=f"kernel-{kernel.id}")
     if page is not None:
         shown = {kernel.id for kernel in sections}
         rest = [kernel for kernel in kernels if kernel.id not in shown]

@@ -47,7 +47,7 @@ def provenance_in_full(session: Session) -> Iterator[Block]:
     if session.denominators:
         note = "A percentage of a wrong peak is wrong. The reports themselves imply some of these peaks."
         table = _denominators(session)
-        yield Fold("Peaks of the spec, checked against the reports", (Note(note, "muted"), table), anchor="peaks")
+        yield Fold("Peaks of the spec, checked against the reports", (Note(note, "muted"), table))
 
 
 def _ceilings(session: Session) -> Table:

@@ -18,6 +18,7 @@ from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     count_text,
+    intensity_text,
     rate_text,
     row_noun,
 )
@@ -81,7 +82,7 @@ def overview(
         left_out=left_out,
         notes=(
             *clock_notes(drawn, shown),
-            *certificate_notes({point.path for point in points if point.uncertified}),
+            *_hollow_notes(points),
             *(left_out_note(session, group.kernels, group.why, group.how) for group in left_out),
             *too_many_notes(kernels, len(drawn), len(placed)),
         ),
@@ -97,8 +98,9 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
     for level in LEVELS:
         point = main_point(kernel, level, ceiling, main.path) if main is not None else None
         if point is not None:
-            text = f"{format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
-            points.append(_place(session, kernel, point, is_main=point is main, key=text))
+            intensity = intensity_text(point.path, point.intensity)
+            text = f"{intensity}, {format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
+            points.append(place_of(session, kernel, point, is_main=point is main, key=text))
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
     paths = {main.path} if main is not None else set[str]()
@@ -120,7 +122,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         left_out=() if points else _left_out([kernel], [], "dram", ceiling),
         notes=(
             *level_notes(kernel, {point.level for point in points}, ceiling),
-            *certificate_notes({point.path for point in points if point.uncertified}),
+            *_hollow_notes(points),
         ),
     )
 
@@ -131,6 +133,36 @@ def placed_point(kernel: KernelProfile, level: str, ceiling: str) -> RooflinePoi
         return main_point(kernel, level, ceiling, "int32")
     main = main_point(kernel, level, ceiling)
     return main if main is not None and main.path != "int32" else None
+
+
+def place_of(
+    session: Session, kernel: KernelProfile, point: RooflinePoint, *, is_main: bool, key: str = ""
+) -> RooflinePlace:
+    """Return a point of a kernel as a roofline shows it, with the limit by the kernel's diagnosis."""
+    work = [item for item in kernel.work if item.path == point.path]
+    traffic = [item for item in kernel.traffic if item.level == point.level]
+    limit = shown_limit(session, kernel)
+    return RooflinePlace(
+        kernel=kernel.id,
+        label=kernel.label,
+        source=source_name(session, kernel),
+        path=point.path,
+        level=point.level,
+        intensity=point.intensity,
+        flop_per_s=point.flop_per_s,
+        share=kernel.time_share,
+        roof_flop_per_s=point.roof_flop_per_s,
+        fraction_of_roof=point.fraction_of_roof,
+        ceiling=point.ceiling,
+        ridge="left" if point.bound == "memory" else "right",
+        limit=limit.text,
+        colour=limit.colour,
+        estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
+        # Estimates are marked as such; of old sessions it is not known.
+        uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
+        is_main=is_main,
+        key=key,
+    )
 
 
 def _overview_points(
@@ -144,11 +176,11 @@ def _overview_points(
     if is_numbered:
         at_limit = main_point(kernel, shown_limit(session, kernel).subject or level, ceiling, main.path)
     key = _key_text(session, kernel, main, at_limit) if is_numbered else ""
-    yield _place(session, kernel, main, is_main=True, key=key)
+    yield place_of(session, kernel, main, is_main=True, key=key)
     for point in _meaningful(kernel, main, ceilings):
-        yield _place(session, kernel, point, is_main=False)
+        yield place_of(session, kernel, point, is_main=False)
     if at_limit is not None and at_limit.level != main.level:
-        yield _place(session, kernel, at_limit, is_main=False, key=key)
+        yield place_of(session, kernel, at_limit, is_main=False, key=key)
 
 
 def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[Ceiling]) -> list[RooflinePoint]:
@@ -176,35 +208,6 @@ def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceil
     return recommended
 
 
-def _place(
-    session: Session, kernel: KernelProfile, point: RooflinePoint, *, is_main: bool, key: str = ""
-) -> RooflinePlace:
-    work = [item for item in kernel.work if item.path == point.path]
-    traffic = [item for item in kernel.traffic if item.level == point.level]
-    limit = shown_limit(session, kernel)
-    return RooflinePlace(
-        kernel=kernel.id,
-        label=kernel.label,
-        source=source_name(session, kernel),
-        path=point.path,
-        level=point.level,
-        intensity=point.intensity,
-        flop_per_s=point.flop_per_s,
-        share=kernel.time_share,
-        roof_flop_per_s=point.roof_flop_per_s,
-        fraction_of_roof=point.fraction_of_roof,
-        ceiling=point.ceiling,
-        ridge="left" if point.bound == "memory" else "right",
-        limit=limit.text,
-        colour=limit.colour,
-        estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
-        # Estimates are marked as such; of old sessions it is not known.
-        uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
-        is_main=is_main,
-        key=key,
-    )
-
-
 def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_limit: RooflinePoint | None) -> str:
     name = cut_middle(printable(kernel.label), _KEY_NAME) + in_source(session, kernel)
     parts = [f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline"]
@@ -212,6 +215,12 @@ def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_l
         parts.append(f"{format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}")
     parts.append(shown_limit(session, kernel).text)
     return f"{name}: {', '.join(parts)}"
+
+
+def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:
+    if any(point.estimated for point in points):
+        yield "Hollow: work or traffic is an estimate."
+    yield from certificate_notes({point.path for point in points if point.uncertified})
 
 
 def _unit(points: Sequence[RooflinePlace]) -> str:

@@ -14,6 +14,8 @@ from gpuprof.views.utilization import Utilization, unit_name
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text, intensity_text, rate_text, row_noun
 from gpuprof.words.recommendations import summary_of
 
+_BANDWIDTHS = "Bandwidth of each level, % of its ceiling"
+_THROUGHPUTS = "Throughput, % of peak"
 _COLUMNS = (
     Column("#", "number"),
     Column("kernel", "name"),
@@ -39,7 +41,7 @@ def roofline_document(session: Session, drawn: Sequence[DeviceFigures], top: int
     blocks += [Note(note) for note in summary.notes]
     for figures in drawn:
         blocks += _roofline_blocks(session, figures.roofline, top)
-        for title, rows in (("Bandwidths", figures.bandwidths), ("Throughput", figures.throughputs)):
+        for title, rows in ((_BANDWIDTHS, figures.bandwidths), (_THROUGHPUTS, figures.throughputs)):
             if rows:
                 blocks += [Heading(title), _utilization_table(title, rows, top)]
     return Document("Roofline", tuple(blocks))
@@ -109,7 +111,7 @@ def _utilization_table(label: str, rows: Sequence[Utilization], top: int) -> Tab
         columns=(
             Column("#", "number"),
             Column("kernel", "name"),
-            *(Column(f"{unit_name(unit)}, %", "number") for unit in units),
+            *(Column(unit_name(unit), "number") for unit in units),
             Column("limit"),
         ),
         rows=tuple(cells),

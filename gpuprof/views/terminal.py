@@ -56,7 +56,6 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 _GLUE = "\ue000"
 # A screen has so many recommendations, rows of all tables but the last and lines of each text, or fewer.
 _MOST_PARTS = 5
-_VERDICT_LINES = 4
 _CODE_LINES = 3
 # Of the heat of the hottest line of code.
 _HOT = 0.3
@@ -172,8 +171,8 @@ class Terminal:
         text = block.short if self._short and block.short else block.text
         style = _STYLES[block.tone]
         if block.tone == "strong" and self._most:
-            # A verdict ends with what to do, or where.
-            return self._wrapped(text, style, _VERDICT_LINES, "name")
+            # A verdict ends with the place or the action.
+            return self._wrapped(text, style, self._most + 2, "name")
         return self._wrapped(text, style, self._most)
 
     @render.register
@@ -312,7 +311,7 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
-        lines = self._wrapped(block.lead) if block.lead else []
+        lines = self._wrapped(block.lead, most=self._most) if block.lead else []
         for line in shell_lines(self._legible(block.text), self._console.width - len(_INDENT)):
             lines.append(Text(_INDENT + line, "cyan"))
         return lines
@@ -436,7 +435,7 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
     Columns with the highest rank go until names have a readable length. Then the widest name or text gets narrower,
     until all fit.
     """
-    readable = max(_LEAST_NAME, limit // 4)
+    readable = max(_LEAST_NAME, limit // 3)
     fitting: dict[int, int] = {}
     for index, column in enumerate(columns):
         if column.kind != "sentence":

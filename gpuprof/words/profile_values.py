@@ -15,10 +15,8 @@ from gpuprof.model.session import (
     Device,
     KernelProfile,
     Occupancy,
-    RooflinePoint,
     Session,
     Source,
-    Throughput,
     Work,
 )
 from gpuprof.model.sm_clocks import DRIVER, GPC_CYCLES, HIGHEST
@@ -78,12 +76,6 @@ def limit_text(kernel: KernelProfile) -> str:
         return NOT_COLLECTED
     bound, more = "≤ " if limit.bound == "at-most" else "", "+" if limit.bound == "at-least" else ""
     return f"{UNIT_NAMES[limit.unit]} {bound}{format_percent(limit.fraction)}{more}"
-
-
-def throughput_text(unit: Throughput) -> str:
-    """Write a unit's speed of light: "L1 13 % of active cycles"."""
-    what = f" {unit.note}" if unit.note else ""
-    return f"{UNIT_NAMES[unit.unit]} {format_percent(unit.fraction)}{what}"
 
 
 def stall_text(kernel: KernelProfile) -> str:
@@ -205,17 +197,6 @@ def rate_text(path: str, per_second: float) -> str:
 def intensity_text(path: str, intensity: float) -> str:
     """Write the arithmetic intensity of a path's work: "8.63 FLOP/B"."""
     return format_si(intensity, f"{work_unit(path, per_second=False)}/B")
-
-
-def point_text(point: RooflinePoint) -> str:
-    """Write a roofline point as a sentence part: achieved, intensity, percent of which ceiling, side of the ridge."""
-    side = "left" if point.bound == "memory" else "right"
-    return (
-        f"{rate_text(point.path, point.flop_per_s)} at {intensity_text(point.path, point.intensity)} of "
-        f"{LEVEL_NAMES[point.level]}: "
-        f"{format_percent(point.fraction_of_roof)} of {rate_text(point.path, point.roof_flop_per_s)} "
-        f"{point.ceiling.replace('-', ' ')}, {side} of the ridge"
-    )
 
 
 def launch_text(kernel: KernelProfile) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.present.check_page.contents import contents_of
-from gpuprof.present.html import page_environment, page_policy, page_source
 from gpuprof.review.contract import Review
+from gpuprof.views.html import page_policy, page_source, page_templates
 from gpuprof.views.theme import colour_variables
 
 _SCRIPT, _STYLES = "report.js", ("report.css", "check.css")
@@ -16,7 +16,7 @@ def page_lines(review: Review, top: int | None = None) -> Iterator[str]:
     """Yield the page, with `top` kernels; as many as a page can hold unless it is given. Folders are left out."""
     from markupsafe import Markup
 
-    environment = page_environment()
+    environment = page_templates("gpuprof.present")
     script = page_source(environment, _SCRIPT)
     style = colour_variables() + "".join(page_source(environment, name) for name in _STYLES)
     page = environment.get_template("check.html").render(

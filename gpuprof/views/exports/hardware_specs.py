@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuSpec
-
-_OF_FACT = ("unit", "kind", "source", "confirmed", "note", "clock_hz")
 
 
 def main_facts(gpu: GpuSpec) -> dict[str, Fact | None]:
@@ -26,15 +24,18 @@ def main_facts(gpu: GpuSpec) -> dict[str, Fact | None]:
 
 def gpu_row(gpu: GpuSpec) -> dict[str, object]:
     """Return the row of a product in the list."""
-    facts = main_facts(gpu)
-    values = {name: fact.value if fact is not None else None for name, fact in facts.items()}
-    unconfirmed = [name for name, fact in facts.items() if fact is not None and not fact.confirmed]
-    return {**_fields(gpu, ("name", "title", "arch")), **values, "unconfirmed": unconfirmed, "file": gpu.file}
+    row: dict[str, object] = {"name": gpu.name, "title": gpu.title, "arch": gpu.arch}
+    unconfirmed = []
+    for name, fact in main_facts(gpu).items():
+        row[name] = fact.value if fact is not None else None
+        if fact is not None and not fact.confirmed:
+            unconfirmed.append(name)
+    return {**row, "unconfirmed": unconfirmed, "file": gpu.file}
 
 
 def arch_row(arch: ArchSpec) -> dict[str, object]:
     """Return the row of an architecture in the list."""
-    return _fields(arch, ("name", "compute_capability", "family", "chips", "file"))
+    return {name: getattr(arch, name) for name in ("name", "compute_capability", "family", "chips", "file")}
 
 
 def gpu_json(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> dict[str, object]:
@@ -44,45 +45,34 @@ def gpu_json(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> dict[str, object
     rated = {}
     for key, fact in gpu.rated.items():
         implied = implied_peak(key, fact, gpu, rates)
-        rated[str(key)] = {**_fact_json(fact), "sms_times_rate_times_clock": implied[1] if implied else None}
-    return {
-        "kind": "gpu",
-        **_fields(gpu, ("name", "title", "arch", "file")),
-        "match": _fields(gpu.match, ("names", "pci_ids", "sm_count", "memory_bytes")),
-        "facts": _facts_json(gpu.facts),
-        "rated": rated,
-        "compute": _facts_json(rates),
-    }
+        rated[str(key)] = {**_record(fact), "sms_times_rate_times_clock": implied[1] if implied else None}
+    record = _record(gpu)
+    del record["line"]
+    return {"kind": "gpu", **record, "rated": rated, "compute": _plain(rates)}
 
 
 def arch_json(arch: ArchSpec) -> dict[str, object]:
-    """Return everything about an architecture."""
-    return {
-        "kind": "arch",
-        **arch_row(arch),
-        "ncu_chip": arch.ncu_chip,
-        "limits": _facts_json(arch.limits),
-        "compute": _facts_json(arch.compute),
-        "operations": _facts_json(arch.operations),
-        "bandwidth": _facts_json(arch.bandwidth),
-        "counters": {name: [_link_json(link) for link in links] for name, links in arch.counters.items()},
-        "stalls": arch.stalls,
-    }
+    """Return everything about an architecture. Its rates are those of the products without exceptions."""
+    record = _record(arch)
+    del record["target"], record["geforce"]
+    return {"kind": "arch", **record}
 
 
-def _facts_json(facts: Mapping[str, Fact] | Mapping[ComputeKey, Fact]) -> dict[str, object]:
-    return {str(name): _fact_json(fact) for name, fact in facts.items()}
+def _record(record: Struct) -> dict[str, object]:
+    """Return the fields of a record; its place as a file and a line."""
+    values = structs.asdict(record)
+    place = values.pop("place", None)
+    if isinstance(record, CounterLink):
+        values["terms"] = dict(record.terms)
+    if isinstance(record, Fact):
+        values["values"] = record.values or None
+    fields = {name: _plain(value) for name, value in values.items()}
+    return fields if place is None else {**fields, "file": place.file, "line": place.line}
 
 
-def _fact_json(fact: Fact) -> dict[str, object]:
-    values = {"value": fact.value, "values": fact.values or None}
-    return {**values, **_fields(fact, _OF_FACT), "file": fact.place.file, "line": fact.place.line}
-
-
-def _link_json(link: CounterLink) -> dict[str, object]:
-    terms = {"terms": dict(link.terms), "file": link.place.file, "line": link.place.line}
-    return {**_fields(link, ("how", "basis", "definition")), **terms}
-
-
-def _fields(record: Struct, names: Iterable[str]) -> dict[str, object]:
-    return {name: getattr(record, name) for name in names}
+def _plain(value: object) -> object:
+    if isinstance(value, Struct):
+        return _record(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from gpuprof.comparison.contract import COMPARISON_VERSION, Comparison
 from gpuprof.review.contract import REVIEW_VERSION, Review
 from gpuprof.store.schema import schema_of
 from gpuprof.store.write import document_lines
 from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.words.sentences import short_list
 
 if TYPE_CHECKING:
     from gpuprof.annotated.listing import Listing
@@ -84,46 +84,27 @@ def _contract_lines(contract: Comparison | Review, one_line_each: Sequence[str])
 def _with_finite_numbers(contract: Comparison | Review) -> Struct:
     """Return a contract with null for each number that is not finite, and a note that names them.
 
-    Where a field cannot be null, its record is: it is null in its owner, or left out of its list.
+    If a field cannot be null, its record is: it is null in its owner, or left out of its list.
     """
     places: list[str] = []
-    finite = _finite_record(contract, "", places)
-    named = ", ".join(places[:_MOST_NAMED])
-    more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
-    note = f"Not finite, and therefore missing: {named}{more}."
+    finite: Struct = _finite(contract, "", places)
+    note = f"Not finite, and therefore missing: {short_list(places, _MOST_NAMED)}."
     return structs.replace(finite, notes=(*contract.notes, note))
 
 
-class _NotFiniteError(Exception):
-    """A number, or a record that needs it, cannot be written."""
-
-
 def _finite(value: Any, place: str, places: list[str]) -> Any:
-    """Return a value without numbers that are not finite, and append their places."""
+    """Return a value without numbers that are not finite, and append their places; UNSET if it needs one of them."""
     if isinstance(value, float) and not math.isfinite(value):
         places.append(place)
-        raise _NotFiniteError
+        return UNSET
     if isinstance(value, tuple):
-        return tuple(_finite_items(value, place, places))
-    return _finite_record(value, place, places) if isinstance(value, Struct) else value
-
-
-def _finite_items(items: tuple[Any, ...], place: str, places: list[str]) -> Iterator[Any]:
-    for index, item in enumerate(items):
-        with suppress(_NotFiniteError):
-            yield _finite(item, f"{place}[{index}]", places)
-
-
-def _finite_record(record: Struct, place: str, places: list[str]) -> Struct:
-    kinds = get_type_hints(type(record))
+        items = [_finite(item, f"{place}[{index}]", places) for index, item in enumerate(value)]
+        return tuple(item for item in items if item is not UNSET)
+    if not isinstance(value, Struct):
+        return value
     changes = {}
-    lacks_field = False
-    for name in record.__struct_fields__:
-        try:
-            changes[name] = _finite(getattr(record, name), f"{place}.{name}".lstrip("."), places)
-        except _NotFiniteError:
-            changes[name] = None
-            lacks_field |= type(None) not in get_args(kinds[name])
-    if lacks_field:
-        raise _NotFiniteError
-    return structs.replace(record, **changes)
+    for name, kind in get_type_hints(type(value)).items():
+        finite = _finite(getattr(value, name), f"{place}.{name}".lstrip("."), places)
+        can_be_null = type(None) in get_args(kind)
+        changes[name] = None if finite is UNSET and can_be_null else finite
+    return UNSET if UNSET in changes.values() else structs.replace(value, **changes)

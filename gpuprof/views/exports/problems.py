@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gpuprof.comparison.contract import SourceLine
+from gpuprof.comparison.contract import ComparedKernel, SourceLine
+from gpuprof.model.field_types import Severity
+from gpuprof.model.session import KernelProfile
+from gpuprof.privacy.source_files import path_in_repository
 from gpuprof.text import cut_end, cut_middle, printable
+from gpuprof.views.options import WriteOptions
+from gpuprof.words.file_names import file_name
 from gpuprof.words.profile_values import count_text
-from gpuprof.words.sentences import full_stop
+from gpuprof.words.sentences import full_stop, sentences
 
 ProblemLevel = Literal["error", "warning", "note"]
 LEVELS: tuple[ProblemLevel, ...] = get_args(ProblemLevel)
 CaseResult = Literal["passed", "failure", "skipped"]
+# A finding of severity info is nothing to fix.
+FINDING_LEVELS: dict[Severity, ProblemLevel] = {"high": "warning", "medium": "warning", "low": "note"}
+WHOLE_RUN = "the whole run"
 REGRESSION = "gate-regression"
 ACCEPTED = "gate-accepted"
 UNCLEAR = "gate-unclear"
@@ -25,8 +36,11 @@ RULES = {
     UNCLEAR: ("A limit of the gate cannot be judged", "The noise or missing data allow no verdict on a limit."),
     SLOWER: ("A kernel is slower", "A launch takes longer than on the base side, beyond the noise of both."),
 }
+# The largest line number that readers of the formats accept: a signed 32-bit integer.
+_LAST_LINE = 2**31 - 1
 _NAME_WIDTH = 120
 _TEXT_WIDTH = 600
+_FILE_WIDTH = 200
 
 
 class Problem(Struct, frozen=True):
@@ -69,7 +83,7 @@ class ProblemReport(Struct, frozen=True, kw_only=True):
     verdict: str
     fallback: SourceLine
     problems: tuple[Problem, ...]
-    cases: tuple[TestCase, ...]
+    cases: tuple[TestCase, ...] = ()
     gate: str = ""
     exit_code: int | None = None
     conditions: tuple[str, ...] = ()
@@ -82,30 +96,91 @@ class ProblemReport(Struct, frozen=True, kw_only=True):
         return [problem for problem in self.problems if problem.alarm]
 
 
+def problem_of(
+    name: str,
+    rule: str,
+    level: ProblemLevel,
+    title: str,
+    texts: Iterable[str],
+    identity: Iterable[str],
+    *,
+    alarm: bool = True,
+) -> Problem:
+    """Return a problem of a kernel or of the whole run: its `name`, and `identity`, which is the same in each run.
+
+    The title follows the name. The message has each of the texts once.
+    """
+    shown = short_name(name)
+    message = sentences(dict.fromkeys(map(short_text, texts)))
+    return Problem(
+        rule=rule,
+        level=level,
+        title=f"{shown}{title}",
+        message=f"{shown}: {message}" if message else f"{shown}.",
+        key=_hashed(rule, *identity),
+        alarm=alarm,
+    )
+
+
+def identity_of(kernel: ComparedKernel | KernelProfile) -> tuple[str, ...]:
+    """Return the name, the ranges and the launch configuration of a kernel."""
+    return (kernel.demangled, *kernel.ranges, str(kernel.grid), str(kernel.block))
+
+
+def placed(problem: Problem, places: Iterable[SourceLine | None], options: WriteOptions) -> Problem:
+    """Return a problem with the first of its places that is in the repository."""
+    for place in places:
+        if place is None:
+            continue
+        path = path_in_repository(place.file, options.root, options.path_maps)
+        if path is not None and 1 <= place.line <= _LAST_LINE:
+            return replace(problem, place=SourceLine(path, place.line))
+        problem = replace(problem, outside=True)
+    return problem
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return problems with errors first, in each level those that are an alarm; no two have one key."""
+    seen: Counter[str] = Counter()
+    ordered = []
+    for problem in sorted(problems, key=lambda problem: (LEVELS.index(problem.level), not problem.alarm)):
+        seen[problem.key] += 1
+        number = seen[problem.key]
+        ordered.append(problem if number == 1 else replace(problem, key=_hashed(problem.key, str(number))))
+    return tuple(ordered)
+
+
+def _hashed(*parts: str) -> str:
+    text = "\0".join(parts).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(text).hexdigest()
+
+
+def first_line(files: Sequence[str]) -> SourceLine:
+    """Return line 1 of the first file, named without its folder, so that the place is the same in each run."""
+    name = file_name(files[0]) if files else ""
+    return SourceLine(cut_middle(printable(name or "report"), _FILE_WIDTH), 1)
+
+
 def without_line_texts(report: ProblemReport) -> Iterator[str]:
     """Yield how many problems are shown at the report instead of a line, and how they would get one."""
     unplaced = [problem for problem in report.alarms if problem.place is None]
     outside = sum(problem.outside for problem in unplaced)
+    lineless = len(unplaced) - outside
     if outside:
         yield (
             f"{count_text(outside, 'result')} in files outside of the repository, shown at the report: "
             "--path-map FROM=TO says where their folder lies in the repository."
         )
-    if len(unplaced) > outside:
+    if lineless:
         yield (
-            f"{count_text(len(unplaced) - outside, 'result')} without a source line, shown at the report: "
+            f"{count_text(lineless, 'result')} without a source line, shown at the report: "
             "nvcc -lineinfo and ncu --set full record the lines of kernels."
         )
 
 
-def short_name(label: str) -> str:
-    """Return the name of a kernel, safe to print and not too long."""
-    return cut_middle(printable(label), _NAME_WIDTH)
-
-
-def short_limit(limit: str) -> str:
-    """Return a limit as it was written, safe to print and not too long."""
-    return cut_end(printable(limit), _NAME_WIDTH)
+def short_name(name: str) -> str:
+    """Return the name of a kernel or a limit, safe to print and not too long."""
+    return cut_middle(printable(name), _NAME_WIDTH)
 
 
 def short_text(text: str) -> str:

@@ -74,7 +74,7 @@ def _kernel_row(kernel: KernelProfile | None, paths: Iterable[str]) -> Row:
     work = {item.path: item for item in kernel.work} if kernel else {}
     for path in paths:
         row |= _fields(work.get(path), ("flop", "flop_per_s"), ending=f"_{path}")
-    row |= _fields(kernel, ("waves",))
+    row["waves"] = kernel.waves if kernel else None
     traffic = {item.level: item for item in kernel.traffic} if kernel else {}
     for level in LEVELS:
         names = ("bytes", "bytes_per_s") if level == "dram" else ("bytes", "bytes_per_s", "hit_rate")
@@ -121,17 +121,22 @@ def _finding_cells(kernel: KernelProfile | None) -> Row:
     return cells | _fields(first, _OF_FIRST_FINDING, "first_finding_")
 
 
-def finding_rows(session: Session) -> list[Row]:
-    """Return a row for every finding: those of recommendations in their order, then the others.
-
-    `rank` is the place of its recommendation among those of all kernels, from 1.
-    """
+def ranked_findings(session: Session) -> list[tuple[int | None, KernelProfile, Finding]]:
+    """Return the findings of recommendations in their order, each with its rank from 1, then the others."""
     ranks: dict[str, int] = {}
     for rank, item in enumerate(session.recommendations, 1):
         ranks.update(dict.fromkeys(item.findings, rank))
-    found = [(kernel, finding) for kernel in session.kernels for finding in kernel.findings]
-    found.sort(key=lambda pair: ranks.get(pair[1].id, len(session.recommendations) + 1))
-    return [_finding_row(kernel, finding, ranks.get(finding.id)) for kernel, finding in found]
+    found = []
+    for kernel in session.kernels:
+        for finding in kernel.findings:
+            found.append((ranks.get(finding.id), kernel, finding))
+    last = len(session.recommendations) + 1
+    return sorted(found, key=lambda ranked: ranked[0] or last)
+
+
+def finding_rows(session: Session) -> list[Row]:
+    """Return a row for every finding, first those of recommendations; `rank` is the place of its recommendation."""
+    return [_finding_row(kernel, finding, rank) for rank, kernel, finding in ranked_findings(session)]
 
 
 def _finding_row(kernel: KernelProfile, finding: Finding, rank: int | None) -> Row:

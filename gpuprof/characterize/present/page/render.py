@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from gpuprof.characterize.present.page.build import build_page
 from gpuprof.characterize.present.view import View
-from gpuprof.present.html import page_environment, page_policy, page_source
+from gpuprof.views.html import page_policy, page_source, page_templates
 from gpuprof.views.theme import colour_variables
 
-_PACKAGE = "gpuprof.characterize.present"
-"""It has templates of its own, which import some of those of `gpuprof.present`."""
+_PACKAGES = ("gpuprof.present", "gpuprof.characterize.present")
 _SCRIPT, _STYLES = "report.js", ("report.css", "measured.css")
 
 
@@ -16,7 +15,7 @@ def render_measured_html(view: View) -> str:
     """Return the page of a measured file."""
     from markupsafe import Markup
 
-    templates = page_environment(_PACKAGE)
+    templates = page_templates(*_PACKAGES)
     script = page_source(templates, _SCRIPT)
     style = colour_variables() + "".join(page_source(templates, name) for name in _STYLES)
     return templates.get_template("measured.html").render(

@@ -1,0 +1,212 @@
+"""A comparison as a report for CI: exceeded limits, slower kernels and findings that came, and test cases.
+
+Without limits each kernel is a test case, with limits each that does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.comparison.compare import Compared
+from gpuprof.comparison.contract import Comparison, FindingChange, Gate, GateCheck, KernelChange, SourceLine
+from gpuprof.comparison.pair import Pair
+from gpuprof.model.session import KernelProfile
+from gpuprof.views.exports.problems import (
+    ACCEPTED,
+    FINDING_LEVELS,
+    REGRESSION,
+    SLOWER,
+    UNCLEAR,
+    WHOLE_RUN,
+    CaseResult,
+    Problem,
+    ProblemLevel,
+    ProblemReport,
+    TestCase,
+    first_line,
+    identity_of,
+    in_order,
+    placed,
+    problem_of,
+    sentence,
+    short_name,
+)
+from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.words.comparison_gate import gate_text
+from gpuprof.words.comparison_values import count_text, gpu_texts
+from gpuprof.words.comparison_verdicts import changed_counts, match_text, reason_text, time_text, time_values
+from gpuprof.words.file_names import file_name
+from gpuprof.words.sentences import joined_by
+
+_CHECKS = {
+    "regression": (REGRESSION, "regression"),
+    "accepted": (ACCEPTED, "accepted regression"),
+    "unclear": (UNCLEAR, "unclear result"),
+    "not-compared": (UNCLEAR, "no comparison"),
+}
+_RESULTS: dict[str, CaseResult] = {"slower": "failure", "same": "passed", "faster": "passed"}
+_MOST_COUNTS = 12
+_MOST_CAUSES = 5
+
+
+def comparison_report(compared: Compared, options: WriteOptions = DEFAULTS) -> ProblemReport:
+    """Return what a comparison reports. A problem without a line is at the first report of the new side."""
+    comparison = compared.comparison
+    gate = comparison.gate
+    cases = _cases_of_kernels(comparison) if gate is None else _cases_of_gate(comparison, gate)
+    return ProblemReport(
+        command="gpuprof compare",
+        version=comparison.gpuprof_version,
+        verdict=sentence(comparison.sentence),
+        fallback=first_line(comparison.new.files),
+        problems=in_order(_problems(compared, options)),
+        cases=tuple(cases),
+        gate=gate_text(gate) if gate is not None else "",
+        exit_code=gate.exit_code if gate is not None else None,
+        conditions=tuple(sentence(condition.sentence) for condition in comparison.forbidding),
+        facts=tuple(_facts(comparison)),
+        notes=tuple(map(sentence, comparison.notes)),
+    )
+
+
+def _problems(compared: Compared, options: WriteOptions) -> Iterator[Problem]:
+    comparison = compared.comparison
+    kernels: dict[int | None, KernelChange] = {kernel.id: kernel for kernel in comparison.kernels}
+    pairs = dict(zip(kernels, compared.pairs, strict=True))
+    judged = set()
+    if comparison.gate is not None:
+        for check in comparison.gate.checks:
+            kernel = kernels.get(check.kernel)
+            problem = _of_check(check, comparison.gate, kernel)
+            if kernel is not None and problem.alarm:
+                problem = placed(problem, _places(kernel, pairs[kernel.id]), options)
+            if check.word in ("regression", "accepted"):
+                judged.add(check.kernel)
+            yield problem
+    for kernel in comparison.kernels:
+        if kernel.time.verdict == "slower" and kernel.id not in judged:
+            problem = problem_of(kernel.label, SLOWER, "warning", " is slower", [kernel.sentence], _identity(kernel))
+            yield placed(problem, _places(kernel, pairs[kernel.id]), options)
+    for kernel in comparison.kernels:
+        for change in kernel.findings:
+            if change.word == "came" and change.severity in FINDING_LEVELS:
+                yield placed(_of_finding(change, kernel, pairs[kernel.id]), [change.location], options)
+
+
+def _of_check(check: GateCheck, gate: Gate, kernel: KernelChange | None) -> Problem:
+    rule, word = _CHECKS[check.word]
+    name = WHOLE_RUN
+    texts = [check.sentence]
+    if kernel is not None:
+        name = kernel.label
+        texts.append(kernel.sentence)
+    if check.accepted:
+        texts.append(f"Accepted: {check.accepted}")
+    subject = check.quantity if check.pattern is None else f"{check.pattern}={check.quantity}"
+    title = f": {word} of {short_name(check.limit)}"
+    alarm = gate.fails(check)
+    level: ProblemLevel = "error" if alarm else "note"
+    return problem_of(name, rule, level, title, texts, (subject, *_identity(kernel)), alarm=alarm)
+
+
+def _of_finding(change: FindingChange, kernel: KernelChange, pair: Pair) -> Problem:
+    texts = [change.new]
+    for side in pair.new:
+        for finding in side.representative.findings:
+            if finding.id == change.id:
+                texts += [finding.why, finding.action]
+    level = FINDING_LEVELS[change.severity]
+    return problem_of(kernel.label, change.rule, level, f": {change.rule} came", texts, _identity(kernel))
+
+
+def _identity(kernel: KernelChange | None) -> tuple[str, ...]:
+    return ("run",) if kernel is None else identity_of((*kernel.new, *kernel.base)[0])
+
+
+def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:
+    """Yield places of a kernel on the new side, the most telling first.
+
+    These are the lines of what makes it slower, those that do more than before, those of other causes and of findings
+    that came, and its hottest line.
+    """
+    for cause in kernel.causes:
+        if cause.direction == "slower":
+            yield cause.location
+    for line in kernel.lines:
+        if line.new_line is not None and (line.new or 0.0) > (line.base or 0.0):
+            yield SourceLine(line.file, line.new_line)
+    for cause in kernel.causes:
+        yield cause.location
+    for change in kernel.findings:
+        if change.word == "came":
+            yield change.location
+    if pair.new:
+        yield _hottest(pair.new[0].representative)
+
+
+def _hottest(profile: KernelProfile) -> SourceLine | None:
+    """Return the source line of a kernel with most samples or, without samples, most instructions."""
+    if not profile.lines:
+        return None
+    line = max(profile.lines, key=lambda line: (line.samples or 0.0, line.instructions or 0.0))
+    return SourceLine(line.file, line.number)
+
+
+def _cases_of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:
+    """Yield checks that fail or are unclear, each with its limit, then the kernels whose limits are all kept."""
+    kernels: dict[int | None, KernelChange] = {kernel.id: kernel for kernel in comparison.kernels}
+    for check in gate.checks:
+        result: CaseResult = "failure" if gate.fails(check) else "skipped"
+        message = sentence(check.sentence)
+        if check.accepted:
+            message = f"Accepted: {sentence(check.accepted)} {message}"
+        yield _case(kernels.get(check.kernel), result, check.word, message, short_name(check.limit))
+    checked = {check.kernel for check in gate.checks}
+    for kernel in comparison.kernels:
+        if kernel.id not in checked and not kernel.is_one_sided:
+            yield _case(kernel, "passed", "ok", limit="all limits")
+
+
+def _cases_of_kernels(comparison: Comparison) -> Iterator[TestCase]:
+    """Yield a test case per kernel: a slower one fails, an inconclusive one is skipped."""
+    for kernel in comparison.kernels:
+        result = _RESULTS.get(kernel.time.verdict, "skipped")
+        message = sentence(kernel.sentence)
+        if result == "skipped":
+            message = sentence(reason_text(kernel.time)) or message
+        yield _case(kernel, result, kernel.time.verdict, message)
+
+
+def _case(kernel: KernelChange | None, result: CaseResult, kind: str, message: str = "", limit: str = "") -> TestCase:
+    """Return a test case; its time is the median launch on the new side, so that CI shows trends of it."""
+    if kernel is None:
+        return TestCase(joined_by(": ", WHOLE_RUN, limit), result, kind, message)
+    name = joined_by(": ", short_name(kernel.label), limit)
+    return TestCase(name, result, kind, message, kernel.time.new_s, tuple(_details(kernel)))
+
+
+def _details(kernel: KernelChange) -> Iterator[str]:
+    """Yield the verdicts on a kernel, its match, counts that changed and causes."""
+    yield sentence(kernel.sentence)
+    match = kernel.match if kernel.is_one_sided else match_text(kernel)
+    if match:
+        yield f"match: {match}"
+    yield f"time: {time_text(kernel.time)}, {time_values(kernel.time)} a launch"
+    yield f"work: {kernel.work.verdict}"
+    for count in changed_counts(kernel.work)[:_MOST_COUNTS]:
+        yield f"  {count_text(count)}"
+    for cause in kernel.causes[:_MOST_CAUSES]:
+        yield f"cause: {sentence(cause.sentence)}"
+
+
+def _facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    yield "gpuprof", comparison.gpuprof_version
+    for name, side in (("base", comparison.base), ("new", comparison.new)):
+        yield name, ", ".join(map(file_name, side.files))
+        yield f"{name} GPU", ", ".join(gpu_texts(side.gpus)) or "not known"
+    yield "verdict", comparison.sentence
+    for condition in comparison.forbidding:
+        yield f"not alike: {condition.name}", condition.sentence
+    if comparison.gate is not None:
+        yield "gate", gate_text(comparison.gate)
+        yield "checks that hold", str(comparison.gate.ok)
