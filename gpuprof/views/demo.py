@@ -10,7 +10,7 @@ from gpuprof.model.session import Session
 from gpuprof.model.version_pairs import version_pairs, what_to_fix
 from gpuprof.recordings import Recording
 from gpuprof.views import document as doc
-from gpuprof.words.recommendations import headline_text
+from gpuprof.words.recommendations import recommendation_texts
 from gpuprof.words.versions import action_text, outcome_text, saved_text, slow_text, why_texts
 
 
@@ -20,7 +20,7 @@ def story_view(recording: Recording, session: Session) -> doc.Document:
     for pair in version_pairs(session.kernels):
         rows: list[tuple[str, doc.Inline]] = [
             ("slow", doc.Cell(slow_text(pair.before, session), "bad")),
-            *(("why", reason) for reason in why_texts(pair.finding)),
+            ("why", "; ".join(why_texts(pair.finding))),
             ("fix", doc.Cell(action_text(pair.finding), "strong")),
             ("gain", doc.Cell(saved_text(pair), "good")),
         ]
@@ -50,7 +50,9 @@ def others_blocks(others: Sequence[tuple[Recording, Session, PurePath]]) -> Sequ
     """Return what each other recording is, what to fix first in it, and its page."""
     rows: list[tuple[str, doc.Inline]] = []
     for recording, session, page in others:
-        rows += [(recording.name, recording.title), ("", doc.Cell(headline_text(session), "muted")), ("", str(page))]
+        first = recommendation_texts(session)[0]
+        fix = doc.Cell(f"{first.gain}  {first.headline}", "muted")
+        rows += [(recording.name, recording.title), ("", fix), ("", str(page))]
     return (doc.Heading("More recordings: open their pages in a browser"), doc.Facts(tuple(rows)))
 
 

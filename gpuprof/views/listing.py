@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("samples", "main stall", "memory", "executed", "threads")
 # Instructions with less than this share of the weight of the hottest one are folded.
-_COLD_SHARE = 0.05
+_COLD_SHARE = 0.03
 _AROUND = 2
 _LEAST_FOLDED = 6
 # Nsight Compute's source page uses these names.

@@ -153,12 +153,15 @@ def _amount(name: object, value: float, unit: str) -> str:
 
 
 def terms_text(link: CounterLink) -> str:
-    """Write what a link takes of which metrics: "a + 2 × b"; of a product, whose factors are powers, "a × b^-1"."""
-    if link.how == "product":
-        return " × ".join(name if power == 1 else f"{name}^{power:g}" for name, power in link.terms)
-    return " + ".join(
-        name if factor == 1 else f"{significant(factor, 6, strip=True)} × {name}" for name, factor in link.terms
-    )
+    """Write what a link takes of which metrics: "a + 2 × b"; of a product, whose factors are powers, "a × b ÷ c"."""
+    if link.how != "product":
+        return " + ".join(
+            f"{significant(factor, 6, strip=True)} × {name}".removeprefix("1 × ") for name, factor in link.terms
+        )
+    text = "1"
+    for name, power in link.terms:
+        text += f" {'÷' if power < 0 else '×'} {name}" + f"^{abs(power):g}".removesuffix("^1")
+    return text.removeprefix("1 × ")
 
 
 def _link_text(link: CounterLink) -> str:

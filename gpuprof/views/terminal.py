@@ -48,6 +48,7 @@ _BAR_WIDTH = 8
 _LONG_BAR_WIDTH = 20
 _GAIN_WIDTH = len("~ 0.50–0.82 %")
 _LEAST_NAME = 24
+_OTHER_NAME = 20
 _LEAST_TEXT = 4
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|[≤≥=~]) (?=\S)")
@@ -240,8 +241,8 @@ class Terminal:
     def _finding_rows(self, item: doc.Finding) -> Iterator[tuple[doc.Inline, doc.Inline]]:
         severity = doc.Cell(item.severity, item.severity)
         if self._short and (item.explained_by or item.severity in {"low", "info"}):
-            beside = doc.text_of(item.explained_by) or item.gain
-            yield severity, f"{item.headline} ({beside})" if beside else item.headline
+            cause = f" ({doc.text_of(item.explained_by)})" if item.explained_by else ""
+            yield severity, item.headline + cause
             return
         yield severity, doc.Cell(item.headline, "" if item.explained_by else "strong")
         yield "cause", item.explained_by
@@ -280,7 +281,7 @@ class Terminal:
         label = block.label + (f", % of {block.ceiling}" if block.ceiling else "")
         if self._short:
             values = ", ".join(f"{doc.text_of(bar.name)} {bar.text}" for bar in block.items)
-            return self._labelled([(label, values)])
+            return self._wrapped(f"{label}: {values}")
         columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
         rows = []
         start = 0.0
@@ -438,8 +439,11 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
     readable = max(_LEAST_NAME, limit // 3)
     fitting: dict[int, int] = {}
     for index, column in enumerate(columns):
-        if column.kind != "sentence":
-            fitting[index] = min(widths[index], readable if column.kind == "name" else limit)
+        if column.kind == "name":
+            fitting[index] = min(widths[index], readable)
+            readable = _OTHER_NAME
+        elif column.kind != "sentence":
+            fitting[index] = widths[index]
     by_rank = sorted(fitting, key=lambda index: columns[index].rank)
     while _line_width(fitting) > limit and columns[by_rank[-1]].rank:
         del fitting[by_rank.pop()]
