@@ -123,7 +123,7 @@ def _columns(session: Session, kernels: Sequence[KernelProfile], links: Mapping[
         if texts:
             yield _KernelColumn(Column(head, "number", rank=1), partial(_written, texts))
     if any(kernel.launches > 1 for kernel in kernels):
-        yield _KernelColumn(Column("launches", "number"), _launches)
+        yield _KernelColumn(Column("launches", "number", rank=1), _launches)
     yield _KernelColumn(Column("time", "number"), lambda kernel: _cell(time_text(kernel), kernel.time_total_s))
     yield _KernelColumn(Column("share", "number"), _share)
     yield from _time_columns() if session.only_times else _counter_columns(links)
@@ -139,7 +139,7 @@ def _time_columns() -> Iterator[_KernelColumn]:
 def _counter_columns(links: Mapping[int, str]) -> Iterator[_KernelColumn]:
     yield _KernelColumn(Column("busiest", "number", meaning=_BUSIEST), _busiest)
     yield _KernelColumn(Column("roofline", "number", rank=2, meaning=_ROOF), _roof)
-    yield _KernelColumn(Column("occ.", "number"), _occupancy)
+    yield _KernelColumn(Column("occ.", "number", rank=1), _occupancy)
     yield _KernelColumn(Column("main stall", rank=3), _stall)
     yield _KernelColumn(Column("first finding", rank=4), partial(_finding, links))
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 SHOW_ALL = "--top 0 shows all"
 _TOP = 20
-_LEAST = 5
 # The rows of operators have this share of the time together.
 _MAIN_PART = 0.95
 _OF_PEAK = "FLOP, or operands once, by shapes ÷ time, of the rated peak"
@@ -99,7 +98,6 @@ def _table(times: TimeBy, top: int, show_all: str) -> Table:
         rows=tuple(tuple(item.cell(group) for item in columns) for group in shown),
         more=_below(times, show_all, len(shown)),
         short_more=partial(_below, times, show_all),
-        least=_LEAST,
     )
 
 
