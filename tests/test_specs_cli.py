@@ -50,7 +50,6 @@ def test_show_gives_value_source_note_and_place() -> None:
     line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "memory_bus" in text)
     assert "6016 bit (unconfirmed)" in shown and f"{file.name}:{line}" in shown and "60 MiB" in shown
     assert str(file) in "".join(shown.split())
-    assert "132 SMs × 4096 × 1.830 GHz = 989.4 TFLOP/s" in " ".join(shown.split())
     assert succeed("show", "nvidia h200").stdout == shown
     hopper = " ".join(succeed("show", "sm_90").stdout.split())
     assert "1. total: sm__ops_path_tensor_src_fp64.sum" in hopper and "0 B, 8 KiB, 16 KiB" in hopper

@@ -223,11 +223,6 @@ def test_code_keeps_its_indentation_and_needs_no_text() -> None:
     assert lines_of(code) == ["line  time  a.cu", "   7            if (x)", "   8   5 %"]
 
 
-def test_stacked_bars_begin_where_the_last_one_ends() -> None:
-    bars = every_block("x").blocks[10]
-    assert lines_of(bars) == ["Stalls", f"math  50 %  {'█' * 10}", f"wait  25 %  {' ' * 10}{'█' * 5}"]
-
-
 def test_folds_and_figures_are_for_the_full_form() -> None:
     fold = doc.Fold("Missing", (doc.Note("counters"),))
     figure = doc.Figure(None, "a roofline", ("memory-bound",))

@@ -35,9 +35,8 @@ def story_view(recording: Recording, session: Session) -> doc.Document:
 def _origin_text(recording: Recording, session: Session) -> str:
     """Write on which GPU it was recorded, and by whom with which licence."""
     gpus = " and ".join(device.name or "a GPU of unknown name" for device in session.devices)
-    if recording.origin is None:
-        return f"{gpus}, by this project"
-    return f"{gpus}, {recording.origin.repository}, {recording.origin.licence}"
+    origin = recording.origin
+    return f"{gpus}, {origin.repository}, {origin.licence}" if origin is not None else f"{gpus}, by this project"
 
 
 def comparison_blocks(compared: Compared, page: PurePath) -> Sequence[doc.Block]:

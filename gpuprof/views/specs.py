@@ -66,31 +66,21 @@ def _cell(fact: Fact | None, unit: float = 1.0) -> str:
 
 def gpu_view(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> doc.Document:
     """Return all that is known of a product, with the rates per SM of its architecture."""
-    rows = [("file", gpu.file), ("names", ", ".join(gpu.match.names)), ("PCI ids", ", ".join(gpu.match.pci_ids))]
-    if gpu.match.sm_count is not None:
-        rows.append(("only with", f"{gpu.match.sm_count} SMs"))
-    if gpu.match.memory_bytes is not None:
-        rows.append(("only with", f"about {format_si(gpu.match.memory_bytes, 'B')} of memory"))
-    products = {key: _product_text(key, fact, gpu, rates) for key, fact in gpu.rated.items()}
+    match = gpu.match
+    rows = (
+        ("file", gpu.file),
+        ("names", ", ".join(match.names)),
+        ("PCI ids", ", ".join(match.pci_ids)),
+        ("only with", f"{match.sm_count} SMs" if match.sm_count is not None else ""),
+        ("only with", f"about {format_si(match.memory_bytes, 'B')}" if match.memory_bytes is not None else ""),
+    )
     sections = {
         "": rows,
         "facts": _rows(gpu.facts),
-        "rated peaks (dense)": _rows(gpu.rated, products),
+        "rated peaks (dense)": _rows(gpu.rated),
         _RATES: _rows(rates),
     }
     return _document(f"{gpu.title} ({gpu.name}), {gpu.arch}", sections)
-
-
-def _product_text(key: ComputeKey, fact: Fact, gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> str:
-    """Return SMs × rate × clock for a rated peak; empty if the rate or the clock is not known."""
-    from gpuprof.hardware.check import implied_peak
-
-    implied = implied_peak(key, fact, gpu, rates)
-    if implied is None or fact.clock_hz is None:
-        return ""
-    rate, peak = implied
-    clock = format_si(fact.clock_hz, "Hz", 4)
-    return f"{gpu.number('sm_count'):g} SMs × {rate.value:g} × {clock} = {format_si(peak, fact.unit, 4)}"
 
 
 def arch_view(arch: ArchSpec) -> doc.Document:
@@ -129,15 +119,11 @@ def _facts(sections: Mapping[str, _Rows]) -> Iterator[doc.Facts]:
             yield doc.Facts(shown, name)
 
 
-def _rows(
-    facts: Mapping[str, Fact] | Mapping[ComputeKey, Fact], products: Mapping[ComputeKey, str] | None = None
-) -> Iterator[tuple[str, doc.Inline]]:
+def _rows(facts: Mapping[str, Fact] | Mapping[ComputeKey, Fact]) -> Iterator[tuple[str, doc.Inline]]:
     for name, fact in facts.items():
         values = ", ".join(_amount(name, value, fact.unit) for value in fact.values or (fact.value,))
         clock = f" at {format_si(fact.clock_hz, 'Hz', 4)}" if fact.clock_hz is not None else ""
         yield str(name), doc.Cell(f"{values}{clock}{'' if fact.confirmed else ' (unconfirmed)'}", "strong")
-        if products is not None and isinstance(name, ComputeKey):
-            yield "", products[name]
         yield "", doc.Cell(f"{fact.kind}: {fact.source}, {PurePath(str(fact.place)).name}", "muted")
         if fact.note:
             yield "", doc.Cell(f"note: {fact.note}", "muted")

@@ -114,6 +114,8 @@ class Terminal:
         self._console = console
         self._legible = partial(legible, encoding=console.encoding)
         self._short = form == "short"
+        # No empty line is between these blocks.
+        self._close = (doc.Note, doc.Command, doc.Bars) if self._short else (doc.Note, doc.Command)
         # The most parts of a block; 0 for any number.
         self._most = 0
         self._width = min(console.width, TEXT_WIDTH)
@@ -125,7 +127,8 @@ class Terminal:
             lines = self.render(block)
             if not lines:
                 continue
-            if previous is not None and not self._belong_together(previous, block):
+            close = isinstance(previous, self._close) and isinstance(block, self._close)
+            if previous is not None and not close and not isinstance(previous, doc.Heading):
                 yield Text()
             yield from lines
             previous = block
@@ -215,10 +218,9 @@ class Terminal:
         return lines + self._wrapped(more, "dim") if more else lines
 
     def _recommendation(self, item: doc.Recommendation) -> Lines:
-        doubt = "dim" if item.doubted else ""
         bar = self._bar(item.bar or 0.0, _BAR_WIDTH).ljust(_BAR_WIDTH)
         gain = self._legible(item.gain).rjust(_GAIN_WIDTH)
-        left = Text.assemble((bar, doubt or _STYLES[item.severity]), _GAP, (gain, doubt or "bold"), _GAP)
+        left = Text.assemble((bar, _STYLES[item.severity]), _GAP, (gain, "bold"), _GAP)
         room = self._width - left.cell_len
         lines = self._wrapped(item.headline, most=min(self._most, 1), width=room)
         if item.action:
@@ -283,13 +285,7 @@ class Terminal:
             values = ", ".join(f"{doc.text_of(bar.name)} {bar.text}" for bar in block.items)
             return self._wrapped(f"{label}: {values}")
         columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
-        rows = []
-        start = 0.0
-        for bar in block.items:
-            indent = " " * round(min(start, 1.0) * _LONG_BAR_WIDTH)
-            rows.append((bar.name, bar.text, indent + self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)))
-            if block.stacked:
-                start += bar.fraction or 0.0
+        rows = [(bar.name, bar.text, self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)) for bar in block.items]
         lines = self._wrapped(label, "cyan") + self._aligned(columns, rows, self._width)
         return lines + self._wrapped(block.note, "dim") if block.note else lines
 
@@ -322,13 +318,6 @@ class Terminal:
         if self._short and not block.open:
             return []
         return [*self._wrapped(block.title, "bold"), *self.lines(block.blocks)]
-
-    def _belong_together(self, first: doc.Block, second: doc.Block) -> bool:
-        if isinstance(first, doc.Heading):
-            return True
-        if self._short and isinstance(first, doc.Bars) and isinstance(second, doc.Bars):
-            return True
-        return isinstance(first, doc.Note | doc.Command) and isinstance(second, doc.Note | doc.Command)
 
     def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]]) -> Lines:
         """Return labels and a value beside each."""
@@ -421,13 +410,12 @@ def _code_styles(line: doc.CodeLine | None) -> tuple[str, str]:
     if line is None:
         return "bold cyan", "bold cyan"
     if line.across:
-        style = _STYLES[line.tone] or "cyan"
-        return style, style
+        return "", _STYLES[line.tone] or "cyan"
     if line.heat >= _HOT:
         return "bold red", "bold"
     if line.heat >= _WARM:
         return "yellow", "bold"
-    return "" if line.heat else "dim", "bold" if line.marked else ""
+    return "dim", "bold" if line.marked else ""
 
 
 def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit: int) -> dict[int, int]:
