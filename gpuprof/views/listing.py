@@ -140,9 +140,9 @@ def _lines(kernel: KernelProfile, listing: Listing, stretches: Sequence[_Stretch
 
 def _folded_text(stretch: Sequence[ListedInstruction]) -> str:
     """Write what is folded: "240 instructions, 0.3 % of samples"."""
+    text = count_text(len(stretch), "instruction")
     shares = [each.share for each in stretch if each.share is not None]
-    share = f"{format_percent(sum(shares))} of samples" if shares else ""
-    return joined_by(", ", count_text(len(stretch), "instruction"), share)
+    return f"{text}, {format_percent(sum(shares))} of samples" if shares else text
 
 
 def _source_line(listing: Listing, instruction: ListedInstruction) -> CodeLine:

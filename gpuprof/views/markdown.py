@@ -88,8 +88,7 @@ def _(block: doc.Note) -> Iterator[str]:
 @_lines.register
 def _(block: doc.Facts) -> Iterator[str]:
     if block.label:
-        yield f"**{inline(block.label)}**"
-        yield ""
+        yield from (f"**{inline(block.label)}**", "")
     for name, value in block.rows:
         yield f"- {joined_by(': ', inline(name), inline(value))}"
 
@@ -102,10 +101,8 @@ def _(block: doc.Table) -> Iterator[str]:
         widths = [_TEXT_WIDTH if column.kind == "sentence" else _NAME_WIDTH for column in block.columns]
         for row in block.rows:
             yield _row(map(inline, row, widths))
-    if block.rows and block.more:
-        yield ""
     if block.more:
-        yield inline(block.more)
+        yield from ("", inline(block.more))
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -122,8 +119,7 @@ def _(block: doc.Recommendations) -> Iterator[str]:
         about = joined_by(", ", kernels, inline(item.place), inline(item.certainty))
         yield f"{index}. **{inline(gain)}** {_what_to_do(item)} – {about}"
     if block.more:
-        yield ""
-        yield inline(block.more)
+        yield from ("", inline(block.more))
 
 
 def _what_to_do(item: doc.Recommendation | doc.Finding) -> str:
@@ -164,11 +160,9 @@ def _(block: doc.Figure) -> Iterator[str]:
 
 @_lines.register
 def _(block: doc.Bars) -> Iterator[str]:
-    ceiling = f", % of {block.ceiling}" if block.ceiling else ""
+    label = joined_by(", % of ", block.label, block.ceiling)
     parts = ", ".join(f"{inline(bar.name)} {inline(bar.text)}" for bar in block.items)
-    yield f"- {inline(block.label + ceiling)}: {parts}"
-    if block.note:
-        yield f"  {inline(block.note)}"
+    yield f"- {inline(label)}: {joined_by('; ', parts, inline(block.note))}"
 
 
 @_lines.register

@@ -181,8 +181,7 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Facts) -> Lines:
-        title = self._wrapped(block.label, "bold") if block.label else []
-        return title + self._labelled(block.rows)
+        return self._wrapped(block.label, "bold") + self._labelled(block.rows)
 
     @render.register
     def _(self, block: doc.Table) -> Lines:
@@ -199,8 +198,7 @@ class Terminal:
                     if column.kind == "sentence" and doc.text_of(cell):
                         below = self._wrapped(cell, "dim", self._most, width=self._width - len(_INDENT))
                         lines += [Text.assemble(_INDENT, each) for each in below]
-        if block.more:
-            lines += self._wrapped(block.more, "dim")
+        lines += self._wrapped(block.more, "dim")
         for column in block.columns:
             if column.meaning and not self._most:
                 lines += self._wrapped(f"{column.name}: {column.meaning}", "dim")
@@ -210,12 +208,13 @@ class Terminal:
     def _(self, block: doc.Recommendations) -> Lines:
         most = self._most or len(block.items)
         lines = self._wrapped(joined_by(_GAP, block.title, block.legend), "dim", self._most)
-        lines[0].stylize("not dim bold", 0, len(block.title))
+        if block.title:
+            lines[0].stylize("not dim bold", 0, len(block.title))
         for item in block.items[:most]:
             lines += self._recommendation(item)
         left_out = len(block.items) - most
         more = f"{left_out} more with -v" if left_out > 0 else block.more
-        return lines + self._wrapped(more, "dim") if more else lines
+        return lines + self._wrapped(more, "dim")
 
     def _recommendation(self, item: doc.Recommendation) -> Lines:
         bar = self._bar(item.bar or 0.0, _BAR_WIDTH).ljust(_BAR_WIDTH)
@@ -280,14 +279,14 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Bars) -> Lines:
-        label = block.label + (f", % of {block.ceiling}" if block.ceiling else "")
+        label = joined_by(", % of ", block.label, block.ceiling)
         if self._short:
             values = ", ".join(f"{doc.text_of(bar.name)} {bar.text}" for bar in block.items)
             return self._wrapped(f"{label}: {values}")
         columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
         rows = [(bar.name, bar.text, self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)) for bar in block.items]
         lines = self._wrapped(label, "cyan") + self._aligned(columns, rows, self._width)
-        return lines + self._wrapped(block.note, "dim") if block.note else lines
+        return lines + self._wrapped(block.note, "dim")
 
     @render.register
     def _(self, block: doc.Tree) -> Lines:
@@ -308,7 +307,7 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
-        lines = self._wrapped(block.lead, most=self._most) if block.lead else []
+        lines = self._wrapped(block.lead, most=self._most)
         for line in shell_lines(self._legible(block.text), self._console.width - len(_INDENT)):
             lines.append(Text(_INDENT + line, "cyan"))
         return lines
@@ -351,11 +350,11 @@ class Terminal:
     def _wrapped(
         self, value: doc.Inline, style: str = "", most: int = 0, kind: str = "text", width: int | None = None
     ) -> Lines:
-        """Return a text as lines, cut until there are at most so many of them (0: any number)."""
+        """Return a text as lines, cut until there are at most so many of them (0: any number); none if it is empty."""
         width = self._width if width is None else width
         text = self._text(value, style)
         if text.cell_len <= width:
-            return [text]
+            return [text] if text else []
         lines = list(text.wrap(self._console, width))
         length = most * width
         while most and len(lines) > most:
