@@ -176,7 +176,7 @@ class Terminal:
         style = _STYLES[block.tone]
         if block.tone == "strong" and self._most:
             # A verdict ends with the place or the action.
-            return self._wrapped(text, style, self._most + 2, "name")
+            return self._wrapped(text, style, self._most + 1, "name")
         return self._wrapped(text, style, self._most)
 
     @render.register
@@ -224,9 +224,9 @@ class Terminal:
         lines = self._wrapped(item.headline, most=min(self._most, 1), width=room)
         if item.action:
             lines += self._wrapped(f"→ {item.action}", "bold", width=room)
-        kernels = self._cut(doc.text_of(item.kernels), room, "name")
-        about = joined_by(", ", kernels, item.place, item.certainty, item.condition)
-        lines += self._wrapped(about, "dim", width=room)
+        about = joined_by(", ", item.place, item.certainty, item.condition)
+        kernels = self._cut(doc.text_of(item.kernels), max(room - len(about) - len(_GAP), _LEAST_NAME), "name")
+        lines += self._wrapped(joined_by(", ", kernels, about), "dim", width=room)
         return _beside([left], lines, left.cell_len)
 
     @render.register
