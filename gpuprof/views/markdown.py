@@ -127,7 +127,7 @@ def _(block: doc.Recommendations) -> Iterator[str]:
     yield ""
     for index, item in enumerate(block.items, 1):
         gain = f"{item.gain} ({item.condition})" if item.condition else item.gain
-        about = [doc.text_of(item.kernels).removeprefix("#"), item.place, item.certainty]
+        about = [doc.text_of(item.kernels).removeprefix("#"), item.place, item.certainty, item.rule]
         shown = ", ".join(inline(text) for text in about if text)
         action = f" → {inline(item.action, _TEXT_WIDTH)}" if item.action else ""
         yield f"{index}. **{inline(gain, _TEXT_WIDTH)}** {inline(item.headline, _TEXT_WIDTH)}{action} – {shown}"

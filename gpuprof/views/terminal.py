@@ -279,7 +279,8 @@ class Terminal:
         right = self._text(headline)
         if item.action:
             right.append("\n").append_text(self._text(f"→ {item.action}", "bold"))
-        about = _joined(", ", item.place, item.certainty, item.condition)
+        rule = "" if self._short else item.rule
+        about = _joined(", ", item.place, item.certainty, rule, item.condition)
         kernels = self._cut(doc.text_of(item.kernels), max(room - _cells(about) - len(_GAP), _LEAST_NAME), "name")
         right.append("\n").append_text(self._text(_joined(", ", kernels, about), "dim"))
         return self._beside(left, right)
