@@ -79,6 +79,7 @@ _PIPES = {
     "adu": "ADU (addresses)",
     "uniform": "Uniform (once per warp)",
 }
+_COUNTER_COLUMNS = (Column("metric", "name"), Column("value", "number"), Column("unit"))
 _CEILINGS: Mapping[str, str] = {
     "rated": "the rated ceiling",
     "at-clock": "the ceiling at this kernel's clock",
@@ -97,11 +98,10 @@ def kernel_blocks(session: Session, kernel: KernelProfile, ceiling: str = "at-cl
         yield Findings(findings)
     elif any(other.findings for other in session.kernels):
         yield Note("No finding: the rules whose counters were collected saw nothing to fix.", "muted")
-    hottest, *others = _excerpts(kernel, {item.place.href for item in findings}) or [None]
-    if hottest is not None:
-        yield hottest
-    if others:
-        yield Fold(f"More hot code ({len(others)})", tuple(others))
+    code = _excerpts(kernel, {item.place.href for item in findings})
+    yield from code[:1]
+    if len(code) > 1:
+        yield Fold(f"More hot code ({len(code) - 1})", tuple(code[1:]))
     yield Facts(tuple(_facts(session, kernel)))
     for bars in (_throughput(kernel), _rates(session, kernel, ceiling), _pipes(kernel), warp_states(kernel)):
         if bars.items:
@@ -112,7 +112,13 @@ def kernel_blocks(session: Session, kernel: KernelProfile, ceiling: str = "at-cl
     points = tuple(_point_rows(kernel, ceiling))
     if points:
         yield Fold("Roofline points", (Table("Roofline points", _POINT_COLUMNS, points),))
-    yield from _collected(kernel)
+    if kernel.collected:
+        counters = tuple(map(counter_row, kernel.collected))
+        title = f"Other counters that were collected ({len(counters)})"
+        yield Fold(title, (Table("Other counters", _COUNTER_COLUMNS, counters),))
+    elsewhere = counters_left_out(kernel, len(kernel.collected))
+    if elsewhere:
+        yield Note(full_stop(elsewhere), "muted")
     if kernel.missing:
         title = f"Missing for this kernel, and how to collect it ({len(kernel.missing)})"
         yield Fold(title, (Facts(tuple(_missing_rows(kernel))),))
@@ -306,7 +312,6 @@ _POINT_COLUMNS = (
     Column("level"),
     Column("intensity", "number", meaning="arithmetic intensity: work of the path per byte at the level"),
     Column("rate", "number"),
-    Column("roof", "number", rank=2, meaning="rate that the roofline allows at this intensity"),
     Column("of roof", "number"),
     Column("roof of", rank=1, meaning="the bandwidth or rate that limits at this intensity"),
 )
@@ -324,24 +329,9 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[Inline, .
             level,
             intensity_text(point.path, point.intensity),
             rate_text(point.path, point.flop_per_s),
-            rate_text(point.path, point.roof_flop_per_s),
             format_percent(point.fraction_of_roof),
             f"{level} bandwidth" if point.bound == "memory" else f"{path} rate",
         )
-
-
-_COUNTER_COLUMNS = (Column("metric", "name"), Column("value", "number"), Column("unit"))
-
-
-def _collected(kernel: KernelProfile) -> Iterator[Block]:
-    """Yield the counters that nothing else shows, and where those are that are left out."""
-    elsewhere = full_stop(counters_left_out(kernel, len(kernel.collected)))
-    rows = tuple(map(counter_row, kernel.collected))
-    if rows:
-        table = Table("Other counters", _COUNTER_COLUMNS, rows, more=elsewhere)
-        yield Fold(f"Other counters that were collected ({len(rows)})", (table,))
-    elif elsewhere:
-        yield Note(elsewhere, "muted")
 
 
 def _missing_rows(kernel: KernelProfile) -> Iterator[tuple[str, Inline]]:

@@ -62,7 +62,7 @@ def headline_kernels(session: Session) -> tuple[int, ...]:
         ids.append(session.verdict.kernel)
     if session.recommendations:
         ids += session.recommendations[0].kernels[:1]
-    return tuple(dict.fromkeys(ids))
+    return tuple(ids)
 
 
 def drawn_kernels(session: Session, kernels: Sequence[KernelProfile], most: int | None) -> list[KernelProfile]:

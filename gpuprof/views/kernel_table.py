@@ -12,7 +12,6 @@ from gpuprof.model.session import KernelProfile, Session
 from gpuprof.units import format_percent, spaced
 from gpuprof.views.document import Cell, Column, Inline, Table, filled, text_of
 from gpuprof.views.kernel import finding_anchor
-from gpuprof.words.finding_text import short_gain
 from gpuprof.words.flop import of_peak_text
 from gpuprof.words.profile_values import (
     IMPOSSIBLE,
@@ -155,9 +154,8 @@ def _counter_cells(kernel: KernelProfile, links: Mapping[int, str]) -> Iterator[
         yield _cell(_NO_FINDING, 0.0)
         return
     gain = finding.gain_total if finding.gain_total is not None else finding.gain_kernel
-    whole = joined_by(": ", short_gain(gain, finding.gain_kind) if gain else "", finding.headline)
     href = finding_anchor(finding.id) if kernel.id in links else ""
-    yield Cell(finding.rule, finding.severity, href, order=gain or 0.0, whole=whole)
+    yield Cell(finding.rule, finding.severity, href, order=gain or 0.0, whole=finding.headline)
 
 
 def _cell(text: str, order: float | None = None, bar: float | None = None) -> Cell:

@@ -34,6 +34,7 @@ from gpuprof.views.time_by import times_blocks
 from gpuprof.words.profile_values import count_text, device_text, verdict_text
 from gpuprof.words.provenance import collected_facts, run_facts
 from gpuprof.words.recommendations import RecommendationText, Summary, summary_of
+from gpuprof.words.sentences import joined_by
 from gpuprof.words.session import worded
 from gpuprof.words.source_names import in_source
 from gpuprof.words.timeline import NO_RATES, NOT_JUDGED, Rates, busy_share, rank_facts, timeline_facts
@@ -225,7 +226,7 @@ def _recommendation(item: RecommendationText, links: Mapping[int, str]) -> Recom
         action=item.action,
         gain=item.gain,
         of=item.of,
-        condition="; ".join(filter(None, (item.held, item.after))),
+        condition=joined_by("; ", item.held, item.after),
         place=item.where,
         kernels=kernels,
         certainty=item.doubt or item.confidence,
