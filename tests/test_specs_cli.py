@@ -90,7 +90,7 @@ def test_check_ends_with_5_on_errors_alone(tmp_path: Path) -> None:
 
 def test_match_says_which_spec_and_why(user_folder: Path) -> None:
     shown = succeed("match", str(H100)).stdout
-    assert str(data_dir("specs") / "gpu" / "h100-sxm.yaml") in "".join(shown.split()) and "132 SMs" in shown
+    assert str(data_dir("specs") / "gpu" / "h100-sxm.yaml") in "".join(shown.split()) and "132 SM" in shown
     assert "h100-sxm by PCI id and name" in shown and shown.count("differs") == 0
     path = write_gpu(user_folder, for_a100("mine", "mine").replace("A100 80GB PCIe", "H100 80GB HBM3"), "mine")
     shown = succeed("match", str(H100)).stdout

@@ -289,7 +289,9 @@ def _report(run: Session, selected: Sequence[KernelProfile], asked: _Asked) -> N
     form = formats_of("session")[asked.form]
     # Cleaning has shortened paths to the repository, by the path maps.
     options = WriteOptions(root=repository_root(), path_maps=asked.path_maps if asked.keep_private else ())
-    warn(run)
+    if form.warns:
+        warn(run)
+        tell_excluded(run)
     write_lines(form.lines(part, options))
     for text in form.notes(part, options):
         say(f"note: {text}")

@@ -52,7 +52,7 @@ _COLUMNS = (
     Column("grid×block", rank=1),
     Column("registers", "number", rank=1),
     Column("shared", "number", rank=1),
-    Column("launches", "number"),
+    Column("launches", "number", rank=1),
     Column("time", "number"),
     Column("share", "number"),
 )
@@ -69,7 +69,7 @@ _BUSIEST = "of SM, L1, L2, DRAM and memory as a whole, the one nearest to its pe
 _COUNTER_COLUMNS = (
     Column("busiest", "number", meaning=_BUSIEST),
     Column("roofline", "number", rank=2, meaning="share of the DRAM roofline at the clock that the kernel ran at"),
-    Column("occ.", "number"),
+    Column("occ.", "number", rank=1),
     Column("main stall", rank=3),
     Column("first finding", rank=4),
 )

@@ -31,7 +31,6 @@ from gpuprof.words.time_by import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LEAST = 5
 _OF_PEAK = "FLOP, or operands once, by shapes ÷ time, of the rated peak"
 _OF_ROOF = "of the DRAM roofline at the kernels' clocks, weighted by time"
 
@@ -73,7 +72,6 @@ def times_blocks(times: TimeBy, top: int) -> tuple[Block, ...]:
         rows=tuple(_row(times, group) for group in shown),
         more=_below(times, len(shown)),
         short_more=partial(_below, times),
-        least=_LEAST,
     )
     return Heading(header_text(times), level=3), filled(table, UNKNOWN)
 
