@@ -103,7 +103,7 @@ def test_the_hottest_excerpt_comes_first_and_findings_lead_to_their_lines() -> N
     assert second.lines[0].text == "int i = 0;" and second.lines[1].text == "    out[i] = in[j];"
     assert [line.number for line in second.lines if line.marked] == ["41"]
     (shown,) = (block for block in blocks_of(made) if isinstance(block, Findings))
-    assert shown.items[0].place.href == second.lines[1].anchor == "line-0-src-gather.cu-41"
+    assert shown.items[0].place.href == second.lines[1].anchor == "line-0-gather.cu-41"
     assert shown.items[0].anchor == finding_anchor(placed.id) == "finding-0-uncoalesced-global"
 
 

@@ -92,7 +92,9 @@ def kernel_blocks(session: Session, kernel: KernelProfile, ceiling: str = "at-cl
     if kernel.demangled != kernel.label:
         name = kernel.demangled
         yield Note(Cell(cut_middle(name, _NAME_LENGTH), whole=name, code=True), "muted")
-    lines = {_line_anchor(kernel, excerpt, line) for excerpt in kernel.excerpts for line in excerpt.lines}
+    lines = set()
+    for excerpt in kernel.excerpts:
+        lines |= {_line_anchor(kernel, excerpt.file, line.number, line.pc) for line in excerpt.lines}
     findings = tuple(_finding(item, kernel, lines) for item in kernel.findings)
     if findings:
         yield Findings(findings)
@@ -207,7 +209,7 @@ def _code_line(
     if excerpt.file and not excerpt.has_text:
         number = f"{file_name(excerpt.file)}:{number}"
     stalls = [f"{stall_name(stall.reason)} {format_percent(stall.share)}" for stall in line.stalls]
-    place = _line_anchor(kernel, excerpt, line)
+    place = _line_anchor(kernel, excerpt.file, line.number, line.pc)
     return CodeLine(
         number,
         text if excerpt.has_text else None,
@@ -218,19 +220,19 @@ def _code_line(
     )
 
 
-def _line_anchor(kernel: KernelProfile, excerpt: Excerpt, line: ExcerptLine) -> str:
-    if line.pc is not None:
-        return anchor("line", kernel.id, f"{line.pc:#x}")
-    return anchor("line", kernel.id, excerpt.file, line.number)
+def _line_anchor(kernel: KernelProfile, file: str | None, number: int | None, pc: int | None) -> str:
+    if pc is not None:
+        return anchor("line", kernel.id, f"{pc:#x}")
+    return anchor("line", kernel.id, file_name(file or ""), number)
 
 
 def _place_anchor(kernel: KernelProfile, place: Location | None, lines: Collection[str]) -> str:
     """Return the anchor of the line that a finding points at; empty if no excerpt has it."""
     if place is None:
         return ""
-    by_line = anchor("line", kernel.id, place.file, place.line)
-    by_address = anchor("line", kernel.id, f"{place.pc or 0:#x}")
-    return next((name for name in (by_line, by_address) if name in lines), "")
+    of_source = _line_anchor(kernel, place.file, place.line, None)
+    of_code = _line_anchor(kernel, place.file, place.line, place.pc)
+    return next((name for name in (of_source, of_code) if name in lines), "")
 
 
 def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inline]]:
