@@ -15,6 +15,7 @@ from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Pipe, Sessio
 from gpuprof.views.document import Bars, Block, Cell, Code, Document, Facts, Findings, Fold, Form, Table
 from gpuprof.views.kernel import finding_anchor, kernel_blocks
 from gpuprof.views.terminal import print_document
+from gpuprof.words.profile_values import roof_text
 from tests.hand_made import finding
 from tests.table import each_row
 from tests.test_figures import kernel, session
@@ -93,6 +94,7 @@ def test_integers_have_roofline_points_only_if_they_are_the_work_of_the_kernel()
     points = table(blocks_of(hashing), "Roofline points")
     assert points is not None and points.rows[0][0] == "INT32"
     assert "memory-bound" not in str(points) and "compute-bound" not in str(points)
+    assert roof_text(addresses) == "no FLOP" and roof_text(hashing).startswith("int ")
 
 
 def test_the_hottest_excerpt_comes_first_and_findings_lead_to_their_lines() -> None:
@@ -158,5 +160,5 @@ def test_nothing_is_wider_than_the_screen(width: int) -> None:
     made = kernel(0, {"fp32": 1e9}, {"l1": 1e9}, excerpts=(replace(SOURCE, lines=(long,)),), label="k" * 500)
     made = replace(made, demangled="template<" * 300)
     for form in ("short", "full"):
-        text = screen(kernel_blocks(session(made), made), form, width)
+        text = screen(tuple(kernel_blocks(session(made), made)), form, width)
         assert max(map(len, text.splitlines())) <= width and "…" in text
