@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_ceilings import at_kernel_clock
@@ -12,7 +13,7 @@ from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
-from gpuprof.views.kernel_limits import computes_integers, drawn_kernels, numbered_kernels, shown_limit
+from gpuprof.views.kernel_limits import drawn_kernels, numbered_kernels, shown_limit
 from gpuprof.views.roofline_ceilings import drawn_roofs, shown_ceilings
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace
 from gpuprof.words.profile_values import (

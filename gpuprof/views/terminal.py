@@ -224,7 +224,8 @@ class Terminal:
         lines = self._wrapped(item.headline, most=min(self._most, 1), width=room)
         if item.action:
             lines += self._wrapped(f"→ {item.action}", "bold", width=room)
-        about = joined_by(", ", item.place, item.certainty, item.condition)
+        rule = "" if self._short else item.rule
+        about = joined_by(", ", item.place, item.certainty, rule, item.condition)
         kernels = self._cut(doc.text_of(item.kernels), max(room - len(about) - len(_GAP), _LEAST_NAME), "name")
         lines += self._wrapped(joined_by(", ", kernels, about), "dim", width=room)
         return _beside([left], lines, left.cell_len)
