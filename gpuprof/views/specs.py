@@ -141,13 +141,17 @@ def _amount(name: object, value: float, unit: str) -> str:
 def terms_text(link: CounterLink) -> str:
     """Write what a link takes of which metrics: "a + 2 × b"; of a product, whose factors are powers, "a × b ÷ c"."""
     if link.how != "product":
-        return " + ".join(
-            f"{significant(factor, 6, strip=True)} × {name}".removeprefix("1 × ") for name, factor in link.terms
-        )
-    text = "1"
+        return " + ".join(name if factor == 1 else f"{_factor(factor)} × {name}" for name, factor in link.terms)
+    text = ""
     for name, power in link.terms:
-        text += f" {'÷' if power < 0 else '×'} {name}" + f"^{abs(power):g}".removesuffix("^1")
-    return text.removeprefix("1 × ")
+        sign = " ÷ " if power < 0 else " × "
+        raised = name if abs(power) == 1 else f"{name}^{_factor(abs(power))}"
+        text = f"{text}{sign}{raised}" if text or power < 0 else raised
+    return text if not text.startswith(" ") else f"1{text}"
+
+
+def _factor(factor: float) -> str:
+    return significant(factor, 6, strip=True)
 
 
 def _link_text(link: CounterLink) -> str:

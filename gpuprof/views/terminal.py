@@ -425,11 +425,12 @@ def _fitting_widths(columns: Sequence[doc.Column], widths: Sequence[int], limit:
     until all fit.
     """
     readable = max(_LEAST_NAME, limit // 3)
+    if sum(column.kind == "name" for column in columns) > 1:
+        readable = max(_OTHER_NAME, limit // 4)
     fitting: dict[int, int] = {}
     for index, column in enumerate(columns):
         if column.kind == "name":
             fitting[index] = min(widths[index], readable)
-            readable = _OTHER_NAME
         elif column.kind != "sentence":
             fitting[index] = widths[index]
     by_rank = sorted(fitting, key=lambda index: columns[index].rank)
