@@ -1,38 +1,42 @@
-"""The ceilings of a roofline: which are drawn, at which clock, where they meet, and as lines within its ranges."""
+"""The ceilings of a roofline: which are drawn, where they meet, and as lines within its ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import ORIGINS
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Ceiling
 from gpuprof.units import format_si
-from gpuprof.views.plot_values import Extent
-from gpuprof.views.roofline_values import Ridge, RoofLine, RooflinePlace
+from gpuprof.views.plot import Extent
+from gpuprof.views.roofline_values import Ridge, RoofLine, Roofline
 from gpuprof.words.profile_values import LEVEL_NAMES
 
-_NO_RANGES = ((0.1, 1e3), (1e9, 1e13))
-_DECADES = 1e3
+# Room around the points and ridges: more on the right, for the texts of flat ceilings.
+_LEFT = 6
+_RIGHT = 30
+_ABOVE = 4
+_BELOW = 4
+# The least range of rates.
+_DECADES = 1e4
 
 
-class DrawnRoofs(Struct, frozen=True):
-    """Ceilings as lines, their ridges, and the ranges that show them and the points."""
-
-    lines: tuple[RoofLine, ...]
-    ridges: tuple[Ridge, ...]
-    intensities: Extent
-    rates: Extent
-
-
-def drawn_roofs(ceilings: Sequence[Ceiling], points: Sequence[RooflinePlace]) -> DrawnRoofs:
-    """Return ceilings as lines in ranges that suit them and the points."""
+def with_ceilings(figure: Roofline, ceilings: Sequence[Ceiling]) -> Roofline:
+    """Return a roofline with these ceilings as lines, and with ranges that show them and its points."""
+    units = {work_unit(point.path, per_second=False) for point in figure.points}
     ridges = tuple(_ridges(ceilings))
-    intensities, rates = _ranges(ceilings, ridges, points)
-    return DrawnRoofs(tuple(_lines(ceilings, intensities, rates)), ridges, intensities, rates)
+    intensities, rates = _ranges(figure, ceilings, ridges)
+    return replace(
+        figure,
+        unit="OP" if units == {"OP"} else "FLOP",
+        intensity_range=intensities,
+        flop_per_s_range=rates,
+        roofs=tuple(_lines(ceilings, intensities, rates[1])),
+        ridges=ridges,
+    )
 
 
 def shown_ceilings(ceilings: Sequence[Ceiling], paths: Collection[str], levels: Sequence[str]) -> list[Ceiling]:
@@ -60,75 +64,49 @@ def _ridges(ceilings: Sequence[Ceiling]) -> Iterator[Ridge]:
                 yield Ridge(flat.origin, flat.path, slope.level, flat.value / slope.value, flat.value)
 
 
-def _ranges(
-    ceilings: Sequence[Ceiling], ridges: Sequence[Ridge], points: Sequence[RooflinePlace]
-) -> tuple[Extent, Extent]:
-    """Return ranges that show every point and ridge, with room for labels and at least three decades."""
-    slopes = [ceiling.value for ceiling in ceilings if ceiling.level is not None]
-    flats = [ceiling.value for ceiling in ceilings if ceiling.path is not None]
-    intensities = [*(point.intensity for point in points), *(ridge.intensity for ridge in ridges)]
-    if not intensities and not slopes:
-        return _NO_RANGES
-    low = min(intensities, default=1.0) / 6
-    high = max(intensities, default=1.0) * 8
-    if ridges:
-        # Two fifths of the width for the flat ceilings, whose labels need it.
-        last = max(ridge.intensity for ridge in ridges)
-        high = max(high, last * (last / low) ** 0.65)
-    missing = max(1.0, _DECADES * low / high)
-    low /= missing**0.5
-    high *= missing**0.5
-    rates = [*(point.flop_per_s for point in points), *flats]
+def _ranges(figure: Roofline, ceilings: Sequence[Ceiling], ridges: Sequence[Ridge]) -> tuple[Extent, Extent]:
+    """Return ranges that show every point, ridge and ceiling."""
+    intensities = [point.intensity for point in figure.points] + [ridge.intensity for ridge in ridges]
+    intensities = intensities or [1.0]
+    low = min(intensities) / _LEFT
+    rates = [point.flop_per_s for point in figure.points]
+    for ceiling in ceilings:
+        rates.append(ceiling.value if ceiling.path is not None else ceiling.value * low)
     if not rates:
-        rates = [bandwidth * intensity for bandwidth in slopes for intensity in (low, high)]
-    top = max(rates) * 4
-    bottom = min(min(rates) / 5, top / _DECADES)
-    if slopes:
-        # A slope that leaves the frame at once shows nothing: keep two decades of the lowest one.
-        bottom = min(bottom, max(flats, default=top) / 100)
-    return (low, high), (bottom, top)
+        return figure.intensity_range, figure.flop_per_s_range
+    top = max(rates) * _ABOVE
+    return (low, max(intensities) * _RIGHT), (min(min(rates) / _BELOW, top / _DECADES), top)
 
 
-def _lines(ceilings: Sequence[Ceiling], intensities: Extent, rates: Extent) -> Iterator[RoofLine]:
+def _lines(ceilings: Sequence[Ceiling], intensities: Extent, top: float) -> Iterator[RoofLine]:
     """Yield slopes up to the highest flat ceiling of their origin, and flat ones from the steepest slope on."""
+    start, end = intensities
     for ceiling in ceilings:
         crossing = [other for other in ceilings if (other.level is None) != (ceiling.level is None)]
         values = [other.value for other in crossing if other.origin == ceiling.origin]
-        values = values or [other.value for other in crossing]
-        start, end = intensities
+        highest = max(values or [other.value for other in crossing], default=None)
         if ceiling.level is not None:
-            start = max(start, rates[0] / ceiling.value)
-            end = min(end, min([rates[1], max(values, default=rates[1])]) / ceiling.value)
-            line = ((start, start * ceiling.value), (end, end * ceiling.value))
+            last = min(end, (highest or top) / ceiling.value)
+            yield _roof_line(ceiling, ((start, start * ceiling.value), (last, last * ceiling.value)))
         else:
-            if values:
-                start = max(start, ceiling.value / max(values))
-            line = ((start, ceiling.value), (end, ceiling.value))
-        if start < end:
-            yield _roof_line(ceiling, line)
+            first = max(start, ceiling.value / highest) if highest is not None else start
+            yield _roof_line(ceiling, ((first, ceiling.value), (end, ceiling.value)))
 
 
 def _roof_line(ceiling: Ceiling, line: tuple[Extent, Extent]) -> RoofLine:
-    if ceiling.level is not None:
-        name = LEVEL_NAMES[ceiling.level]
-        value_text = format_si(ceiling.value, "B/s")
-    else:
-        name = path_name(ceiling.path or "")
-        value_text = format_si(ceiling.value, work_unit(ceiling.path or ""))
+    value = format_si(ceiling.value, "B/s" if ceiling.level is not None else work_unit(ceiling.path or ""))
     if ceiling.origin != "at-clock":
-        value_text += f" {ceiling.origin}"
-    elif ceiling.clock_hz:
-        value_text += f" at {format_si(ceiling.clock_hz, 'Hz')}"
+        of: str = ceiling.origin
     else:
-        value_text += " at clock"
+        of = f"at {format_si(ceiling.clock_hz, 'Hz')}" if ceiling.clock_hz else "at clock"
     return RoofLine(
         id=f"{ceiling.origin}/{ceiling.level or ceiling.path}",
         origin=ceiling.origin,
         path=ceiling.path,
         level=ceiling.level,
-        name=name,
+        name=LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or ""),
         value=ceiling.value,
         clock_hz=ceiling.clock_hz,
-        value_text=value_text,
+        value_text=f"{value} {of}",
         line=line,
     )

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_ceilings import at_kernel_clock
-from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 from gpuprof.views.kernel_limits import computes_integers, drawn_kernels, numbered_kernels, shown_limit
-from gpuprof.views.roofline_ceilings import drawn_roofs, shown_ceilings
+from gpuprof.views.roofline_ceilings import shown_ceilings, with_ceilings
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
@@ -60,24 +60,17 @@ def overview(
     points: list[RooflinePlace] = []
     for kernel in drawn:
         points += _overview_points(session, kernel, level, ceiling, ceilings, is_numbered=kernel.id in numbered)
-    levels = tuple(item for item in LEVELS if item == level or any(point.level == item for point in points))
     left_out = _left_out(kernels, placed, level, ceiling)
+    levels = tuple(item for item in LEVELS if item in {level, *(point.level for point in points)})
     paths = {point.path for point in points} | _recommended_paths(drawn, ceilings)
     shown = shown_ceilings(ceilings, paths, levels)
-    roofs = drawn_roofs(shown, points)
-    return Roofline(
+    figure = Roofline(
         id=f"overview-{device}-{level}",
         title=f"{_device_name(session, device)}: {LEVEL_NAMES[level]} roofline",
         subtitle=_overview_subtitle(kernels, ceiling, points),
         device=device,
         ceiling=ceiling,
         levels=levels,
-        unit=_unit(points),
-        sized=True,
-        intensity_range=roofs.intensities,
-        flop_per_s_range=roofs.rates,
-        roofs=roofs.lines,
-        ridges=roofs.ridges,
         points=tuple(points),
         left_out=left_out,
         notes=(
@@ -87,6 +80,7 @@ def overview(
             *too_many_notes(kernels, len(drawn), len(placed)),
         ),
     )
+    return with_ceilings(figure, shown)
 
 
 def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") -> Roofline:
@@ -103,28 +97,20 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
             points.append(place_of(session, kernel, point, is_main=point is main, key=text))
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
-    paths = {main.path} if main is not None else set[str]()
-    roofs = drawn_roofs(shown_ceilings(ceilings, paths | _recommended_paths([kernel], ceilings), levels), points)
-    return Roofline(
+    paths = {point.path for point in points} | _recommended_paths([kernel], ceilings)
+    figure = Roofline(
         id=f"kernel-{kernel.id}",
         title=f"{kernel.label} #{kernel.id}{in_source(session, kernel)}",
         subtitle=_kernel_subtitle(kernel, main, shown_limit(session, kernel).text),
         device=kernel.device,
         ceiling=ceiling,
         levels=levels,
-        unit=_unit(points),
-        sized=False,
-        intensity_range=roofs.intensities,
-        flop_per_s_range=roofs.rates,
-        roofs=roofs.lines,
-        ridges=roofs.ridges,
         points=tuple(points),
+        sized=False,
         left_out=() if points else _left_out([kernel], [], "dram", ceiling),
-        notes=(
-            *level_notes(kernel, {point.level for point in points}, ceiling),
-            *_hollow_notes(points),
-        ),
+        notes=(*level_notes(kernel, {point.level for point in points}, ceiling), *_hollow_notes(points)),
     )
+    return with_ceilings(figure, shown_ceilings(ceilings, paths, levels))
 
 
 def placed_point(kernel: KernelProfile, level: str, ceiling: str) -> RooflinePoint | None:
@@ -223,22 +209,14 @@ def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:
     yield from certificate_notes({point.path for point in points if point.uncertified})
 
 
-def _unit(points: Sequence[RooflinePlace]) -> str:
-    units = {work_unit(point.path, per_second=False) for point in points}
-    return "OP" if units == {"OP"} else "FLOP"
-
-
 def _device_name(session: Session, device: int) -> str:
-    gpu = next((entry for entry in session.devices if entry.id == device), None)
-    if gpu is None or gpu.name is None:
-        capability = gpu.compute_capability if gpu is not None else None
-        return f"GPU of compute capability {capability}" if capability else "GPU of unknown name"
-    return gpu.name
+    for gpu in session.devices:
+        if gpu.id == device and (gpu.name or gpu.compute_capability):
+            return gpu.name or f"GPU of compute capability {gpu.compute_capability}"
+    return "GPU of unknown name"
 
 
 def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: Sequence[RooflinePlace]) -> str:
-    if not kernels:
-        return "no kernel profiled"
     drawn = len({point.kernel for point in points})
     of_all = f"{drawn} of " if drawn < len(kernels) else ""
     parts = [f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn"]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpuprof.views.plot_values import Extent
+from gpuprof.views.plot import Extent
 
 Side = Literal["", "base", "new"]
 
@@ -82,7 +82,7 @@ class LeftOut(Struct, frozen=True):
 class Roofline(Struct, frozen=True):
     """Everything that a roofline shows. `sized`: the area of a point is the kernel's share of the time.
 
-    `arrows` lead from one of the points to another, by their places in `points`.
+    Its ranges are those of what is drawn. `arrows` lead from one of the points to another, by their places in `points`.
     """
 
     id: str
@@ -91,13 +91,13 @@ class Roofline(Struct, frozen=True):
     device: int
     ceiling: str
     levels: tuple[str, ...]
-    unit: str
-    sized: bool
-    intensity_range: Extent
-    flop_per_s_range: Extent
-    roofs: tuple[RoofLine, ...]
-    ridges: tuple[Ridge, ...]
     points: tuple[RooflinePlace, ...]
-    left_out: tuple[LeftOut, ...]
-    notes: tuple[str, ...]
+    unit: str = "FLOP"
+    sized: bool = True
+    intensity_range: Extent = (0.1, 1e3)
+    flop_per_s_range: Extent = (1e9, 1e13)
+    roofs: tuple[RoofLine, ...] = ()
+    ridges: tuple[Ridge, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
     arrows: tuple[tuple[int, int], ...] = ()
