@@ -262,7 +262,7 @@ def test_second_path_is_drawn_only_if_its_units_are_busy() -> None:
     # Tensor units 40 % busy, FP32 units 20 % busy (drawn), FP64 units 0.02 % busy (not drawn).
     busy = kernel(0, {"tensor.fp16": 4e10, "fp32": 2e9, "fp64": 1e6, "int32": 1e9}, traffic, duration_s=1e-3)
     points = overview(session(busy)).points
-    assert [point.path for point in points if point.is_main] == ["tensor.fp16"]
+    assert points[0].path == "tensor.fp16"
     assert {point.path for point in points} == {"tensor.fp16", "fp32"}
 
 
@@ -330,14 +330,14 @@ def test_figure_data_has_every_kernel_at_intensity_and_rate_longest_first() -> N
             "kernel": 1, "label": "kernel_1", "source": "", "path": "fp32", "level": "dram",
             "intensity": 30.0, "flop_per_s": 7.5e12, "share": 0.8, "roof_flop_per_s": 1e13, "fraction_of_roof": 0.75,
             "ceiling": "at-clock", "ridge": "right", "limit": "limit unknown", "colour": "unknown", "estimated": False,
-            "uncertified": False, "is_main": True, "key": "kernel_1: 75 % of the DRAM roofline, limit unknown",
+            "uncertified": False, "key": "kernel_1: 75 % of the DRAM roofline, limit unknown",
             "side": "", "faint": False,
         },
         {
             "kernel": 0, "label": "kernel_0", "source": "", "path": "fp32", "level": "dram",
             "intensity": 2.5, "flop_per_s": 1e12, "share": 0.2, "roof_flop_per_s": 2.5e12, "fraction_of_roof": 0.4,
             "ceiling": "at-clock", "ridge": "left", "limit": "limit unknown", "colour": "unknown", "estimated": False,
-            "uncertified": False, "is_main": True, "key": "kernel_0: 40 % of the DRAM roofline, limit unknown",
+            "uncertified": False, "key": "kernel_0: 40 % of the DRAM roofline, limit unknown",
             "side": "", "faint": False,
         },
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,10 +19,9 @@ from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
 from gpuprof.views import document
 from gpuprof.views.plot import figure_svg
-from gpuprof.views.roofline_ceilings import shown_ceilings, with_ceilings
 from gpuprof.views.roofline_data import place_of, placed_point
 from gpuprof.views.roofline_plot import roofline_drawing
-from gpuprof.views.roofline_values import Roofline, RooflinePlace
+from gpuprof.views.roofline_values import Roofline, RooflinePlace, shown_ceilings, with_ceilings
 from gpuprof.views.roofline_values import Side as SideWord
 from gpuprof.words.comparison_verdicts import time_text
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text
@@ -56,9 +56,12 @@ class _Placed(NamedTuple):
 
 def compared_roofline(compared: Compared) -> Roofline:
     """Return the roofline of both sides at DRAM, or at the first level that any kernel has a point at."""
-    levels = [level for level in reversed(LEVELS) if any(_placed(compared, level))]
-    level = levels[0] if levels else "dram"
-    placed = [*_placed(compared, level)]
+    level: Level = "dram"
+    placed: list[_Placed] = []
+    for candidate in reversed(LEVELS):
+        if not placed:
+            level = candidate
+            placed = list(_placed(compared, level))
     points: list[RooflinePlace] = []
     arrows = []
     changed = 0
@@ -117,7 +120,7 @@ def _points(compared: Compared, item: _Placed, level: Level, *, is_faint: bool) 
         return [replace(point, faint=True) for point in points]
     fractions = " → ".join(format_percent(point.fraction_of_roof) for point in points)
     name = cut_middle(printable(item.change.label), _NAME)
-    key = f"{name}: {_verdict(item.change)}, {fractions} of the roofline"
+    key = f"{name}: {time_text(item.change.time)}, {fractions} of the roofline"
     return [*points[:-1], replace(points[-1], key=key)]
 
 
@@ -130,7 +133,7 @@ def _point(
     total_s = compared.base.total_s or compared.new.total_s
     word: SideWord = "base" if side is compared.base else "new"
     yield replace(
-        place_of(side.runs[kernel.run].session, kernel.representative, point, is_main=True),
+        place_of(side.runs[kernel.run].session, kernel.representative, point),
         kernel=change.id,
         label=change.label,
         source=word,
@@ -139,19 +142,13 @@ def _point(
     )
 
 
-def _verdict(change: KernelChange) -> str:
-    if change.time.verdict in ("slower", "faster", "new", "gone"):
-        return time_text(change.time)
-    return f"time {change.time.verdict}, work {change.work.verdict}"
-
-
 def _with_both_ceilings(figure: Roofline, compared: Compared, placed: Sequence[_Placed]) -> Roofline:
     """Return the figure with the ceilings of its sides, as one if they are alike, else base dashed and new solid."""
-    base = _ceilings(figure, compared.base, [item.base for item in placed if item.base is not None])
-    new = _ceilings(figure, compared.new, [item.new for item in placed if item.new is not None])
+    base = _ceilings(figure, compared.base, [item.base for item in placed])
+    new = _ceilings(figure, compared.new, [item.new for item in placed])
     values = {ceiling.id: ceiling.value for ceiling in base}
-    common = [ceiling for ceiling in new if ceiling.id in values]
-    if not base or not new or (common and all(abs(values[item.id] / item.value - 1) <= _ALIKE for item in common)):
+    are_alike = all(math.isclose(item.value, values.get(item.id, item.value), rel_tol=_ALIKE) for item in new)
+    if not base or not new or are_alike:
         return with_ceilings(figure, new or base)
     # A drawing names and strokes ceilings by their origin: here it is their side.
     sides = [replace(ceiling, origin="base") for ceiling in base] + [replace(ceiling, origin="new") for ceiling in new]
@@ -159,15 +156,14 @@ def _with_both_ceilings(figure: Roofline, compared: Compared, placed: Sequence[_
     return with_ceilings(replace(figure, notes=(*figure.notes, note)), sides)
 
 
-def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel]) -> list[Ceiling]:
+def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel | None]) -> list[Ceiling]:
     """Return the ceilings of the GPU that ran the longest of these kernels."""
-    longest = max(kernels, key=_time_s, default=None)
+    longest = max(filter(None, kernels), key=_time_s, default=None)
     if longest is None:
         return []
-    of_gpu = []
-    for ceiling in side.runs[longest.run].session.ceilings:
-        if ceiling.origin == _CEILING and ceiling.device == longest.representative.device:
-            of_gpu.append(ceiling)
+    ceilings = side.runs[longest.run].session.ceilings
+    place = (_CEILING, longest.representative.device)
+    of_gpu = [ceiling for ceiling in ceilings if (ceiling.origin, ceiling.device) == place]
     return shown_ceilings(of_gpu, {point.path for point in figure.points}, figure.levels)
 
 

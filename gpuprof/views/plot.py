@@ -240,14 +240,13 @@ def _svg(
         _rewrite(element, prefix)
         if titles.get(name):
             _explain(element, _MARK.match(name), titles[name], links or {})
-    del root.attrib["version"]
-    root.set("class", "figure")
-    if drawing.is_timeline:
-        root.set("data-zoom", "x")
-    root.set("role", "group" if links else "img")
-    root.set("aria-label", printable(drawing.title))
-    root.set("style", f"stroke-linejoin:round;font-family:{_FONTS}")
-    root.tail = "\n"
+    root.attrib |= {
+        "class": "figure",
+        "data-zoom": "x" if drawing.is_timeline else "",
+        "role": "group" if links else "img",
+        "aria-label": printable(drawing.title),
+        "style": f"stroke-linejoin:round;font-family:{_FONTS}",
+    }
     return root
 
 

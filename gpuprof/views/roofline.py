@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
 
-from gpuprof.model.session import Session
+from gpuprof.model.session import KernelProfile, Session
 from gpuprof.views import document
 from gpuprof.views.kernel_limits import headline_kernels, numbered_kernels
 from gpuprof.views.plot import Drawing, figure_svg
@@ -68,22 +68,22 @@ def device_figures(
     session: Session, device: int, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
 ) -> DeviceFigures:
     """Return what can be drawn of the kernels of a GPU, at most so many of them."""
-    roofline = overview(session, device, level, ceiling, most)
-    return _with_rest(session, roofline, [kernel.id for kernel in session.kernels if kernel.device == device])
+    kernels = [kernel for kernel in session.kernels if kernel.device == device]
+    return _with_rest(session, overview(session, device, level, ceiling, most), kernels)
 
 
 def kernel_figures(session: Session, kernel: int, ceiling: str = "at-clock") -> DeviceFigures:
     """Return what can be drawn of one kernel: its roofline at all levels, or what shows it without a point."""
-    return _with_rest(session, hierarchical(session, kernel, ceiling), [kernel])
+    kernels = [item for item in session.kernels if item.id == kernel]
+    return _with_rest(session, hierarchical(session, kernel, ceiling), kernels)
 
 
-def _with_rest(session: Session, roofline: Roofline, kernels: list[int]) -> DeviceFigures:
-    placed = {point.kernel for point in roofline.points}
-    absent = [kernel for kernel in session.kernels if kernel.id in kernels and kernel.id not in placed]
-    without_work = [kernel for kernel in absent if lacks_float_work(kernel)]
+def _with_rest(session: Session, roofline: Roofline, kernels: Sequence[KernelProfile]) -> DeviceFigures:
+    shown = {point.kernel for point in roofline.points}
+    without_work = [kernel for kernel in kernels if kernel.id not in shown and lacks_float_work(kernel)]
     bandwidths = tuple(level_bandwidths(session, without_work, roofline.ceiling))
-    shown = placed | {row.kernel for row in bandwidths}
-    rows = tuple(row for row in throughputs(session) if row.kernel in kernels)
+    shown |= {row.kernel for row in bandwidths}
+    rows = tuple(throughputs(session, kernels))
     missing = {row.kernel for row in rows} - shown
     if shown and missing.isdisjoint(headline_kernels(session)):
         rows = ()

@@ -54,26 +54,25 @@ def level_bandwidths(session: Session, kernels: Sequence[KernelProfile], ceiling
     """
     rows = []
     for kernel in by_time(kernels):
-        fractions = {}
-        for item in session.ceilings:
-            if item.device != kernel.device or item.origin != ceiling or item.level is None:
-                continue
-            rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == item.level), None)
-            if rate is not None:
-                fractions[item.level] = rate / at_kernel_clock(item, kernel).value
-        ordered: dict[str, float] = {level: fractions[level] for level in LEVELS if level in fractions}
-        if any(ordered.values()):
-            rows.append(_utilization(session, kernel, ordered))
+        fractions: dict[str, float] = {}
+        for level in LEVELS:
+            rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == level), None)
+            for item in session.ceilings:
+                is_own = (item.device, item.origin, item.level) == (kernel.device, ceiling, level)
+                if is_own and rate is not None:
+                    fractions[level] = rate / at_kernel_clock(item, kernel).value
+        if any(fractions.values()):
+            rows.append(_utilization(session, kernel, fractions))
     return rows
 
 
-def throughputs(session: Session) -> list[Utilization]:
+def throughputs(session: Session, kernels: Sequence[KernelProfile]) -> list[Utilization]:
     """Return how busy SMs and memory are by kernel, as fractions of their peak, longest first."""
     rows = []
-    for kernel in by_time(session.kernels):
+    for kernel in by_time(kernels):
         known = {unit.unit: unit.fraction for unit in kernel.throughput}
         if {"sm", "memory"} <= known.keys():
-            rows.append(_utilization(session, kernel, {unit: known[unit] for unit in ("sm", "memory")}))
+            rows.append(_utilization(session, kernel, {"sm": known["sm"], "memory": known["memory"]}))
     return rows
 
 
