@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,7 +13,7 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sides import Side, SideKernel
 from gpuprof.hardware.specs import LEVELS, Level
-from gpuprof.model.session import Ceiling
+from gpuprof.model.session import Ceiling, RooflinePoint
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
 from gpuprof.views import document
@@ -22,7 +21,6 @@ from gpuprof.views.plot import figure_svg
 from gpuprof.views.roofline_data import place_of, placed_point
 from gpuprof.views.roofline_plot import roofline_drawing
 from gpuprof.views.roofline_values import Roofline, RooflinePlace, shown_ceilings, with_ceilings
-from gpuprof.views.roofline_values import Side as SideWord
 from gpuprof.words.comparison_verdicts import time_text
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text
 from gpuprof.words.roofline_points import without_point
@@ -46,42 +44,37 @@ def comparison_figures(compared: Compared, links: Mapping[int, str]) -> tuple[do
     return (document.Figure(svg, figure.title, notes, f"figure-{figure.id}", figure.subtitle),)
 
 
-class _Placed(NamedTuple):
-    """A change of a kernel, and its longest kernel with a point on each side; None if there is none."""
-
-    change: KernelChange
-    base: SideKernel | None
-    new: SideKernel | None
-
-
 def compared_roofline(compared: Compared) -> Roofline:
     """Return the roofline of both sides at DRAM, or at the first level that any kernel has a point at."""
     level: Level = "dram"
-    placed: list[_Placed] = []
+    placed: dict[int, list[RooflinePlace]] = {}
     for candidate in reversed(LEVELS):
         if not placed:
             level = candidate
-            placed = list(_placed(compared, level))
+            placed = _placed(compared, level)
     points: list[RooflinePlace] = []
     arrows = []
     changed = 0
-    for item in placed[:_MOST_KERNELS]:
-        is_faint = not item.change.is_changed or changed == _MOST_ARROWS
-        changed += not is_faint
-        mine = _points(compared, item, level, is_faint=is_faint)
-        points += mine
+    drawn = [change for change in compared.comparison.kernels if change.id in placed][:_MOST_KERNELS]
+    for change in drawn:
+        mine = placed[change.id]
+        if not change.is_changed or changed == _MOST_ARROWS:
+            points.append(replace(mine[-1], faint=True))
+            continue
+        changed += 1
         if len(mine) == 2:
-            arrows.append((len(points) - 2, len(points) - 1))
+            arrows.append((len(points), len(points) + 1))
+        points += [*mine[:-1], replace(mine[-1], key=_key_text(change, mine))]
     notes = []
     if len(placed) < len(compared.pairs):
-        notes.append(_without_point(compared, {item.change.id for item in placed}))
-    if len(placed) > _MOST_KERNELS:
-        notes.append(f"Drawn: the {_MOST_KERNELS} kernels with most effect on the run.")
-    drawn = count_text(len(placed[:_MOST_KERNELS]), "kernel")
+        notes.append(_without_point(compared, placed))
+    if len(placed) > len(drawn):
+        notes.append(f"Drawn: the {len(drawn)} kernels with most effect on the run.")
+    of_arrows = count_text(len(arrows), "arrow")
     figure = Roofline(
         id="comparison",
         title=f"{LEVEL_NAMES[level]} roofline, base and new",
-        subtitle=f"{drawn} drawn, {count_text(len(arrows), 'arrow')} from base (hollow) to new (filled)",
+        subtitle=f"{count_text(len(drawn), 'kernel')} drawn, {of_arrows} from base (hollow) to new (filled)",
         device=0,
         ceiling=_CEILING,
         levels=(level,),
@@ -89,50 +82,28 @@ def compared_roofline(compared: Compared) -> Roofline:
         arrows=tuple(arrows),
         notes=tuple(notes),
     )
-    return _with_both_ceilings(figure, compared, placed)
+    return _with_both_ceilings(figure, compared)
 
 
-def _placed(compared: Compared, level: Level) -> Iterator[_Placed]:
-    """Yield the changes that have a point at a level on any side, those with most effect on the run first."""
+def _placed(compared: Compared, level: Level) -> dict[int, list[RooflinePlace]]:
+    """Return the points of each change at a level, that of base first; a side without one is left out."""
+    placed: dict[int, list[RooflinePlace]] = {}
     for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
-        placed = _Placed(change, _longest(pair.base, level), _longest(pair.new, level))
-        if placed.base is not None or placed.new is not None:
-            yield placed
+        for word, kernels in (("base", pair.base), ("new", pair.new)):
+            for kernel in sorted(kernels, key=_time_s, reverse=True):
+                point = placed_point(kernel.representative, level, _CEILING)
+                if point is not None:
+                    placed.setdefault(change.id, []).append(_place(compared, change, word, kernel, point))
+                    break
+    return placed
 
 
-def _longest(kernels: Sequence[SideKernel], level: Level) -> SideKernel | None:
-    placed = [kernel for kernel in kernels if placed_point(kernel.representative, level, _CEILING) is not None]
-    return max(placed, key=_time_s, default=None)
-
-
-def _time_s(kernel: SideKernel) -> float:
-    return kernel.total_s or 0.0
-
-
-def _points(compared: Compared, item: _Placed, level: Level, *, is_faint: bool) -> list[RooflinePlace]:
-    """Return the points of a kernel that changed on both sides; a faint one has the one of its newer side."""
-    points: list[RooflinePlace] = []
-    if item.base is not None and not (is_faint and item.new is not None):
-        points += _point(compared, item.change, compared.base, item.base, level)
-    if item.new is not None:
-        points += _point(compared, item.change, compared.new, item.new, level)
-    if is_faint:
-        return [replace(point, faint=True) for point in points]
-    fractions = " → ".join(format_percent(point.fraction_of_roof) for point in points)
-    name = cut_middle(printable(item.change.label), _NAME)
-    key = f"{name}: {time_text(item.change.time)}, {fractions} of the roofline"
-    return [*points[:-1], replace(points[-1], key=key)]
-
-
-def _point(
-    compared: Compared, change: KernelChange, side: Side, kernel: SideKernel, level: Level
-) -> Iterator[RooflinePlace]:
-    point = placed_point(kernel.representative, level, _CEILING)
-    if point is None:
-        return
+def _place(
+    compared: Compared, change: KernelChange, word: str, kernel: SideKernel, point: RooflinePoint
+) -> RooflinePlace:
+    side = compared.base if word == "base" else compared.new
     total_s = compared.base.total_s or compared.new.total_s
-    word: SideWord = "base" if side is compared.base else "new"
-    yield replace(
+    return replace(
         place_of(side.runs[kernel.run].session, kernel.representative, point),
         kernel=change.id,
         label=change.label,
@@ -142,10 +113,19 @@ def _point(
     )
 
 
-def _with_both_ceilings(figure: Roofline, compared: Compared, placed: Sequence[_Placed]) -> Roofline:
+def _time_s(kernel: SideKernel) -> float:
+    return kernel.total_s or 0.0
+
+
+def _key_text(change: KernelChange, points: Sequence[RooflinePlace]) -> str:
+    fractions = " → ".join(format_percent(point.fraction_of_roof) for point in points)
+    return f"{cut_middle(printable(change.label), _NAME)}: {time_text(change.time)}, {fractions} of the roofline"
+
+
+def _with_both_ceilings(figure: Roofline, compared: Compared) -> Roofline:
     """Return the figure with the ceilings of its sides, as one if they are alike, else base dashed and new solid."""
-    base = _ceilings(figure, compared.base, [item.base for item in placed])
-    new = _ceilings(figure, compared.new, [item.new for item in placed])
+    base = _ceilings(figure, compared.base, [kernel for pair in compared.pairs for kernel in pair.base])
+    new = _ceilings(figure, compared.new, [kernel for pair in compared.pairs for kernel in pair.new])
     values = {ceiling.id: ceiling.value for ceiling in base}
     are_alike = all(math.isclose(item.value, values.get(item.id, item.value), rel_tol=_ALIKE) for item in new)
     if not base or not new or are_alike:
@@ -156,9 +136,9 @@ def _with_both_ceilings(figure: Roofline, compared: Compared, placed: Sequence[_
     return with_ceilings(replace(figure, notes=(*figure.notes, note)), sides)
 
 
-def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel | None]) -> list[Ceiling]:
+def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel]) -> list[Ceiling]:
     """Return the ceilings of the GPU that ran the longest of these kernels."""
-    longest = max(filter(None, kernels), key=_time_s, default=None)
+    longest = max(kernels, key=_time_s, default=None)
     if longest is None:
         return []
     ceilings = side.runs[longest.run].session.ceilings

@@ -36,6 +36,7 @@ _TITLE = 12.0
 # Letters of a line.
 _LETTERS = 110
 _LEGEND_LETTERS = 40
+_TITLE_LETTERS = 64
 _FILL = 0.45
 _FAINT = 0.35
 _NEAR = 16.0
@@ -131,7 +132,7 @@ def number_marks(ax: Axes, colours: Colours, marks: Iterable[tuple[Extent, float
         near = sum(math.dist(at, other) < _NEAR for other in taken)
         taken.append(at)
         right, up = _AROUND[near % len(_AROUND)]
-        reach = math.sqrt(area) / 2 + 4.0
+        reach = 0.7 * math.sqrt(area) + 2.0
         offset = (right * (reach + 2.5 * len(text)), up * (reach + 1.0))
         write(ax, place, offset, text, colours["ink"], weight="bold", ha="center", va="center", zorder=6)
 
@@ -189,6 +190,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
 
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
     out = io.BytesIO()
     colours = theme_colours(theme)
@@ -199,6 +201,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
         )
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         sheet = Figure(figsize=(_WIDTH / 72, 1.0), dpi=72, facecolor=colours["background"])
+        extents = []
         top = 0.0
         for drawing in drawings:
             bottom = top - drawing.height
@@ -208,16 +211,22 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
                 _draw(drawing, ax, colours, ())
             else:
                 _draw(drawing, ax, colours, (*drawing.key, *drawing.notes))
-                title = cut_middle(printable(drawing.title), _LETTERS // 2)
+                title = cut_middle(printable(drawing.title), _TITLE_LETTERS)
                 ax.set_title(title, loc="left", pad=22.0, size=_TITLE, weight="bold", color=colours["ink"])
                 write(ax, (0.0, 1.0), (0.0, 8.0), drawing.subtitle, colours["muted"], xycoords="axes fraction")
             extent = ax.get_tightbbox()
             assert extent is not None, "its texts can be seen"
+            extents.append(extent)
             top = extent.y0 - _BETWEEN
+        drawn = Bbox.union(extents)
         sheet.savefig(
-            out, format=form, dpi=200 if form == "png" else 72, facecolor=sheet.get_facecolor(),
-            metadata=_NO_METADATA[form], bbox_inches="tight", pad_inches=0.1,
-        )  # fmt: skip
+            out,
+            format=form,
+            dpi=200 if form == "png" else 72,
+            facecolor=sheet.get_facecolor(),
+            metadata=_NO_METADATA[form],
+            bbox_inches=Bbox(drawn.get_points() / 72).padded(0.1),
+        )
     artists = [artist for artist in sheet.findobj() if artist.get_gid()]
     return out.getvalue(), {str(artist.get_gid()): str(artist.get_label()) for artist in artists}
 

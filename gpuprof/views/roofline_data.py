@@ -56,7 +56,8 @@ def overview(
     points: list[RooflinePlace] = []
     for kernel in drawn:
         points += _overview_points(session, kernel, level, ceiling, ceilings, is_numbered=kernel.id in numbered)
-    left_out = _left_out([kernel for kernel in kernels if kernel not in placed], level, ceiling)
+    shown_ids = {kernel.id for kernel in placed}
+    left_out = _left_out([kernel for kernel in kernels if kernel.id not in shown_ids], level, ceiling)
     levels = tuple(item for item in LEVELS if item in {level, *(point.level for point in points)})
     paths = {point.path for point in points} | _recommended_paths(drawn, ceilings)
     shown = shown_ceilings(ceilings, paths, levels)

@@ -35,6 +35,8 @@ _BETWEEN = 6.0
 # What took any time can be seen, so that a blank is idle.
 _LEAST_HEIGHT = 1.0
 _TEXT_HEIGHT = 11.0
+# Pauses of a smaller part of the timeline are not drawn.
+_LEAST_PAUSE = 0.004
 _LEAST_BIN_S = 1e-12
 # More steps than these would hide what they have.
 _MOST_STEPS = 60
@@ -101,19 +103,22 @@ def _draw(strip: TimeStrip, keys: _Keys, ax: Axes, colours: Colours) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: f"{value * 1e3:.6g}")
     for name, colour in dict.fromkeys(keys.get(row.kernel, _OTHERS) for row in strip.rows if row.kind == "kernels"):
         ax.plot([], [], linestyle="none", marker="s", color=colours[colour], label=name)
-    muted = colours["muted"]
-    for number, pause in enumerate(strip.pauses):
-        end_s = pause.start_s + pause.length_s
-        look: dict[str, Any] = {"facecolor": "none", "edgecolor": muted, "hatch": "////", "linewidth": 0.0}
-        ax.stairs(
-            [base], (pause.start_s, end_s), fill=True, zorder=2, gid=f"pause-{number}", label=_pause_text(pause), **look
-        )
-        offset = (0.0, 3.0 + _TEXT_HEIGHT * number)
-        write(ax, ((pause.start_s + end_s) / 2, base), offset, pause_text(pause), muted, ha="center")
+    _draw_pauses(strip, base, ax, colours["muted"])
     if 1 < len(strip.steps_s) <= _MOST_STEPS:
         look: dict[str, Any] = {"color": colours["ink"], "linestyle": "dotted", "linewidth": 0.8}
         ax.vlines(strip.steps_s, 0.0, base, gid="steps", label="steps begin", **look)
         ax.plot([], [], label="a step begins", **look)
+
+
+def _draw_pauses(strip: TimeStrip, top: float, ax: Axes, colour: str) -> None:
+    """Hatch pauses, and write each one's length and cause above the axes, in a row of its own."""
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": "////", "linewidth": 0.0}
+    least_s = _LEAST_PAUSE * strip.bin_s * len(strip.rows[0].busy)
+    for number, pause in enumerate(pause for pause in strip.pauses if pause.length_s >= least_s):
+        edges = (pause.start_s, pause.start_s + pause.length_s)
+        ax.stairs([top], edges, fill=True, zorder=2, gid=f"pause-{number}", label=_pause_text(pause), **look)
+        offset = (0.0, 3.0 + _TEXT_HEIGHT * number)
+        write(ax, (sum(edges) / 2, top), offset, pause_text(pause), colour, ha="center")
 
 
 def _steps(parts: Sequence[float], height: float) -> tuple[list[int], list[float]]:
