@@ -42,7 +42,7 @@ def every_block(text: str) -> Document:
     )
     recommendation = Recommendation(
         headline=text, action=text, gain=text, of=text, condition=text, place=text, kernels=cell, certainty=text,
-        certainty_meaning=text, severity="high", bar=0.4, href="kernels",
+        rule=text, severity="high", bar=0.4, href="kernels",
     )  # fmt: skip
     finding = Finding(
         rule=text, severity="high", headline=text, gain=text, remains=text, certainty=text, why=text, action=text,
@@ -112,7 +112,7 @@ def profile_like(count: int, name: str = "void scale<{}>(float const*, int)") ->
     recommendation = Recommendation(
         headline="Uncoalesced global access: loads use 4 of 32 bytes", action="Make the access contiguous",
         gain="≤ 31 %", of="of the run", condition="with the same L2 traffic", place="gather.cu:41",
-        kernels=Cell(f"#0 {names[0]}", href="kernel-0"), certainty="measured", certainty_meaning="By a counter.",
+        kernels=Cell(f"#0 {names[0]}", href="kernel-0"), certainty="measured", rule="uncoalesced-global",
         severity="high", bar=0.31, href="finding-0-uncoalesced-global",
     )  # fmt: skip
     blocks: tuple[Block, ...] = (

@@ -20,7 +20,6 @@ from gpuprof.model.session import KernelProfile, OperatorBytes, OperatorFlop, Se
 from gpuprof.model.time_by import TimeBy, TimeGroup, first_times
 from gpuprof.timeline.trace import Activity, MatrixProduct, ProgramStep
 from gpuprof.views.profile import print_session, session_page, summary_lines
-from gpuprof.views.time_by import rows_of
 from gpuprof.words.time_by import header_text
 from tests.cli import gpuprof as run
 from tests.hand_made import HOSTILE, session
@@ -275,19 +274,6 @@ def test_share_flop_peak_and_kernel_fit_a_piped_table(width: int) -> None:
     head = screen(stepped(), width)[1]
     assert re.match(r"operator .*of step +FLOP +of peak +longest kernel", head)
     assert ("launches" in head) == (width >= 140)
-
-
-def test_the_rows_end_where_most_of_the_time_is_shown() -> None:
-    def shown(*times_s: float) -> int:
-        return rows_of(by_operator(traced(*(
-            launched(number, "k", time_s, f"my::op_{number}") for number, time_s in enumerate(times_s)
-        ))))  # fmt: skip
-
-    assert shown(1.0) == 1
-    assert shown(0.9, 0.06, 0.02, 0.02) == 2
-    # One more row tells more than that it is left out.
-    assert shown(0.9, 0.06, 0.04) == 3
-    assert shown(*[1.0] * 500) == 20
 
 
 def test_markdown_and_the_page_have_the_operators() -> None:

@@ -89,7 +89,7 @@ def texts(html: str) -> str:
 
 def test_ids_are_unique_and_links_lead_to_lines_of_code_and_rows() -> None:
     outline = Outline(page())
-    assert {"#line-0-0-41", "#kernel-0", "#kernel-1"} <= set(outline.links)
+    assert {"#line-0-gather.cu-41", "#kernel-0", "#kernel-1"} <= set(outline.links)
     assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
     assert len(outline.ids) == len(set(outline.ids))
     assert [value for tag, name, value in outline.attributes if (tag, name) == ("g", "data-kernel")] == ["0", "1"]

@@ -50,7 +50,6 @@ def test_show_gives_value_source_note_and_place() -> None:
     line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "memory_bus" in text)
     assert "6016 bit (unconfirmed)" in shown and f"{file.name}:{line}" in shown and "60 MiB" in shown
     assert str(file) in "".join(shown.split())
-    assert "132 SMs × 4096 × 1.830 GHz = 989.4 TFLOP/s" in " ".join(shown.split())
     assert succeed("show", "nvidia h200").stdout == shown
     hopper = " ".join(succeed("show", "sm_90").stdout.split())
     assert "1. total: sm__ops_path_tensor_src_fp64.sum" in hopper and "0 B, 8 KiB, 16 KiB" in hopper
@@ -90,7 +89,7 @@ def test_check_ends_with_5_on_errors_alone(tmp_path: Path) -> None:
 
 def test_match_says_which_spec_and_why(user_folder: Path) -> None:
     shown = succeed("match", str(H100)).stdout
-    assert str(data_dir("specs") / "gpu" / "h100-sxm.yaml") in "".join(shown.split()) and "132 SMs" in shown
+    assert str(data_dir("specs") / "gpu" / "h100-sxm.yaml") in "".join(shown.split()) and "132 SM" in shown
     assert "h100-sxm by PCI id and name" in shown and shown.count("differs") == 0
     path = write_gpu(user_folder, for_a100("mine", "mine").replace("A100 80GB PCIe", "H100 80GB HBM3"), "mine")
     shown = succeed("match", str(H100)).stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from gpuprof.model.session import CodeLine, Excerpt, KernelProfile, Pipe, Sessio
 from gpuprof.views.document import Bars, Block, Cell, Code, Document, Facts, Findings, Fold, Form, Table
 from gpuprof.views.kernel import finding_anchor, kernel_blocks
 from gpuprof.views.terminal import print_document
+from gpuprof.words.profile_values import roof_text
 from tests.hand_made import finding
 from tests.table import each_row
 from tests.test_figures import kernel, session
@@ -38,7 +39,7 @@ def blocks_of(made: KernelProfile, read: Session | None = None, ceiling: str = "
     return list(unfolded(kernel_blocks(whole, whole.kernels[0], ceiling=ceiling)))
 
 
-def unfolded(blocks: Sequence[Block]) -> Iterator[Block]:
+def unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         yield block
         if isinstance(block, Fold):
@@ -93,6 +94,7 @@ def test_integers_have_roofline_points_only_if_they_are_the_work_of_the_kernel()
     points = table(blocks_of(hashing), "Roofline points")
     assert points is not None and points.rows[0][0] == "INT32"
     assert "memory-bound" not in str(points) and "compute-bound" not in str(points)
+    assert roof_text(addresses) == "no FLOP" and roof_text(hashing).startswith("int ")
 
 
 def test_the_hottest_excerpt_comes_first_and_findings_lead_to_their_lines() -> None:
@@ -103,8 +105,8 @@ def test_the_hottest_excerpt_comes_first_and_findings_lead_to_their_lines() -> N
     assert second.lines[0].text == "int i = 0;" and second.lines[1].text == "    out[i] = in[j];"
     assert [line.number for line in second.lines if line.marked] == ["41"]
     (shown,) = (block for block in blocks_of(made) if isinstance(block, Findings))
-    assert shown.items[0].place.href == second.lines[1].anchor == "line-0-0-41"
-    assert shown.items[0].anchor == finding_anchor(placed) == "finding-0-uncoalesced-global"
+    assert shown.items[0].place.href == second.lines[1].anchor == "line-0-gather.cu-41"
+    assert shown.items[0].anchor == finding_anchor(placed.id) == "finding-0-uncoalesced-global"
 
 
 def test_the_short_form_of_code_keeps_the_line_of_a_finding() -> None:
@@ -112,7 +114,7 @@ def test_the_short_form_of_code_keeps_the_line_of_a_finding() -> None:
     assert place is not None
     (placed,) = numbered((finding(place=replace(place, line=48, pc=None)),), 0)
     made = kernel(0, {"fp32": 1e9}, {"dram": 1e9}, findings=(placed,), excerpts=(SOURCE,))
-    text = screen(kernel_blocks(session(made), made), "short")
+    text = screen(tuple(kernel_blocks(session(made), made)), "short")
     assert "more();" in text and "out[i] = in[j];" in text and "int i = 0;" not in text
 
 
@@ -127,9 +129,11 @@ def test_an_explained_finding_leads_to_its_cause_and_repeats_no_advice() -> None
     cause, effect = numbered((finding(), finding("l2-bandwidth", advice="ADVICE", headline="effect")), 0)
     effect = replace(effect, cause=cause.id)
     made = kernel(0, {"fp32": 1e9}, {"dram": 1e9}, findings=(cause, effect))
-    blocks = kernel_blocks(session(made), made)
+    blocks = tuple(kernel_blocks(session(made), made))
     (shown,) = (block for block in blocks if isinstance(block, Findings))
-    assert isinstance(shown.items[1].explained_by, Cell) and shown.items[1].explained_by.href == finding_anchor(cause)
+    assert isinstance(shown.items[1].explained_by, Cell) and shown.items[1].explained_by.href == finding_anchor(
+        cause.id
+    )
     assert "ADVICE" not in screen(blocks, "full")
     assert "effect (explained by #0 uncoalesced-global: fix that first)" in screen(blocks, "short")
 
@@ -156,5 +160,5 @@ def test_nothing_is_wider_than_the_screen(width: int) -> None:
     made = kernel(0, {"fp32": 1e9}, {"l1": 1e9}, excerpts=(replace(SOURCE, lines=(long,)),), label="k" * 500)
     made = replace(made, demangled="template<" * 300)
     for form in ("short", "full"):
-        text = screen(kernel_blocks(session(made), made), form, width)
+        text = screen(tuple(kernel_blocks(session(made), made)), form, width)
         assert max(map(len, text.splitlines())) <= width and "…" in text

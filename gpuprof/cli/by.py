@@ -12,6 +12,8 @@ from gpuprof.cli.output import say, to_show, warn, write_lines
 from gpuprof.model.groupings import GROUPINGS
 from gpuprof.views.formats import TABLE, formats_of
 
+_TOP = 20
+
 if TYPE_CHECKING:
     from gpuprof.model.session import KernelProfile, Session
 
@@ -27,11 +29,10 @@ def print_by(
 ) -> None:
     """Print the time of these kernels of a session by what launched them."""
     from gpuprof.model.time_by import time_by
-    from gpuprof.views.time_by import rows_of
 
     form = formats_of("times")[name]
     times = time_by(session, kernels, by)
-    rows = rows_of(times, top)
+    rows = _TOP if top is None else top
     if form.warns:
         warn(session)
     if name != TABLE:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def _fraction_of_roof(kernel: KernelProfile) -> float | None:
-    from gpuprof.model.headline import main_point
+    from gpuprof.words.profile_values import roof_point
 
-    point = main_point(kernel)
+    point = roof_point(kernel)
     return point.fraction_of_roof if point is not None else None
 
 

@@ -258,7 +258,6 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     from gpuprof.diagnose.summary import chosen
     from gpuprof.model.time_by import first_times
     from gpuprof.views.terminal import make_console
-    from gpuprof.views.time_by import rows_of
     from gpuprof.words.session import worded
     from gpuprof.words.timeline import Rates
 
@@ -270,8 +269,7 @@ def _show(session: Session, files: Sequence[str], asked: _Asked) -> None:
     if form.warns:
         warn(session)
     if asked.form != TABLE:
-        rows = rows_of(times, asked.top) if times is not None else asked.rows
-        write_lines(form.write(part, kernels, rows, times))
+        write_lines(form.write(part, kernels, asked.rows, times))
         return
     rates = Rates(asked.items_per_step, asked.cost_per_hour)
     form.write(make_console(), part, kernels, times=times, top=asked.top, depth=asked.depth, rates=rates)
@@ -291,7 +289,9 @@ def _report(run: Session, selected: Sequence[KernelProfile], asked: _Asked) -> N
     form = formats_of("session")[asked.form]
     # Cleaning has shortened paths to the repository, by the path maps.
     options = WriteOptions(root=repository_root(), path_maps=asked.path_maps if asked.keep_private else ())
-    warn(run)
+    if form.warns:
+        warn(run)
+        tell_excluded(run)
     write_lines(form.lines(part, options))
     for text in form.notes(part, options):
         say(f"note: {text}")

@@ -43,6 +43,7 @@ _TYPICAL = 0.9
 _NEARLY_ALL = 90.0
 """In percent of the time: the rest is the ramp at the start and the end of most kernels."""
 _NOTHING_BUSY = "latency-bound"
+_INTEGER_PIPE = "alu"
 _ROUNDING = 1.0 + 1e-9
 
 
@@ -181,6 +182,19 @@ def first_proven(kernel: KernelProfile, *, with_facts: bool = True) -> Finding |
     Without facts it is the first with something to fix.
     """
     return next((finding for finding in _leading(kernel, with_facts) if finding.confidence != "guess"), None)
+
+
+def computes_integers(kernel: KernelProfile) -> bool:
+    """Return whether integers are the work of a kernel, and not only the arithmetic of its addresses."""
+    finding = first_proven(kernel)
+    if finding is not None and finding.rule == "integer-bound":
+        return True
+    if any(work.path != "int32" and (work.flop or work.flop_per_s) for work in kernel.work):
+        return False
+    busiest = max(kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
+    if busiest is None or busiest.name != _INTEGER_PIPE:
+        return False
+    return all(busiest.fraction > unit.fraction for unit in kernel.throughput if unit.unit != "sm")
 
 
 def likely_finding(kernel: KernelProfile) -> Finding | None:

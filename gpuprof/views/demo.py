@@ -10,7 +10,7 @@ from gpuprof.model.session import Session
 from gpuprof.model.version_pairs import version_pairs, what_to_fix
 from gpuprof.recordings import Recording
 from gpuprof.views import document as doc
-from gpuprof.words.recommendations import headline_text, recommendation_texts
+from gpuprof.words.recommendations import recommendation_texts
 from gpuprof.words.versions import action_text, outcome_text, saved_text, slow_text, why_texts
 
 
@@ -18,12 +18,12 @@ def story_view(recording: Recording, session: Session) -> doc.Document:
     """Return each kernel with its fix, and what all of them gave; the kernels are in the order of the fixes."""
     blocks: list[doc.Block] = [doc.Heading(f"{recording.title} ({_origin_text(recording, session)})", 1)]
     for pair in version_pairs(session.kernels):
-        found, *reasons = why_texts(pair.finding)
-        rows: list[tuple[str, doc.Inline]] = [("slow", doc.Cell(slow_text(pair.before, session), "bad"))]
-        rows.append(("why", found))
-        rows += [("", reason) for reason in reasons]
-        rows.append(("fix", doc.Cell(action_text(pair.finding), "strong")))
-        rows.append(("gain", doc.Cell(saved_text(pair), "good")))
+        rows: list[tuple[str, doc.Inline]] = [
+            ("slow", doc.Cell(slow_text(pair.before, session), "bad")),
+            ("why", "; ".join(why_texts(pair.finding))),
+            ("fix", doc.Cell(action_text(pair.finding), "strong")),
+            ("gain", doc.Cell(saved_text(pair), "good")),
+        ]
         blocks.append(doc.Facts(tuple(rows)))
     blocks.append(doc.Note(outcome_text(session.kernels), "strong"))
     rest = what_to_fix(session.kernels[-1])
@@ -41,24 +41,18 @@ def _origin_text(recording: Recording, session: Session) -> str:
 
 def comparison_blocks(compared: Compared, page: PurePath) -> Sequence[doc.Block]:
     """Return what the first fix gave as a comparison has it, and the place of its page."""
-    blocks: list[doc.Block] = [doc.Heading(f"The first fix, compared: {page}")]
-    for change in compared.comparison.kernels[:1]:
-        blocks.append(doc.Note(change.sentence, "muted"))
-    return blocks
+    change = compared.comparison.kernels[0]
+    return (doc.Heading(f"The first fix, compared: {page}"), doc.Note(change.sentence, "muted"))
 
 
 def others_blocks(others: Sequence[tuple[Recording, Session, PurePath]]) -> Sequence[doc.Block]:
     """Return what each other recording is, what to fix first in it, and its page."""
-    if not others:
-        return ()
-    drawn = all(any(kernel.roofline for kernel in session.kernels) for _, session, _ in others)
-    heading = f"More recordings{', with rooflines' if drawn else ''}: open their pages in a browser"
     rows: list[tuple[str, doc.Inline]] = []
     for recording, session, page in others:
-        first = next(iter(recommendation_texts(session)), None)
-        fix = f"{first.gain}  {first.headline}" if first is not None else headline_text(session)
-        rows += [(recording.name, recording.title), ("", doc.Cell(fix, "muted")), ("", str(page))]
-    return (doc.Heading(heading), doc.Facts(tuple(rows)))
+        first = recommendation_texts(session)[0]
+        fix = doc.Cell(f"{first.gain}  {first.headline}", "muted")
+        rows += [(recording.name, recording.title), ("", fix), ("", str(page))]
+    return (doc.Heading("More recordings: open their pages in a browser"), doc.Facts(tuple(rows)))
 
 
 def next_blocks(compare: str, show: str) -> Sequence[doc.Block]:

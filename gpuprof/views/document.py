@@ -112,7 +112,7 @@ class Recommendation(Struct, frozen=True):
     place: str
     kernels: Inline
     certainty: str
-    certainty_meaning: str = ""
+    rule: str = ""
     severity: Severity = "info"
     bar: float | None = None
     doubted: bool = False
@@ -278,6 +278,18 @@ def anchor(*parts: object) -> str:
 def text_of(value: Inline) -> str:
     """Return the characters of an inline text."""
     return value if isinstance(value, str) else value.text
+
+
+def filled(table: Table, *empty: str) -> Table:
+    """Return a table without the columns in which every row has no text, or one of those that mean none."""
+    nothing = {"", *empty}
+    kept = []
+    for index in range(len(table.columns)):
+        if any(text_of(row[index]) not in nothing for row in table.rows):
+            kept.append(index)
+    columns = tuple(table.columns[index] for index in kept)
+    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
+    return replace(table, columns=columns, rows=rows)
 
 
 def first_rows(table: Table, count: int) -> Table:

@@ -9,6 +9,7 @@ from gpuprof.views.document import Cell, Document, Facts, Tone, Tree
 from gpuprof.words.explain_node import ExplanationNode
 from gpuprof.words.finding_text import value_text
 from gpuprof.words.profile_values import device_text, source_text
+from gpuprof.words.sentences import joined_by
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,9 +44,8 @@ def explanation(session: Session, node: ExplanationNode) -> Document:
 
 def _tree(node: ExplanationNode) -> Tree:
     number, text = step_text(node)
-    children = tuple(map(_tree, node.children))
-    is_code = node.kind == "line"
-    return Tree(Cell(text, _TONES.get(node.kind, ""), code=is_code), number, children)
+    shown = Cell(text, _TONES.get(node.kind, ""), code=node.kind == "line")
+    return Tree(shown, number, tuple(map(_tree, node.children)))
 
 
 def step_text(node: ExplanationNode) -> tuple[str, str]:
@@ -57,10 +57,9 @@ def step_text(node: ExplanationNode) -> tuple[str, str]:
     if node.kind == "note":
         return "", f"also: {node.text} ({node.detail})"
     if node.kind == "line":
-        return number, f"{node.detail}: {node.text}" if node.detail else node.text
+        return number, joined_by(": ", node.detail, node.text)
     if node.kind in _MISSING:
         return "", f"{_MISSING[node.kind]}: {node.text}; {node.detail}"
     if node.kind == "kernel":
-        note = ", ".join(filter(None, (number, node.detail)))
-        return "", f"{node.text}: {note}" if note else node.text
-    return number, f"{node.text}: {node.detail}" if node.detail else node.text
+        return "", joined_by(": ", node.text, joined_by(", ", number, node.detail))
+    return number, joined_by(": ", node.text, node.detail)

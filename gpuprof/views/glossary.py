@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gpuprof.model.stalls import stall_name
 from gpuprof.words.explain import STALL_MEANINGS
@@ -76,7 +77,7 @@ def glossary(content: object, own: Sequence[Term] = ()) -> tuple[Term, ...]:
             found.append(term)
     for reason, meaning in STALL_MEANINGS.items():
         name = stall_name(reason)
-        if re.search(rf"(?<![\w-]){re.escape(name)} \S+ ?%|(?m:^{re.escape(name)}$)", text):
+        if name in text and re.search(rf"(?<![\w-]){re.escape(name)} \S+ ?%|(?m:^{re.escape(name)}$)", text):
             found.append(Term(name, f"A warp in this state {meaning}."))
     return tuple(found)
 
@@ -92,5 +93,5 @@ def _texts(content: object) -> set[str]:
         elif isinstance(item, tuple | list):
             waiting.extend(item)
         elif isinstance(item, Struct):
-            waiting.extend(getattr(item, name) for name in item.__struct_fields__ if name != "svg")
+            waiting.extend(astuple(item))
     return texts

@@ -18,6 +18,7 @@ from gpuprof.words.profile_values import count_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 _FRAGMENT_ROWS = 10
 # Deeper than any heading.
@@ -122,6 +123,10 @@ def page_templates(*packages: str) -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
+    environment.filters["zip"] = zip
+    environment.filters["frames"] = _frames
+    environment.filters["framed"] = _framed
+    environment.filters["plain"] = _plain
     environment.filters["cell"] = lambda value: doc.Cell(value) if isinstance(value, str) else value
     environment.filters["breakable"] = _breakable
     environment.filters["words"] = _words
@@ -147,6 +152,42 @@ def _renderer(*, linked: bool) -> Callable[[doc.Block, int], str]:
     return render
 
 
+def _frames(columns: Sequence[doc.Column]) -> list[tuple[str, str, str]]:
+    """Return the markup around the cells of each column: before their attributes and before and behind their texts.
+
+    The first column of names is a heading.
+    """
+    from markupsafe import escape
+
+    frames = []
+    tag = 'th scope="row"'
+    for column in columns:
+        names = escape(f"{column.kind} {column.id}".rstrip())
+        if column.kind == "name":
+            frames.append((f'<{tag} class="{names}"', "><div>", f"</div></{tag[:2]}>"))
+            tag = "td"
+        else:
+            frames.append((f'<td class="{names}"', ">", "</td>"))
+    return frames
+
+
+def _framed(text: Markup, frame: tuple[str, str, str], order: float | None) -> Markup:
+    from markupsafe import Markup
+
+    start, opening, end = frame
+    attribute = f' data-v="{order}"' if order is not None else ""
+    return Markup(f"{start}{attribute}{opening}{text}{end}")  # noqa: S704  (all parts are markup)
+
+
+def _plain(value: doc.Inline) -> object:
+    """Return the markup of a text that is nothing but its characters; None if it is more."""
+    if isinstance(value, str):
+        return _breakable(value)
+    if value.tone or value.href or value.whole or value.code or value.bar is not None:
+        return None
+    return _breakable(value.text)
+
+
 def _shown(value: object) -> object:
     """Make every text of the page safe; markup stays."""
     return _safe(value) if type(value) is str else value
@@ -158,12 +199,14 @@ def _safe(value: str) -> str:
     return _UNIT.sub("\u00a0", text) if " " in text else text
 
 
-def _breakable(name: str) -> object:
+def _breakable(name: str) -> Markup:
     """Let a line of a long name end between its parts, not within a word."""
     from markupsafe import Markup, escape
 
     text = _safe(name)
-    return Markup("<wbr>").join(map(escape, _PART_ENDS.split(text))) if len(text) >= _LONG_NAME else text
+    if len(text) < _LONG_NAME:
+        return escape(text)
+    return Markup("<wbr>").join(_PART_ENDS.split(text))
 
 
 def _words(command: str) -> object:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.hardware.specs import Basis
 from gpuprof.model.headline import nearest_limit
 from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name, work_unit
-from gpuprof.model.recorded import Missing
 from gpuprof.model.session import CodeLine as ExcerptLine
 from gpuprof.model.session import Evidence as KernelEvidence
 from gpuprof.model.session import Excerpt, KernelProfile, Location, Session
 from gpuprof.model.session import Finding as KernelFinding
 from gpuprof.model.stalls import stall_name
-from gpuprof.text import cut_middle, printable
+from gpuprof.text import cut_middle
 from gpuprof.units import format_percent, format_si
 from gpuprof.views.document import (
     Bar,
@@ -36,7 +36,7 @@ from gpuprof.views.document import (
     Table,
     anchor,
 )
-from gpuprof.views.kernel_limits import computes_integers, shown_limit
+from gpuprof.views.kernel_limits import shown_limit
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
@@ -62,17 +62,12 @@ from gpuprof.words.profile_values import (
     rate_text,
     work_text,
 )
-from gpuprof.words.sentences import change_texts, full_stop, sentences
+from gpuprof.words.sentences import change_texts, full_stop, joined_by, sentences
 
-_NAME_LENGTH = 700
-_SHORT_NAME_LENGTH = 150
+_NAME_LENGTH = 200
 _TAB = 4
 _LEAST_PIPE = 0.001
 _PIPES = {
-    "fp64": "FP64",
-    "fp32": "FP32",
-    "fp16": "FP16",
-    "fma": "FMA",
     "fmaheavy": "FMA heavy",
     "fmalite": "FMA light",
     "tensor": "Tensor",
@@ -84,40 +79,34 @@ _PIPES = {
     "adu": "ADU (addresses)",
     "uniform": "Uniform (once per warp)",
 }
+_COUNTER_COLUMNS = (Column("metric", "name"), Column("value", "number"), Column("unit"))
 _CEILINGS: Mapping[str, str] = {
     "rated": "the rated ceiling",
     "at-clock": "the ceiling at this kernel's clock",
     "measured": "the measured ceiling",
 }
 
-# Source lines by file and number, instructions by no file and their address.
-_Place = tuple[str | None, int]
 
-
-def kernel_blocks(session: Session, kernel: KernelProfile, *, ceiling: str = "at-clock") -> tuple[Block, ...]:
-    """Return everything about a kernel; rates and points are held against the ceilings of one origin."""
-    return tuple(_blocks(session, kernel, ceiling))
-
-
-def finding_anchor(finding: KernelFinding | str) -> str:
-    """Return the anchor of a finding, given it or its id."""
-    name = finding if isinstance(finding, str) else finding.id
-    return anchor("finding", *name.split("."))
-
-
-def _blocks(session: Session, kernel: KernelProfile, ceiling: str) -> Iterator[Block]:
+def kernel_blocks(session: Session, kernel: KernelProfile, ceiling: str = "at-clock") -> Iterator[Block]:
+    """Yield everything about a kernel; rates and points are held against the ceilings of one origin."""
     if kernel.demangled != kernel.label:
-        name = printable(kernel.demangled)
-        shown = Cell(cut_middle(name, _NAME_LENGTH), whole=name, code=True)
-        yield Note(shown, "muted", short=cut_middle(name, _SHORT_NAME_LENGTH))
-    if kernel.findings:
-        yield _findings(kernel)
+        name = kernel.demangled
+        yield Note(Cell(cut_middle(name, _NAME_LENGTH), whole=name, code=True), "muted")
+    lines = set()
+    for excerpt in kernel.excerpts:
+        lines |= {_line_anchor(kernel, excerpt.file, line.number, line.pc) for line in excerpt.lines}
+    findings = tuple(_finding(item, kernel, lines) for item in kernel.findings)
+    if findings:
+        yield Findings(findings)
     elif any(other.findings for other in session.kernels):
         yield Note("No finding: the rules whose counters were collected saw nothing to fix.", "muted")
-    yield from _code(kernel)
+    code = _excerpts(kernel, {item.place.href for item in findings})
+    yield from code[:1]
+    if len(code) > 1:
+        yield Fold(f"More hot code ({len(code) - 1})", tuple(code[1:]))
     yield Facts(tuple(_facts(session, kernel)))
     for bars in (_throughput(kernel), _rates(session, kernel, ceiling), _pipes(kernel), warp_states(kernel)):
-        if bars is not None:
+        if bars.items:
             yield bars
     if kernel.traffic:
         traffic = tuple((LEVEL_NAMES[moved.level], traffic_text(moved)) for moved in kernel.traffic)
@@ -125,25 +114,28 @@ def _blocks(session: Session, kernel: KernelProfile, ceiling: str) -> Iterator[B
     points = tuple(_point_rows(kernel, ceiling))
     if points:
         yield Fold("Roofline points", (Table("Roofline points", _POINT_COLUMNS, points),))
-    yield from _collected(kernel)
+    if kernel.collected:
+        counters = tuple(map(counter_row, kernel.collected))
+        title = f"Other counters that were collected ({len(counters)})"
+        yield Fold(title, (Table("Other counters", _COUNTER_COLUMNS, counters),))
+    elsewhere = counters_left_out(kernel, len(kernel.collected))
+    if elsewhere:
+        yield Note(full_stop(elsewhere), "muted")
     if kernel.missing:
         title = f"Missing for this kernel, and how to collect it ({len(kernel.missing)})"
         yield Fold(title, (Facts(tuple(_missing_rows(kernel))),))
 
 
-def _findings(kernel: KernelProfile) -> Findings:
-    only_times = without_counters(kernel) is not None
-    places = _line_anchors(kernel)
-    return Findings(tuple(_finding(item, kernel, places, only_times=only_times) for item in kernel.findings))
+def finding_anchor(finding: str) -> str:
+    """Return the anchor of a finding by its id."""
+    return anchor("finding", *finding.split("."))
 
 
-def _finding(
-    finding: KernelFinding, kernel: KernelProfile, places: Mapping[_Place, str], *, only_times: bool
-) -> Finding:
+def _finding(finding: KernelFinding, kernel: KernelProfile, lines: Collection[str]) -> Finding:
     cause = cause_of(finding, kernel)
     explained_by: Inline = ""
     if cause is not None:
-        explained_by = Cell(cause_text(finding, kernel), href=finding_anchor(cause))
+        explained_by = Cell(cause_text(finding, kernel), href=finding_anchor(cause.id))
     changes = change_texts(finding.action, finding.advice)
     return Finding(
         rule=finding.rule,
@@ -151,73 +143,50 @@ def _finding(
         headline=finding.headline,
         gain=gain_text(finding),
         remains=remains_text(finding),
-        certainty=certainty_text(finding.confidence, only_times=only_times),
+        certainty=certainty_text(finding.confidence, only_times=without_counters(kernel) is not None),
         why=finding.why,
         action="".join(changes[:1]),
         advice="".join(changes[1:]),
-        place=Cell(location_text(finding.place), href=_line_anchor(finding.place, places), code=True),
+        place=Cell(location_text(finding.place), href=_place_anchor(kernel, finding.place, lines), code=True),
         evidence=tuple(map(_evidence, finding.evidence)),
         explained_by=explained_by,
-        anchor=finding_anchor(finding),
+        anchor=finding_anchor(finding.id),
     )
 
 
 def _evidence(item: KernelEvidence) -> Evidence:
     """Return a value that a finding rests on, with a bar if it is a percentage."""
-    is_share = item.unit == "%"
+    scale = 100 if item.unit == "%" else None
     threshold = ""
     mark = None
     if item.threshold is not None:
         threshold = value_text(item.threshold, item.unit)
-        mark = item.threshold / 100 if is_share else None
-    value = Cell(value_text(item.value, item.unit), bar=item.value / 100 if is_share else None, mark=mark)
-    if not item.meaning:
-        return Evidence(item.metric, value, threshold)
-    return Evidence(item.meaning, value, threshold, item.metric)
+        mark = item.threshold / scale if scale else None
+    value = Cell(value_text(item.value, item.unit), bar=item.value / scale if scale else None, mark=mark)
+    metric = item.metric if item.meaning else ""
+    return Evidence(item.meaning or item.metric, value, threshold, metric)
 
 
-def _code(kernel: KernelProfile) -> Iterator[Block]:
-    """Yield the excerpt with the hottest line, and the others in a fold."""
-    excerpts = _excerpts(kernel)
-    yield from excerpts[:1]
-    if len(excerpts) > 1:
-        yield Fold(f"More hot code ({len(excerpts) - 1})", tuple(excerpts[1:]))
-
-
-def _excerpts(kernel: KernelProfile) -> list[Code]:
+def _excerpts(kernel: KernelProfile, marked: Collection[str]) -> list[Code]:
     """Return the excerpts, hottest first; lines without text are one excerpt, hottest first, too."""
-    hottest = max(map(_hottest, kernel.excerpts), default=0.0)
-    places = _line_anchors(kernel)
-    found = {_line_anchor(finding.place, places) for finding in kernel.findings}
     blocks = []
     alone: list[CodeLine] = []
-    for index, excerpt in sorted(enumerate(kernel.excerpts), key=lambda pair: -_hottest(pair[1])):
-        file = file_name(excerpt.file) if excerpt.file else ""
-        lines = []
-        for line, text in zip(excerpt.lines, _dedented(excerpt), strict=True):
-            number = _line_number(line)
-            place = _excerpt_anchor(kernel, index, line)
-            lines.append(
-                CodeLine(
-                    number if excerpt.has_text or not file else f"{file}:{number}",
-                    text if excerpt.has_text else None,
-                    heat=line.share / hottest if hottest else 0.0,
-                    notes=_line_notes(line),
-                    anchor=place,
-                    marked=place in found,
-                )
-            )
+    ordered = sorted(kernel.excerpts, key=_hottest, reverse=True)
+    for excerpt in ordered:
+        heat = _hottest(ordered[0])
+        lines = tuple(_code_line(kernel, excerpt, line, text, heat, marked) for line, text in _texts(excerpt))
         if not excerpt.has_text:
             alone += lines
             continue
-        title = file or "instructions"
-        if file and excerpt.language == "sass":
-            title = f"instructions of {file}"
-        numbers = "line" if excerpt.language == "source" else "address"
-        blocks.append(Code(title, tuple(lines), (excerpt.weight, "main stall"), numbers=numbers))
+        title = file_name(excerpt.file) if excerpt.file else ""
+        numbers = "line"
+        if excerpt.language == "sass":
+            title = joined_by(" of ", "instructions", title)
+            numbers = "address"
+        blocks.append(Code(title, lines, (excerpt.weight, "main stall"), numbers=numbers))
     if alone:
         alone.sort(key=lambda line: -line.heat)
-        columns = (kernel.excerpts[0].weight, "main stall")
+        columns = (ordered[0].weight, "main stall")
         blocks.append(Code("the report has no source text", tuple(alone), columns))
     return blocks
 
@@ -226,57 +195,49 @@ def _hottest(excerpt: Excerpt) -> float:
     return max((line.share for line in excerpt.lines), default=0.0)
 
 
-def _line_number(line: ExcerptLine) -> str:
-    if line.pc is not None:
-        return f"{line.pc:#x}"
-    return str(line.number) if line.number is not None else ""
+def _texts(excerpt: Excerpt) -> Iterator[tuple[ExcerptLine, str]]:
+    """Yield each line with its text, without the indentation that all share."""
+    whole = textwrap.dedent("\n".join(line.text.expandtabs(_TAB) for line in excerpt.lines))
+    return zip(excerpt.lines, whole.split("\n"), strict=True)
 
 
-def _dedented(excerpt: Excerpt) -> list[str]:
-    """Return the texts of the lines without the indentation that all share."""
-    return textwrap.dedent("\n".join(line.text.expandtabs(_TAB) for line in excerpt.lines)).split("\n")
-
-
-def _line_notes(line: ExcerptLine) -> tuple[Inline, ...]:
-    """Return the share of a line and its main stall; in full all of its stalls."""
-    share = format_percent(line.share) if line.share > 0 else ""
+def _code_line(
+    kernel: KernelProfile, excerpt: Excerpt, line: ExcerptLine, text: str, hottest: float, marked: Collection[str]
+) -> CodeLine:
+    """Return a line with its share and its main stall; in full all of its stalls."""
+    number = f"{line.pc:#x}" if line.pc is not None else str(line.number or "")
+    if excerpt.file and not excerpt.has_text:
+        number = f"{file_name(excerpt.file)}:{number}"
     stalls = [f"{stall_name(stall.reason)} {format_percent(stall.share)}" for stall in line.stalls]
-    if not stalls:
-        return share, ""
-    return share, Cell(stalls[0], whole=", ".join(stalls))
+    place = _line_anchor(kernel, excerpt.file, line.number, line.pc)
+    return CodeLine(
+        number,
+        text if excerpt.has_text else None,
+        heat=line.share / hottest if hottest else 0.0,
+        notes=(format_percent(line.share) if line.share else "", Cell("".join(stalls[:1]), whole=", ".join(stalls))),
+        anchor=place,
+        marked=place in marked,
+    )
 
 
-def _line_anchors(kernel: KernelProfile) -> dict[_Place, str]:
-    """Return the anchor of each line of the excerpts."""
-    places: dict[_Place, str] = {}
-    for index, excerpt in enumerate(kernel.excerpts):
-        for line in excerpt.lines:
-            if excerpt.language == "source" and line.number is not None:
-                places.setdefault((excerpt.file, line.number), _excerpt_anchor(kernel, index, line))
-            elif line.pc is not None:
-                places.setdefault((None, line.pc), _excerpt_anchor(kernel, index, line))
-    return places
+def _line_anchor(kernel: KernelProfile, file: str | None, number: int | None, pc: int | None) -> str:
+    if pc is not None:
+        return anchor("line", kernel.id, f"{pc:#x}")
+    return anchor("line", kernel.id, file_name(file or ""), number)
 
 
-def _excerpt_anchor(kernel: KernelProfile, excerpt: int, line: ExcerptLine) -> str:
-    place = line.pc if line.pc is not None else line.number
-    return anchor("line", kernel.id, excerpt, place if place is not None else "x")
-
-
-def _line_anchor(location: Location | None, places: Mapping[_Place, str]) -> str:
+def _place_anchor(kernel: KernelProfile, place: Location | None, lines: Collection[str]) -> str:
     """Return the anchor of the line that a finding points at; empty if no excerpt has it."""
-    if location is None:
+    if place is None:
         return ""
-    for place in ((location.file, location.line), (None, location.pc)):
-        if place[1] is not None and place in places:
-            return places[place[0], place[1]]
-    return ""
+    of_source = _line_anchor(kernel, place.file, place.line, None)
+    of_code = _line_anchor(kernel, place.file, place.line, place.pc)
+    return next((name for name in (of_source, of_code) if name in lines), "")
 
 
 def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inline]]:
     if len(session.sources) > 1:
-        file = file_name(session.sources[kernel.source].file)
-        yield "file", f"{file} ({kernel.source + 1} of {len(session.sources)})"
+        yield "file", file_name(session.sources[kernel.source].file)
     kind = kind_named(kernel.kind)
     if kind is not None:
         yield "kind", kind.title
@@ -300,17 +261,15 @@ def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inlin
         yield "answers", sentences(answer.text for answer in kernel.answers)
 
 
-def _throughput(kernel: KernelProfile) -> Bars | None:
+def _throughput(kernel: KernelProfile) -> Bars:
     items = []
     for unit in kernel.throughput:
-        text = format_percent(unit.fraction)
-        if unit.note:
-            text += f" {unit.note}"
+        text = joined_by(" ", format_percent(unit.fraction), unit.note)
         items.append(Bar(UNIT_NAMES[unit.unit], unit.fraction, text))
-    return Bars("Throughput", tuple(items), "peak") if items else None
+    return Bars("Throughput", tuple(items), "peak")
 
 
-def _rates(session: Session, kernel: KernelProfile, origin: str) -> Bars | None:
+def _rates(session: Session, kernel: KernelProfile, origin: str) -> Bars:
     """Return the rate of each path and the bandwidth at each level, as shares of their ceilings."""
     ceilings = {}
     for ceiling in session.ceilings:
@@ -325,7 +284,7 @@ def _rates(session: Session, kernel: KernelProfile, origin: str) -> Bars | None:
         if traffic.bytes_per_s is not None:
             name = f"{LEVEL_NAMES[traffic.level]} bandwidth"
             items.append(_rate(name, traffic.bytes_per_s, ceilings.get(traffic.level), "B/s", traffic.basis))
-    return Bars("Rates", tuple(items), _CEILINGS[origin]) if items else None
+    return Bars("Rates", tuple(items), _CEILINGS[origin])
 
 
 def _rate(name: str, rate: float, ceiling: float | None, unit: str, basis: Basis) -> Bar:
@@ -337,17 +296,17 @@ def _rate(name: str, rate: float, ceiling: float | None, unit: str, basis: Basis
     return Bar(name, rate / ceiling, f"{text} ({format_percent(rate / ceiling)} of {format_si(ceiling, unit)})")
 
 
-def _pipes(kernel: KernelProfile) -> Bars | None:
-    busy = [pipe for pipe in kernel.pipes if pipe.fraction >= _LEAST_PIPE]
-    idle = [_PIPES.get(pipe.name, pipe.name) for pipe in kernel.pipes if pipe.fraction < _LEAST_PIPE]
-    busy.sort(key=lambda pipe: (-pipe.fraction, pipe.name))
+def _pipes(kernel: KernelProfile) -> Bars:
     items = []
-    for pipe in busy:
-        text = format_percent(pipe.fraction)
-        items.append(Bar(_PIPES.get(pipe.name, pipe.name), pipe.fraction, text, whole=pipe.metric))
+    idle = []
+    for pipe in sorted(kernel.pipes, key=lambda pipe: (-pipe.fraction, pipe.name)):
+        name = _PIPES.get(pipe.name, pipe.name.upper())
+        if pipe.fraction >= _LEAST_PIPE:
+            items.append(Bar(name, pipe.fraction, format_percent(pipe.fraction), whole=pipe.metric))
+        else:
+            idle.append(name)
     note = f"Idle pipes: {', '.join(idle)}." if idle else ""
-    ceiling = cycles_of_pipes(kernel).removeprefix("of ")
-    return Bars("Pipes", tuple(items), ceiling, note) if items else None
+    return Bars("Pipes", tuple(items), cycles_of_pipes(kernel).removeprefix("of "), note)
 
 
 _POINT_COLUMNS = (
@@ -355,7 +314,6 @@ _POINT_COLUMNS = (
     Column("level"),
     Column("intensity", "number", meaning="arithmetic intensity: work of the path per byte at the level"),
     Column("rate", "number"),
-    Column("roof", "number", rank=2, meaning="rate that the roofline allows at this intensity"),
     Column("of roof", "number"),
     Column("roof of", rank=1, meaning="the bandwidth or rate that limits at this intensity"),
 )
@@ -373,32 +331,15 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[Inline, .
             level,
             intensity_text(point.path, point.intensity),
             rate_text(point.path, point.flop_per_s),
-            rate_text(point.path, point.roof_flop_per_s),
             format_percent(point.fraction_of_roof),
             f"{level} bandwidth" if point.bound == "memory" else f"{path} rate",
         )
 
 
-_COUNTER_COLUMNS = (Column("metric", "name"), Column("value", "number"), Column("unit"))
-
-
-def _collected(kernel: KernelProfile) -> Iterator[Block]:
-    """Yield the counters that nothing else shows, and where those are that are left out."""
-    elsewhere = full_stop(counters_left_out(kernel, len(kernel.collected)))
-    if kernel.collected:
-        rows = tuple(map(counter_row, kernel.collected))
-        table = Table("Other counters", _COUNTER_COLUMNS, rows, more=elsewhere)
-        yield Fold(f"Other counters that were collected ({len(rows)})", (table,))
-    elif elsewhere:
-        yield Fold("Other counters", (Note(elsewhere, "muted"),))
-
-
 def _missing_rows(kernel: KernelProfile) -> Iterator[tuple[str, Inline]]:
-    """Yield what is missing by what to do about it, with the reason if all have the same."""
-    groups: dict[str, list[Missing]] = {}
+    """Yield what is missing by the reason and what to do about it."""
+    groups: dict[str, list[str]] = {}
     for gap in kernel.missing:
-        groups.setdefault(gap.how, []).append(gap)
-    for how, gaps in groups.items():
-        reasons = {gap.why for gap in gaps}
-        why = f"{reasons.pop()}; " if len(reasons) == 1 else ""
-        yield ", ".join(gap.what for gap in gaps), f"{why}{how}"
+        groups.setdefault(joined_by("; ", gap.why, gap.how), []).append(gap.what)
+    for text, whats in groups.items():
+        yield ", ".join(whats), text

@@ -1,4 +1,4 @@
-"""What figures show of kernels: what limits each, whether it computes with integers, and which matter most."""
+"""What figures show of kernels: what limits each, and which matter most."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.unit_names import MEMORY
-from gpuprof.diagnose.verdict import first_proven, kernel_limit
+from gpuprof.diagnose.verdict import kernel_limit
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.words.verdict import limit_name
@@ -15,7 +15,6 @@ from gpuprof.words.verdict import limit_name
 _MOST_NUMBERED = 8
 _ALWAYS_NUMBERED = 3
 _LEAST_SHARE = 0.01
-_INTEGER_PIPE = "alu"
 # Areas of marks in square points: of all of the time, the least, and of a kernel whose time is not known.
 _FULL_AREA = 600.0
 _LEAST_AREA = 20.0
@@ -54,19 +53,6 @@ def limit_names(limits: Iterable[tuple[str, str]]) -> dict[str, str]:
     return names
 
 
-def computes_integers(kernel: KernelProfile) -> bool:
-    """Return whether integers are the work of a kernel, and not only the arithmetic of its addresses."""
-    finding = first_proven(kernel)
-    if finding is not None and finding.rule == "integer-bound":
-        return True
-    if any(work.path != "int32" and (work.flop or work.flop_per_s) for work in kernel.work):
-        return False
-    busiest = max(kernel.pipes, key=lambda pipe: pipe.fraction, default=None)
-    if busiest is None or busiest.name != _INTEGER_PIPE:
-        return False
-    return all(busiest.fraction > unit.fraction for unit in kernel.throughput if unit.unit != "sm")
-
-
 def headline_kernels(session: Session) -> tuple[int, ...]:
     """Return the ids of the kernels of the verdict and of the first recommendation."""
     ids = []
@@ -74,7 +60,7 @@ def headline_kernels(session: Session) -> tuple[int, ...]:
         ids.append(session.verdict.kernel)
     if session.recommendations:
         ids += session.recommendations[0].kernels[:1]
-    return tuple(dict.fromkeys(ids))
+    return tuple(ids)
 
 
 def drawn_kernels(session: Session, kernels: Sequence[KernelProfile], most: int | None) -> list[KernelProfile]:

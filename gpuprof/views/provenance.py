@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpuprof.model.denominators import amount
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Session
 from gpuprof.units import format_si
-from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Heading, Inline, Note, Table
+from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Heading, Inline, Note, Table, filled
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text, samples_text, source_text
 from gpuprof.words.provenance import source_facts
 
@@ -51,10 +51,10 @@ def provenance_in_full(session: Session) -> Iterator[Block]:
 
 
 def _ceilings(session: Session) -> Table:
-    columns = [
+    columns = (
         Column("ceiling"), Column("GPU", rank=2), Column("origin"), Column("value", "number"),
         Column("clock", "number", rank=1), Column("source", rank=3),
-    ]  # fmt: skip
+    )  # fmt: skip
     rows: list[tuple[Inline, ...]] = []
     for ceiling in session.ceilings:
         path = ceiling.path or ""
@@ -64,14 +64,14 @@ def _ceilings(session: Session) -> Table:
         clock = format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock"
         gpu = _gpu_name(session, ceiling.device)
         rows.append((name, gpu, ceiling.origin.replace("-", " "), value, clock, ceiling.source))
-    return _by_gpu("Ceilings and their sources", columns, rows, several=len(session.devices) > 1)
+    return filled(Table("Ceilings and their sources", columns, tuple(rows)))
 
 
 def _denominators(session: Session) -> Table:
-    columns = [
+    columns = (
         Column("peak"), Column("GPU", rank=1), Column("report implies", "number"), Column("spec says", "number"),
         Column("verdict"), Column("implied by", rank=2), Column("specified by", rank=3),
-    ]  # fmt: skip
+    )  # fmt: skip
     rows: list[tuple[Inline, ...]] = []
     for check in session.denominators:
         name = _PATH.sub(lambda match: path_name(match[0]), check.unit)
@@ -80,18 +80,12 @@ def _denominators(session: Session) -> Table:
         gpu = _gpu_name(session, check.device)
         verdict = check.reason or "agrees"
         rows.append((name, gpu, implied, specified, verdict, check.implied_by, check.specified_by))
-    several = len({check.device for check in session.denominators}) > 1
-    return _by_gpu("Peaks that the reports imply", columns, rows, several=several)
+    return filled(Table("Peaks that the reports imply", columns, tuple(rows)))
 
 
 def _gpu_name(session: Session, number: int) -> str:
-    name = next((device.name for device in session.devices if device.id == number), None)
-    return name or f"GPU {number}"
-
-
-def _by_gpu(label: str, columns: Sequence[Column], rows: Sequence[tuple[Inline, ...]], *, several: bool) -> Table:
-    """Return a table; its second column, the GPU, only if there are several."""
-    if several:
-        return Table(label, tuple(columns), tuple(rows))
-    without = tuple((row[0], *row[2:]) for row in rows)
-    return Table(label, (columns[0], *columns[2:]), without)
+    """Return the name of one of several GPUs; empty if there is one."""
+    if len(session.devices) < 2:
+        return ""
+    names = [device.name for device in session.devices if device.id == number and device.name]
+    return names[0] if names else f"GPU {number}"

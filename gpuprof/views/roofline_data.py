@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
-from gpuprof.views.kernel_limits import computes_integers, drawn_kernels, numbered_kernels, shown_limit
+from gpuprof.views.kernel_limits import drawn_kernels, numbered_kernels, shown_limit
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace, shown_ceilings, with_ceilings
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Session
 from gpuprof.units import format_percent
-from gpuprof.views.document import Block, Column, Document, Heading, Note, Table
-from gpuprof.views.kernel_table import left_out_text
+from gpuprof.views.document import Block, Column, Document, Heading, Note, Table, filled
 from gpuprof.views.roofline import DeviceFigures
 from gpuprof.views.roofline_values import Roofline, RooflinePlace
 from gpuprof.views.utilization import Utilization, unit_name
-from gpuprof.words.profile_values import LEVEL_NAMES, intensity_text, rate_text, row_noun
+from gpuprof.words.profile_values import LEVEL_NAMES, count_text, intensity_text, rate_text, row_noun
 from gpuprof.words.recommendations import summary_of
 
 _BANDWIDTHS = "Bandwidth of each level, % of its ceiling"
@@ -63,7 +62,8 @@ def _roofline_blocks(session: Session, figure: Roofline, top: int) -> Iterator[B
         rows.append((str(kernel), f"{main.label}{source}", share, *_cells(main), main.limit))
         rows += [("", "", "", *_cells(other), "") for other in others]
     if rows:
-        yield Table(figure.title, _COLUMNS, tuple(rows), more=_more(session, set(points_of) - set(shown)))
+        more = _more(session, len(points_of) - len(shown))
+        yield filled(Table(figure.title, _COLUMNS, tuple(rows), more=more))
     for note in figure.notes:
         yield Note(note, "muted")
 
@@ -80,9 +80,9 @@ def _cells(point: RooflinePlace) -> tuple[str, ...]:
     )
 
 
-def _more(session: Session, hidden: Collection[int]) -> str:
-    rest = [kernel for kernel in session.kernels if kernel.id in hidden]
-    return left_out_text(rest, row_noun(session.kernels), "--top 0 shows all")
+def _more(session: Session, hidden: int) -> str:
+    noun, plural = row_noun(session.kernels)
+    return f"… and {count_text(hidden, f'more {noun}', plural)}: --top 0 shows all" if hidden else ""
 
 
 def _utilization_table(session: Session, label: str, rows: Sequence[Utilization], top: int) -> Table:
@@ -93,5 +93,5 @@ def _utilization_table(session: Session, label: str, rows: Sequence[Utilization]
         cells.append((str(row.kernel), row.label + row.source, *fractions, row.limit))
     columns = [Column("#", "number"), Column("kernel", "name")]
     columns += [Column(unit_name(unit), "number") for unit in units]
-    hidden = {row.kernel for row in rows[len(cells) :]}
-    return Table(label, (*columns, Column("limit")), tuple(cells), more=_more(session, hidden))
+    more = _more(session, len(rows) - len(cells))
+    return Table(label, (*columns, Column("limit")), tuple(cells), more=more)

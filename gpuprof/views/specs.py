@@ -10,6 +10,7 @@ from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuS
 from gpuprof.units import format_binary, format_si, significant
 from gpuprof.views import document as doc
 from gpuprof.views.exports.hardware_specs import main_facts
+from gpuprof.words.sentences import joined_by
 
 if TYPE_CHECKING:
     from gpuprof.hardware.check import SpecMismatch
@@ -19,90 +20,67 @@ _MARK = "*"
 _UNKNOWN = "–"
 # The list has the main facts in these units.
 _MAIN_COLUMNS = {"SMs": 1.0, "boost MHz": 1e6, "DRAM GB/s": 1e9, "FP32": 1e12, "FP16": 1e12, "FP8": 1e12}
+_ARCH_COLUMNS = ("warps/SM", "FP32", "FP16")
 _RATES = "rates per SM and clock (dense)"
+# The memory of a board is sold in GB, memory on the chip in KiB and MiB.
+_BOARD_MEMORY = "memory_size"
+
+_Rows = Iterable[tuple[str, doc.Inline]]
 
 
 def list_view(gpus: Iterable[GpuSpec], archs: Iterable[ArchSpec]) -> doc.Document:
     """Return the list of products and of architectures with their main numbers."""
-    columns = [doc.Column("product", "name"), doc.Column("arch")]
-    for rank, name in enumerate(_MAIN_COLUMNS):
-        columns.append(doc.Column(name, "number", rank))
-    rates = "Rated, dense, in TFLOP/s with FP32 accumulation; FP16 and FP8 on tensor cores."
-    products = doc.Table(
-        "products",
-        tuple(columns),
-        tuple(_gpu_cells(gpu) for gpu in gpus),
-        more=f"{rates} {_MARK} unconfirmed: see `gpuprof specs show NAME`.",
+    products = []
+    for gpu in gpus:
+        facts = main_facts(gpu).values()
+        products.append((gpu.name, gpu.arch, *map(_cell, facts, _MAIN_COLUMNS.values())))
+    architectures = []
+    for arch in archs:
+        tensor = [fact for key, fact in arch.compute.items() if key[:2] == ("tensor.fp16", "fp32")]
+        fastest = max(tensor, key=lambda fact: fact.value, default=None)
+        rates = (arch.limits.get("warps_per_sm"), arch.compute.get(ComputeKey("fp32")), fastest)
+        architectures.append((arch.name, arch.family, *map(_cell, rates)))
+    rated = "Rated, dense, in TFLOP/s with FP32 accumulation; FP16 and FP8 on tensor cores."
+    more = f"{rated} {_MARK} unconfirmed: see `gpuprof specs show NAME`."
+    blocks = (
+        _table(("product", "arch"), _MAIN_COLUMNS, products, more),
+        _table(("arch", "family"), _ARCH_COLUMNS, architectures, "FP32 and FP16 (tensor cores) in FLOP/clock/SM."),
     )
-    return doc.Document("specs", (products, _arch_table(archs)))
+    return doc.Document("specs", blocks)
 
 
-def _gpu_cells(gpu: GpuSpec) -> tuple[str, ...]:
-    cells = [_cell(fact, unit) for fact, unit in zip(main_facts(gpu).values(), _MAIN_COLUMNS.values(), strict=True)]
-    return (gpu.name, gpu.arch, *cells)
+def _table(
+    texts: Iterable[str], numbers: Iterable[str], rows: Iterable[tuple[doc.Inline, ...]], more: str = ""
+) -> doc.Table:
+    columns = [doc.Column(name) for name in texts]
+    for rank, name in enumerate(numbers):
+        columns.append(doc.Column(name, "number", rank))
+    return doc.Table("specs", tuple(columns), tuple(rows), more=more)
 
 
 def _cell(fact: Fact | None, unit: float = 1.0) -> str:
     if fact is None:
         return _UNKNOWN
-    value = fact.value / unit
-    digits = 0 if value >= 100 or value == round(value) else 1
-    return f"{value:.{digits}f}{'' if fact.confirmed else _MARK}"
-
-
-def _arch_table(archs: Iterable[ArchSpec]) -> doc.Table:
-    rows = []
-    for arch in archs:
-        tensor = [fact for key, fact in arch.compute.items() if key[:2] == ("tensor.fp16", "fp32")]
-        fastest = max(tensor, key=lambda fact: fact.value, default=None)
-        warps = arch.limits.get("warps_per_sm")
-        rates = (_cell(arch.compute.get(ComputeKey("fp32"))), _cell(fastest))
-        rows.append((arch.name, arch.family, "–".join(arch.chips[:1] + arch.chips[1:][-1:]), _cell(warps), *rates))
-    columns = (
-        doc.Column("arch", "name"),
-        doc.Column("family"),
-        doc.Column("chips"),
-        doc.Column("warps/SM", "number"),
-        doc.Column("FP32", "number"),
-        doc.Column("FP16", "number"),
-    )
-    return doc.Table("architectures", columns, tuple(rows), more="FP32 and FP16 (tensor cores) in FLOP/clock/SM.")
+    return significant(fact.value / unit, 4, strip=True) + ("" if fact.confirmed else _MARK)
 
 
 def gpu_view(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> doc.Document:
     """Return all that is known of a product, with the rates per SM of its architecture."""
-    rows = [("file", gpu.file)]
-    if gpu.match.names:
-        rows.append(("names", ", ".join(gpu.match.names)))
-    if gpu.match.pci_ids:
-        rows.append(("PCI ids", ", ".join(gpu.match.pci_ids)))
-    if gpu.match.sm_count is not None:
-        rows.append(("only with", f"{gpu.match.sm_count} SMs"))
-    if gpu.match.memory_bytes is not None:
-        rows.append(("only with", f"about {format_si(gpu.match.memory_bytes, 'B')} of memory"))
-    rated: list[tuple[str, doc.Inline]] = []
-    for key, fact in gpu.rated.items():
-        rated += _fact_rows(str(key), fact, _product_text(key, fact, gpu, rates))
-    blocks = (
-        doc.Heading(f"{gpu.title} ({gpu.name}), {gpu.arch}"),
-        doc.Facts(tuple(rows)),
-        _section("facts", gpu.facts),
-        doc.Facts(tuple(rated), "rated peaks (dense)"),
-        _section(_RATES, {str(key): fact for key, fact in rates.items()}),
+    match = gpu.match
+    rows = (
+        ("file", gpu.file),
+        ("names", ", ".join(match.names)),
+        ("PCI ids", ", ".join(match.pci_ids)),
+        ("only with", f"{match.sm_count} SMs" if match.sm_count is not None else ""),
+        ("only with", f"about {format_si(match.memory_bytes, 'B')}" if match.memory_bytes is not None else ""),
     )
-    return doc.Document(gpu.title, tuple(block for block in blocks if isinstance(block, doc.Heading) or block.rows))
-
-
-def _product_text(key: ComputeKey, fact: Fact, gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> str:
-    """Return SMs × rate × clock for a rated peak; empty if the rate or the clock is not known."""
-    from gpuprof.hardware.check import implied_peak
-
-    implied = implied_peak(key, fact, gpu, rates)
-    if implied is None or fact.clock_hz is None:
-        return ""
-    rate, peak = implied
-    clock = _amount("clock", fact.clock_hz, "Hz")
-    return f"{gpu.number('sm_count'):g} SMs × {rate.value:g} × {clock} = {format_si(peak, fact.unit, 4)}"
+    sections = {
+        "": rows,
+        "facts": _rows(gpu.facts),
+        "rated peaks (dense)": _rows(gpu.rated),
+        _RATES: _rows(rates),
+    }
+    return _document(f"{gpu.title} ({gpu.name}), {gpu.arch}", sections)
 
 
 def arch_view(arch: ArchSpec) -> doc.Document:
@@ -111,48 +89,49 @@ def arch_view(arch: ArchSpec) -> doc.Document:
     for quantity, links in arch.counters.items():
         for number, link in enumerate(links, start=1):
             counters.append((quantity if number == 1 else "", f"{number}. {_link_text(link)}"))
-    blocks = (
-        doc.Facts(
-            (
-                ("family", arch.family),
-                ("chips", ", ".join(arch.chips)),
-                ("compute", f"capability {arch.compute_capability}"),
-                ("counters", f"names of {arch.ncu_chip}" if arch.ncu_chip else "no list of names available"),
-                ("file", arch.file),
-            )
-        ),
-        _section("limits", arch.limits),
-        _section(_RATES, {str(key): fact for key, fact in arch.compute.items()}),
-        _section("operations", arch.operations),
-        _section("bandwidth", arch.bandwidth),
-        doc.Facts(tuple(counters), "counters, tried in order"),
-        doc.Facts((("", ", ".join(arch.stalls)),) if arch.stalls else (), "stall reasons"),
+    rows = (
+        ("chips", ", ".join(arch.chips)),
+        ("compute", f"capability {arch.compute_capability}"),
+        ("counters", f"names of {arch.ncu_chip}" if arch.ncu_chip else "no list of names available"),
+        ("file", arch.file),
+        ("stalls", ", ".join(arch.stalls)),
     )
-    shown = tuple(block for block in blocks if block.rows)
-    return doc.Document(arch.name, (doc.Heading(f"{arch.name}, {arch.family}"), *shown))
+    sections = {
+        "": rows,
+        "limits": _rows(arch.limits),
+        _RATES: _rows(arch.compute),
+        "operations": _rows(arch.operations),
+        "bandwidth": _rows(arch.bandwidth),
+        "counters, tried in order": counters,
+    }
+    return _document(f"{arch.name}, {arch.family}", sections)
 
 
-def _section(title: str, facts: Mapping[str, Fact]) -> doc.Facts:
-    rows: list[tuple[str, doc.Inline]] = []
+def _document(title: str, sections: Mapping[str, _Rows]) -> doc.Document:
+    return doc.Document(title, (doc.Heading(title), *_facts(sections)))
+
+
+def _facts(sections: Mapping[str, _Rows]) -> Iterator[doc.Facts]:
+    """Yield sections with their rows that have a value."""
+    for name, rows in sections.items():
+        shown = tuple(row for row in rows if row[1])
+        if shown:
+            yield doc.Facts(shown, name)
+
+
+def _rows(facts: Mapping[str, Fact] | Mapping[ComputeKey, Fact]) -> Iterator[tuple[str, doc.Inline]]:
     for name, fact in facts.items():
-        rows += _fact_rows(name, fact)
-    return doc.Facts(tuple(rows), title)
+        values = ", ".join(_amount(name, value, fact.unit) for value in fact.values or (fact.value,))
+        clock = f" at {format_si(fact.clock_hz, 'Hz', 4)}" if fact.clock_hz is not None else ""
+        yield str(name), doc.Cell(f"{values}{clock}{'' if fact.confirmed else ' (unconfirmed)'}", "strong")
+        yield "", doc.Cell(f"{fact.kind}: {fact.source}, {PurePath(str(fact.place)).name}", "muted")
+        if fact.note:
+            yield "", doc.Cell(f"note: {fact.note}", "muted")
 
 
-def _fact_rows(name: str, fact: Fact, product: str = "") -> Iterator[tuple[str, doc.Inline]]:
-    values = ", ".join(_amount(name, value, fact.unit) for value in fact.values or (fact.value,))
-    clock = f" at {_amount('clock', fact.clock_hz, 'Hz')}" if fact.clock_hz is not None else ""
-    yield name, doc.Cell(f"{values}{clock}{'' if fact.confirmed else ' (unconfirmed)'}", "strong")
-    if product:
-        yield "", product
-    yield "", doc.Cell(f"{fact.kind}: {fact.source}, {PurePath(str(fact.place)).name}", "muted", whole=str(fact.place))
-    if fact.note:
-        yield "", doc.Cell(f"note: {fact.note}", "muted")
-
-
-def _amount(name: str, value: float, unit: str) -> str:
-    """Write a value as a person would: memory of the board in GB, memory on the chip in KiB and MiB, rates in full."""
-    if unit == "B" and name != "memory_size":
+def _amount(name: object, value: float, unit: str) -> str:
+    """Write a value with four digits and a prefix, or a rate per clock in full."""
+    if unit == "B" and name != _BOARD_MEMORY:
         return format_binary(value, unit, 4)
     if unit in {"Hz", "B", "B/s", "FLOP/s", "OP/s", "bit/s"}:
         return format_si(value, unit, 4)
@@ -162,60 +141,45 @@ def _amount(name: str, value: float, unit: str) -> str:
 def terms_text(link: CounterLink) -> str:
     """Write what a link takes of which metrics: "a + 2 × b"; of a product, whose factors are powers, "a × b ÷ c"."""
     if link.how != "product":
-        return " + ".join(name if factor == 1 else f"{_factor(factor)} × {name}" for name, factor in link.terms)
-    text = ""
+        return " + ".join(
+            f"{significant(factor, 6, strip=True)} × {name}".removeprefix("1 × ") for name, factor in link.terms
+        )
+    text = "1"
     for name, power in link.terms:
-        sign = " ÷ " if power < 0 else " × "
-        raised = name if abs(power) == 1 else f"{name}^{_factor(abs(power))}"
-        text = f"{text}{sign}{raised}" if text or power < 0 else raised
-    return text if not text.startswith(" ") else f"1{text}"
-
-
-def _factor(factor: float) -> str:
-    return significant(factor, 6, strip=True)
+        text += f" {'÷' if power < 0 else '×'} {name}" + f"^{abs(power):g}".removesuffix("^1")
+    return text.removeprefix("1 × ")
 
 
 def _link_text(link: CounterLink) -> str:
-    terms = terms_text(link)
     basis = "" if link.basis == "counted" else f" ({link.basis})"
-    return f"{link.how}{basis}{': ' if terms else ''}{terms}"
+    return joined_by(": ", link.how + basis, terms_text(link))
 
 
 def match_blocks(device: RecordedDevice, spec: GpuSpec | None, arch: ArchSpec | None) -> Iterator[doc.Block]:
     """Yield which spec describes a device, why, and where they differ; without a spec, what replaces it."""
     from gpuprof.hardware.check import compare_device, match_reasons
 
-    rows = [("GPU", _device_text(device))]
     if spec is None:
         known = arch.name if arch is not None else "what all architectures share"
-        rows.append(("spec", f"no product spec; using {known} and the report's own attributes"))
-        yield doc.Facts(tuple(rows))
-        return
-    rows.append(("spec", f"{spec.name} by {' and '.join(match_reasons(spec, device))}"))
-    rows.append(("file", spec.file))
-    yield doc.Facts(tuple(rows))
-    columns = (doc.Column("fact"), doc.Column("report", "number"), doc.Column("spec", "number"), doc.Column(""))
-    compared = tuple(
-        (row.what, _compared(row, row.recorded), _compared(row, row.specified), "differs" if row.differs else "")
-        for row in compare_device(spec, device)
+        which = f"no product spec; using {known} and the report's own attributes"
+    else:
+        which = f"{spec.name} by {' and '.join(match_reasons(spec, device))}"
+    rows = (
+        ("GPU", device.name or "without a name"),
+        ("PCI id", device.pci_id or ""),
+        ("compute", f"capability {device.compute_capability or 'unknown'}"),
+        ("spec", which),
+        ("file", spec.file if spec is not None else ""),
     )
-    yield doc.Table("report and spec", columns, compared)
-
-
-def _device_text(device: RecordedDevice) -> str:
-    known = []
-    if device.pci_id:
-        known.append(f"PCI id {device.pci_id}")
-    if device.compute_capability:
-        known.append(f"compute capability {device.compute_capability}")
-    if device.sm_count is not None:
-        known.append(f"{device.sm_count} SMs")
-    if device.memory_bytes is not None:
-        known.append(format_si(device.memory_bytes, "B"))
-    name = device.name or "a GPU without a name"
-    return f"{name} ({', '.join(known)})" if known else name
+    yield from _facts({"": rows})
+    if spec is None:
+        return
+    compared = []
+    for row in compare_device(spec, device):
+        name = f"{row.what} (differs)" if row.differs else row.what
+        compared.append((name, _compared(row, row.recorded), _compared(row, row.specified)))
+    yield _table(("fact",), ("report", "spec"), compared)
 
 
 def _compared(row: SpecMismatch, value: float | None) -> str:
-    name = "memory_size" if row.what == "memory size" else row.what
-    return _amount(name, value, row.unit) if value is not None else _UNKNOWN
+    return _amount(row.what.replace(" ", "_"), value, row.unit) if value is not None else _UNKNOWN

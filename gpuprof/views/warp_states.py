@@ -28,8 +28,8 @@ _COLOURS = {
 }  # fmt: skip
 
 
-def warp_states(kernel: KernelProfile) -> Bars | None:
-    """Return the states of a kernel's warps, largest first, those under 2 % together; None if not collected."""
+def warp_states(kernel: KernelProfile) -> Bars:
+    """Return the states of a kernel's warps, largest first, those under 2 % together."""
     items = []
     rest = 0.0
     for stall in stalls_of(kernel):
@@ -42,8 +42,6 @@ def warp_states(kernel: KernelProfile) -> Bars | None:
         items.append(Bar(stall_name(stall.reason), stall.share, text, colour=stall_colour(stall.reason)))
     if rest > 0:
         items.append(Bar("All others", rest, format_percent(rest), colour=_OTHER_COLOUR))
-    if not items:
-        return None
     note = full_stop(capital(issue_text(kernel)))
     return Bars(f"Warp states, {family_text(kernel)}", tuple(items), note=note, stacked=True)
 

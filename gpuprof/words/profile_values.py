@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.model import recorded
 from gpuprof.model.headline import limited_by, listed, main_point, main_stall, nearest_limit
 from gpuprof.model.path_names import path_name, work_unit
@@ -15,6 +16,7 @@ from gpuprof.model.session import (
     Device,
     KernelProfile,
     Occupancy,
+    RooflinePoint,
     Session,
     Source,
     Work,
@@ -87,18 +89,21 @@ def stall_text(kernel: KernelProfile) -> str:
 def roof_text(kernel: KernelProfile) -> str:
     """Write the fraction of the at-clock DRAM roofline.
 
-    "int 25 %" for a kernel without floating-point work, "≥ 3.0 %" where tensor work was not collected, so that the
+    "int 25 %" for a kernel whose work are integers, "≥ 3.0 %" where tensor work was not collected, so that the
     kernel may be closer to its ceiling, "impossible" where a rate is above its ceiling, "no FLOP" or "no traffic" where
     it was counted and there was none, and "no ceiling known" where work and traffic were collected and the GPU's rates
     are not known.
     """
-    point, unknown = main_point(kernel), [path for path in missing_work(kernel) if path != "int32"]
+    point = roof_point(kernel)
+    unknown = [path for path in missing_work(kernel) if path != "int32"]
     if above_ceiling(kernel, "dram") is not None:
         return IMPOSSIBLE
     if point is not None:
         prefix = "int " if point.path == "int32" else "≥ " if any("tensor" in path for path in unknown) else ""
         return prefix + format_percent(point.fraction_of_roof)
     counted = [work for work in kernel.work if work.flop or work.flop_per_s]
+    if not computes_integers(kernel):
+        counted = [work for work in counted if work.path != "int32"]
     if kernel.work and not counted and not unknown:
         return "no FLOP"
     rates = [
@@ -107,6 +112,14 @@ def roof_text(kernel: KernelProfile) -> str:
     if not rates or not any(work.flop_per_s for work in counted):
         return NOT_COLLECTED
     return NO_CEILING if any(rates) else "no traffic"
+
+
+def roof_point(kernel: KernelProfile) -> RooflinePoint | None:
+    """Return the point under the DRAM roofline at clock; that of integers only if they are the work of the kernel."""
+    point = main_point(kernel)
+    if point is not None and point.path == "int32" and not computes_integers(kernel):
+        return None
+    return point
 
 
 def above_ceiling(kernel: KernelProfile, level: str) -> Missing | None:

@@ -176,9 +176,7 @@ def _instruction_row(listing: Listing, instruction: ListedInstruction) -> Row:
     return {
         "kernel": listing.kernel,
         "function": function.symbol or f"0x{function.address:x}",
-        **_fields(instruction, ("pc", "offset")),
-        "sass": instruction.sass or None,
-        **_fields(instruction, ("file", "line")),
+        **_fields(instruction, ("pc", "offset", "sass", "file", "line")),
         "source": source,
         **_fields(instruction, ("samples", "share")),
         "main_stall": instruction.stall.reason if instruction.stall is not None else None,
