@@ -56,9 +56,9 @@ class RooflinePlace(Struct, frozen=True):
     """One path of a kernel at one level.
 
     `limit` is what limits the kernel by its diagnosis, and `colour` the role of colour for that. `ridge` says on which
-    side of the ridge the point lies. `uncertified`:
-    nothing verifies the counters of the path's work. `key` is what the number beside the point means; empty if it has
-    none. `side` is that of a comparison, in which a faint point is drawn for the others' sake.
+    side of the ridge the point lies. `uncertified`: nothing verifies the counters of the path's work. `key` is what the
+    number beside the point means; empty if it has none. `side` is that of a comparison, in which a faint point is drawn
+    for the others' sake.
     """
 
     kernel: int
