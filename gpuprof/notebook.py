@@ -89,9 +89,9 @@ class LoadedSession(Session, frozen=True):
         Draws into `ax`, or into a new pyplot figure. Returns the axes, so that a notebook can add to them.
         """
         from gpuprof.text import printable
-        from gpuprof.views.plot_files import draw_plot
+        from gpuprof.views.plot import draw_plot
         from gpuprof.views.roofline_data import hierarchical, overview
-        from gpuprof.views.roofline_plot import roofline_plot
+        from gpuprof.views.roofline_plot import roofline_drawing
 
         if level not in LEVELS:
             raise InputError(f"unknown memory level {level!r}", f"choose from: {', '.join(LEVELS)}")
@@ -105,7 +105,7 @@ class LoadedSession(Session, frozen=True):
             from matplotlib import pyplot
 
             ax = pyplot.subplots(figsize=_FIGURE_INCHES)[1]
-        draw_plot(roofline_plot(figure), ax)
+        draw_plot(roofline_drawing(figure), ax)
         ax.set_title(printable(figure.title), loc="left", parse_math=False)
         return ax
 

@@ -144,7 +144,7 @@ def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_
     assert [point.key for point in figure.points if point.key] == [
         "kernel_0: slower by 20 %, 40 % → 33 % of the roofline"
     ]
-    assert [point.kernel for point in figure.points if point.faint] == [1, 1]
+    assert [point.kernel for point in figure.points if point.faint] == [1]
 
 
 def test_hostile_names_and_sentences_are_text() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from msgspec import structs
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from gpuprof.model.session import (
     Work,
 )
 from gpuprof.store.write import encoded
+from gpuprof.views.plot import draw_plot
 from gpuprof.views.roofline import device_figures, kernel_figures, overview_figures, plots_of
 from gpuprof.views.roofline_data import hierarchical, overview
 from gpuprof.views.roofline_values import Roofline
@@ -196,8 +198,6 @@ def test_level_that_limits_a_kernel_is_marked_and_drawn() -> None:
     bound = structs.replace(COPY, throughput=busy)
     (row,) = device_figures(session(bound), 0).bandwidths
     assert (row.binds, row.limit, row.colour) == ("l2", "L2-bound", "l2")
-    (plot,) = plots_of(session(bound), device_figures(session(bound), 0))
-    assert {mark.id: mark.is_hollow for mark in plot.marks} == {"bandwidth-2-l2": False, "bandwidth-2-dram": True}
     placed = kernel(0, {"fp32": 1e9}, {"l2": 2e9, "dram": 5e8}, throughput=busy)
     figure = overview(session(placed))
     assert [(point.level, point.limit, point.ridge) for point in figure.points] == [
@@ -231,8 +231,12 @@ def test_report_without_roofline_data_shows_sms_against_memory_or_says_why_it_sh
     read = session(kernel(0, throughput=busy), kernel(1, throughput=()))
     drawn = device_figures(read, 0)
     assert [(row.kernel, row.fractions) for row in drawn.throughputs] == [(0, {"sm": 0.25, "memory": 0.75})]
-    (plot,) = plots_of(read, drawn)
-    assert [mark.place for mark in plot.marks] == [(0.75, 0.25)]
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    draw_plot(plots_of(read, drawn)[0], axes)
+    marks = [line for line in axes.lines if line.get_gid()]
+    assert [np.ravel(mark.get_xydata()).tolist() for mark in marks] == [[0.75, 0.25]]
     (figure,) = overview_figures(session(kernel(1, throughput=())))
     assert figure.svg is None and "work not collected" in figure.notes[0]
     assert overview_figures(session()) == ()
@@ -258,7 +262,7 @@ def test_second_path_is_drawn_only_if_its_units_are_busy() -> None:
     # Tensor units 40 % busy, FP32 units 20 % busy (drawn), FP64 units 0.02 % busy (not drawn).
     busy = kernel(0, {"tensor.fp16": 4e10, "fp32": 2e9, "fp64": 1e6, "int32": 1e9}, traffic, duration_s=1e-3)
     points = overview(session(busy)).points
-    assert [point.path for point in points if point.is_main] == ["tensor.fp16"]
+    assert points[0].path == "tensor.fp16"
     assert {point.path for point in points} == {"tensor.fp16", "fp32"}
 
 
@@ -326,14 +330,14 @@ def test_figure_data_has_every_kernel_at_intensity_and_rate_longest_first() -> N
             "kernel": 1, "label": "kernel_1", "source": "", "path": "fp32", "level": "dram",
             "intensity": 30.0, "flop_per_s": 7.5e12, "share": 0.8, "roof_flop_per_s": 1e13, "fraction_of_roof": 0.75,
             "ceiling": "at-clock", "ridge": "right", "limit": "limit unknown", "colour": "unknown", "estimated": False,
-            "uncertified": False, "is_main": True, "key": "kernel_1: 75 % of the DRAM roofline, limit unknown",
+            "uncertified": False, "key": "kernel_1: 75 % of the DRAM roofline, limit unknown",
             "side": "", "faint": False,
         },
         {
             "kernel": 0, "label": "kernel_0", "source": "", "path": "fp32", "level": "dram",
             "intensity": 2.5, "flop_per_s": 1e12, "share": 0.2, "roof_flop_per_s": 2.5e12, "fraction_of_roof": 0.4,
             "ceiling": "at-clock", "ridge": "left", "limit": "limit unknown", "colour": "unknown", "estimated": False,
-            "uncertified": False, "is_main": True, "key": "kernel_0: 40 % of the DRAM roofline, limit unknown",
+            "uncertified": False, "key": "kernel_0: 40 % of the DRAM roofline, limit unknown",
             "side": "", "faint": False,
         },
     ]  # fmt: skip

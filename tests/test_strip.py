@@ -99,4 +99,4 @@ def test_steps_begin_at_lines() -> None:
     assert [round(start_s * 1e6) for start_s in strip(found).steps_s] == [0, 100, 200, 300]
     (figure,) = timeline_figures(found)
     assert figure.svg is not None
-    assert figure.svg().count('id="strip-0-step-') == 4
+    assert figure.svg().count('id="strip-0-steps"') == 1

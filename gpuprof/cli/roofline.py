@@ -329,7 +329,7 @@ def _targets(drawn: Sequence[DeviceFigures], output: Path) -> dict[Path, DeviceF
 
 def picture(session: Session, figures: DeviceFigures, path: Path, theme: Literal["light", "dark"]) -> bytes:
     """Return the content of a file of that name: PNG, PDF, or SVG for any other."""
-    from gpuprof.views.plot_files import plot_file
+    from gpuprof.views.plot import plot_file
     from gpuprof.views.roofline import plots_of
 
     form = path.suffix.lower().removeprefix(".")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.unit_names import MEMORY
 from gpuprof.diagnose.verdict import kernel_limit
 from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.views.plot_values import Sample
 from gpuprof.words.verdict import limit_name
 
 # Kernels with a number in a figure: so many at most, the first ones always, others only from this share of the time on.
@@ -46,13 +45,12 @@ def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
     return ShownLimit(limit_name(limit), colour, limit.subject)
 
 
-def limit_samples(limits: Iterable[tuple[str, str]]) -> Iterator[Sample]:
-    """Yield what each colour of marks means: pairs of a role of colour and the words of a limit."""
-    words: dict[str, dict[str, None]] = {}
-    for colour, text in limits:
-        words.setdefault(colour, {})[text] = None
-    for colour, texts in words.items():
-        yield Sample(", ".join(texts), f"line-{colour}")
+def limit_names(limits: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return what each colour of marks means, from pairs of a role of colour and the words of a limit."""
+    names: dict[str, str] = {}
+    for colour, text in dict.fromkeys(limits):
+        names[colour] = f"{names[colour]}, {text}" if colour in names else text
+    return names
 
 
 def headline_kernels(session: Session) -> tuple[int, ...]:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
 
-from gpuprof.model.session import Session
+from gpuprof.model.session import KernelProfile, Session
 from gpuprof.views import document
 from gpuprof.views.kernel_limits import headline_kernels, numbered_kernels
-from gpuprof.views.plot_files import figure_svg
-from gpuprof.views.plot_values import Plot
+from gpuprof.views.plot import Drawing, figure_svg
 from gpuprof.views.roofline_data import hierarchical, overview
-from gpuprof.views.roofline_plot import roofline_plot
+from gpuprof.views.roofline_plot import roofline_drawing
 from gpuprof.views.roofline_values import Roofline
 from gpuprof.views.utilization import (
     Utilization,
-    bandwidth_plot,
+    bandwidth_drawing,
     level_bandwidths,
-    throughput_plot,
+    throughput_drawing,
     throughputs,
 )
 from gpuprof.words.roofline_points import lacks_float_work
@@ -50,20 +49,18 @@ def overview_figures(
 ) -> tuple[document.Figure, ...]:
     """Return the figures over the kernels of each GPU; marks link to `links` by the id of their kernel.
 
-    A GPU of which nothing can be drawn has a figure without a drawing, which says why.
+    A figure without a drawing says why a GPU has no roofline.
     """
     figures = []
     for device in sorted({kernel.device for kernel in session.kernels}):
         of_gpu = f", GPU {device}" if len(session.devices) > 1 else ""
         drawn = device_figures(session, device, level, ceiling, _MOST_POINTS)
-        notes = drawn.roofline.notes
-        for plot in plots_of(session, drawn):
-            svg = partial(figure_svg, plot, links or {})
-            notes = (*notes, *plot.notes) if plot.notes != notes else notes
-            figures.append(document.Figure(svg, plot.title, notes, f"figure-{plot.id}", plot.title + of_gpu))
-            notes = ()
-        if not drawn.has_points:
-            figures.append(document.Figure(None, drawn.roofline.title, notes))
+        if not drawn.roofline.points:
+            figures.append(document.Figure(None, drawn.roofline.title, drawn.roofline.notes))
+        for drawing in plots_of(session, drawn):
+            svg = partial(figure_svg, drawing, links or {})
+            notes = (*drawing.key, *drawing.notes)
+            figures.append(document.Figure(svg, drawing.title, notes, f"figure-{drawing.id}", drawing.title + of_gpu))
     return tuple(figures)
 
 
@@ -71,35 +68,36 @@ def device_figures(
     session: Session, device: int, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
 ) -> DeviceFigures:
     """Return what can be drawn of the kernels of a GPU, at most so many of them."""
-    roofline = overview(session, device, level, ceiling, most)
-    return _with_rest(session, roofline, [kernel.id for kernel in session.kernels if kernel.device == device])
+    kernels = [kernel for kernel in session.kernels if kernel.device == device]
+    return _with_rest(session, overview(session, device, level, ceiling, most), kernels)
 
 
 def kernel_figures(session: Session, kernel: int, ceiling: str = "at-clock") -> DeviceFigures:
     """Return what can be drawn of one kernel: its roofline at all levels, or what shows it without a point."""
-    return _with_rest(session, hierarchical(session, kernel, ceiling), [kernel])
+    kernels = [item for item in session.kernels if item.id == kernel]
+    return _with_rest(session, hierarchical(session, kernel, ceiling), kernels)
 
 
-def _with_rest(session: Session, roofline: Roofline, kernels: list[int]) -> DeviceFigures:
-    placed = {point.kernel for point in roofline.points}
-    absent = [kernel for kernel in session.kernels if kernel.id in kernels and kernel.id not in placed]
-    without_work = [kernel for kernel in absent if lacks_float_work(kernel)]
+def _with_rest(session: Session, roofline: Roofline, kernels: Sequence[KernelProfile]) -> DeviceFigures:
+    shown = {point.kernel for point in roofline.points}
+    without_work = [kernel for kernel in kernels if kernel.id not in shown and lacks_float_work(kernel)]
     bandwidths = tuple(level_bandwidths(session, without_work, roofline.ceiling))
-    shown = placed | {row.kernel for row in bandwidths}
-    rows = tuple(row for row in throughputs(session) if row.kernel in kernels)
+    shown |= {row.kernel for row in bandwidths}
+    rows = tuple(throughputs(session, kernels))
     missing = {row.kernel for row in rows} - shown
     if shown and missing.isdisjoint(headline_kernels(session)):
         rows = ()
     return DeviceFigures(roofline, bandwidths, rows)
 
 
-def plots_of(session: Session, drawn: DeviceFigures) -> tuple[Plot, ...]:
-    """Return the plots of what has something to show."""
-    plots = []
+def plots_of(session: Session, drawn: DeviceFigures) -> tuple[Drawing, ...]:
+    """Return the drawings of what has something to show."""
+    figure = drawn.roofline.id
+    drawings = []
     if drawn.roofline.points:
-        plots.append(roofline_plot(drawn.roofline))
+        drawings.append(roofline_drawing(drawn.roofline))
     if drawn.bandwidths:
-        plots.append(bandwidth_plot(drawn.bandwidths, drawn.roofline.id))
+        drawings.append(bandwidth_drawing(drawn.bandwidths, figure))
     if drawn.throughputs:
-        plots.append(throughput_plot(drawn.throughputs, numbered_kernels(session, session.kernels), drawn.roofline.id))
-    return tuple(plots)
+        drawings.append(throughput_drawing(drawn.throughputs, numbered_kernels(session, session.kernels), figure))
+    return tuple(drawings)

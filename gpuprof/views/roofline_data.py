@@ -8,19 +8,15 @@ from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_ceilings import at_kernel_clock
-from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
-from gpuprof.model.timed import GRAPH_REPLAY
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent, format_si
 from gpuprof.views.kernel_limits import drawn_kernels, numbered_kernels, shown_limit
-from gpuprof.views.roofline_ceilings import drawn_roofs, shown_ceilings
-from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace
+from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace, shown_ceilings, with_ceilings
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     count_text,
     intensity_text,
-    rate_text,
     row_noun,
 )
 from gpuprof.words.roofline_points import (
@@ -61,24 +57,19 @@ def overview(
     points: list[RooflinePlace] = []
     for kernel in drawn:
         points += _overview_points(session, kernel, level, ceiling, ceilings, is_numbered=kernel.id in numbered)
-    levels = tuple(item for item in LEVELS if item == level or any(point.level == item for point in points))
-    left_out = _left_out(kernels, placed, level, ceiling)
+    shown_ids = {kernel.id for kernel in placed}
+    left_out = _left_out([kernel for kernel in kernels if kernel.id not in shown_ids], level, ceiling)
+    levels = tuple(item for item in LEVELS if item in {level, *(point.level for point in points)})
     paths = {point.path for point in points} | _recommended_paths(drawn, ceilings)
     shown = shown_ceilings(ceilings, paths, levels)
-    roofs = drawn_roofs(shown, points)
-    return Roofline(
+    names = {gpu.id: gpu.name for gpu in session.devices}
+    figure = Roofline(
         id=f"overview-{device}-{level}",
-        title=f"{_device_name(session, device)}: {LEVEL_NAMES[level]} roofline",
+        title=f"{names.get(device) or 'GPU of unknown name'}: {LEVEL_NAMES[level]} roofline",
         subtitle=_overview_subtitle(kernels, ceiling, points),
         device=device,
         ceiling=ceiling,
         levels=levels,
-        unit=_unit(points),
-        sized=True,
-        intensity_range=roofs.intensities,
-        flop_per_s_range=roofs.rates,
-        roofs=roofs.lines,
-        ridges=roofs.ridges,
         points=tuple(points),
         left_out=left_out,
         notes=(
@@ -88,6 +79,7 @@ def overview(
             *too_many_notes(kernels, len(drawn), len(placed)),
         ),
     )
+    return with_ceilings(figure, shown)
 
 
 def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") -> Roofline:
@@ -101,31 +93,23 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         if point is not None:
             intensity = intensity_text(point.path, point.intensity)
             text = f"{intensity}, {format_percent(point.fraction_of_roof)} of the {LEVEL_NAMES[level]} roofline"
-            points.append(place_of(session, kernel, point, is_main=point is main, key=text))
+            points.append(place_of(session, kernel, point, key=text))
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
-    paths = {main.path} if main is not None else set[str]()
-    roofs = drawn_roofs(shown_ceilings(ceilings, paths | _recommended_paths([kernel], ceilings), levels), points)
-    return Roofline(
+    paths = {point.path for point in points} | _recommended_paths([kernel], ceilings)
+    figure = Roofline(
         id=f"kernel-{kernel.id}",
         title=f"{kernel.label} #{kernel.id}{in_source(session, kernel)}",
-        subtitle=_kernel_subtitle(kernel, main, shown_limit(session, kernel).text),
+        subtitle=_kernel_subtitle(kernel, shown_limit(session, kernel).text),
         device=kernel.device,
         ceiling=ceiling,
         levels=levels,
-        unit=_unit(points),
-        sized=False,
-        intensity_range=roofs.intensities,
-        flop_per_s_range=roofs.rates,
-        roofs=roofs.lines,
-        ridges=roofs.ridges,
         points=tuple(points),
-        left_out=() if points else _left_out([kernel], [], "dram", ceiling),
-        notes=(
-            *level_notes(kernel, {point.level for point in points}, ceiling),
-            *_hollow_notes(points),
-        ),
+        sized=False,
+        left_out=() if points else _left_out([kernel], "dram", ceiling),
+        notes=(*level_notes(kernel, {point.level for point in points}, ceiling), *_hollow_notes(points)),
     )
+    return with_ceilings(figure, shown_ceilings(ceilings, paths, levels))
 
 
 def placed_point(kernel: KernelProfile, level: str, ceiling: str) -> RooflinePoint | None:
@@ -136,9 +120,7 @@ def placed_point(kernel: KernelProfile, level: str, ceiling: str) -> RooflinePoi
     return main if main is not None and main.path != "int32" else None
 
 
-def place_of(
-    session: Session, kernel: KernelProfile, point: RooflinePoint, *, is_main: bool, key: str = ""
-) -> RooflinePlace:
+def place_of(session: Session, kernel: KernelProfile, point: RooflinePoint, key: str = "") -> RooflinePlace:
     """Return a point of a kernel as a roofline shows it, with the limit by the kernel's diagnosis."""
     work = [item for item in kernel.work if item.path == point.path]
     traffic = [item for item in kernel.traffic if item.level == point.level]
@@ -161,7 +143,6 @@ def place_of(
         estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
         # Estimates are marked as such; of old sessions it is not known.
         uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
-        is_main=is_main,
         key=key,
     )
 
@@ -177,24 +158,24 @@ def _overview_points(
     if is_numbered:
         at_limit = main_point(kernel, shown_limit(session, kernel).subject or level, ceiling, main.path)
     key = _key_text(session, kernel, main, at_limit) if is_numbered else ""
-    yield place_of(session, kernel, main, is_main=True, key=key)
+    yield place_of(session, kernel, main, key=key)
     for point in _meaningful(kernel, main, ceilings):
-        yield place_of(session, kernel, point, is_main=False)
+        yield place_of(session, kernel, point)
     if at_limit is not None and at_limit.level != main.level:
-        yield place_of(session, kernel, at_limit, is_main=False, key=key)
+        yield place_of(session, kernel, at_limit, key=key)
 
 
-def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[Ceiling]) -> list[RooflinePoint]:
-    """Return the points of other paths whose units are not much less busy than those of the main one."""
-    peaks = {item.path: item.value for item in ceilings if item.origin == "at-clock" and item.path is not None}
-    busy = {}
-    for point in kernel.roofline:
-        is_beside = (point.level, point.ceiling) == (main.level, main.ceiling)
-        if is_beside and point.path in peaks:
-            busy[point] = point.flop_per_s / peaks[point.path]
-    least = _MEANINGFUL * busy.get(main, 0.0)
-    others = [point for point in busy if point.path not in (main.path, "int32") and busy[point] >= max(least, 1e-9)]
-    return sorted(others, key=lambda point: PATHS.index(point.path))
+def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[Ceiling]) -> Iterator[RooflinePoint]:
+    """Yield the points of other paths whose units are not much less busy than those of the main one."""
+    peaks = {item.path: item.value for item in ceilings if item.origin == "at-clock"}
+    if main.path not in peaks:
+        return
+    least = _MEANINGFUL * main.flop_per_s / peaks[main.path]
+    for path in PATHS:
+        point = main_point(kernel, main.level, main.ceiling, path)
+        is_other = point is not None and path in peaks and path not in (main.path, "int32")
+        if point is not None and is_other and point.flop_per_s / peaks[path] >= least:
+            yield point
 
 
 def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceiling]) -> set[str]:
@@ -224,53 +205,25 @@ def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:
     yield from certificate_notes({point.path for point in points if point.uncertified})
 
 
-def _unit(points: Sequence[RooflinePlace]) -> str:
-    units = {work_unit(point.path, per_second=False) for point in points}
-    return "OP" if units == {"OP"} else "FLOP"
-
-
-def _device_name(session: Session, device: int) -> str:
-    gpu = next((entry for entry in session.devices if entry.id == device), None)
-    if gpu is None or gpu.name is None:
-        capability = gpu.compute_capability if gpu is not None else None
-        return f"GPU of compute capability {capability}" if capability else "GPU of unknown name"
-    return gpu.name
-
-
 def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: Sequence[RooflinePlace]) -> str:
-    if not kernels:
-        return "no kernel profiled"
     drawn = len({point.kernel for point in points})
     of_all = f"{drawn} of " if drawn < len(kernels) else ""
-    parts = [f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn"]
-    times = [kernel.time_total_s for kernel in kernels if kernel.time_total_s is not None]
-    if times:
-        replays = all(kernel.duration_source == GRAPH_REPLAY for kernel in kernels)
-        parts.append(f"{format_si(sum(times), 's')} {'in replays under ncu' if replays else 'GPU time'}")
-    if points:
-        which = "the roofline at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roofline"
-        parts.append(f"percentages of {which}")
-    return ", ".join(parts)
+    which = "the roofline at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roofline"
+    return f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn, percentages of {which}"
 
 
-def _kernel_subtitle(kernel: KernelProfile, main: RooflinePoint | None, limit: str) -> str:
+def _kernel_subtitle(kernel: KernelProfile, limit: str) -> str:
     parts = []
     if kernel.duration_s is not None:
         parts.append(format_si(kernel.duration_s, "s"))
     if kernel.time_share is not None:
         parts.append(f"{format_percent(kernel.time_share)} of the time")
-    if main is not None:
-        parts.append(f"{path_name(main.path)} {rate_text(main.path, main.flop_per_s)}")
     return ", ".join((*parts, limit))
 
 
-def _left_out(
-    kernels: Sequence[KernelProfile], placed: Sequence[KernelProfile], level: str, ceiling: str
-) -> tuple[LeftOut, ...]:
-    shown = {kernel.id for kernel in placed}
+def _left_out(kernels: Sequence[KernelProfile], level: str, ceiling: str) -> tuple[LeftOut, ...]:
     groups: dict[tuple[str, str], list[int]] = {}
     for kernel in kernels:
-        if kernel.id not in shown:
-            reason = without_point(kernel, level, ceiling)
-            groups.setdefault((reason.why, reason.how), []).append(kernel.id)
+        reason = without_point(kernel, level, ceiling)
+        groups.setdefault((reason.why, reason.how), []).append(kernel.id)
     return tuple(LeftOut(tuple(ids), why, how or None) for (why, how), ids in groups.items())

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Session
 from gpuprof.units import format_percent
-from gpuprof.views.document import Block, Column, Document, Heading, Note, Table
+from gpuprof.views.document import Block, Column, Document, Heading, Note, Table, filled
 from gpuprof.views.roofline import DeviceFigures
 from gpuprof.views.roofline_values import Roofline, RooflinePlace
 from gpuprof.views.utilization import Utilization, unit_name
@@ -43,40 +43,33 @@ def roofline_document(session: Session, drawn: Sequence[DeviceFigures], top: int
         blocks += _roofline_blocks(session, figures.roofline, top)
         for title, rows in ((_BANDWIDTHS, figures.bandwidths), (_THROUGHPUTS, figures.throughputs)):
             if rows:
-                blocks += [Heading(title), _utilization_table(title, rows, top)]
+                blocks += [Heading(title), _utilization_table(session, title, rows, top)]
     return Document("Roofline", tuple(blocks))
 
 
 def _roofline_blocks(session: Session, figure: Roofline, top: int) -> Iterator[Block]:
     yield Heading(figure.title)
     yield Note(figure.subtitle, "muted")
-    kernels = list(dict.fromkeys(point.kernel for point in figure.points))
-    hidden = kernels[top:] if top else []
-    points = [point for point in figure.points if point.kernel not in hidden]
-    if points:
-        rows = []
-        named: set[int] = set()
-        for point in points:
-            rows.append(_cells(point, is_first=point.kernel not in named))
-            named.add(point.kernel)
-        columns = [place for place, _ in enumerate(_COLUMNS) if any(row[place] for row in rows)]
-        yield Table(
-            label=figure.title,
-            columns=tuple(_COLUMNS[place] for place in columns),
-            rows=tuple(tuple(row[place] for place in columns) for row in rows),
-            more=_more(session, figure, hidden),
-        )
+    points_of: dict[int, list[RooflinePlace]] = {}
+    for point in figure.points:
+        points_of.setdefault(point.kernel, []).append(point)
+    shown = list(points_of)[: top or None]
+    rows = []
+    for kernel in shown:
+        main, *others = points_of[kernel]
+        source = f" in {main.source}" if main.source else ""
+        share = format_percent(main.share) if main.share is not None else ""
+        rows.append((str(kernel), f"{main.label}{source}", share, *_cells(main), main.limit))
+        rows += [("", "", "", *_cells(other), "") for other in others]
+    if rows:
+        more = _more(session, len(points_of) - len(shown))
+        yield filled(Table(figure.title, _COLUMNS, tuple(rows), more=more))
     for note in figure.notes:
         yield Note(note, "muted")
 
 
-def _cells(point: RooflinePlace, *, is_first: bool) -> tuple[str, ...]:
-    """Return the row of a point; what is its kernel's stands in its first row only."""
-    source = f" in {point.source}" if point.source else ""
+def _cells(point: RooflinePlace) -> tuple[str, ...]:
     return (
-        str(point.kernel) if is_first else "",
-        f"{point.label}{source}" if is_first else "",
-        format_percent(point.share) if is_first and point.share is not None else "",
         path_name(point.path) + (", estimated" if point.estimated else ""),
         LEVEL_NAMES[point.level],
         intensity_text(point.path, point.intensity),
@@ -84,36 +77,21 @@ def _cells(point: RooflinePlace, *, is_first: bool) -> tuple[str, ...]:
         rate_text(point.path, point.roof_flop_per_s),
         format_percent(point.fraction_of_roof),
         point.ridge,
-        point.limit if is_first else "",
     )
 
 
-def _more(session: Session, figure: Roofline, hidden: Sequence[int]) -> str:
-    if not hidden:
-        return ""
+def _more(session: Session, hidden: int) -> str:
     noun, plural = row_noun(session.kernels)
-    shares = {point.kernel: point.share or 0.0 for point in figure.points}
-    share = sum(shares[kernel] for kernel in hidden)
-    of_time = f", {format_percent(share)} of the time" if share else ""
-    return f"… and {count_text(len(hidden), f'more {noun}', plural)}{of_time}: --top 0 shows all"
+    return f"… and {count_text(hidden, f'more {noun}', plural)}: --top 0 shows all" if hidden else ""
 
 
-def _utilization_table(label: str, rows: Sequence[Utilization], top: int) -> Table:
+def _utilization_table(session: Session, label: str, rows: Sequence[Utilization], top: int) -> Table:
     units = list(dict.fromkeys(unit for row in rows for unit in row.fractions))
-    shown = rows[:top] if top else rows
     cells = []
-    for row in shown:
+    for row in rows[: top or None]:
         fractions = [format_percent(row.fractions[unit]) if unit in row.fractions else "" for unit in units]
         cells.append((str(row.kernel), row.label + row.source, *fractions, row.limit))
-    left_out = len(rows) - len(shown)
-    return Table(
-        label=label,
-        columns=(
-            Column("#", "number"),
-            Column("kernel", "name"),
-            *(Column(unit_name(unit), "number") for unit in units),
-            Column("limit"),
-        ),
-        rows=tuple(cells),
-        more=f"… and {left_out} more: --top 0 shows all" if left_out else "",
-    )
+    columns = [Column("#", "number"), Column("kernel", "name")]
+    columns += [Column(unit_name(unit), "number") for unit in units]
+    more = _more(session, len(rows) - len(cells))
+    return Table(label, (*columns, Column("limit")), tuple(cells), more=more)

@@ -1,14 +1,31 @@
-"""A roofline as data: its ceilings, points, ranges and notes, in FLOP/byte and FLOP/s."""
+"""A roofline as data, in FLOP/byte and FLOP/s: its points, its ceilings as lines, ranges and notes."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gpuprof.views.plot_values import Extent
+from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.model.field_types import ORIGINS
+from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.model.session import Ceiling
+from gpuprof.units import format_si
+from gpuprof.views.plot import Extent
+from gpuprof.words.profile_values import LEVEL_NAMES
 
 Side = Literal["", "base", "new"]
+
+# Room around the points and ridges: more on the right, for the texts of flat ceilings.
+_LEFT = 6
+_RIGHT = 30
+_ABOVE = 4
+_BELOW = 4
+# The least range of rates.
+_DECADES = 1e4
 
 
 class RoofLine(Struct, frozen=True):
@@ -39,9 +56,9 @@ class RooflinePlace(Struct, frozen=True):
     """One path of a kernel at one level.
 
     `limit` is what limits the kernel by its diagnosis, and `colour` the role of colour for that. `ridge` says on which
-    side of the ridge the point lies. `is_main` is false for other paths and levels of the same kernel. `uncertified`:
-    nothing verifies the counters of the path's work. `key` is what the number beside the point means; empty if it has
-    none. `side` is that of a comparison, in which a faint point is drawn for the others' sake.
+    side of the ridge the point lies. `uncertified`: nothing verifies the counters of the path's work. `key` is what the
+    number beside the point means; empty if it has none. `side` is that of a comparison, in which a faint point is drawn
+    for the others' sake.
     """
 
     kernel: int
@@ -60,7 +77,6 @@ class RooflinePlace(Struct, frozen=True):
     colour: str
     estimated: bool
     uncertified: bool
-    is_main: bool
     key: str = ""
     side: Side = ""
     faint: bool = False
@@ -82,7 +98,7 @@ class LeftOut(Struct, frozen=True):
 class Roofline(Struct, frozen=True):
     """Everything that a roofline shows. `sized`: the area of a point is the kernel's share of the time.
 
-    `arrows` lead from one of the points to another, by their places in `points`.
+    Its ranges are those of what is drawn. `arrows` lead from one of the points to another, by their places in `points`.
     """
 
     id: str
@@ -91,13 +107,81 @@ class Roofline(Struct, frozen=True):
     device: int
     ceiling: str
     levels: tuple[str, ...]
-    unit: str
-    sized: bool
-    intensity_range: Extent
-    flop_per_s_range: Extent
-    roofs: tuple[RoofLine, ...]
-    ridges: tuple[Ridge, ...]
     points: tuple[RooflinePlace, ...]
-    left_out: tuple[LeftOut, ...]
-    notes: tuple[str, ...]
+    unit: str = "FLOP"
+    sized: bool = True
+    intensity_range: Extent = (0.1, 1e3)
+    flop_per_s_range: Extent = (1e9, 1e13)
+    roofs: tuple[RoofLine, ...] = ()
+    ridges: tuple[Ridge, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
     arrows: tuple[tuple[int, int], ...] = ()
+
+
+def with_ceilings(figure: Roofline, ceilings: Sequence[Ceiling]) -> Roofline:
+    """Return a roofline with these ceilings as lines, and with ranges that show them and its points.
+
+    Slopes end at the highest flat ceiling of their origin, and flat ones begin at the steepest slope.
+    """
+    slopes = [ceiling for ceiling in ceilings if ceiling.level is not None]
+    flats = [ceiling for ceiling in ceilings if ceiling.level is None]
+    ridges = []
+    for flat in flats:
+        for slope in slopes:
+            if flat.origin == slope.origin:
+                place = flat.value / slope.value
+                ridges.append(Ridge(flat.origin, flat.path or "", slope.level or "", place, flat.value))
+    intensities = [point.intensity for point in figure.points] + [ridge.intensity for ridge in ridges]
+    low = min(intensities, default=1.0) / _LEFT
+    high = max(intensities, default=1.0) * _RIGHT
+    rates = [*(point.flop_per_s for point in figure.points), *(flat.value for flat in flats)]
+    rates += [slope.value * low for slope in slopes]
+    top = max(rates, default=1e12) * _ABOVE
+    bottom = min(min(rates, default=1e12) / _BELOW, top / _DECADES)
+    roofs = []
+    for ceiling in ceilings:
+        crossing = flats if ceiling in slopes else slopes
+        values = [other.value for other in crossing if other.origin == ceiling.origin]
+        end = max(values or [other.value for other in crossing], default=math.inf)
+        if ceiling in slopes:
+            last = min(high, end / ceiling.value)
+            line = ((low, low * ceiling.value), (last, last * ceiling.value))
+        else:
+            line = ((max(low, ceiling.value / end), ceiling.value), (high, ceiling.value))
+        roofs.append(_roof_line(ceiling, line))
+    units = {work_unit(point.path, per_second=False) for point in figure.points}
+    return replace(
+        figure,
+        unit="OP" if units == {"OP"} else "FLOP",
+        intensity_range=(low, high),
+        flop_per_s_range=(bottom, top),
+        roofs=tuple(roofs),
+        ridges=tuple(ridges),
+    )
+
+
+def shown_ceilings(ceilings: Sequence[Ceiling], paths: Collection[str], levels: Sequence[str]) -> list[Ceiling]:
+    """Return the ceilings of these paths and levels in the order of origins."""
+    shown = [item for item in ceilings if item.path in paths or item.level in levels]
+    order = (*LEVELS, *PATHS)
+    return sorted(shown, key=lambda item: (ORIGINS.index(item.origin), order.index(item.level or item.path or "")))
+
+
+def _roof_line(ceiling: Ceiling, line: tuple[Extent, Extent]) -> RoofLine:
+    value = format_si(ceiling.value, "B/s" if ceiling.level is not None else work_unit(ceiling.path or ""))
+    if ceiling.origin != "at-clock":
+        of: str = ceiling.origin
+    else:
+        of = f"at {format_si(ceiling.clock_hz, 'Hz')}" if ceiling.clock_hz else "at clock"
+    return RoofLine(
+        id=f"{ceiling.origin}/{ceiling.level or ceiling.path}",
+        origin=ceiling.origin,
+        path=ceiling.path,
+        level=ceiling.level,
+        name=LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or ""),
+        value=ceiling.value,
+        clock_hz=ceiling.clock_hz,
+        value_text=f"{value} {of}",
+        line=line,
+    )

@@ -1,86 +1,48 @@
-"""The colours of pages and figures: a palette, light and dark themes, and the contrast of lines and texts."""
+"""The colours of pages and figures in light and dark themes, as roles, values and CSS variables."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Literal
 
 ThemeName = Literal["light", "dark", "page"]
 
 # Okabe and Ito's palette; levels and limits keep their colour everywhere. Yellow is unreadable on white.
-_PALETTE = {
-    "dram": "#d55e00",
-    "l2": "#009e73",
-    "l1": "#0072b2",
-    "compute": "#cc79a7",
-    "latency": "#e69f00",
-    "unknown": "#999999",
-    "other": "#56b4e9",
-}
-_BASE_COLOURS = {
-    "light": {"background": "#ffffff", "ink": "#1b1d21", "muted": "#5a5f69", "grid": "#e4e6ea"},
-    "dark": {"background": "#16181d", "ink": "#e9eaec", "muted": "#a9aeb7", "grid": "#2d3138"},
-}
-_LINE_CONTRAST = 3.0
-_TEXT_CONTRAST = 4.6
+_PALETTE = {"line-dram": "#d55e00", "line-l2": "#009e73", "line-l1": "#0072b2", "line-compute": "#cc79a7"}
+_LIGHT = {
+    "background": "#ffffff", "ink": "#1b1d21", "muted": "#5a5f69", "grid": "#e4e6ea", **_PALETTE,
+    "line-latency": "#c68900", "line-unknown": "#949494", "line-other": "#4b9dcb",
+}  # fmt: skip
+_DARK = {
+    "background": "#16181d", "ink": "#e9eaec", "muted": "#a9aeb7", "grid": "#2d3138", **_PALETTE,
+    "line-latency": "#e69f00", "line-unknown": "#999999", "line-other": "#56b4e9",
+}  # fmt: skip
+# Colours of their own, which `page_style` replaces in a drawing.
+_PAGE = {role: f"#fa0{number:03x}" for number, role in enumerate(_LIGHT)}
+_VARIABLES = {_PAGE[role]: f"var(--gp-{role}, {colour})" for role, colour in _LIGHT.items()}
 
 
-@cache
 def theme_colours(theme: ThemeName) -> Mapping[str, str]:
-    """Return the colour of each role; lines and texts are shifted until they stand out from the background.
-
-    Theme `page` gives each role a colour of its own, which `page_style` replaces in the drawing.
-    """
-    if theme == "page":
-        roles = theme_colours("light")
-        return {role: f"#fa0{number:03x}" for number, role in enumerate(roles)}
-    colours = dict(_BASE_COLOURS[theme])
-    background = colours["background"]
-    for name, colour in _PALETTE.items():
-        colours[f"line-{name}"] = _standing_out(colour, background, _LINE_CONTRAST)
-        colours[f"text-{name}"] = _standing_out(colour, background, _TEXT_CONTRAST)
-    return colours
-
-
-def page_colours() -> dict[str, tuple[str, str]]:
-    """Return the CSS variables that a drawing of theme `page` uses, with their light and dark values."""
-    light = theme_colours("light")
-    dark = theme_colours("dark")
-    return {f"--gp-{role}": (light[role], dark[role]) for role in light}
+    """Return the colour of each role."""
+    return {"light": _LIGHT, "dark": _DARK, "page": _PAGE}[theme]
 
 
 def colour_variables() -> str:
-    """Return the CSS rules that define these variables, with dark values if the reader's system is dark."""
-    colours = page_colours()
-    light = "".join(f"{name}:{value[0]};" for name, value in colours.items())
-    dark = "".join(f"{name}:{value[1]};" for name, value in colours.items())
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"
+    """Return the CSS rules that define the colours, with dark values if the reader's system is dark."""
+    light = _rule(_LIGHT)
+    dark = _rule(_DARK)
+    return f"{light}\n@media screen and (prefers-color-scheme: dark){{{dark}}}\n"
+
+
+def _rule(colours: Mapping[str, str]) -> str:
+    values = "".join(f"--gp-{role}:{colour};" for role, colour in colours.items())
+    return f":root{{{values}}}"
 
 
 def page_style(style: str) -> str:
     """Replace the colours of theme `page` in a style by CSS variables, with the light value to fall back on."""
-    return _PAGE_COLOUR.sub(_variable, style)
-
-
-_PAGE_COLOUR = re.compile("#fa0([0-9a-f]{3})")
-
-
-def _variable(match: re.Match[str]) -> str:
-    role, light = list(theme_colours("light").items())[int(match[1], 16)]
-    return f"var(--gp-{role}, {light})"
-
-
-def _standing_out(colour: str, background: str, contrast: float) -> str:
-    target = 0.0 if _luminance(background) > 0.5 else 1.0
-    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-    for step in range(101):
-        mixed = [channel + (target - channel) * step / 100 for channel in channels]
-        text = "#" + "".join(f"{round(channel * 255):02x}" for channel in mixed)
-        if contrast_ratio(text, background) >= contrast:
-            return text
-    raise AssertionError("unreachable: black and white stand out from any background")
+    return re.sub("#fa0[0-9a-f]{3}", lambda match: _VARIABLES[match[0]], style)
 
 
 def contrast_ratio(first: str, second: str) -> float:
@@ -90,8 +52,9 @@ def contrast_ratio(first: str, second: str) -> float:
 
 
 def _luminance(colour: str) -> float:
-    def linear(channel: float) -> float:
-        return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
-
-    red, green, blue = (linear(int(colour[start : start + 2], 16) / 255) for start in (1, 3, 5))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    weights = (0.2126, 0.7152, 0.0722)
+    total = 0.0
+    for weight, start in zip(weights, (1, 3, 5), strict=True):
+        channel = int(colour[start : start + 2], 16) / 255
+        total += weight * (channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4)
+    return total

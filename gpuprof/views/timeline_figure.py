@@ -2,142 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gpuprof.model.field_types import StripKind
-from gpuprof.model.session import DeviceTimeline, Session, StripRow, TimeStrip
+from gpuprof.model.session import LongPause, Session, StripRow, TimeStrip
 from gpuprof.model.time_by import own_labels
 from gpuprof.text import cut_middle, printable
-from gpuprof.units import format_si, round_step
+from gpuprof.units import format_si
 from gpuprof.views import document
-from gpuprof.views.plot_files import figure_svg
-from gpuprof.views.plot_values import Area, Axis, Plot, PlotLine, Sample
+from gpuprof.views.plot import Colours, Drawing, figure_svg, write
 from gpuprof.words.timeline import device_fact, pause_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# What a kernel's row is called and its role of colour.
+_Keys = Mapping[int | None, tuple[str, str]]
 
 _NAME = 44
 _KERNEL_COLOURS = ("line-l1", "line-dram", "line-l2", "line-compute", "line-other")
-_OTHERS = "line-unknown"
-_COLOURS: Mapping[StripKind, str] = {"graphs": _OTHERS, "copies": "line-latency", "exchange": "muted"}
-_HEIGHTS: Mapping[StripKind, float] = {"kernels": 64.0, "graphs": 14.0, "copies": 14.0, "exchange": 14.0}
+_OTHERS = ("other kernels", "line-unknown")
+_KINDS: Mapping[StripKind, tuple[str, str]] = {
+    "graphs": ("graphs", "line-unknown"),
+    "copies": ("copies", "line-latency"),
+    "exchange": ("exchange", "muted"),
+}
+_HEIGHT = 64.0
+_LOW_HEIGHT = 14.0
 _BETWEEN = 6.0
 # What took any time can be seen, so that a blank is idle.
 _LEAST_HEIGHT = 1.0
-# Pauses of a smaller part of the timeline are not hatched.
+_TEXT_HEIGHT = 11.0
+# Pauses of a smaller part of the timeline are not drawn.
 _LEAST_PAUSE = 0.004
 _LEAST_BIN_S = 1e-12
-_MOST_TICKS = 8
 # More steps than these would hide what they have.
 _MOST_STEPS = 60
-
-
-class _Key(NamedTuple):
-    """What a kernel is called and how it is coloured."""
-
-    name: str
-    colour: str
 
 
 def timeline_figures(session: Session) -> tuple[document.Figure, ...]:
     """Return the timeline of each GPU that has one."""
     devices = session.timeline.devices if session.timeline is not None else ()
-    keys = _keys(session, devices)
+    keys = _keys(session, [row for device in devices if device.strip for row in device.strip.rows])
     figures = []
     for number, device in enumerate(devices):
         strip = device.strip
         if strip is None or not strip.rows or strip.bin_s < _LEAST_BIN_S:
             continue
-        plot = _plot(f"strip-{number}", strip, ": ".join(device_fact(session, device)), keys)
-        caption = plot.title if len(devices) > 1 else ""
-        figures.append(document.Figure(partial(figure_svg, plot, {}), plot.subtitle, (), f"figure-{plot.id}", caption))
+        title = ": ".join(device_fact(session, device))
+        bands = len({row.kind for row in strip.rows})
+        drawing = Drawing(
+            id=f"strip-{number}",
+            title=title,
+            subtitle="",
+            draw=partial(_draw, strip, keys),
+            height=_HEIGHT + _LOW_HEIGHT * (bands - 1) + _BETWEEN * bands,
+            is_timeline=True,
+        )
+        pauses = "; ".join(map(_pause_text, strip.pauses))
+        alt = f"{title}. Longest pauses: {pauses}." if pauses else f"{title}."
+        caption = title if len(devices) > 1 else ""
+        figures.append(document.Figure(partial(figure_svg, drawing, {}), alt, (), f"figure-{drawing.id}", caption))
     return tuple(figures)
 
 
-def _keys(session: Session, devices: Sequence[DeviceTimeline]) -> dict[int | None, _Key]:
-    """Return the names and colours of the kernels that have a row, by their id."""
+def _keys(session: Session, rows: Sequence[StripRow]) -> _Keys:
     labels = own_labels(session.kernels)
     names = {kernel.id: cut_middle(printable(labels[kernel.demangled]), _NAME) for kernel in session.kernels}
-    keys: dict[int | None, _Key] = {}
-    for device in devices:
-        for row in device.strip.rows if device.strip is not None else ():
-            if row.kernel in names and row.kernel not in keys and len(keys) < len(_KERNEL_COLOURS):
-                keys[row.kernel] = _Key(names[row.kernel], _KERNEL_COLOURS[len(keys)])
-    return keys
+    drawn = [kernel for kernel in dict.fromkeys(row.kernel for row in rows) if kernel in names]
+    return {kernel: (names[kernel], colour) for kernel, colour in zip(drawn, _KERNEL_COLOURS, strict=False)}
 
 
-def _plot(figure: str, strip: TimeStrip, title: str, keys: Mapping[int | None, _Key]) -> Plot:
-    span_s = strip.bin_s * len(strip.rows[0].busy)
-    kinds = list(dict.fromkeys(row.kind for row in strip.rows))
-    areas: list[Area] = []
-    ticks = []
+def _draw(strip: TimeStrip, keys: _Keys, ax: Axes, colours: Colours) -> None:
+    ticks: dict[float, str] = {}
     base = 0.0
-    for kind in reversed(kinds):
-        rows = [row for row in strip.rows if row.kind == kind]
-        areas += reversed(list(_band(rows, base, strip.bin_s, keys)))
-        ticks.append((base + _HEIGHTS[kind] / 2, str(kind)))
-        base += _HEIGHTS[kind] + _BETWEEN
-    pauses = list(_pauses(strip, span_s, base))
-    keys_of_rows = [_key(row, keys) for row in strip.rows if row.kind == "kernels"]
-    steps = list(_steps(strip, base))
-    samples = [Sample(key.name, key.colour, "s") for key in dict.fromkeys(keys_of_rows)]
-    if steps:
-        samples.append(Sample("a step begins", "ink", stroke="dotted"))
-    texts = "; ".join(pause.text for pause in pauses)
-    step_s = round_step(span_s / _MOST_TICKS)
-    moments = [place * step_s for place in range(int(span_s / step_s) + 1)]
-    return Plot(
-        id=figure,
-        title=title,
-        subtitle=f"{title}. Longest pauses: {texts}." if texts else f"{title}.",
-        x=Axis("time, ms", (0.0, span_s), tuple((moment, f"{moment * 1e3:.6g}") for moment in moments)),
-        y=Axis("", (0.0, base), tuple(ticks)),
-        areas=(*pauses, *areas),
-        lines=tuple(steps),
-        samples=tuple(samples),
-        height=base,
-        columns=2,
-    )
-
-
-def _key(row: StripRow, keys: Mapping[int | None, _Key]) -> _Key:
-    return keys.get(row.kernel, _Key("other kernels", _OTHERS))
-
-
-def _band(rows: Sequence[StripRow], base: float, bin_s: float, keys: Mapping[int | None, _Key]) -> Iterator[Area]:
-    """Yield the areas of a kind, each on top of those before; it reaches down to the base line behind them."""
-    height = _HEIGHTS[rows[0].kind]
-    parts = [0.0] * len(rows[0].busy)
-    for number, row in enumerate(rows):
-        edges: list[float] = []
-        tops: list[float] = []
-        for place, busy in enumerate(row.busy):
-            parts[place] = min(1.0, parts[place] + busy)
-            least = _LEAST_HEIGHT if parts[place] else 0.0
-            top = base + max(least, round(parts[place] * height, 1))
-            if not tops or top != tops[-1]:
-                edges.append(place * bin_s)
-                tops.append(top)
-        edges.append(len(parts) * bin_s)
-        key = _key(row, keys)
-        colour = _COLOURS.get(row.kind, key.colour)
-        text = key.name if row.kind == "kernels" else str(row.kind)
-        yield Area(f"{row.kind}-{number}", tuple(edges), tuple(tops), base, colour, text=text)
-
-
-def _steps(strip: TimeStrip, height: float) -> Iterator[PlotLine]:
-    """Yield a line where each step begins."""
+    for kind in reversed(list(dict.fromkeys(row.kind for row in strip.rows))):
+        height = _HEIGHT if kind == "kernels" else _LOW_HEIGHT
+        parts = [0.0] * len(strip.rows[0].busy)
+        for number, row in enumerate(row for row in strip.rows if row.kind == kind):
+            # Each row stands on top of those before, and reaches down to the base line behind them.
+            parts = [min(1.0, part + busy) for part, busy in zip(parts, row.busy, strict=True)]
+            name, colour = _KINDS.get(kind) or keys.get(row.kernel, _OTHERS)
+            edges, tops = _steps(parts, height)
+            ax.stairs(
+                [base + top for top in tops],
+                [edge * strip.bin_s for edge in edges],
+                baseline=base,
+                fill=True,
+                color=colours[colour],
+                zorder=3 - number / 100,
+                gid=f"{kind}-{number}",
+                label=name,
+            )
+        ticks[base + height / 2] = str(kind)
+        base += height + _BETWEEN
+    ax.set(xlim=(0.0, strip.bin_s * len(parts)), ylim=(0.0, base), xlabel="time, ms")
+    ax.set_yticks(list(ticks), labels=list(ticks.values()))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value * 1e3:.6g}")
+    for name, colour in dict.fromkeys(keys.get(row.kernel, _OTHERS) for row in strip.rows if row.kind == "kernels"):
+        ax.plot([], [], linestyle="none", marker="s", color=colours[colour], label=name)
+    _draw_pauses(strip, base, ax, colours["muted"])
     if 1 < len(strip.steps_s) <= _MOST_STEPS:
-        for number, start_s in enumerate(strip.steps_s):
-            places = ((start_s, 0.0), (start_s, height))
-            yield PlotLine(f"step-{number}", places, "ink", "dotted", text=f"step {number + 1} of these begins")
+        look: dict[str, Any] = {"color": colours["ink"], "linestyle": "dotted", "linewidth": 0.8}
+        ax.vlines(strip.steps_s, 0.0, base, gid="steps", label="steps begin", **look)
+        ax.plot([], [], label="a step begins", **look)
 
 
-def _pauses(strip: TimeStrip, span_s: float, height: float) -> Iterator[Area]:
-    for number, pause in enumerate(strip.pauses):
-        if pause.length_s < _LEAST_PAUSE * span_s:
-            continue
-        edges = (pause.start_s, min(pause.start_s + pause.length_s, span_s))
-        label = pause_text(pause)
-        text = f"{label}, after {format_si(pause.start_s, 's')}"
-        yield Area(f"pause-{number}", edges, (height,), 0.0, "muted", is_hatched=True, label=label, text=text)
+def _draw_pauses(strip: TimeStrip, top: float, ax: Axes, colour: str) -> None:
+    """Hatch pauses, and write each one's length and cause above the axes, in a row of its own."""
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": "////", "linewidth": 0.0}
+    least_s = _LEAST_PAUSE * strip.bin_s * len(strip.rows[0].busy)
+    for number, pause in enumerate(pause for pause in strip.pauses if pause.length_s >= least_s):
+        edges = (pause.start_s, pause.start_s + pause.length_s)
+        ax.stairs([top], edges, fill=True, zorder=2, gid=f"pause-{number}", label=_pause_text(pause), **look)
+        offset = (0.0, 3.0 + _TEXT_HEIGHT * number)
+        write(ax, (sum(edges) / 2, top), offset, pause_text(pause), colour, ha="center")
+
+
+def _steps(parts: Sequence[float], height: float) -> tuple[list[int], list[float]]:
+    """Return the edges and tops of bins, those of one height as one."""
+    edges: list[int] = []
+    tops: list[float] = []
+    for place, part in enumerate(parts):
+        top = max(_LEAST_HEIGHT, round(part * height, 1)) if part else 0.0
+        if not tops or top != tops[-1]:
+            edges.append(place)
+            tops.append(top)
+    return [*edges, len(parts)], tops
+
+
+def _pause_text(pause: LongPause) -> str:
+    return f"{pause_text(pause)}, after {format_si(pause.start_s, 's')}"

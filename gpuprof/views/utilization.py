@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,16 +14,19 @@ from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
-from gpuprof.views.kernel_limits import limit_samples, point_area, shown_limit
-from gpuprof.views.plot_values import Axis, Mark, Plot, PlotLine, Sample
+from gpuprof.views.kernel_limits import limit_names, point_area, shown_limit
+from gpuprof.views.plot import Colours, Drawing, Extent, mark_look, number_marks
 from gpuprof.words.profile_values import LEVEL_NAMES
 from gpuprof.words.source_names import in_source
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MOST_ROWS = 12
 _MOST_POINTS = 200
 _ROW_HEIGHT = 22.0
 _NAME = 60
-_PERCENT = tuple((part / 100, f"{part} %") for part in range(0, 101, 20))
+_ENDS = (-0.03, 1.03)
 
 
 class Utilization(Struct, frozen=True):
@@ -49,26 +54,25 @@ def level_bandwidths(session: Session, kernels: Sequence[KernelProfile], ceiling
     """
     rows = []
     for kernel in by_time(kernels):
-        fractions = {}
-        for item in session.ceilings:
-            if item.device != kernel.device or item.origin != ceiling or item.level is None:
-                continue
-            rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == item.level), None)
-            if rate is not None:
-                fractions[item.level] = rate / at_kernel_clock(item, kernel).value
-        ordered: dict[str, float] = {level: fractions[level] for level in LEVELS if level in fractions}
-        if any(ordered.values()):
-            rows.append(_utilization(session, kernel, ordered))
+        fractions: dict[str, float] = {}
+        for level in LEVELS:
+            rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == level), None)
+            for item in session.ceilings:
+                is_own = (item.device, item.origin, item.level) == (kernel.device, ceiling, level)
+                if is_own and rate is not None:
+                    fractions[level] = rate / at_kernel_clock(item, kernel).value
+        if any(fractions.values()):
+            rows.append(_utilization(session, kernel, fractions))
     return rows
 
 
-def throughputs(session: Session) -> list[Utilization]:
+def throughputs(session: Session, kernels: Sequence[KernelProfile]) -> list[Utilization]:
     """Return how busy SMs and memory are by kernel, as fractions of their peak, longest first."""
     rows = []
-    for kernel in by_time(session.kernels):
+    for kernel in by_time(kernels):
         known = {unit.unit: unit.fraction for unit in kernel.throughput}
         if {"sm", "memory"} <= known.keys():
-            rows.append(_utilization(session, kernel, {unit: known[unit] for unit in ("sm", "memory")}))
+            rows.append(_utilization(session, kernel, {"sm": known["sm"], "memory": known["memory"]}))
     return rows
 
 
@@ -91,64 +95,65 @@ def unit_name(unit: str) -> str:
     return {"sm": "SM", "memory": "memory", **LEVEL_NAMES}[unit]
 
 
-def bandwidth_plot(rows: Sequence[Utilization], figure: str) -> Plot:
+def bandwidth_drawing(rows: Sequence[Utilization], figure: str) -> Drawing:
     """Return a row for each kernel with a mark for each level. That of the level that limits the kernel is filled.
 
     `figure` is the id of the roofline that the kernels have no point on.
     """
     shown = rows[:_MOST_ROWS]
-    marks = []
-    lines = []
-    for height, row in enumerate(reversed(shown)):
-        y = height + 0.5
-        farthest = min(max(row.fractions.values()), 1.0)
-        lines.append(PlotLine(f"row-{row.kernel}", ((0.0, y), (farthest, y)), "muted", "dotted"))
-        for level, part in row.fractions.items():
-            mark_id = f"bandwidth-{row.kernel}-{level}"
-            place = (min(part, 1.0), y)
-            is_hollow = level != row.binds
-            marks.append(Mark(mark_id, row.kernel, place, f"line-{level}", is_hollow=is_hollow, text=row.text()))
-    levels = [level for level in LEVELS if any(level in row.fractions for row in shown)]
-    return Plot(
+    return Drawing(
         id=f"{figure}-bandwidth",
         title="Kernels without floating-point work: bandwidth of each level",
         subtitle="filled: the level that limits the kernel",
-        x=Axis("bandwidth, % of the ceiling of the level", (0.0, 1.02), _PERCENT),
-        y=Axis(
-            name="kernel",
-            ends=(0.0, float(len(shown))),
-            ticks=tuple((height + 0.5, str(row.kernel)) for height, row in enumerate(reversed(shown))),
-        ),
-        marks=tuple(marks),
-        lines=tuple(lines),
-        samples=tuple(Sample(LEVEL_NAMES[level], f"line-{level}") for level in levels),
-        key=tuple((str(row.kernel), row.text()) for row in shown),
+        draw=partial(_draw_bandwidths, shown),
+        key=tuple(f"{row.kernel}: {row.text()}" for row in shown),
         notes=(f"{len(rows) - len(shown)} more kernels take less time.",) if len(rows) > len(shown) else (),
         height=_ROW_HEIGHT * len(shown) + 10.0,
     )
 
 
-def throughput_plot(rows: Sequence[Utilization], numbered: Collection[int], figure: str) -> Plot:
+def _draw_bandwidths(rows: Sequence[Utilization], ax: Axes, colours: Colours) -> None:
+    heights = range(len(rows))
+    ax.set(xlabel="bandwidth, % of the ceiling of the level", ylabel="kernel", xlim=_ENDS)
+    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=heights, yticklabels=[str(row.kernel) for row in rows])
+    ax.xaxis.set_major_formatter(_percent)
+    for height, row in zip(heights, rows, strict=True):
+        for level, part in row.fractions.items():
+            look = mark_look(colours, f"line-{level}", is_hollow=level != row.binds)
+            ax.plot([min(part, 1.0)], [height], gid=f"bandwidth-{row.kernel}-{level}", label=row.text(), **look)
+    for level in LEVELS:
+        if any(level in row.fractions for row in rows):
+            ax.plot([], [], label=LEVEL_NAMES[level], **mark_look(colours, f"line-{level}"))
+
+
+def throughput_drawing(rows: Sequence[Utilization], numbered: Collection[int], figure: str) -> Drawing:
     """Return a mark for each kernel at the throughput of memory and of the SMs."""
-    marks = []
-    for row in rows[:_MOST_POINTS]:
-        mark = Mark(
-            id=f"throughput-{row.kernel}",
-            kernel=row.kernel,
-            place=(min(row.fractions["memory"], 1.0), min(row.fractions["sm"], 1.0)),
-            colour=f"line-{row.colour}",
-            area=point_area(row.share),
-            text=row.text(),
-            number=str(row.kernel) if row.kernel in numbered else "",
-        )
-        marks.append(mark)
-    return Plot(
+    return Drawing(
         id=f"{figure}-throughput",
         title="Throughput of SMs and memory",
         subtitle="each as a part of its peak; area: share of the time",
-        x=Axis("memory throughput, % of peak", (-0.02, 1.02), _PERCENT),
-        y=Axis("SM throughput, % of peak", (-0.03, 1.03), _PERCENT),
-        marks=tuple(marks),
-        samples=tuple(limit_samples((row.colour, row.limit) for row in rows)),
-        key=tuple((str(row.kernel), row.text()) for row in rows if row.kernel in numbered),
+        draw=partial(_draw_throughputs, rows[:_MOST_POINTS], numbered),
+        key=tuple(f"{row.kernel}: {row.text()}" for row in rows if row.kernel in numbered),
     )
+
+
+def _draw_throughputs(rows: Sequence[Utilization], numbered: Collection[int], ax: Axes, colours: Colours) -> None:
+    ax.set(xlabel="memory throughput, % of peak", ylabel="SM throughput, % of peak", xlim=_ENDS, ylim=_ENDS)
+    ax.xaxis.set_major_formatter(_percent)
+    ax.yaxis.set_major_formatter(_percent)
+    numbers: list[tuple[Extent, float, str]] = []
+    for row in rows:
+        memory = min(row.fractions["memory"], 1.0)
+        sm = min(row.fractions["sm"], 1.0)
+        area = point_area(row.share)
+        look = mark_look(colours, f"line-{row.colour}", area=area)
+        ax.plot([memory], [sm], gid=f"throughput-{row.kernel}", label=row.text(), **look)
+        if row.kernel in numbered:
+            numbers.append(((memory, sm), area, str(row.kernel)))
+    number_marks(ax, colours, numbers)
+    for colour, text in limit_names((row.colour, row.limit) for row in rows).items():
+        ax.plot([], [], label=text, **mark_look(colours, f"line-{colour}"))
+
+
+def _percent(value: float, _: object) -> str:
+    return f"{value * 100:.0f} %"
