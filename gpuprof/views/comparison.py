@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
     ComparedSide,
     Comparison,
-    Gate,
     GateCheck,
-    GateWord,
     KernelChange,
-    QuantityChange,
     figures_to_show,
 )
-from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Side
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, signed_percent
@@ -74,7 +70,6 @@ _WHOLE_LENGTH = 300
 _FILE_LENGTH = 100
 _LIMIT_LENGTH = 40
 _NONE = "–"
-_ALL_WORDS: tuple[GateWord, ...] = get_args(GateWord)
 _CHECK_TONES: dict[str, Tone] = {
     "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
 }  # fmt: skip
@@ -103,14 +98,13 @@ def print_comparison(
     """
     from gpuprof.views.terminal import SCREEN_HEIGHT, print_document
 
-    if not (verbose or chosen):
+    if verbose or chosen:
+        kernels: Sequence[KernelChange] = compared.comparison.kernels
+        shown = kernels if chosen or top == 0 else changed_rows(kernels)
+        print_document(console, whole_comparison(compared, shown[: top or None]), "short")
+    else:
         height = SCREEN_HEIGHT if top is None else None
         print_document(console, brief_comparison(compared, top), "short", height)
-        return
-    kernels: Sequence[KernelChange] = compared.comparison.kernels
-    shown = kernels if chosen or top == 0 else changed_rows(kernels)
-    shown = shown[:top] if top else shown
-    print_document(console, _whole(compared, shown, shown, is_page=False), "short")
 
 
 def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
@@ -129,8 +123,7 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     rows: Sequence[KernelChange] = failing_first(changed_rows(kernels), checks)
     if top is not None:
         rows = rows[:top] if top else kernels
-    shown = {kernel.id for kernel in rows}
-    others = [kernel for kernel in kernels if kernel.id not in shown]
+    others = _without(kernels, rows)
     blocks = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts((*_sides(comparison), *_unlike(comparison))),
@@ -158,32 +151,24 @@ def page_lines(compared: Compared, _options: object = None) -> list[str]:
     return comparison_page(compared).split("\n")
 
 
-def whole_comparison(compared: Compared) -> Document:
-    """Return everything that the page has: of many kernels, those in depth that changed most."""
-    kernels = compared.comparison.kernels
-    rows: Sequence[KernelChange] = kernels if len(kernels) <= _FEW_KERNELS else changed_rows(kernels)[:_MOST_ROWS]
-    in_depth = []
-    for change, pair in zip(kernels, compared.pairs, strict=True):
-        if _has_details(change, pair):
-            in_depth.append(change)
-    in_depth.sort(key=lambda change: not change.is_changed)
-    return _whole(compared, rows, in_depth, is_page=True)
+def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None = None) -> Document:
+    """Return everything about a comparison: in depth the chosen kernels, or of those that changed the first ones.
 
-
-def _whole(
-    compared: Compared,
-    rows: Sequence[KernelChange],
-    in_depth: Sequence[KernelChange],
-    *,
-    is_page: bool,
-) -> Document:
-    """Return all parts. A page also has the reasons in its table and figures, and fewer kernels in depth."""
+    Figures are drawn if no kernel is chosen.
+    """
     comparison = compared.comparison
     pairs = {change.id: pair for change, pair in zip(comparison.kernels, compared.pairs, strict=True)}
-    detailed = in_depth[:_MOST_SECTIONS] if is_page else in_depth
-    targets = {change.id: f"kernel-{change.id}" for change in detailed}
-    shown = {kernel.id for kernel in rows}
-    others = [kernel for kernel in comparison.kernels if kernel.id not in shown]
+    rows: Sequence[KernelChange] = comparison.kernels
+    in_depth = chosen
+    left_out = 0
+    if in_depth is None:
+        changed = [change for change in rows if _has_details(change)]
+        in_depth = changed[:_MOST_SECTIONS]
+        left_out = len(changed) - len(in_depth)
+    if chosen is not None or len(rows) > _FEW_KERNELS:
+        rows = (chosen or changed_rows(rows))[:_MOST_ROWS]
+    targets = {change.id: f"kernel-{change.id}" for change in in_depth}
+    others = _without(comparison.kernels, rows)
     blocks: list[Block] = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts(tuple(_sides(comparison))),
@@ -193,23 +178,35 @@ def _whole(
         blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
-    blocks += [Heading("Total", anchor="total"), _totals(comparison)]
-    blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets, reasons=is_page)]
+    if comparison.total:
+        blocks += [Heading("Total", anchor="total"), _totals(comparison)]
+    blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets)]
     if others:
         table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
         blocks.append(Fold(f"{counted(len(others), 'more kernel')}: {verdicts_text(others)}", (table,)))
-    if is_page:
+    if chosen is None:
         blocks += _figures(compared)
-    if detailed:
+    if in_depth:
         blocks.append(Heading("Kernel by kernel", anchor="details"))
-    if len(in_depth) > len(detailed):
-        rest = counted(len(in_depth) - len(detailed), "more kernel")
+    if left_out:
+        rest = counted(left_out, "more kernel")
         blocks.append(Note(f"Only those with most effect are here; {rest} changed, too.", "muted"))
-    for change in detailed:
-        blocks.append(_section(change, pairs[change.id], comparison))
+    for change in in_depth:
+        title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
+        section = tuple(changed_kernel(change, pairs[change.id], comparison))
+        blocks.append(Fold(title, section, open=True, anchor=targets[change.id]))
     runs = (Heading("Base", 3), *_runs(compared.base), Heading("New", 3), *_runs(compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def _without(kernels: Sequence[KernelChange], shown: Sequence[KernelChange]) -> list[KernelChange]:
+    ids = {kernel.id for kernel in shown}
+    return [kernel for kernel in kernels if kernel.id not in ids]
+
+
+def _has_details(change: KernelChange) -> bool:
+    return change.is_changed or any(finding.word != "stayed" for finding in change.findings)
 
 
 def _figures(compared: Compared) -> Iterator[Block]:
@@ -224,15 +221,6 @@ def _figures(compared: Compared) -> Iterator[Block]:
     for figure in figures:
         for note in figure.notes:
             yield Note(f"Roofline: {note}", "muted")
-
-
-def _has_details(change: KernelChange, pair: Pair) -> bool:
-    """Return whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
-    if change.is_one_sided:
-        representatives = [kernel.representative for kernel in (*pair.base, *pair.new)]
-        return any(representative.roofline or representative.throughput for representative in representatives)
-    moved = any(finding.word != "stayed" for finding in change.findings)
-    return change.is_changed or moved or (change.time.verdict, change.work.verdict) == ("unclear", "unclear")
 
 
 def _title(comparison: Comparison) -> str:
@@ -284,47 +272,22 @@ def _notes(comparison: Comparison, most: int) -> Iterator[Block]:
 
 
 def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
-    """Yield the result and all checks that are not simply ok; without `targets` only those that decide."""
+    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few."""
     gate = comparison.gate
     if gate is None:
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
-    decisive = _decisive_words(gate) if targets is None else _ALL_WORDS
-    listed = [check for check in gate.checks if check.word in decisive]
-    most = _BRIEF_CHECKS if targets is None else len(listed)
-    rows = [_check_row(check, labels, targets) for check in listed[:most]]
-    if len(listed) > most:
-        rows.append(("", Cell(f"… and {counted(len(listed) - most, 'more check')}: -v shows all", "muted")))
-    for word in ("unclear", "not-compared"):
-        doubted = [check for check in gate.checks if check.word == word and word not in decisive]
-        if doubted:
-            rows.append((CHECK_WORDS[word], Cell(f"{_limits_text(doubted, labels)}; -v says why", "warning")))
-    if rows:
+    checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
+    rows = [_check_row(check, labels, targets) for check in checks]
+    most = _BRIEF_CHECKS if targets is None else len(rows)
+    more = len(rows) - most
+    if more > 0:
+        hint = ("", Cell(f"… and {counted(more, 'more check')}: -v shows all", "muted"))
+        yield Facts((*rows[:most], hint))
+        yield Fold(counted(more, "more check"), (Facts(tuple(rows[most : most + _MOST_CHECKS])),))
+    elif rows:
         yield Facts(tuple(rows))
-    others = [check for check in gate.checks if check not in listed[:most]]
-    if others:
-        checks = tuple(_check_row(check, labels, targets) for check in others[:_MOST_CHECKS])
-        yield Fold(counted(len(others), "more check"), (Facts(checks),))
-
-
-def _decisive_words(gate: Gate) -> Sequence[GateWord]:
-    """Return the results to list: regressions, or else those that failed in their place."""
-    is_regression = any(check.word == "regression" for check in gate.checks)
-    return ("regression", "accepted") if gate.passed or is_regression else _ALL_WORDS
-
-
-def _limits_text(checks: Sequence[GateCheck], labels: Mapping[int, str]) -> str:
-    """Write which limits are in doubt for what: "time:3% of 4 kernels, total-time:1% of the run"."""
-    limits: dict[str, list[str]] = {}
-    for check in checks:
-        name = "the run" if check.kernel is None else labels.get(check.kernel, "a kernel")
-        limits.setdefault(check.limit, []).append(name)
-    texts = []
-    for limit, names in limits.items():
-        whose = " and ".join(names) if len(names) <= 2 else counted(len(names), "kernel")
-        texts.append(f"{cut_middle(limit, _LIMIT_LENGTH)} of {whose}")
-    return ", ".join(texts)
 
 
 def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
@@ -347,17 +310,13 @@ def _conditions(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
 
 
 def _totals(comparison: Comparison) -> Table:
-    """Return the figures of the whole run; the GPU time of all kernels if the comparison names none."""
-    base_s = comparison.base.time_s
-    new_s = comparison.new.time_s
-    ratio = new_s / base_s if base_s and new_s is not None else None
-    gpu_time = QuantityChange(name="gpu-time", unit="s", base=base_s, new=new_s, ratio=ratio, verdict="unknown")
+    """Return the figures of the whole run."""
     rows = []
-    for item in comparison.total or (gpu_time,):
+    for item in comparison.total:
         base, new = side_texts(item.base, item.new, item.unit)
         verdict = item.verdict if item.verdict != "unknown" else ""
-        tone = TIME_TONES.get(verdict, "")
-        rows.append((capital(count_name(item.name)), base, new, Cell(change_text(item.ratio, ""), tone), verdict))
+        change = Cell(change_text(item.ratio, ""), TIME_TONES.get(verdict, ""))
+        rows.append((capital(count_name(item.name)), base, new, change, verdict))
     columns = (
         Column("figure"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
         Column("verdict"),
@@ -366,21 +325,16 @@ def _totals(comparison: Comparison) -> Table:
 
 
 def _kernel_table(
-    rows: Sequence[KernelChange],
-    others: Sequence[KernelChange],
-    targets: Mapping[int, str] | None = None,
-    *,
-    reasons: bool = True,
+    rows: Sequence[KernelChange], others: Sequence[KernelChange], targets: Mapping[int, str] | None = None
 ) -> Iterator[Block]:
     """Yield the table, and how many kernels are not in it with which verdicts."""
     quiet = quiet_rows(others)
     if rows:
-        quiet_ids = {kernel.id for kernel in quiet}
-        left_out = [kernel for kernel in others if kernel.id not in quiet_ids]
+        left_out = _without(others, quiet)
         more = ""
         if left_out:
             more = f"… and {counted(len(left_out), 'more kernel')} ({verdicts_text(left_out)}): --top 0 shows all"
-        yield _table(rows, "Kernels", targets, more, reasons=reasons)
+        yield _table(rows, "Kernels", targets, more)
     elif not others:
         yield Note("No kernel was recorded on either side.", "muted")
     for text in quiet_texts(quiet):
@@ -388,28 +342,19 @@ def _kernel_table(
 
 
 def _table(
-    kernels: Sequence[KernelChange],
-    label: str,
-    targets: Mapping[int, str] | None = None,
-    more: str = "",
-    *,
-    reasons: bool = True,
+    kernels: Sequence[KernelChange], label: str, targets: Mapping[int, str] | None = None, more: str = ""
 ) -> Table:
+    """Return a row for each kernel, with links to `targets`; without these for a medium that has no links."""
     repeated = Counter(kernel.label for kernel in kernels)
-    rows: list[tuple[Inline, ...]] = []
+    rows = []
     for kernel in kernels:
-        href = targets.get(kernel.id, "") if targets is not None else ""
         name = kernel.label
         if repeated[name] > 1:
             name = f"{name} {_configuration(kernel)}".rstrip()
-        rows.append(_row(kernel, name, href))
-    columns: tuple[Column, ...] = _COLUMNS
-    if not reasons:
-        columns = columns[:-1]
-        rows = [row[:-1] for row in rows]
+        rows.append(_row(kernel, name, targets.get(kernel.id, "") if targets else ""))
     return Table(
         label,
-        columns,
+        _COLUMNS,
         tuple(rows),
         anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
         more=more,
@@ -433,19 +378,14 @@ def _configuration(kernel: KernelChange) -> str:
 def _row(kernel: KernelChange, name: str, href: str) -> tuple[Inline, ...]:
     time = kernel.time
     base, new = time_texts(time)
-    if not kernel.base or time.base_s is None:
-        base = _NONE
-    if not kernel.new or time.new_s is None:
-        new = _NONE
     short = cut_middle(name, _NAME_LENGTH)
-    whole = cut_middle(kernel.label, _WHOLE_LENGTH) if short != kernel.label else ""
     tone = TIME_TONES.get(time.verdict, "")
     effect = finite(kernel.effect)
     return (
         Cell(str(kernel.id), order=kernel.id),
-        Cell(short, href=href, whole=whole),
-        Cell(base, order=finite(time.base_s)),
-        Cell(new, order=finite(time.new_s)),
+        Cell(short, href=href, whole=cut_middle(name, _WHOLE_LENGTH) if short != name else ""),
+        Cell(base if time.base_s is not None else _NONE, order=finite(time.base_s)),
+        Cell(new if time.new_s is not None else _NONE, order=finite(time.new_s)),
         Cell(change_text(time.ratio, _NONE), tone, order=finite(time.ratio)),
         interval_text(time.interval),
         Cell(time.verdict, tone),
@@ -461,12 +401,6 @@ def _details(kernels: Sequence[KernelChange]) -> Iterator[Block]:
         blocks = tuple(changes_of_kernel(kernel))
         if blocks:
             yield Fold(f"What changed in {cut_middle(kernel.label, _NAME_LENGTH)}", blocks)
-
-
-def _section(change: KernelChange, pair: Pair, comparison: Comparison) -> Fold:
-    blocks = changed_kernel(change, pair, comparison)
-    title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
-    return Fold(title, tuple(blocks), open=True, anchor=f"kernel-{change.id}")
 
 
 def _runs(side: Side) -> Iterator[Block]:
