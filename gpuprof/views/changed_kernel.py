@@ -15,11 +15,12 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
+from gpuprof.comparison.work.counts import OPCODES
 from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.text import cut_end, cut_middle
-from gpuprof.units import counted, format_percent, format_si, format_waves, signed_percent, significant
+from gpuprof.units import counted, format_percent, format_waves, signed_percent
 from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Inline, Note, Table, Tone, text_of
 from gpuprof.views.paired_code import paired_code
 from gpuprof.views.warp_states import family_text
@@ -56,7 +57,6 @@ _LEAST_SHARE = 0.02
 _LEAST_TOLERANCE = 1e-5
 _NAME_LENGTH = 120
 _WHOLE_NAME = 2000
-_OPCODE = "opcode."
 _FINDING_WORDS: dict[str, tuple[str, Tone]] = {
     "went": ("went", "good"), "came": ("came", "bad"), "stayed": ("stays", "muted"),
 }  # fmt: skip
@@ -79,15 +79,14 @@ def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> 
     quantities = [*_launch_facts(change, base, new), *_counts(change), *_stalls(base, new)]
     moved = [row for is_changed, row in quantities if is_changed]
     same = [row for is_changed, row in quantities if not is_changed]
-    if change.is_one_sided:
-        yield Fold("Launch and counters", (_table(f"Values, kernel {change.id}", same, change),), open=True)
-    else:
-        if moved:
-            yield _table(f"What differs, kernel {change.id}", moved, change)
-        if same:
+    if moved:
+        yield _table(f"What differs, kernel {change.id}", moved, change)
+    if same:
+        title = "Launch and counters" if change.is_one_sided else "Unchanged values"
+        if not change.is_one_sided:
             names = [text_of(row[0]) for row in same]
             yield Note(f"Unchanged: {short_list(names, _MOST_LISTED)}", "muted")
-            yield Fold("Unchanged values", (_table(f"Unchanged values, kernel {change.id}", same, change),))
+        yield Fold(title, (_table(f"{title}, kernel {change.id}", same, change),), open=change.is_one_sided)
     if base is not None and new is not None:
         if family_text(base) != family_text(new):
             families = f"base {family_text(base) or NOT_COLLECTED}, new {family_text(new) or NOT_COLLECTED}"
@@ -237,10 +236,6 @@ def _launch_facts(change: KernelChange, base: KernelProfile | None, new: KernelP
         yield is_changed, (name, before, after, "", "", "")
 
 
-def _clock(clock_hz: float | None) -> str:
-    return format_si(clock_hz, "Hz") if clock_hz else NOT_COLLECTED
-
-
 # Name, the count that says the same, and the text.
 _FACTS: tuple[tuple[str, str, Callable[[KernelProfile], str]], ...] = (
     ("waves", "", lambda kernel: format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED),
@@ -248,24 +243,17 @@ _FACTS: tuple[tuple[str, str, Callable[[KernelProfile], str]], ...] = (
     ("shared memory per block", "shared-memory", shared_text),
     ("theoretical occupancy", "occupancy", lambda kernel: percent_text(kernel.occupancy.theoretical)),
     ("achieved occupancy", "", lambda kernel: percent_text(kernel.occupancy.achieved)),
-    ("SM clock", "", lambda kernel: _clock(kernel.sm_clock_hz)),
-    ("DRAM clock", "", lambda kernel: _clock(kernel.dram_clock_hz)),
 )
 
 
 def _counts(change: KernelChange) -> Iterator[_Quantity]:
     """Yield the counters; of the opcodes only those that moved most."""
-    opcodes = [count for count in change.work.counts if count.name.startswith(_OPCODE) and count.word != "same"]
-    opcodes.sort(key=_size, reverse=True)
+    opcodes = 0
     for count in change.work.counts:
-        if not count.name.startswith(_OPCODE):
+        is_opcode = count.name.startswith(OPCODES)
+        opcodes += is_opcode
+        if not is_opcode or (count.word != "same" and opcodes <= _MOST_OPCODES):
             yield _count(count)
-    for count in opcodes[:_MOST_OPCODES]:
-        yield _count(count)
-
-
-def _size(count: CountChange) -> float:
-    return finite(abs((count.new or 0.0) - (count.base or 0.0))) or 0.0
 
 
 def _count(count: CountChange) -> _Quantity:
@@ -292,17 +280,18 @@ def _stalls(base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_
     after = {stall.reason: stall for stall in stalls_of(new)}
     often = sorted((*stalls_of(base), *stalls_of(new)), key=lambda stall: -stall.share)
     reasons = dict.fromkeys(stall.reason for stall in often if stall.share >= _LEAST_SHARE)
+    source = Cell(family_text(base), "muted")
     for reason in list(reasons)[:_MOST_STATES]:
         kind = "not stalled" if reason in NOT_STALLED else "stalled"
         sides = _stall(before.get(reason)), _stall(after.get(reason))
-        yield sides[0] != sides[1], (f"{kind}: {stall_name(reason)}", *sides, "", "", "")
+        yield sides[0] != sides[1], (f"{kind}: {stall_name(reason)}", *sides, "", "", source)
 
 
 def _stall(stall: Stall | None) -> Inline:
     """Write how long a warp is in a state: "38 %, 3.3 cycles" per instruction."""
     if stall is None:
         return "0 %"
-    cycles = f"{significant(stall.cycles_per_issue)} cycles" if stall.cycles_per_issue is not None else ""
+    cycles = f"{stall.cycles_per_issue:.2f} cycles" if stall.cycles_per_issue is not None else ""
     return Cell(joined_by(", ", format_percent(stall.share), cycles), bar=stall.share)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.comparison.compare import Compared
@@ -13,13 +12,15 @@ from gpuprof.comparison.contract import (
     Comparison,
     GateCheck,
     KernelChange,
+    RunCondition,
+    SideName,
     figures_to_show,
 )
 from gpuprof.comparison.sides import Side
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, signed_percent
 from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, changes_of_kernel, finite, sentence
-from gpuprof.views.comparison_rows import changed_rows, failing_first, folded, quiet_rows
+from gpuprof.views.comparison_rows import changed_rows, folded, quiet_rows
 from gpuprof.views.document import (
     Block,
     Cell,
@@ -41,7 +42,6 @@ from gpuprof.words.comparison_values import (
     count_name,
     gpu_texts,
     interval_text,
-    side_texts,
     value_text,
 )
 from gpuprof.words.comparison_verdicts import beside_figures, quantity_text, quiet_texts, time_texts, verdicts_text
@@ -66,7 +66,6 @@ _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
 _MOST_FILES = 3
 _NAME_LENGTH = 120
-_WHOLE_LENGTH = 300
 _FILE_LENGTH = 100
 _LIMIT_LENGTH = 40
 _NONE = "–"
@@ -120,35 +119,34 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     comparison = compared.comparison
     kernels = folded(comparison.kernels)
     checks = comparison.gate.checks if comparison.gate is not None else ()
-    rows: Sequence[KernelChange] = failing_first(changed_rows(kernels), checks)
+    failing = {check.kernel for check in checks if check.word == "regression"}
+    rows: Sequence[KernelChange] = sorted(changed_rows(kernels), key=lambda kernel: kernel.id not in failing)
     if top is not None:
         rows = rows[:top] if top else kernels
     others = _without(kernels, rows)
+    forbidding = comparison.forbidding[:_BRIEF_CONDITIONS]
+    hidden = len(comparison.conditions) - len(forbidding)
+    more = [("runs", Cell(f"{counted(hidden, 'note')} on them: -v shows all", "muted"))] if hidden else []
     blocks = [
         Note(capital(sentence(comparison.sentence)), "strong"),
-        Facts((*_sides(comparison), *_unlike(comparison))),
+        Facts((*_sides(comparison), *_conditions(forbidding), *more)),
         *_gate(comparison),
         *_kernel_table(rows, others),
-        *_notes(comparison, _BRIEF_NOTES),
+        *_notes(comparison.notes[:_BRIEF_NOTES]),
         *_details(rows),
     ]
     if others:
         blocks.append(Fold(counted(len(others), "other kernel"), (_table(others[:_MOST_OTHERS], "Other kernels"),)))
     made_by = ("gpuprof", f"{comparison.gpuprof_version}; intervals at 99 %")
-    blocks.append(Fold("How this was compared", (Facts((*_conditions(comparison), made_by)),)))
+    blocks.append(Fold("How this was compared", (Facts((*_conditions(comparison.conditions), made_by)),)))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
-
-
-def comparison_page(compared: Compared) -> str:
-    """Return the page of a comparison."""
-    from gpuprof.views.html import render_page
-
-    return render_page(whole_comparison(compared))
 
 
 def page_lines(compared: Compared, _options: object = None) -> list[str]:
     """Return the lines of the page."""
-    return comparison_page(compared).split("\n")
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared)).split("\n")
 
 
 def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None = None) -> Document:
@@ -162,7 +160,10 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
     in_depth = chosen
     left_out = 0
     if in_depth is None:
-        changed = [change for change in rows if _has_details(change)]
+        changed = []
+        for change in rows:
+            if change.is_changed or any(finding.word != "stayed" for finding in change.findings):
+                changed.append(change)
         in_depth = changed[:_MOST_SECTIONS]
         left_out = len(changed) - len(in_depth)
     if chosen is not None or len(rows) > _FEW_KERNELS:
@@ -172,14 +173,12 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
     blocks: list[Block] = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts(tuple(_sides(comparison))),
-        *_notes(comparison, len(comparison.notes)),
+        *_notes(comparison.notes),
     ]
     if comparison.gate is not None:
         blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
     if comparison.conditions:
-        blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
-    if comparison.total:
-        blocks += [Heading("Total", anchor="total"), _totals(comparison)]
+        blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison.conditions)))]
     blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets)]
     if others:
         table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
@@ -195,7 +194,7 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
         title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
         section = tuple(changed_kernel(change, pairs[change.id], comparison))
         blocks.append(Fold(title, section, open=True, anchor=targets[change.id]))
-    runs = (Heading("Base", 3), *_runs(compared.base), Heading("New", 3), *_runs(compared.new))
+    runs = (*_runs("base", compared.base), *_runs("new", compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
 
@@ -205,22 +204,16 @@ def _without(kernels: Sequence[KernelChange], shown: Sequence[KernelChange]) -> 
     return [kernel for kernel in kernels if kernel.id not in ids]
 
 
-def _has_details(change: KernelChange) -> bool:
-    return change.is_changed or any(finding.word != "stayed" for finding in change.findings)
-
-
 def _figures(compared: Compared) -> Iterator[Block]:
     from gpuprof.views.comparison_figure import comparison_figures
 
     rows = {change.id: f"#row-{change.id}" for change in compared.comparison.kernels}
-    figures = comparison_figures(compared, rows)
-    if any(figure.svg is not None for figure in figures):
-        yield Heading("Roofline of both sides", anchor="roofline")
-        yield from figures
-        return
-    for figure in figures:
-        for note in figure.notes:
-            yield Note(f"Roofline: {note}", "muted")
+    for figure in comparison_figures(compared, rows):
+        if figure.svg is not None:
+            yield Heading("Roofline of both sides", anchor="roofline")
+            yield figure
+        else:
+            yield Note(f"Roofline: {' '.join(figure.notes)}", "muted")
 
 
 def _title(comparison: Comparison) -> str:
@@ -247,28 +240,17 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
         if side.time_s is not None:
             parts.append(value_text(side.time_s, "s"))
         yield name, f"{_files(comparison, side)}: {', '.join(parts)}"
-    texts = [quantity_text(figure) for figure in figures_to_show(comparison.total)]
-    names = {figure.name for figure in comparison.total}
-    if "span" in names and "step" not in names:
-        texts.append("no GPU is judged by steps")
+    texts = []
+    for figure in figures_to_show(comparison.total):
+        verdict = figure.verdict if figure.verdict != "unknown" else ""
+        texts.append(joined_by(" ", quantity_text(figure), verdict))
     if texts:
         yield "run", ", ".join(texts)
 
 
-def _unlike(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
-    """Yield the conditions that forbid a verdict, and how many others there are."""
-    shown = comparison.forbidding[:_BRIEF_CONDITIONS]
-    for index, condition in enumerate(shown):
-        yield "" if index else "not alike", Cell(sentence(condition.sentence), "warning")
-    hidden = len(comparison.conditions) - len(shown)
-    if hidden:
-        other = "other " if shown else ""
-        yield "" if shown else "runs", Cell(f"{counted(hidden, f'{other}note')} on the runs: -v shows all", "muted")
-
-
-def _notes(comparison: Comparison, most: int) -> Iterator[Block]:
-    for note in comparison.notes[:most]:
-        yield Note(sentence(note), "muted")
+def _notes(sentences: Iterable[str]) -> Iterator[Block]:
+    for text in sentences:
+        yield Note(sentence(text), "muted")
 
 
 def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
@@ -301,27 +283,12 @@ def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int
     return CHECK_WORDS.get(check.word, check.word), Cell(text, _CHECK_TONES[check.word], href=href)
 
 
-def _conditions(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
-    for condition in comparison.conditions:
+def _conditions(conditions: Sequence[RunCondition]) -> Iterator[tuple[str, Inline]]:
+    for condition in conditions:
         base, new = [cut_middle(value, _FILE_LENGTH) for value in condition_values(condition)]
-        tone: Tone = "warning" if condition.affects is not None else ""
-        text = f"{base} and {new}. {sentence(condition.sentence)}"
-        yield cut_middle(count_name(condition.name), _FILE_LENGTH), Cell(text, tone)
-
-
-def _totals(comparison: Comparison) -> Table:
-    """Return the figures of the whole run."""
-    rows = []
-    for item in comparison.total:
-        base, new = side_texts(item.base, item.new, item.unit)
-        verdict = item.verdict if item.verdict != "unknown" else ""
-        change = Cell(change_text(item.ratio, ""), TIME_TONES.get(verdict, ""))
-        rows.append((capital(count_name(item.name)), base, new, change, verdict))
-    columns = (
-        Column("figure"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
-        Column("verdict"),
-    )  # fmt: skip
-    return Table("Figures of the whole run", columns, tuple(rows))
+        text = sentence(f"{base} and {new}. {condition.sentence}")
+        name = cut_middle(count_name(condition.name), _FILE_LENGTH)
+        yield name, Cell(text, "warning" if condition.affects is not None else "")
 
 
 def _kernel_table(
@@ -337,8 +304,7 @@ def _kernel_table(
         yield _table(rows, "Kernels", targets, more)
     elif not others:
         yield Note("No kernel was recorded on either side.", "muted")
-    for text in quiet_texts(quiet):
-        yield Note(sentence(text), "muted")
+    yield from _notes(quiet_texts(quiet))
 
 
 def _table(
@@ -350,7 +316,9 @@ def _table(
     for kernel in kernels:
         name = kernel.label
         if repeated[name] > 1:
-            name = f"{name} {_configuration(kernel)}".rstrip()
+            launched = (*kernel.new, *kernel.base)[0]
+            if launched.grid is not None and launched.block is not None:
+                name += f" {dims_text(launched.grid)}×{dims_text(launched.block)}"
         rows.append(_row(kernel, name, targets.get(kernel.id, "") if targets else ""))
     return Table(
         label,
@@ -359,31 +327,19 @@ def _table(
         anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
         more=more,
         least=2,
-        short_more=partial(_rows_below, len(kernels)),
+        short_more=lambda shown: f"… and {counted(len(kernels) - shown, 'more kernel')}: --top 0 shows all",
         filter=targets is not None and len(kernels) > 1,
     )
-
-
-def _rows_below(kernels: int, shown: int) -> str:
-    return f"… and {counted(kernels - shown, 'more kernel')}: --top 0 shows all"
-
-
-def _configuration(kernel: KernelChange) -> str:
-    side = (*kernel.new, *kernel.base)
-    if not side or side[0].grid is None or side[0].block is None:
-        return ""
-    return f"{dims_text(side[0].grid)}×{dims_text(side[0].block)}"
 
 
 def _row(kernel: KernelChange, name: str, href: str) -> tuple[Inline, ...]:
     time = kernel.time
     base, new = time_texts(time)
-    short = cut_middle(name, _NAME_LENGTH)
     tone = TIME_TONES.get(time.verdict, "")
     effect = finite(kernel.effect)
     return (
         Cell(str(kernel.id), order=kernel.id),
-        Cell(short, href=href, whole=cut_middle(name, _WHOLE_LENGTH) if short != name else ""),
+        Cell(cut_middle(name, _NAME_LENGTH), href=href),
         Cell(base if time.base_s is not None else _NONE, order=finite(time.base_s)),
         Cell(new if time.new_s is not None else _NONE, order=finite(time.new_s)),
         Cell(change_text(time.ratio, _NONE), tone, order=finite(time.ratio)),
@@ -403,11 +359,9 @@ def _details(kernels: Sequence[KernelChange]) -> Iterator[Block]:
             yield Fold(f"What changed in {cut_middle(kernel.label, _NAME_LENGTH)}", blocks)
 
 
-def _runs(side: Side) -> Iterator[Block]:
+def _runs(name: SideName, side: Side) -> Iterator[Block]:
     for run in side.runs:
         rows = [*run_facts(run.session), ("gpuprof", run.session.gpuprof_version)]
         for source in run.session.sources:
             rows += source_facts(source)
-        yield Facts(tuple(rows), label=cut_middle(file_name(run.file), _FILE_LENGTH))
-    if not side.runs:
-        yield Note("No file.", "muted")
+        yield Facts(tuple(rows), label=f"{name}: {cut_middle(file_name(run.file), _FILE_LENGTH)}")

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import KernelChange
+from gpuprof.comparison.contract import SIDES, KernelChange
 from gpuprof.comparison.lines import FEW_LINES
 from gpuprof.model.session import KernelProfile
 from gpuprof.units import format_percent, spaced
@@ -46,12 +46,12 @@ def paired_code(change: KernelChange, base: KernelProfile, new: KernelProfile) -
     for file, old in matched.items():
         changed = {line.new_line for line in change.lines if file_name(line.file) == file}
         yield _listing(file, before[old], after[file], changed, is_counted=is_counted)
-    if before and after and not matched:
-        yield Note("Source: the two sides share no file.", "muted")
+    lacking = [name for name, lines in zip(SIDES, (before, after), strict=True) if not lines]
+    if lacking:
+        how = "ncu's --import-source yes and a build with -lineinfo bring it"
+        yield Note(f"Source: not collected on the {' and the '.join(lacking)} side; {how}.", "muted")
     elif not matched:
-        sides = "either side" if not before and not after else "the new side" if before else "the base side"
-        text = f"Source: not collected on {sides}; ncu's --import-source yes and a build with -lineinfo bring it."
-        yield Note(text, "muted")
+        yield Note("Source: the two sides share no file.", "muted")
 
 
 def _lines(kernel: KernelProfile, *, is_counted: bool) -> dict[str, list[_Line]]:
