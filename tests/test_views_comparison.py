@@ -47,7 +47,7 @@ def test_code_that_a_side_lacks_is_said_to_be_missing() -> None:
 def test_a_kernel_of_one_side_has_no_column_of_the_other() -> None:
     gone = made.change(0, "old", "gone")
     compared = made.compared(gone)
-    section = changed_kernel(gone, compared.pairs[0], compared.comparison)
+    section = changed_kernel(gone, compared.comparison, compared.pairs[0])
     fold = next(block for block in section if isinstance(block, Fold) and block.title == "Launch and counters")
     (table,) = fold.blocks
     assert isinstance(table, Table) and [column.name for column in table.columns] == ["quantity", "base", "counter"]

@@ -51,10 +51,8 @@ _LONGEST_SENTENCE = 600
 _MOST_OPCODES = 6
 _MOST_LINES = 20
 _MOST_LISTED = 16
-_MOST_STATES = 8
-_LEAST_SHARE = 0.02
-# Below it a tolerance is for the rounding of a report.
-_LEAST_TOLERANCE = 1e-5
+# Of both sides together.
+_MOST_STATES = 12
 _NAME_LENGTH = 120
 _WHOLE_NAME = 2000
 _FINDING_WORDS: dict[str, tuple[str, Tone]] = {
@@ -70,11 +68,15 @@ _SHOWN = {None: range(6), "base": (0, 2, 5), "new": (0, 1, 5)}
 _Quantity = tuple[bool, tuple[Inline, ...]]
 
 
-def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> Iterator[Block]:
-    """Yield everything about a kernel."""
-    base = _longest(pair.base)
-    new = _longest(pair.new)
-    yield Note(Cell(_verdict(change), TIME_TONES.get(change.time.verdict, "")), "strong")
+def changed_kernel(change: KernelChange, comparison: Comparison, pair: Pair | None = None) -> Iterator[Block]:
+    """Yield everything about a kernel; without its `pair` what the comparison itself has."""
+    base = _longest(pair.base) if pair is not None else None
+    new = _longest(pair.new) if pair is not None else None
+    verdict = sentence(change.sentence if change.is_one_sided else kernel_verdict(change))
+    effect = finite(change.effect)
+    if effect is not None:
+        verdict += f"; {signed_percent(effect)} of the base's GPU time"
+    yield Note(Cell(verdict, TIME_TONES.get(change.time.verdict, "")), "strong")
     yield Facts((*_causes(change), *_time(change), *_launches(change, comparison), *_findings(change), *_lines(change)))
     quantities = [*_launch_facts(change, base, new), *_counts(change), *_stalls(base, new)]
     moved = [row for is_changed, row in quantities if is_changed]
@@ -98,17 +100,6 @@ def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> 
         yield Fold("Full name", tuple(Note(name) for name in full))
 
 
-def changes_of_kernel(change: KernelChange) -> Iterator[Block]:
-    """Yield the counters, lines and findings of a kernel that changed; nothing if none did."""
-    counts = [row for is_changed, row in _counts(change) if is_changed]
-    if counts:
-        yield _table(f"Counters, kernel {change.id}", counts, change)
-    findings = [(word, text) for word, text in _findings(change) if word != "stays"]
-    rows = (*findings, *_lines(change))
-    if rows:
-        yield Facts(rows)
-
-
 def sentence(text: str) -> str:
     """Return a sentence of a limited length: texts of reports may be as long as their authors like."""
     return cut_end(text[: 8 * _LONGEST_SENTENCE], _LONGEST_SENTENCE)
@@ -117,14 +108,6 @@ def sentence(text: str) -> str:
 def finite(value: float | None) -> float | None:
     """Return a number that a table can be sorted by."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _verdict(change: KernelChange) -> str:
-    """Write what became of the kernel, and what that is of the run."""
-    verdict = change.sentence if change.is_one_sided else kernel_verdict(change)
-    effect = finite(change.effect)
-    share = f"{signed_percent(effect)} of the base's GPU time" if effect is not None else ""
-    return joined_by("; ", sentence(verdict), share)
 
 
 def _causes(change: KernelChange) -> Iterator[tuple[str, Inline]]:
@@ -153,7 +136,7 @@ def _time(change: KernelChange) -> Iterator[tuple[str, Inline]]:
         texts.append(f"measured: {samples_text(time)}")
     if time.noise is not None:
         source = f" ({time.noise_source})" if time.noise_source else ""
-        texts.append(f"noise {format_percent(time.noise)}{source}")
+        texts.append(f"noise {value_text(time.noise, 'fraction')}{source}")
     texts += [time.reason, runs_needed_text(time)]
     for index, text in enumerate(filter(None, texts)):
         yield "" if index else "time", sentence(text)
@@ -260,28 +243,27 @@ def _count(count: CountChange) -> _Quantity:
     base, new = side_texts(count.base, count.new, count.unit, count.name)
     better = "more" if count.name == "occupancy" else "less"
     tone: Tone = "good" if count.word == better else "bad" if count.word in ("more", "less") else ""
-    tolerance = f"±{format_percent(count.tolerance)} is the same" if count.tolerance >= _LEAST_TOLERANCE else "exact"
     verdict = count.word.replace("-", " ")
     return count.word != "same", (
         cut_middle(count_name(count.name), _NAME_LENGTH),
         base,
         new,
-        Cell(change_text(count.ratio, ""), tone, whole=tolerance),
+        Cell(change_text(count.ratio, ""), tone),
         f"{verdict}, depends on the data" if count.data_dependent else verdict,
         Cell(cut_middle(count.metric, _NAME_LENGTH), "muted", code=True),
     )
 
 
 def _stalls(base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
-    """Yield the states of the warps that any side is often in; nothing if they are not comparable."""
+    """Yield the states that warps are in most; nothing if they are not comparable."""
     if base is None or new is None or family_text(base) != family_text(new):
         return
     before = {stall.reason: stall for stall in stalls_of(base)}
     after = {stall.reason: stall for stall in stalls_of(new)}
-    often = sorted((*stalls_of(base), *stalls_of(new)), key=lambda stall: -stall.share)
-    reasons = dict.fromkeys(stall.reason for stall in often if stall.share >= _LEAST_SHARE)
+    longest = sorted((*stalls_of(base), *stalls_of(new)), key=lambda stall: -stall.share)
+    reasons = dict.fromkeys(stall.reason for stall in longest[:_MOST_STATES])
     source = Cell(family_text(base), "muted")
-    for reason in list(reasons)[:_MOST_STATES]:
+    for reason in reasons:
         kind = "not stalled" if reason in NOT_STALLED else "stalled"
         sides = _stall(before.get(reason)), _stall(after.get(reason))
         yield sides[0] != sides[1], (f"{kind}: {stall_name(reason)}", *sides, "", "", source)

@@ -16,10 +16,11 @@ from gpuprof.comparison.contract import (
     SideName,
     figures_to_show,
 )
+from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Side
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, signed_percent
-from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, changes_of_kernel, finite, sentence
+from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, finite, sentence
 from gpuprof.views.comparison_rows import changed_rows, folded, quiet_rows
 from gpuprof.views.document import (
     Block,
@@ -126,14 +127,14 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     others = _without(kernels, rows)
     forbidding = comparison.forbidding[:_BRIEF_CONDITIONS]
     hidden = len(comparison.conditions) - len(forbidding)
-    more = [("runs", Cell(f"{counted(hidden, 'note')} on them: -v shows all", "muted"))] if hidden else []
+    more = [("runs", Cell(f"{counted(hidden, 'note')} on the runs: -v shows all", "muted"))] if hidden else []
     blocks = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts((*_sides(comparison), *_conditions(forbidding), *more)),
         *_gate(comparison),
         *_kernel_table(rows, others),
         *_notes(comparison.notes[:_BRIEF_NOTES]),
-        *_details(rows),
+        *(_section(change, comparison) for change in rows[:_MOST_SECTIONS]),
     ]
     if others:
         blocks.append(Fold(counted(len(others), "other kernel"), (_table(others[:_MOST_OTHERS], "Other kernels"),)))
@@ -191,9 +192,7 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
         rest = counted(left_out, "more kernel")
         blocks.append(Note(f"Only those with most effect are here; {rest} changed, too.", "muted"))
     for change in in_depth:
-        title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
-        section = tuple(changed_kernel(change, pairs[change.id], comparison))
-        blocks.append(Fold(title, section, open=True, anchor=targets[change.id]))
+        blocks.append(_section(change, comparison, pairs[change.id]))
     runs = (*_runs("base", compared.base), *_runs("new", compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
@@ -223,9 +222,9 @@ def _title(comparison: Comparison) -> str:
 def _files(comparison: Comparison, side: ComparedSide, most: int = _MOST_FILES) -> str:
     """List the files of a side, each with its folder if files of one name are compared."""
     every = {*comparison.base.files, *comparison.new.files}
-    is_unique = len({file_name(file) for file in every}) == len(every)
-    parts = 1 if is_unique else 2
-    names = ["/".join(file.replace("\\", "/").split("/")[-parts:]) for file in side.files]
+    names = [file_name(file) for file in side.files]
+    if len({file_name(file) for file in every}) < len(every):
+        names = ["/".join(file.replace("\\", "/").split("/")[-2:]) for file in side.files]
     return short_list([cut_middle(name, _FILE_LENGTH) for name in names], most) or "nothing"
 
 
@@ -351,12 +350,11 @@ def _row(kernel: KernelChange, name: str, href: str) -> tuple[Inline, ...]:
     )
 
 
-def _details(kernels: Sequence[KernelChange]) -> Iterator[Block]:
-    """Yield a fold for each kernel with counters, lines and findings that changed."""
-    for kernel in kernels[:_MOST_SECTIONS]:
-        blocks = tuple(changes_of_kernel(kernel))
-        if blocks:
-            yield Fold(f"What changed in {cut_middle(kernel.label, _NAME_LENGTH)}", blocks)
+def _section(change: KernelChange, comparison: Comparison, pair: Pair | None = None) -> Fold:
+    """Return a kernel in depth, open with a target of links if its `pair` is given."""
+    title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
+    anchor = f"kernel-{change.id}" if pair is not None else ""
+    return Fold(title, tuple(changed_kernel(change, comparison, pair)), open=pair is not None, anchor=anchor)
 
 
 def _runs(name: SideName, side: Side) -> Iterator[Block]:

@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from msgspec import Struct
-
 from gpuprof.comparison.contract import SIDES, KernelChange
 from gpuprof.comparison.lines import FEW_LINES
-from gpuprof.model.session import KernelProfile
-from gpuprof.units import format_percent, spaced
+from gpuprof.model.session import KernelProfile, LineWork
+from gpuprof.units import spaced
 from gpuprof.views.document import Block, Code, CodeLine, Note
 from gpuprof.words.comparison_values import value_text
 from gpuprof.words.file_names import file_name
@@ -24,28 +22,20 @@ _CONTEXT = 2
 _MOST_ALIGNED = 2000
 
 
-class _Line(Struct, frozen=True):
-    """A line of one side with its instructions, or its share of the samples."""
-
-    number: int
-    text: str
-    weight: float | None
-
-
-_Row = tuple[_Line | None, _Line | None]
+_Row = tuple[LineWork | None, LineWork | None]
 
 
 def paired_code(change: KernelChange, base: KernelProfile, new: KernelProfile) -> Iterator[Block]:
     """Yield the files that both sides have, in the order of the new side; else why there are none."""
     is_counted = all(any(line.instructions is not None for line in side.lines) for side in (base, new))
-    before = _lines(base, is_counted=is_counted)
-    after = _lines(new, is_counted=is_counted)
+    before = _lines(base)
+    after = _lines(new)
     matched = {file: file for file in after if file in before}
     if not matched and len(before) == len(after) == 1:
         matched = dict(zip(after, before, strict=True))
     for file, old in matched.items():
         changed = {line.new_line for line in change.lines if file_name(line.file) == file}
-        yield _listing(file, before[old], after[file], changed, is_counted=is_counted)
+        yield _listing(file, before[old], after[file], changed, is_counted)
     lacking = [name for name, lines in zip(SIDES, (before, after), strict=True) if not lines]
     if lacking:
         how = "ncu's --import-source yes and a build with -lineinfo bring it"
@@ -54,45 +44,33 @@ def paired_code(change: KernelChange, base: KernelProfile, new: KernelProfile) -
         yield Note("Source: the two sides share no file.", "muted")
 
 
-def _lines(kernel: KernelProfile, *, is_counted: bool) -> dict[str, list[_Line]]:
+def _lines(kernel: KernelProfile) -> dict[str, list[LineWork]]:
     """Return the lines with text of a kernel by the name of their file, in order."""
-    lines: defaultdict[str, dict[int, _Line]] = defaultdict(dict)
-    for excerpt in kernel.excerpts:
-        if excerpt.language == "source" and excerpt.file:
-            for line in excerpt.lines:
-                if line.number is not None:
-                    weight = line.share if not is_counted else None
-                    lines[file_name(excerpt.file)][line.number] = _Line(line.number, line.text, weight)
-    for work in kernel.lines:
-        known = lines[file_name(work.file)].get(work.number, _Line(work.number, work.text, None))
-        weight = work.instructions if is_counted else known.weight
-        lines[file_name(work.file)][work.number] = _Line(work.number, known.text, weight)
-    files = {}
-    for file, numbered in lines.items():
-        written = [numbered[number] for number in sorted(numbered) if numbered[number].text.strip()]
-        if written:
-            files[file] = written
-    return files
+    lines: defaultdict[str, list[LineWork]] = defaultdict(list)
+    for line in sorted(kernel.lines, key=lambda line: line.number):
+        if line.text.strip():
+            lines[file_name(line.file)].append(line)
+    return lines
 
 
 def _listing(
-    file: str, base: Sequence[_Line], new: Sequence[_Line], changed: set[int | None], *, is_counted: bool
+    file: str, base: Sequence[LineWork], new: Sequence[LineWork], changed: set[int | None], is_counted: bool
 ) -> Code:
     rows = list(_aligned(base[:_MOST_ALIGNED], new[:_MOST_ALIGNED]))
     shown = _near_changes(rows, changed)
-    most = max((line.weight or 0.0 for line in (*base, *new)), default=0.0) or 1.0
+    most = max((_weight(line, is_counted) for line in (*base, *new)), default=0.0) or 1.0
     lines = []
     for index, place in enumerate(shown):
         if index and shown[index - 1] != place - 1:
             lines.append(CodeLine("⋯", ""))
-        lines.append(_code_line(rows[place], most, is_counted=is_counted))
+        lines.append(_code_line(rows[place], most, is_counted))
     left_out = len(rows) - len(shown) + max(len(base), len(new), _MOST_ALIGNED) - _MOST_ALIGNED
     more = f", {spaced(left_out)} lines left out" if left_out else ""
     what = "instructions" if is_counted else "samples"
     return Code(f"{file}, {what} of both sides{more}", tuple(lines), ("base", "new", ""))
 
 
-def _aligned(base: Sequence[_Line], new: Sequence[_Line]) -> Iterator[_Row]:
+def _aligned(base: Sequence[LineWork], new: Sequence[LineWork]) -> Iterator[_Row]:
     """Yield the lines of both sides in order, those of equal text together."""
     before = [" ".join(line.text.split()) for line in base]
     after = [" ".join(line.text.split()) for line in new]
@@ -116,18 +94,21 @@ def _near_changes(rows: Sequence[_Row], changed: set[int | None]) -> Sequence[in
     return sorted(near.intersection(range(len(rows))))[:_MOST_ROWS] or range(_MOST_ROWS)
 
 
-def _code_line(row: _Row, most: float, *, is_counted: bool) -> CodeLine:
+def _code_line(row: _Row, most: float, is_counted: bool) -> CodeLine:
     """Return a row as a line: with a mark if only one side has it."""
     base, new = row
     sides = [line for line in row if line is not None]
     mark = "" if base and new else "+" if new else "−"
     text = sides[-1].text.expandtabs(_TAB)[:_LINE_LENGTH].rstrip()
-    heat = max(line.weight or 0.0 for line in sides) / most
-    notes = (_weight(base, is_counted=is_counted), _weight(new, is_counted=is_counted), mark)
-    return CodeLine(str(sides[-1].number), text, heat=heat, notes=notes, marked=bool(mark))
+    heat = max(_weight(line, is_counted) for line in sides) / most
+    notes = []
+    for line in row:
+        weight = _weight(line, is_counted)
+        notes.append(value_text(weight) if weight else "")
+    return CodeLine(str(sides[-1].number), text, heat=heat, notes=(*notes, mark), marked=bool(mark))
 
 
-def _weight(line: _Line | None, *, is_counted: bool) -> str:
-    if line is None or not line.weight:
-        return ""
-    return value_text(line.weight) if is_counted else format_percent(line.weight)
+def _weight(line: LineWork | None, is_counted: bool) -> float:
+    if line is None:
+        return 0.0
+    return (line.instructions if is_counted else line.samples) or 0.0
