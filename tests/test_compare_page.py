@@ -33,7 +33,7 @@ from gpuprof.comparison.contract import (
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.session import Session
-from gpuprof.views.comparison import comparison_page, whole_comparison
+from gpuprof.views.comparison import page_lines, whole_comparison
 from gpuprof.views.comparison_figure import compared_roofline
 from gpuprof.views.document import Cell, Facts
 from tests import made_comparisons as made
@@ -94,6 +94,10 @@ def many(number: int, factor: float = 1.0) -> Session:
         for index in range(number)
     ]  # fmt: skip
     return session(*kernels)
+
+
+def comparison_page(compared: Compared) -> str:
+    return "\n".join(page_lines(compared))
 
 
 def of_runs(base: Session | None, new: Session | None) -> Compared:

@@ -27,10 +27,10 @@ class Versions:
     def files(self) -> Mapping[Path, bytes]:
         """Return the sessions and the page."""
         from gpuprof.store.write import session_bytes
-        from gpuprof.views.comparison import comparison_page
+        from gpuprof.views.comparison import page_lines
 
         written = {path: session_bytes(session) for path, session in self.sessions.items()}
-        return {**written, self.page: comparison_page(self.compared).encode("utf-8", "backslashreplace")}
+        return {**written, self.page: "\n".join(page_lines(self.compared)).encode("utf-8", "backslashreplace")}
 
     @property
     def words(self) -> Sequence[str]:

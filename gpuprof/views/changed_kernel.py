@@ -1,29 +1,27 @@
-"""A compared kernel in depth: verdict, causes, time, launch, counters, findings, warp states and code of both sides."""
+"""A compared kernel in depth: verdict, causes, time, launch, values, findings and code of both sides."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Struct
-
 from gpuprof.comparison.contract import (
-    SIDES,
     ComparedKernel,
     Comparison,
     CountChange,
     FindingChange,
+    Interval,
     KernelChange,
-    TimeChange,
 )
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
-from gpuprof.model.headline import limited_by, stalls_of
+from gpuprof.comparison.work.counts import OPCODES
+from gpuprof.model.headline import stalls_of
 from gpuprof.model.session import KernelProfile, Stall
 from gpuprof.model.stalls import NOT_STALLED, stall_name
 from gpuprof.text import cut_end, cut_middle
-from gpuprof.units import counted, format_percent, format_si, format_waves, signed_percent, significant
-from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Inline, Note, Table, Tone
+from gpuprof.units import counted, format_percent, format_waves, signed_percent
+from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Inline, Note, Table, Tone, text_of
 from gpuprof.views.paired_code import paired_code
 from gpuprof.views.warp_states import family_text
 from gpuprof.words.comparison_causes import names_its_file
@@ -45,13 +43,7 @@ from gpuprof.words.comparison_verdicts import (
     samples_text,
 )
 from gpuprof.words.file_names import file_name
-from gpuprof.words.profile_values import (
-    NOT_COLLECTED,
-    dims_text,
-    percent_text,
-    registers_text,
-    shared_text,
-)
+from gpuprof.words.profile_values import NOT_COLLECTED, dims_text, percent_text, registers_text, shared_text
 from gpuprof.words.sentences import joined_by, short_list
 
 TIME_TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "unclear": "warning", "unknown": "warning"}
@@ -59,71 +51,53 @@ _LONGEST_SENTENCE = 600
 _MOST_OPCODES = 6
 _MOST_LINES = 20
 _MOST_LISTED = 16
-_MOST_STATES = 8
-_LEAST_SHARE = 0.005
-_LEAST_CYCLES = 0.01
-# ncu averages clocks over a launch.
-_SAME_CLOCK = 0.01
-# Below it a tolerance is for the rounding of a report.
-_LEAST_TOLERANCE = 1e-5
+# Of both sides together.
+_MOST_STATES = 12
 _NAME_LENGTH = 120
 _WHOLE_NAME = 2000
-_OPCODE = "opcode."
-_ABSENT = "not there"
 _FINDING_WORDS: dict[str, tuple[str, Tone]] = {
     "went": ("went", "good"), "came": ("came", "bad"), "stayed": ("stays", "muted"),
 }  # fmt: skip
+_COLUMNS = (
+    Column("quantity"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
+    Column("verdict"), Column("counter", rank=1),
+)  # fmt: skip
+# The columns of a kernel that is on one side only, by the side that lacks it.
+_SHOWN = {None: range(6), "base": (0, 2, 5), "new": (0, 1, 5)}
+# Whether a quantity changed, and its row under `_COLUMNS`.
+_Quantity = tuple[bool, tuple[Inline, ...]]
 
 
-class _Quantity(Struct, frozen=True):
-    """A fact of a launch or a counter on both sides, as texts."""
-
-    name: str
-    base: str
-    new: str
-    is_changed: bool
-    change: Cell = Cell("")
-    verdict: str = ""
-    counter: str = ""
-
-
-def changed_kernel(change: KernelChange, pair: Pair, comparison: Comparison) -> Iterator[Block]:
-    """Yield everything about a kernel."""
-    tone = TIME_TONES.get(change.time.verdict, "")
-    yield Note(Cell(_verdict(change), tone), "strong")
-    rows = (
-        *_causes(change), *_time(change), *_launches(change, comparison), *_findings(change), *_lines(change)
-    )  # fmt: skip
-    yield Facts(rows)
-    launch = list(_launch_quantities(change, pair))
-    counts = _count_quantities(change)
-    moved = [quantity for quantity in (*launch, *counts) if quantity.is_changed]
-    same = [quantity for quantity in (*launch, *counts) if not quantity.is_changed]
+def changed_kernel(change: KernelChange, comparison: Comparison, pair: Pair | None = None) -> Iterator[Block]:
+    """Yield everything about a kernel; without its `pair` what the comparison itself has."""
+    base = _longest(pair.base) if pair is not None else None
+    new = _longest(pair.new) if pair is not None else None
+    verdict = sentence(change.sentence if change.is_one_sided else kernel_verdict(change))
+    effect = finite(change.effect)
+    if effect is not None:
+        verdict += f"; {signed_percent(effect)} of the base's GPU time"
+    yield Note(Cell(verdict, TIME_TONES.get(change.time.verdict, "")), "strong")
+    yield Facts((*_causes(change), *_time(change), *_launches(change, comparison), *_findings(change), *_lines(change)))
+    quantities = [*_launch_facts(change, base, new), *_counts(change), *_stalls(base, new)]
+    moved = [row for is_changed, row in quantities if is_changed]
+    same = [row for is_changed, row in quantities if not is_changed]
     if moved:
-        yield _quantity_table(f"What differs, kernel {change.id}", moved, change, _opcodes_left_out(change))
+        yield _table(f"What differs, kernel {change.id}", moved, change)
     if same:
         title = "Launch and counters" if change.is_one_sided else "Unchanged values"
         if not change.is_one_sided:
-            yield Note(f"Unchanged: {short_list([quantity.name for quantity in same], _MOST_LISTED)}", "muted")
-        table = _quantity_table(f"{title}, kernel {change.id}", same, change)
-        yield Fold(title, (table,), open=change.is_one_sided)
-    yield from _warp_states(change, pair)
-    base = _longest(pair.base)
-    new = _longest(pair.new)
+            names = [text_of(row[0]) for row in same]
+            yield Note(f"Unchanged: {short_list(names, _MOST_LISTED)}", "muted")
+        yield Fold(title, (_table(f"{title}, kernel {change.id}", same, change),), open=change.is_one_sided)
     if base is not None and new is not None:
+        if family_text(base) != family_text(new):
+            families = f"base {family_text(base) or NOT_COLLECTED}, new {family_text(new) or NOT_COLLECTED}"
+            yield Note(f"Warp states cannot be compared: {families}.", "muted")
         yield from paired_code(change, base, new)
-    yield from _full_names(change)
-
-
-def changes_of_kernel(change: KernelChange) -> Iterator[Block]:
-    """Yield the counters, lines and findings of a kernel that changed; nothing if none did."""
-    counts = [quantity for quantity in _count_quantities(change) if quantity.is_changed]
-    if counts:
-        yield _quantity_table(f"Counters, kernel {change.id}", counts, change)
-    findings = [(word, text) for word, text in _findings(change) if word != "stays"]
-    rows = (*findings, *_lines(change))
-    if rows:
-        yield Facts(rows)
+    every_name = dict.fromkeys(kernel.demangled for kernel in (*change.base, *change.new))
+    full = [Cell(cut_middle(name, _WHOLE_NAME), code=True) for name in every_name if name != change.label]
+    if full:
+        yield Fold("Full name", tuple(Note(name) for name in full))
 
 
 def sentence(text: str) -> str:
@@ -134,14 +108,6 @@ def sentence(text: str) -> str:
 def finite(value: float | None) -> float | None:
     """Return a number that a table can be sorted by."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _verdict(change: KernelChange) -> str:
-    """Write what became of the kernel, and what that is of the run."""
-    verdict = change.sentence if change.is_one_sided else kernel_verdict(change)
-    effect = finite(change.effect)
-    share = f"{signed_percent(effect)} of the base's GPU time" if effect is not None else ""
-    return joined_by("; ", sentence(verdict), share)
 
 
 def _causes(change: KernelChange) -> Iterator[tuple[str, Inline]]:
@@ -157,53 +123,41 @@ def _causes(change: KernelChange) -> Iterator[tuple[str, Inline]]:
 
 def _time(change: KernelChange) -> Iterator[tuple[str, Inline]]:
     """Yield the verdict on time in seconds and in cycles, from how many runs, at which noise, and why it is unclear."""
+    time = change.time
     if change.is_one_sided:
         return
-    time = change.time
     texts: list[str] = [time.verdict]
     if time.base_s is not None or time.new_s is not None:
-        values = both_text(time.base_s, time.new_s, "s")
-        texts = [f"{time.verdict}: {values}{_change(time.ratio, interval_text(time.interval))}"]
+        texts[0] += f": {both_text(time.base_s, time.new_s, 's')}{_change(time.ratio, time.interval)}"
     if time.base_cycles is not None and time.new_cycles is not None:
         cycles = both_text(time.base_cycles, time.new_cycles)
-        texts.append(f"SM cycles {cycles}{_change(time.cycles_ratio, interval_text(time.cycles_interval))}")
-    texts += _samples(time)
+        texts.append(f"SM cycles {cycles}{_change(time.cycles_ratio, time.cycles_interval)}")
+    if samples_text(time):
+        texts.append(f"measured: {samples_text(time)}")
+    if time.noise is not None:
+        source = f" ({time.noise_source})" if time.noise_source else ""
+        texts.append(f"noise {value_text(time.noise, 'fraction')}{source}")
+    texts += [time.reason, runs_needed_text(time)]
     for index, text in enumerate(filter(None, texts)):
         yield "" if index else "time", sentence(text)
 
 
-def _samples(time: TimeChange) -> Iterator[str]:
-    measured = samples_text(time)
-    if measured:
-        yield f"measured: {measured}"
-    if time.noise is not None:
-        source = f" ({time.noise_source})" if time.noise_source else ""
-        yield f"noise {format_percent(time.noise)}{source}"
-    yield time.reason
-    if time.runs_needed is not None:
-        yield f"{runs_needed_text(time)} at this noise"
-
-
-def _change(ratio: float | None, interval: str) -> str:
+def _change(ratio: float | None, interval: Interval | None) -> str:
+    """Write a change with its interval: " (−47 %; −48 % to −45 % at 99 %)"."""
     if ratio is None:
         return ""
-    at = f"; {interval} at 99 %" if interval else ""
+    at = f"; {interval_text(interval)} at 99 %" if interval is not None else ""
     return f" ({change_text(ratio)}{at})"
 
 
 def _launches(change: KernelChange, comparison: Comparison) -> Iterator[tuple[str, Inline]]:
     """Yield how the sides were matched, how each was launched, and the verdict on the work."""
-    match = match_text(change)
-    if match:
-        yield "matched", sentence(match)
-    base = [_launch(kernel, comparison.base.files, change) for kernel in change.base]
-    new = [_launch(kernel, comparison.new.files, change) for kernel in change.new]
-    if base == new and len(base) == 1:
-        yield "launch", f"{base[0]}, on both sides"
-    else:
-        for name, texts in zip(SIDES, (base, new), strict=True):
-            for text in texts:
-                yield name, text
+    if match_text(change):
+        yield "matched", sentence(match_text(change))
+    for kernel in change.base:
+        yield "base", _launch(kernel, comparison.base.files, change)
+    for kernel in change.new:
+        yield "new", _launch(kernel, comparison.new.files, change)
     if not change.is_one_sided:
         yield "work", sentence(joined_by(": ", change.work.verdict, change.work.reason))
 
@@ -239,120 +193,6 @@ def _finding(finding: FindingChange) -> str:
     return joined_by("; ", headline, place, gain)
 
 
-def _launch_quantities(change: KernelChange, pair: Pair) -> Iterator[_Quantity]:
-    """Yield the facts of a launch that no counter of the change repeats."""
-    base = _longest(pair.base)
-    new = _longest(pair.new)
-    for name, count, text in _FACTS:
-        if count and change.work.count(count) is not None:
-            continue
-        texts = [text(kernel) if kernel is not None else _ABSENT for kernel in (base, new)]
-        if set(texts) <= {NOT_COLLECTED, _ABSENT}:
-            continue
-        yield _Quantity(name, texts[0], texts[1], is_changed=_differ(*texts))
-    for name, of in _CLOCKS:
-        clocks = [of(kernel) if kernel is not None else None for kernel in (base, new)]
-        if any(clocks):
-            texts = [format_si(clock, "Hz") if clock else NOT_COLLECTED for clock in clocks]
-            is_changed = bool(clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > _SAME_CLOCK)
-            yield _Quantity(name, texts[0], texts[1], is_changed)
-
-
-def _differ(base: str, new: str) -> bool:
-    return base != new and not {base, new} & {NOT_COLLECTED, _ABSENT}
-
-
-def _longest(kernels: Sequence[SideKernel]) -> KernelProfile | None:
-    """Return the representative of the kernel of a side that takes longest."""
-    longest = max(kernels, key=lambda kernel: kernel.total_s or 0.0, default=None)
-    return longest.representative if longest is not None else None
-
-
-def _theoretical(kernel: KernelProfile) -> str:
-    fraction = kernel.occupancy.theoretical
-    if fraction is None:
-        return NOT_COLLECTED
-    return joined_by(", ", format_percent(fraction), limited_by(kernel.occupancy))
-
-
-def _waves(kernel: KernelProfile) -> str:
-    return format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED
-
-
-# Name, the count that says the same, and the text.
-_FACTS: tuple[tuple[str, str, Callable[[KernelProfile], str]], ...] = (
-    ("Waves", "", _waves),
-    ("Registers per thread", "registers", registers_text),
-    ("Shared memory per block", "shared-memory", shared_text),
-    ("Theoretical occupancy", "occupancy", _theoretical),
-    ("Achieved occupancy", "", lambda kernel: percent_text(kernel.occupancy.achieved)),
-)
-_CLOCKS: tuple[tuple[str, Callable[[KernelProfile], float | None]], ...] = (
-    ("SM clock", lambda kernel: kernel.sm_clock_hz),
-    ("DRAM clock", lambda kernel: kernel.dram_clock_hz),
-)
-
-
-def _count_quantities(change: KernelChange) -> list[_Quantity]:
-    """Return the counters; of the opcodes that are not the same only those that moved most."""
-    opcodes = [count for count in change.work.counts if count.name.startswith(_OPCODE)]
-    others = [count for count in change.work.counts if not count.name.startswith(_OPCODE)]
-    moved = [count for count in opcodes if count.word != "same"]
-    moved.sort(key=_size, reverse=True)
-    return [_quantity(count) for count in (*others, *moved[:_MOST_OPCODES])]
-
-
-def _opcodes_left_out(change: KernelChange) -> str:
-    moved = [count for count in change.work.counts if count.name.startswith(_OPCODE) and count.word != "same"]
-    left_out = len(moved) - _MOST_OPCODES
-    return f"{counted(left_out, 'more opcode')} changed less: --format json has all" if left_out > 0 else ""
-
-
-def _size(count: CountChange) -> float:
-    return finite(abs((count.new or 0.0) - (count.base or 0.0))) or 0.0
-
-
-def _quantity(count: CountChange) -> _Quantity:
-    base, new = side_texts(count.base, count.new, count.unit, count.name)
-    is_less_good = count.name == "occupancy"
-    tones: dict[str, Tone] = {"more": "good" if is_less_good else "bad", "less": "bad" if is_less_good else "good"}
-    verdict = count.word.replace("-", " ")
-    tolerance = f"±{format_percent(count.tolerance)} is the same" if count.tolerance >= _LEAST_TOLERANCE else "exact"
-    return _Quantity(
-        cut_middle(count_name(count.name), _NAME_LENGTH),
-        base,
-        new,
-        is_changed=count.word != "same",
-        change=Cell(change_text(count.ratio, ""), tones.get(count.word, ""), whole=tolerance),
-        verdict=joined_by(", ", verdict, "depends on the data" if count.data_dependent else ""),
-        counter=cut_middle(count.metric, _NAME_LENGTH),
-    )
-
-
-def _quantity_table(label: str, quantities: Sequence[_Quantity], change: KernelChange, more: str = "") -> Table:
-    """Return a table of both sides, or of the side that has the kernel."""
-    columns: list[Column] = [Column("quantity")]
-    if change.lacking != "base":
-        columns.append(Column("base", "number"))
-    if change.lacking != "new":
-        columns.append(Column("new", "number"))
-    if change.lacking is None:
-        columns += [Column("change", "number"), Column("verdict")]
-    columns.append(Column("counter", rank=1))
-    rows: list[tuple[Inline, ...]] = []
-    for quantity in quantities:
-        row: list[Inline] = [quantity.name]
-        if change.lacking != "base":
-            row.append(quantity.base)
-        if change.lacking != "new":
-            row.append(quantity.new)
-        if change.lacking is None:
-            row += [quantity.change, quantity.verdict]
-        row.append(Cell(quantity.counter, "muted", code=True))
-        rows.append(tuple(row))
-    return Table(label, tuple(columns), tuple(rows), more=more)
-
-
 def _lines(change: KernelChange) -> Iterator[tuple[str, Inline]]:
     for index, line in enumerate(change.lines[:_MOST_LINES]):
         text = joined_by(": ", line_text(line, file_name(line.file)), line.text.strip())
@@ -362,56 +202,84 @@ def _lines(change: KernelChange) -> Iterator[tuple[str, Inline]]:
         yield "", f"and {counted(more, 'more line')}"
 
 
-def _warp_states(change: KernelChange, pair: Pair) -> Iterator[Block]:
-    """Yield the states of the warps on both sides; nothing if a side has none."""
-    base = _longest(pair.base)
-    new = _longest(pair.new)
-    if base is None or new is None or not stalls_of(base) or not stalls_of(new):
-        return
-    families = [family_text(kernel) for kernel in (base, new)]
-    if families[0] != families[1]:
-        yield Note(f"Warp states cannot be compared: base is {families[0]}, new is {families[1]}.", "muted")
+def _longest(kernels: Sequence[SideKernel]) -> KernelProfile | None:
+    """Return the representative of the kernel of a side that takes longest."""
+    longest = max(kernels, key=lambda kernel: kernel.total_s or 0.0, default=None)
+    return longest.representative if longest is not None else None
+
+
+def _launch_facts(change: KernelChange, base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
+    """Yield the facts of a launch that no counter of the change repeats."""
+    for name, count, text in _FACTS:
+        before, after = [text(kernel) if kernel is not None else "" for kernel in (base, new)]
+        unknown = {"", NOT_COLLECTED}
+        if {before, after} <= unknown or (count and change.work.count(count) is not None):
+            continue
+        is_changed = before != after and before not in unknown and after not in unknown
+        yield is_changed, (name, before, after, "", "", "")
+
+
+# Name, the count that says the same, and the text.
+_FACTS: tuple[tuple[str, str, Callable[[KernelProfile], str]], ...] = (
+    ("waves", "", lambda kernel: format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED),
+    ("registers per thread", "registers", registers_text),
+    ("shared memory per block", "shared-memory", shared_text),
+    ("theoretical occupancy", "occupancy", lambda kernel: percent_text(kernel.occupancy.theoretical)),
+    ("achieved occupancy", "", lambda kernel: percent_text(kernel.occupancy.achieved)),
+)
+
+
+def _counts(change: KernelChange) -> Iterator[_Quantity]:
+    """Yield the counters; of the opcodes only those that moved most."""
+    opcodes = 0
+    for count in change.work.counts:
+        is_opcode = count.name.startswith(OPCODES)
+        opcodes += is_opcode
+        if not is_opcode or (count.word != "same" and opcodes <= _MOST_OPCODES):
+            yield _count(count)
+
+
+def _count(count: CountChange) -> _Quantity:
+    base, new = side_texts(count.base, count.new, count.unit, count.name)
+    better = "more" if count.name == "occupancy" else "less"
+    tone: Tone = "good" if count.word == better else "bad" if count.word in ("more", "less") else ""
+    verdict = count.word.replace("-", " ")
+    return count.word != "same", (
+        cut_middle(count_name(count.name), _NAME_LENGTH),
+        base,
+        new,
+        Cell(change_text(count.ratio, ""), tone),
+        f"{verdict}, depends on the data" if count.data_dependent else verdict,
+        Cell(cut_middle(count.metric, _NAME_LENGTH), "muted", code=True),
+    )
+
+
+def _stalls(base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
+    """Yield the states that warps are in most; nothing if they are not comparable."""
+    if base is None or new is None or family_text(base) != family_text(new):
         return
     before = {stall.reason: stall for stall in stalls_of(base)}
     after = {stall.reason: stall for stall in stalls_of(new)}
-    shares = {}
-    for reason in dict.fromkeys((*before, *after)):
-        shares[reason] = max(_share(before.get(reason)), _share(after.get(reason)))
-    most = sorted((reason for reason in shares if shares[reason] >= _LEAST_SHARE), key=lambda reason: -shares[reason])
-    rows: list[tuple[Inline, ...]] = []
-    for reason in most[:_MOST_STATES]:
-        sides = (before.get(reason), after.get(reason))
-        note = " (no stall)" if reason in NOT_STALLED else ""
-        bars = [Cell(format_percent(_share(stall)), bar=_share(stall)) for stall in sides]
-        rows.append((f"{stall_name(reason)}{note}", *bars, *map(_cycles, sides)))
-    cycles = "Warp cycles in this state per issued instruction."
-    columns = (
-        Column("warp state"),
-        Column("base", "number"),
-        Column("new", "number"),
-        Column("base cycles", "number", 1, cycles),
-        Column("new cycles", "number", 1, cycles),
-    )
-    if rows:
-        yield Table(f"Shares of warp states, {families[0]}, kernel {change.id}", columns, tuple(rows))
+    longest = sorted((*stalls_of(base), *stalls_of(new)), key=lambda stall: -stall.share)
+    reasons = dict.fromkeys(stall.reason for stall in longest[:_MOST_STATES])
+    source = Cell(family_text(base), "muted")
+    for reason in reasons:
+        kind = "not stalled" if reason in NOT_STALLED else "stalled"
+        sides = _stall(before.get(reason)), _stall(after.get(reason))
+        yield sides[0] != sides[1], (f"{kind}: {stall_name(reason)}", *sides, "", "", source)
 
 
-def _share(stall: Stall | None) -> float:
-    return stall.share if stall is not None else 0.0
+def _stall(stall: Stall | None) -> Inline:
+    """Write how long a warp is in a state: "38 %, 3.3 cycles" per instruction."""
+    if stall is None:
+        return "0 %"
+    cycles = f"{stall.cycles_per_issue:.2f} cycles" if stall.cycles_per_issue is not None else ""
+    return Cell(joined_by(", ", format_percent(stall.share), cycles), bar=stall.share)
 
 
-def _cycles(stall: Stall | None) -> str:
-    if stall is None or stall.cycles_per_issue is None:
-        return ""
-    return significant(stall.cycles_per_issue) if stall.cycles_per_issue >= _LEAST_CYCLES else f"<{_LEAST_CYCLES}"
-
-
-def _full_names(change: KernelChange) -> Iterator[Block]:
-    """Yield the full names if the label is shorter."""
-    rows: list[tuple[str, Inline]] = []
-    for name, kernels in zip(SIDES, (change.base, change.new), strict=True):
-        for full in dict.fromkeys(kernel.demangled for kernel in kernels):
-            if full != change.label:
-                rows.append((name, Cell(cut_middle(full, _WHOLE_NAME), code=True)))
-    if rows:
-        yield Fold("Full name", (Facts(tuple(rows)),))
+def _table(label: str, quantities: Sequence[tuple[Inline, ...]], change: KernelChange) -> Table:
+    """Return a table of both sides, or of the side that has the kernel."""
+    shown = _SHOWN[change.lacking]
+    columns = tuple(_COLUMNS[index] for index in shown)
+    rows = tuple(tuple(row[index] for index in shown) for row in quantities)
+    return Table(label, columns, rows)

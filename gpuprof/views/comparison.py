@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
     ComparedSide,
     Comparison,
-    Gate,
     GateCheck,
-    GateWord,
     KernelChange,
-    QuantityChange,
+    RunCondition,
+    SideName,
     figures_to_show,
 )
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Side
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, signed_percent
-from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, changes_of_kernel, finite, sentence
-from gpuprof.views.comparison_rows import changed_rows, failing_first, folded, quiet_rows
+from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, finite, sentence
+from gpuprof.views.comparison_rows import changed_rows, folded, quiet_rows
 from gpuprof.views.document import (
     Block,
     Cell,
@@ -45,7 +43,6 @@ from gpuprof.words.comparison_values import (
     count_name,
     gpu_texts,
     interval_text,
-    side_texts,
     value_text,
 )
 from gpuprof.words.comparison_verdicts import beside_figures, quantity_text, quiet_texts, time_texts, verdicts_text
@@ -70,11 +67,9 @@ _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
 _MOST_FILES = 3
 _NAME_LENGTH = 120
-_WHOLE_LENGTH = 300
 _FILE_LENGTH = 100
 _LIMIT_LENGTH = 40
 _NONE = "–"
-_ALL_WORDS: tuple[GateWord, ...] = get_args(GateWord)
 _CHECK_TONES: dict[str, Tone] = {
     "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
 }  # fmt: skip
@@ -103,14 +98,13 @@ def print_comparison(
     """
     from gpuprof.views.terminal import SCREEN_HEIGHT, print_document
 
-    if not (verbose or chosen):
+    if verbose or chosen:
+        kernels: Sequence[KernelChange] = compared.comparison.kernels
+        shown = kernels if chosen or top == 0 else changed_rows(kernels)
+        print_document(console, whole_comparison(compared, shown[: top or None]), "short")
+    else:
         height = SCREEN_HEIGHT if top is None else None
         print_document(console, brief_comparison(compared, top), "short", height)
-        return
-    kernels: Sequence[KernelChange] = compared.comparison.kernels
-    shown = kernels if chosen or top == 0 else changed_rows(kernels)
-    shown = shown[:top] if top else shown
-    print_document(console, _whole(compared, shown, shown, is_page=False), "short")
 
 
 def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
@@ -126,113 +120,99 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     comparison = compared.comparison
     kernels = folded(comparison.kernels)
     checks = comparison.gate.checks if comparison.gate is not None else ()
-    rows: Sequence[KernelChange] = failing_first(changed_rows(kernels), checks)
+    failing = {check.kernel for check in checks if check.word == "regression"}
+    rows: Sequence[KernelChange] = sorted(changed_rows(kernels), key=lambda kernel: kernel.id not in failing)
     if top is not None:
         rows = rows[:top] if top else kernels
-    shown = {kernel.id for kernel in rows}
-    others = [kernel for kernel in kernels if kernel.id not in shown]
+    others = _without(kernels, rows)
+    forbidding = comparison.forbidding[:_BRIEF_CONDITIONS]
+    hidden = len(comparison.conditions) - len(forbidding)
+    more = [("runs", Cell(f"{counted(hidden, 'note')} on the runs: -v shows all", "muted"))] if hidden else []
     blocks = [
         Note(capital(sentence(comparison.sentence)), "strong"),
-        Facts((*_sides(comparison), *_unlike(comparison))),
+        Facts((*_sides(comparison), *_conditions(forbidding), *more)),
         *_gate(comparison),
         *_kernel_table(rows, others),
-        *_notes(comparison, _BRIEF_NOTES),
-        *_details(rows),
+        *_notes(comparison.notes[:_BRIEF_NOTES]),
+        *(_section(change, comparison) for change in rows[:_MOST_SECTIONS]),
     ]
     if others:
         blocks.append(Fold(counted(len(others), "other kernel"), (_table(others[:_MOST_OTHERS], "Other kernels"),)))
     made_by = ("gpuprof", f"{comparison.gpuprof_version}; intervals at 99 %")
-    blocks.append(Fold("How this was compared", (Facts((*_conditions(comparison), made_by)),)))
+    blocks.append(Fold("How this was compared", (Facts((*_conditions(comparison.conditions), made_by)),)))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
-
-
-def comparison_page(compared: Compared) -> str:
-    """Return the page of a comparison."""
-    from gpuprof.views.html import render_page
-
-    return render_page(whole_comparison(compared))
 
 
 def page_lines(compared: Compared, _options: object = None) -> list[str]:
     """Return the lines of the page."""
-    return comparison_page(compared).split("\n")
+    from gpuprof.views.html import render_page
+
+    return render_page(whole_comparison(compared)).split("\n")
 
 
-def whole_comparison(compared: Compared) -> Document:
-    """Return everything that the page has: of many kernels, those in depth that changed most."""
-    kernels = compared.comparison.kernels
-    rows: Sequence[KernelChange] = kernels if len(kernels) <= _FEW_KERNELS else changed_rows(kernels)[:_MOST_ROWS]
-    in_depth = []
-    for change, pair in zip(kernels, compared.pairs, strict=True):
-        if _has_details(change, pair):
-            in_depth.append(change)
-    in_depth.sort(key=lambda change: not change.is_changed)
-    return _whole(compared, rows, in_depth, is_page=True)
+def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None = None) -> Document:
+    """Return everything about a comparison: in depth the chosen kernels, or of those that changed the first ones.
 
-
-def _whole(
-    compared: Compared,
-    rows: Sequence[KernelChange],
-    in_depth: Sequence[KernelChange],
-    *,
-    is_page: bool,
-) -> Document:
-    """Return all parts. A page also has the reasons in its table and figures, and fewer kernels in depth."""
+    Figures are drawn if no kernel is chosen.
+    """
     comparison = compared.comparison
     pairs = {change.id: pair for change, pair in zip(comparison.kernels, compared.pairs, strict=True)}
-    detailed = in_depth[:_MOST_SECTIONS] if is_page else in_depth
-    targets = {change.id: f"kernel-{change.id}" for change in detailed}
-    shown = {kernel.id for kernel in rows}
-    others = [kernel for kernel in comparison.kernels if kernel.id not in shown]
+    rows: Sequence[KernelChange] = comparison.kernels
+    in_depth = chosen
+    left_out = 0
+    if in_depth is None:
+        changed = []
+        for change in rows:
+            if change.is_changed or any(finding.word != "stayed" for finding in change.findings):
+                changed.append(change)
+        in_depth = changed[:_MOST_SECTIONS]
+        left_out = len(changed) - len(in_depth)
+    if chosen is not None or len(rows) > _FEW_KERNELS:
+        rows = (chosen or changed_rows(rows))[:_MOST_ROWS]
+    targets = {change.id: f"kernel-{change.id}" for change in in_depth}
+    others = _without(comparison.kernels, rows)
     blocks: list[Block] = [
         Note(capital(sentence(comparison.sentence)), "strong"),
         Facts(tuple(_sides(comparison))),
-        *_notes(comparison, len(comparison.notes)),
+        *_notes(comparison.notes),
     ]
     if comparison.gate is not None:
         blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
     if comparison.conditions:
-        blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison)))]
-    blocks += [Heading("Total", anchor="total"), _totals(comparison)]
-    blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets, reasons=is_page)]
+        blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison.conditions)))]
+    blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets)]
     if others:
         table = _table(others[:_MOST_OTHERS], "Other kernels", targets)
         blocks.append(Fold(f"{counted(len(others), 'more kernel')}: {verdicts_text(others)}", (table,)))
-    if is_page:
+    if chosen is None:
         blocks += _figures(compared)
-    if detailed:
+    if in_depth:
         blocks.append(Heading("Kernel by kernel", anchor="details"))
-    if len(in_depth) > len(detailed):
-        rest = counted(len(in_depth) - len(detailed), "more kernel")
+    if left_out:
+        rest = counted(left_out, "more kernel")
         blocks.append(Note(f"Only those with most effect are here; {rest} changed, too.", "muted"))
-    for change in detailed:
-        blocks.append(_section(change, pairs[change.id], comparison))
-    runs = (Heading("Base", 3), *_runs(compared.base), Heading("New", 3), *_runs(compared.new))
+    for change in in_depth:
+        blocks.append(_section(change, comparison, pairs[change.id]))
+    runs = (*_runs("base", compared.base), *_runs("new", compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def _without(kernels: Sequence[KernelChange], shown: Sequence[KernelChange]) -> list[KernelChange]:
+    ids = {kernel.id for kernel in shown}
+    return [kernel for kernel in kernels if kernel.id not in ids]
 
 
 def _figures(compared: Compared) -> Iterator[Block]:
     from gpuprof.views.comparison_figure import comparison_figures
 
     rows = {change.id: f"#row-{change.id}" for change in compared.comparison.kernels}
-    figures = comparison_figures(compared, rows)
-    if any(figure.svg is not None for figure in figures):
-        yield Heading("Roofline of both sides", anchor="roofline")
-        yield from figures
-        return
-    for figure in figures:
-        for note in figure.notes:
-            yield Note(f"Roofline: {note}", "muted")
-
-
-def _has_details(change: KernelChange, pair: Pair) -> bool:
-    """Return whether there is more to show of a kernel than its row has: of one side, what was counted of it."""
-    if change.is_one_sided:
-        representatives = [kernel.representative for kernel in (*pair.base, *pair.new)]
-        return any(representative.roofline or representative.throughput for representative in representatives)
-    moved = any(finding.word != "stayed" for finding in change.findings)
-    return change.is_changed or moved or (change.time.verdict, change.work.verdict) == ("unclear", "unclear")
+    for figure in comparison_figures(compared, rows):
+        if figure.svg is not None:
+            yield Heading("Roofline of both sides", anchor="roofline")
+            yield figure
+        else:
+            yield Note(f"Roofline: {' '.join(figure.notes)}", "muted")
 
 
 def _title(comparison: Comparison) -> str:
@@ -242,9 +222,9 @@ def _title(comparison: Comparison) -> str:
 def _files(comparison: Comparison, side: ComparedSide, most: int = _MOST_FILES) -> str:
     """List the files of a side, each with its folder if files of one name are compared."""
     every = {*comparison.base.files, *comparison.new.files}
-    is_unique = len({file_name(file) for file in every}) == len(every)
-    parts = 1 if is_unique else 2
-    names = ["/".join(file.replace("\\", "/").split("/")[-parts:]) for file in side.files]
+    names = [file_name(file) for file in side.files]
+    if len({file_name(file) for file in every}) < len(every):
+        names = ["/".join(file.replace("\\", "/").split("/")[-2:]) for file in side.files]
     return short_list([cut_middle(name, _FILE_LENGTH) for name in names], most) or "nothing"
 
 
@@ -259,72 +239,36 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
         if side.time_s is not None:
             parts.append(value_text(side.time_s, "s"))
         yield name, f"{_files(comparison, side)}: {', '.join(parts)}"
-    texts = [quantity_text(figure) for figure in figures_to_show(comparison.total)]
-    names = {figure.name for figure in comparison.total}
-    if "span" in names and "step" not in names:
-        texts.append("no GPU is judged by steps")
+    texts = []
+    for figure in figures_to_show(comparison.total):
+        verdict = figure.verdict if figure.verdict != "unknown" else ""
+        texts.append(joined_by(" ", quantity_text(figure), verdict))
     if texts:
         yield "run", ", ".join(texts)
 
 
-def _unlike(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
-    """Yield the conditions that forbid a verdict, and how many others there are."""
-    shown = comparison.forbidding[:_BRIEF_CONDITIONS]
-    for index, condition in enumerate(shown):
-        yield "" if index else "not alike", Cell(sentence(condition.sentence), "warning")
-    hidden = len(comparison.conditions) - len(shown)
-    if hidden:
-        other = "other " if shown else ""
-        yield "" if shown else "runs", Cell(f"{counted(hidden, f'{other}note')} on the runs: -v shows all", "muted")
-
-
-def _notes(comparison: Comparison, most: int) -> Iterator[Block]:
-    for note in comparison.notes[:most]:
-        yield Note(sentence(note), "muted")
+def _notes(sentences: Iterable[str]) -> Iterator[Block]:
+    for text in sentences:
+        yield Note(sentence(text), "muted")
 
 
 def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
-    """Yield the result and all checks that are not simply ok; without `targets` only those that decide."""
+    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few."""
     gate = comparison.gate
     if gate is None:
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
-    decisive = _decisive_words(gate) if targets is None else _ALL_WORDS
-    listed = [check for check in gate.checks if check.word in decisive]
-    most = _BRIEF_CHECKS if targets is None else len(listed)
-    rows = [_check_row(check, labels, targets) for check in listed[:most]]
-    if len(listed) > most:
-        rows.append(("", Cell(f"… and {counted(len(listed) - most, 'more check')}: -v shows all", "muted")))
-    for word in ("unclear", "not-compared"):
-        doubted = [check for check in gate.checks if check.word == word and word not in decisive]
-        if doubted:
-            rows.append((CHECK_WORDS[word], Cell(f"{_limits_text(doubted, labels)}; -v says why", "warning")))
-    if rows:
+    checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
+    rows = [_check_row(check, labels, targets) for check in checks]
+    most = _BRIEF_CHECKS if targets is None else len(rows)
+    more = len(rows) - most
+    if more > 0:
+        hint = ("", Cell(f"… and {counted(more, 'more check')}: -v shows all", "muted"))
+        yield Facts((*rows[:most], hint))
+        yield Fold(counted(more, "more check"), (Facts(tuple(rows[most : most + _MOST_CHECKS])),))
+    elif rows:
         yield Facts(tuple(rows))
-    others = [check for check in gate.checks if check not in listed[:most]]
-    if others:
-        checks = tuple(_check_row(check, labels, targets) for check in others[:_MOST_CHECKS])
-        yield Fold(counted(len(others), "more check"), (Facts(checks),))
-
-
-def _decisive_words(gate: Gate) -> Sequence[GateWord]:
-    """Return the results to list: regressions, or else those that failed in their place."""
-    is_regression = any(check.word == "regression" for check in gate.checks)
-    return ("regression", "accepted") if gate.passed or is_regression else _ALL_WORDS
-
-
-def _limits_text(checks: Sequence[GateCheck], labels: Mapping[int, str]) -> str:
-    """Write which limits are in doubt for what: "time:3% of 4 kernels, total-time:1% of the run"."""
-    limits: dict[str, list[str]] = {}
-    for check in checks:
-        name = "the run" if check.kernel is None else labels.get(check.kernel, "a kernel")
-        limits.setdefault(check.limit, []).append(name)
-    texts = []
-    for limit, names in limits.items():
-        whose = " and ".join(names) if len(names) <= 2 else counted(len(names), "kernel")
-        texts.append(f"{cut_middle(limit, _LIMIT_LENGTH)} of {whose}")
-    return ", ".join(texts)
 
 
 def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
@@ -338,114 +282,65 @@ def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int
     return CHECK_WORDS.get(check.word, check.word), Cell(text, _CHECK_TONES[check.word], href=href)
 
 
-def _conditions(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
-    for condition in comparison.conditions:
+def _conditions(conditions: Sequence[RunCondition]) -> Iterator[tuple[str, Inline]]:
+    for condition in conditions:
         base, new = [cut_middle(value, _FILE_LENGTH) for value in condition_values(condition)]
-        tone: Tone = "warning" if condition.affects is not None else ""
-        text = f"{base} and {new}. {sentence(condition.sentence)}"
-        yield cut_middle(count_name(condition.name), _FILE_LENGTH), Cell(text, tone)
-
-
-def _totals(comparison: Comparison) -> Table:
-    """Return the figures of the whole run; the GPU time of all kernels if the comparison names none."""
-    base_s = comparison.base.time_s
-    new_s = comparison.new.time_s
-    ratio = new_s / base_s if base_s and new_s is not None else None
-    gpu_time = QuantityChange(name="gpu-time", unit="s", base=base_s, new=new_s, ratio=ratio, verdict="unknown")
-    rows = []
-    for item in comparison.total or (gpu_time,):
-        base, new = side_texts(item.base, item.new, item.unit)
-        verdict = item.verdict if item.verdict != "unknown" else ""
-        tone = TIME_TONES.get(verdict, "")
-        rows.append((capital(count_name(item.name)), base, new, Cell(change_text(item.ratio, ""), tone), verdict))
-    columns = (
-        Column("figure"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
-        Column("verdict"),
-    )  # fmt: skip
-    return Table("Figures of the whole run", columns, tuple(rows))
+        text = sentence(f"{base} and {new}. {condition.sentence}")
+        name = cut_middle(count_name(condition.name), _FILE_LENGTH)
+        yield name, Cell(text, "warning" if condition.affects is not None else "")
 
 
 def _kernel_table(
-    rows: Sequence[KernelChange],
-    others: Sequence[KernelChange],
-    targets: Mapping[int, str] | None = None,
-    *,
-    reasons: bool = True,
+    rows: Sequence[KernelChange], others: Sequence[KernelChange], targets: Mapping[int, str] | None = None
 ) -> Iterator[Block]:
     """Yield the table, and how many kernels are not in it with which verdicts."""
     quiet = quiet_rows(others)
     if rows:
-        quiet_ids = {kernel.id for kernel in quiet}
-        left_out = [kernel for kernel in others if kernel.id not in quiet_ids]
+        left_out = _without(others, quiet)
         more = ""
         if left_out:
             more = f"… and {counted(len(left_out), 'more kernel')} ({verdicts_text(left_out)}): --top 0 shows all"
-        yield _table(rows, "Kernels", targets, more, reasons=reasons)
+        yield _table(rows, "Kernels", targets, more)
     elif not others:
         yield Note("No kernel was recorded on either side.", "muted")
-    for text in quiet_texts(quiet):
-        yield Note(sentence(text), "muted")
+    yield from _notes(quiet_texts(quiet))
 
 
 def _table(
-    kernels: Sequence[KernelChange],
-    label: str,
-    targets: Mapping[int, str] | None = None,
-    more: str = "",
-    *,
-    reasons: bool = True,
+    kernels: Sequence[KernelChange], label: str, targets: Mapping[int, str] | None = None, more: str = ""
 ) -> Table:
+    """Return a row for each kernel, with links to `targets`; without these for a medium that has no links."""
     repeated = Counter(kernel.label for kernel in kernels)
-    rows: list[tuple[Inline, ...]] = []
+    rows = []
     for kernel in kernels:
-        href = targets.get(kernel.id, "") if targets is not None else ""
         name = kernel.label
         if repeated[name] > 1:
-            name = f"{name} {_configuration(kernel)}".rstrip()
-        rows.append(_row(kernel, name, href))
-    columns: tuple[Column, ...] = _COLUMNS
-    if not reasons:
-        columns = columns[:-1]
-        rows = [row[:-1] for row in rows]
+            launched = (*kernel.new, *kernel.base)[0]
+            if launched.grid is not None and launched.block is not None:
+                name += f" {dims_text(launched.grid)}×{dims_text(launched.block)}"
+        rows.append(_row(kernel, name, targets.get(kernel.id, "") if targets else ""))
     return Table(
         label,
-        columns,
+        _COLUMNS,
         tuple(rows),
         anchors=tuple(f"row-{kernel.id}" for kernel in kernels) if targets is not None else (),
         more=more,
         least=2,
-        short_more=partial(_rows_below, len(kernels)),
+        short_more=lambda shown: f"… and {counted(len(kernels) - shown, 'more kernel')}: --top 0 shows all",
         filter=targets is not None and len(kernels) > 1,
     )
-
-
-def _rows_below(kernels: int, shown: int) -> str:
-    return f"… and {counted(kernels - shown, 'more kernel')}: --top 0 shows all"
-
-
-def _configuration(kernel: KernelChange) -> str:
-    side = (*kernel.new, *kernel.base)
-    if not side or side[0].grid is None or side[0].block is None:
-        return ""
-    return f"{dims_text(side[0].grid)}×{dims_text(side[0].block)}"
 
 
 def _row(kernel: KernelChange, name: str, href: str) -> tuple[Inline, ...]:
     time = kernel.time
     base, new = time_texts(time)
-    if not kernel.base or time.base_s is None:
-        base = _NONE
-    if not kernel.new or time.new_s is None:
-        new = _NONE
-    short = cut_middle(name, _NAME_LENGTH)
-    whole = cut_middle(kernel.label, _WHOLE_LENGTH) if short != kernel.label else ""
     tone = TIME_TONES.get(time.verdict, "")
     effect = finite(kernel.effect)
     return (
         Cell(str(kernel.id), order=kernel.id),
-        Cell(short, href=href, whole=whole),
-        Cell(base, order=finite(time.base_s)),
-        Cell(new, order=finite(time.new_s)),
+        Cell(cut_middle(name, _NAME_LENGTH), href=href),
+        Cell(base if time.base_s is not None else _NONE, order=finite(time.base_s)),
+        Cell(new if time.new_s is not None else _NONE, order=finite(time.new_s)),
         Cell(change_text(time.ratio, _NONE), tone, order=finite(time.ratio)),
         interval_text(time.interval),
         Cell(time.verdict, tone),
@@ -455,25 +350,16 @@ def _row(kernel: KernelChange, name: str, href: str) -> tuple[Inline, ...]:
     )
 
 
-def _details(kernels: Sequence[KernelChange]) -> Iterator[Block]:
-    """Yield a fold for each kernel with counters, lines and findings that changed."""
-    for kernel in kernels[:_MOST_SECTIONS]:
-        blocks = tuple(changes_of_kernel(kernel))
-        if blocks:
-            yield Fold(f"What changed in {cut_middle(kernel.label, _NAME_LENGTH)}", blocks)
-
-
-def _section(change: KernelChange, pair: Pair, comparison: Comparison) -> Fold:
-    blocks = changed_kernel(change, pair, comparison)
+def _section(change: KernelChange, comparison: Comparison, pair: Pair | None = None) -> Fold:
+    """Return a kernel in depth, open with a target of links if its `pair` is given."""
     title = Cell(f"#{change.id} {cut_middle(change.label, _NAME_LENGTH)}", "strong")
-    return Fold(title, tuple(blocks), open=True, anchor=f"kernel-{change.id}")
+    anchor = f"kernel-{change.id}" if pair is not None else ""
+    return Fold(title, tuple(changed_kernel(change, comparison, pair)), open=pair is not None, anchor=anchor)
 
 
-def _runs(side: Side) -> Iterator[Block]:
+def _runs(name: SideName, side: Side) -> Iterator[Block]:
     for run in side.runs:
         rows = [*run_facts(run.session), ("gpuprof", run.session.gpuprof_version)]
         for source in run.session.sources:
             rows += source_facts(source)
-        yield Facts(tuple(rows), label=cut_middle(file_name(run.file), _FILE_LENGTH))
-    if not side.runs:
-        yield Note("No file.", "muted")
+        yield Facts(tuple(rows), label=f"{name}: {cut_middle(file_name(run.file), _FILE_LENGTH)}")

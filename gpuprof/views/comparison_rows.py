@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import ChangeCause, GateCheck, KernelChange, MatchKind
+from gpuprof.comparison.contract import ChangeCause, KernelChange, MatchKind
 from gpuprof.comparison.values import Values, all_known
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.words.comparison import by_function
@@ -39,12 +39,6 @@ def quiet_rows(kernels: Sequence[KernelChange]) -> list[KernelChange]:
         if is_paired and is_same_work and kernel.id not in moved and not moving([kernel]):
             quiet.append(kernel)
     return quiet
-
-
-def failing_first(kernels: Sequence[KernelChange], checks: Sequence[GateCheck]) -> list[KernelChange]:
-    """Return kernels with those first that exceed a limit."""
-    failing = {check.kernel for check in checks if check.word == "regression"}
-    return sorted(kernels, key=lambda kernel: kernel.id not in failing)
 
 
 def folded(kernels: Sequence[KernelChange]) -> list[KernelChange]:
