@@ -13,7 +13,7 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sides import Side, SideKernel
 from gpuprof.hardware.specs import LEVELS, Level
-from gpuprof.model.session import Ceiling, RooflinePoint
+from gpuprof.model.session import Ceiling
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
 from gpuprof.views import document
@@ -26,7 +26,7 @@ from gpuprof.words.profile_values import LEVEL_NAMES, count_text
 from gpuprof.words.roofline_points import without_point
 
 _MOST_ARROWS = 8
-_MOST_KERNELS = 100
+_MOST_KERNELS = 40
 _NAME = 60
 # Ceilings of two sides within two percent, about the width of a line, are drawn as one.
 _ALIKE = 0.02
@@ -87,30 +87,20 @@ def compared_roofline(compared: Compared) -> Roofline:
 
 def _placed(compared: Compared, level: Level) -> dict[int, list[RooflinePlace]]:
     """Return the points of each change at a level, that of base first; a side without one is left out."""
+    # A sum over all kernels: once, not for each of them.
+    total_s = compared.base.total_s or compared.new.total_s
     placed: dict[int, list[RooflinePlace]] = {}
     for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
-        for word, kernels in (("base", pair.base), ("new", pair.new)):
+        for word, side, kernels in (("base", compared.base, pair.base), ("new", compared.new, pair.new)):
             for kernel in sorted(kernels, key=_time_s, reverse=True):
                 point = placed_point(kernel.representative, level, _CEILING)
                 if point is not None:
-                    placed.setdefault(change.id, []).append(_place(compared, change, word, kernel, point))
+                    place = place_of(side.runs[kernel.run].session, kernel.representative, point)
+                    share = kernel.total_s / total_s if kernel.total_s is not None and total_s else None
+                    place = replace(place, kernel=change.id, label=change.label, source=word, share=share, side=word)
+                    placed.setdefault(change.id, []).append(place)
                     break
     return placed
-
-
-def _place(
-    compared: Compared, change: KernelChange, word: str, kernel: SideKernel, point: RooflinePoint
-) -> RooflinePlace:
-    side = compared.base if word == "base" else compared.new
-    total_s = compared.base.total_s or compared.new.total_s
-    return replace(
-        place_of(side.runs[kernel.run].session, kernel.representative, point),
-        kernel=change.id,
-        label=change.label,
-        source=word,
-        share=kernel.total_s / total_s if kernel.total_s is not None and total_s else None,
-        side=word,
-    )
 
 
 def _time_s(kernel: SideKernel) -> float:
