@@ -157,7 +157,7 @@ class Terminal:
             if not isinstance(block, doc.Table):
                 yield block
             elif block is tables[-1]:
-                yield doc.first_rows(block, block.least + more_rows)
+                yield doc.first_rows(block, min(block.least, self._most + 1) + more_rows)
             else:
                 yield doc.first_rows(block, max(block.least, self._most))
 
@@ -308,7 +308,7 @@ class Terminal:
 
     @render.register
     def _(self, block: doc.Command) -> Lines:
-        lines = self._wrapped(block.lead, most=self._most)
+        lines = self._wrapped(block.lead)
         for line in shell_lines(self._legible(block.text), self._console.width - len(_INDENT)):
             lines.append(Text(_INDENT + line, "cyan"))
         return lines
