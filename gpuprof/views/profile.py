@@ -261,7 +261,9 @@ def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
     main = facts
     if are_ranks(session):
         main = [*(fact for fact in facts if fact[0] == "ranks"), *rank_facts(session, rates)]
-    labels = ["ranks", "steps", "CUDA graphs", "model FLOP"]
+    labels = ["ranks", "steps", "CUDA graphs"]
+    if all(name != "no MFU" for name, _ in facts):
+        labels.append("model FLOP")
     if not any(item.rule == "launch-gaps" for item in session.recommendations):
         labels.append("GPU")
     if not session.kernels:

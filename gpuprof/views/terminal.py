@@ -173,11 +173,9 @@ class Terminal:
     @render.register
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
-        style = _STYLES[block.tone]
-        if block.tone == "strong" and self._most:
-            # A verdict ends with the place or the action.
-            return self._wrapped(text, style, self._most + 1, "name")
-        return self._wrapped(text, style, self._most)
+        # A verdict is never cut: it ends with the place or the action.
+        most = 0 if block.tone == "strong" else self._most
+        return self._wrapped(text, _STYLES[block.tone], most)
 
     @render.register
     def _(self, block: doc.Facts) -> Lines:
