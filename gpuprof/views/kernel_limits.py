@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.unit_names import MEMORY
@@ -43,14 +43,6 @@ def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
     else:
         colour = "latency"
     return ShownLimit(limit_name(limit), colour, limit.subject)
-
-
-def limit_names(limits: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return what each colour of marks means, from pairs of a role of colour and the words of a limit."""
-    names: dict[str, str] = {}
-    for colour, text in dict.fromkeys(limits):
-        names[colour] = f"{names[colour]}, {text}" if colour in names else text
-    return names
 
 
 def headline_kernels(session: Session) -> tuple[int, ...]:
