@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sides import Side, SideKernel
 from gpuprof.hardware.specs import LEVELS, Level
-from gpuprof.model.session import Ceiling, RooflinePoint
+from gpuprof.model.session import Ceiling
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
 from gpuprof.views import document
@@ -87,30 +87,19 @@ def compared_roofline(compared: Compared) -> Roofline:
 
 def _placed(compared: Compared, level: Level) -> dict[int, list[RooflinePlace]]:
     """Return the points of each change at a level, that of base first; a side without one is left out."""
+    total_s = compared.base.total_s or compared.new.total_s
     placed: dict[int, list[RooflinePlace]] = {}
     for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
-        for word, kernels in (("base", pair.base), ("new", pair.new)):
+        for word, side, kernels in (("base", compared.base, pair.base), ("new", compared.new, pair.new)):
             for kernel in sorted(kernels, key=_time_s, reverse=True):
                 point = placed_point(kernel.representative, level, _CEILING)
                 if point is not None:
-                    placed.setdefault(change.id, []).append(_place(compared, change, word, kernel, point))
+                    place = place_of(side.runs[kernel.run].session, kernel.representative, point)
+                    share = kernel.total_s / total_s if kernel.total_s is not None and total_s else None
+                    place = replace(place, kernel=change.id, label=change.label, source=word, share=share, side=word)
+                    placed.setdefault(change.id, []).append(place)
                     break
     return placed
-
-
-def _place(
-    compared: Compared, change: KernelChange, word: str, kernel: SideKernel, point: RooflinePoint
-) -> RooflinePlace:
-    side = compared.base if word == "base" else compared.new
-    total_s = compared.base.total_s or compared.new.total_s
-    return replace(
-        place_of(side.runs[kernel.run].session, kernel.representative, point),
-        kernel=change.id,
-        label=change.label,
-        source=word,
-        share=kernel.total_s / total_s if kernel.total_s is not None and total_s else None,
-        side=word,
-    )
 
 
 def _time_s(kernel: SideKernel) -> float:
@@ -124,11 +113,11 @@ def _key_text(change: KernelChange, points: Sequence[RooflinePlace]) -> str:
 
 def _with_both_ceilings(figure: Roofline, compared: Compared) -> Roofline:
     """Return the figure with the ceilings of its sides, as one if they are alike, else base dashed and new solid."""
-    base = _ceilings(figure, compared.base, [kernel for pair in compared.pairs for kernel in pair.base])
-    new = _ceilings(figure, compared.new, [kernel for pair in compared.pairs for kernel in pair.new])
+    base = _ceilings(figure, compared.base, [pair.base for pair in compared.pairs])
+    new = _ceilings(figure, compared.new, [pair.new for pair in compared.pairs])
     values = {ceiling.id: ceiling.value for ceiling in base}
     are_alike = all(math.isclose(item.value, values.get(item.id, item.value), rel_tol=_ALIKE) for item in new)
-    if not base or not new or are_alike:
+    if are_alike:
         return with_ceilings(figure, new or base)
     # A drawing names and strokes ceilings by their origin: here it is their side.
     sides = [replace(ceiling, origin="base") for ceiling in base] + [replace(ceiling, origin="new") for ceiling in new]
@@ -136,9 +125,9 @@ def _with_both_ceilings(figure: Roofline, compared: Compared) -> Roofline:
     return with_ceilings(replace(figure, notes=(*figure.notes, note)), sides)
 
 
-def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel]) -> list[Ceiling]:
+def _ceilings(figure: Roofline, side: Side, pairs: Sequence[Sequence[SideKernel]]) -> list[Ceiling]:
     """Return the ceilings of the GPU that ran the longest of these kernels."""
-    longest = max(kernels, key=_time_s, default=None)
+    longest = max(chain.from_iterable(pairs), key=_time_s, default=None)
     if longest is None:
         return []
     ceilings = side.runs[longest.run].session.ceilings
@@ -148,11 +137,10 @@ def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel]) -> li
 
 
 def _without_point(compared: Compared, drawn: Collection[int]) -> str:
-    """Return how many kernels have no point, and the reason of most of them."""
-    reasons: Counter[str] = Counter()
+    """Return how many kernels have no point, and why."""
+    reasons = []
     for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
         if change.id not in drawn:
-            reasons[without_point((*pair.new, *pair.base)[0].representative).why] += 1
-    why = reasons.most_common(1)[0][0]
-    reason = why if len(reasons) == 1 else f"mostly {why}"
-    return f"Not drawn: {reasons.total()} of {count_text(len(compared.pairs), 'kernel')}: {reason}."
+            reasons.append(without_point((*pair.new, *pair.base)[0].representative).why)
+    of_all = f"{len(reasons)} of {count_text(len(compared.pairs), 'kernel')}"
+    return f"Not drawn: {of_all}: {', '.join(dict.fromkeys(reasons))}."

@@ -58,10 +58,9 @@ def headline_kernels(session: Session) -> tuple[int, ...]:
 def drawn_kernels(session: Session, kernels: Sequence[KernelProfile], most: int | None) -> list[KernelProfile]:
     """Return at most so many of these kernels, longest first; those of the headline are always among them."""
     ordered = by_time(kernels)
-    if most is None or len(ordered) <= most:
-        return ordered
+    drawn = ordered[:most]
     headline = headline_kernels(session)
-    return ordered[:most] + [kernel for kernel in ordered[most:] if kernel.id in headline]
+    return drawn + [kernel for kernel in ordered[len(drawn) :] if kernel.id in headline]
 
 
 def numbered_kernels(session: Session, kernels: Sequence[KernelProfile]) -> frozenset[int]:

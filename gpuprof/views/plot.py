@@ -168,8 +168,8 @@ def _draw(drawing: Drawing, ax: Axes, colours: Colours, lines: Sequence[str]) ->
     ax.tick_params(length=0, labelsize=_SMALL, labelcolor=muted, pad=5)
     ax.grid(True, color=colours["grid"], linewidth=0.7)
     ax.set_axisbelow(True)
-    for side, spine in ax.spines.items():
-        spine.set(visible=side in {"left", "bottom"}, color=muted, linewidth=0.8)
+    ax.spines[:].set(color=muted, linewidth=0.8)
+    ax.spines[["top", "right"]].set_visible(False)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set(size=_TEXT, color=muted)
     samples = [line for line in ax.lines if not line.get_gid()]
@@ -202,7 +202,6 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
 
     import matplotlib
     from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
 
     out = io.BytesIO()
     colours = theme_colours(theme)
@@ -213,7 +212,6 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
         )
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         sheet = Figure(figsize=(_WIDTH / 72, 1.0), dpi=72, facecolor=colours["background"])
-        extents = []
         top = 0.0
         for drawing in drawings:
             bottom = top - drawing.height
@@ -228,16 +226,13 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
                 write(ax, (0.0, 1.0), (0.0, 8.0), drawing.subtitle, colours["muted"], xycoords="axes fraction")
             extent = ax.get_tightbbox()
             assert extent is not None, "its texts can be seen"
-            extents.append(extent)
             top = extent.y0 - _BETWEEN
-        drawn = Bbox.union(extents)
         sheet.savefig(
             out,
             format=form,
             dpi=200 if form == "png" else 72,
-            facecolor=sheet.get_facecolor(),
             metadata=_NO_METADATA[form],
-            bbox_inches=Bbox(drawn.get_points() / 72).padded(0.1),
+            bbox_inches="tight",
         )
     artists = [artist for artist in sheet.findobj() if artist.get_gid()]
     return out.getvalue(), {str(artist.get_gid()): str(artist.get_label()) for artist in artists}
@@ -276,7 +271,7 @@ def _rewrite(element: ElementTree.Element, prefix: str) -> None:
         elif name == _HREF:
             del element.attrib[name]
             element.set("href", f"#{prefix}{value[1:]}")
-        elif name in ("clip-path", "style"):
+        else:
             own = re.sub("font-family: [^;]*;?", "", value).replace("url(#", f"url(#{prefix}")
             element.set(name, page_style(own))
 
@@ -288,10 +283,8 @@ def _explain(group: ElementTree.Element, mark: re.Match[str] | None, title: str,
         group.set("data-kernel", str(kernel))
         if kernel in links:
             link = ElementTree.Element(f"{_SVG}a", {"href": links[kernel]})
-            link.extend(list(group))
-            for child in link:
-                group.remove(child)
-            group.append(link)
+            link.extend(group)
+            group[:] = [link]
     described = ElementTree.Element(f"{_SVG}title")
     described.text = printable(title)
     group.insert(0, described)

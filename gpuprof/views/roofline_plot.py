@@ -43,11 +43,10 @@ def _draw(figure: Roofline, ax: Axes, colours: Colours) -> None:
     ax.set(xscale="log", yscale="log", xlim=figure.intensity_range, ylim=figure.flop_per_s_range)
     ax.set_xlabel(f"arithmetic intensity, {figure.unit} per byte of {traffic}")
     ax.set_ylabel(f"performance, {figure.unit}/s")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_major_formatter(lambda value, _: format_si(value, "", 1))
     _draw_roofs(figure, ax, colours)
-    # Small marks lie above large ones.
-    for point in sorted(figure.points, key=lambda point: (not point.faint, not point.is_hollow, -(point.share or 0.0))):
+    for point in sorted(figure.points, key=lambda point: not point.faint):
         side = f"-{point.side}" if point.side else ""
         mark(
             ax,
@@ -78,7 +77,11 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> None:
         label = f"{roof.name} {roof.value_text}"
         ax.plot(*zip(*roof.line, strict=True), _STROKES[roof.origin], color=colour, gid=name, label=label)
         roofs_of.setdefault(roof.name, []).append(roof)
-    look = {"bbox": {"facecolor": colours["background"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6}, "zorder": 3}
+    look = {
+        "bbox": {"facecolor": colours["background"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
+        "zorder": 3,
+        "va": "bottom",
+    }
     least = 0.0
     for name, roofs in sorted(roofs_of.items(), key=lambda item: max(roof.value for roof in item[1])):
         text = f"{name} {', '.join(roof.value_text for roof in roofs)}"
@@ -88,13 +91,13 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> None:
         x1, y1 = points_at(ax, end)
         if highest.level is not None:
             angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
-            turned = {"rotation": angle, "rotation_mode": "anchor", "va": "bottom", **look}
-            write(ax, start, (6.0, 8.0), text, colours["muted"], **turned)
+            offset = (6.0, 8.0)
+            write(ax, start, offset, text, colours["muted"], rotation=angle, rotation_mode="anchor", **look)
         else:
             # The text moves up if that of a lower ceiling needs its room.
             up = max(3.0, least - y1)
             least = y1 + up + _ROW
-            write(ax, end, (-2.0, up), text, colours["muted"], ha="right", va="bottom", **look)
+            write(ax, end, (-2.0, up), text, colours["muted"], ha="right", **look)
 
 
 def _draw_samples(figure: Roofline, ax: Axes, colours: Colours) -> None:
