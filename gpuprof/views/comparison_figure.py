@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -114,11 +114,11 @@ def _key_text(change: KernelChange, points: Sequence[RooflinePlace]) -> str:
 
 def _with_both_ceilings(figure: Roofline, compared: Compared) -> Roofline:
     """Return the figure with the ceilings of its sides, as one if they are alike, else base dashed and new solid."""
-    base = _ceilings(figure, compared.base, [kernel for pair in compared.pairs for kernel in pair.base])
-    new = _ceilings(figure, compared.new, [kernel for pair in compared.pairs for kernel in pair.new])
+    base = _ceilings(figure, compared.base, [pair.base for pair in compared.pairs])
+    new = _ceilings(figure, compared.new, [pair.new for pair in compared.pairs])
     values = {ceiling.id: ceiling.value for ceiling in base}
     are_alike = all(math.isclose(item.value, values.get(item.id, item.value), rel_tol=_ALIKE) for item in new)
-    if not base or not new or are_alike:
+    if are_alike:
         return with_ceilings(figure, new or base)
     # A drawing names and strokes ceilings by their origin: here it is their side.
     sides = [replace(ceiling, origin="base") for ceiling in base] + [replace(ceiling, origin="new") for ceiling in new]
@@ -126,9 +126,9 @@ def _with_both_ceilings(figure: Roofline, compared: Compared) -> Roofline:
     return with_ceilings(replace(figure, notes=(*figure.notes, note)), sides)
 
 
-def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel]) -> list[Ceiling]:
+def _ceilings(figure: Roofline, side: Side, pairs: Sequence[Sequence[SideKernel]]) -> list[Ceiling]:
     """Return the ceilings of the GPU that ran the longest of these kernels."""
-    longest = max(kernels, key=_time_s, default=None)
+    longest = max(chain.from_iterable(pairs), key=_time_s, default=None)
     if longest is None:
         return []
     ceilings = side.runs[longest.run].session.ceilings
@@ -138,11 +138,10 @@ def _ceilings(figure: Roofline, side: Side, kernels: Sequence[SideKernel]) -> li
 
 
 def _without_point(compared: Compared, drawn: Collection[int]) -> str:
-    """Return how many kernels have no point, and the reason of most of them."""
-    reasons: Counter[str] = Counter()
+    """Return how many kernels have no point, and why."""
+    reasons = []
     for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
         if change.id not in drawn:
-            reasons[without_point((*pair.new, *pair.base)[0].representative).why] += 1
-    why = reasons.most_common(1)[0][0]
-    reason = why if len(reasons) == 1 else f"mostly {why}"
-    return f"Not drawn: {reasons.total()} of {count_text(len(compared.pairs), 'kernel')}: {reason}."
+            reasons.append(without_point((*pair.new, *pair.base)[0].representative).why)
+    of_all = f"{len(reasons)} of {count_text(len(compared.pairs), 'kernel')}"
+    return f"Not drawn: {of_all}: {', '.join(dict.fromkeys(reasons))}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.facts.unit_names import MEMORY
@@ -45,14 +45,6 @@ def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
     return ShownLimit(limit_name(limit), colour, limit.subject)
 
 
-def limit_names(limits: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return what each colour of marks means, from pairs of a role of colour and the words of a limit."""
-    names: dict[str, str] = {}
-    for colour, text in dict.fromkeys(limits):
-        names[colour] = f"{names[colour]}, {text}" if colour in names else text
-    return names
-
-
 def headline_kernels(session: Session) -> tuple[int, ...]:
     """Return the ids of the kernels of the verdict and of the first recommendation."""
     ids = []
@@ -66,10 +58,9 @@ def headline_kernels(session: Session) -> tuple[int, ...]:
 def drawn_kernels(session: Session, kernels: Sequence[KernelProfile], most: int | None) -> list[KernelProfile]:
     """Return at most so many of these kernels, longest first; those of the headline are always among them."""
     ordered = by_time(kernels)
-    if most is None or len(ordered) <= most:
-        return ordered
+    drawn = ordered[:most]
     headline = headline_kernels(session)
-    return ordered[:most] + [kernel for kernel in ordered[most:] if kernel.id in headline]
+    return drawn + [kernel for kernel in ordered[len(drawn) :] if kernel.id in headline]
 
 
 def numbered_kernels(session: Session, kernels: Sequence[KernelProfile]) -> frozenset[int]:

@@ -38,18 +38,17 @@ _LETTERS = 110
 _LEGEND_LETTERS = 40
 _TITLE_LETTERS = 64
 _FILL = 0.45
-_FAINT = 0.35
 _NEAR = 16.0
-# Directions of numbers from their marks.
-_AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1))
+# Radians between the numbers of marks near each other.
+_TURN = 2.4
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONTS = "'DejaVu Sans',Verdana,'Segoe UI',sans-serif"
 _MARK = re.compile("(?:point|bandwidth|throughput)-([0-9]+)")
 _NO_METADATA: Mapping[str, Mapping[str, None]] = {
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {},
+    "pdf": {"CreationDate": None},
     "svg": {"Creator": None, "Date": None, "Format": None, "Type": None},
 }
 
@@ -76,7 +75,7 @@ def plot_file(drawings: Sequence[Drawing], form: str, theme: ThemeName = "light"
     content, titles = _saved(drawings, form, theme)
     if form != "svg":
         return content
-    text: bytes = ElementTree.tostring(_svg(content, titles, drawings[0]), "utf-8", xml_declaration=True)
+    text: bytes = ElementTree.tostring(_svg(content, titles, drawings[0], "", {}), "utf-8", xml_declaration=True)
     return text
 
 
@@ -101,27 +100,41 @@ def draw_plot(drawing: Drawing, ax: Axes, theme: ThemeName = "light") -> None:
         _draw(drawing, ax, theme_colours(theme), drawing.key)
 
 
-def mark_look(
-    colours: Colours,
-    role: str,
+def mark(
+    ax: Axes,
+    colour: str,
+    label: str,
+    place: Sequence[float] = (),
+    name: str | None = None,
+    *,
     shape: str = "o",
     area: float = 40.0,
-    *,
     is_hollow: bool = False,
-    is_faint: bool = False,
-) -> dict[str, Any]:
-    """Return the options of matplotlib for a mark; its area is in square points."""
-    opacity = _FAINT if is_faint else 1.0
-    fill = (colours["background"], opacity) if is_hollow else (colours[role], opacity * _FILL)
-    return {
-        "linestyle": "none",
-        "marker": shape,
-        "markersize": math.sqrt(area),
-        "markerfacecolor": fill,
-        "markeredgecolor": (colours[role], opacity),
-        "markeredgewidth": 1.6 if is_hollow else 1.1,
-        "zorder": 4,
-    }
+    opacity: float = 1.0,
+) -> None:
+    """Draw a mark with an area in square points; without a place and a name, in the legend alone."""
+    ax.plot(
+        place[:1],
+        place[1:],
+        linestyle="none",
+        marker=shape,
+        markersize=math.sqrt(area),
+        markerfacecolor=ax.get_facecolor() if is_hollow else (colour, opacity * _FILL),
+        markeredgecolor=(colour, opacity),
+        markeredgewidth=1.6 if is_hollow else 1.1,
+        zorder=4,
+        gid=name,
+        label=label,
+    )
+
+
+def explain_limits(ax: Axes, colours: Colours, limits: Iterable[tuple[str, str]]) -> None:
+    """Write into the legend what colours of marks mean, from pairs of a role of colour and the words of a limit."""
+    names: dict[str, list[str]] = {}
+    for colour, text in dict.fromkeys(limits):
+        names.setdefault(colour, []).append(text)
+    for colour, texts in names.items():
+        mark(ax, colours[f"line-{colour}"], ", ".join(texts))
 
 
 def number_marks(ax: Axes, colours: Colours, marks: Iterable[tuple[Extent, float, str]]) -> None:
@@ -129,11 +142,10 @@ def number_marks(ax: Axes, colours: Colours, marks: Iterable[tuple[Extent, float
     taken: list[Extent] = []
     for place, area, text in marks:
         at = points_at(ax, place)
-        near = sum(math.dist(at, other) < _NEAR for other in taken)
+        angle = _TURN * sum(math.dist(at, other) < _NEAR for other in taken)
         taken.append(at)
-        right, up = _AROUND[near % len(_AROUND)]
         reach = 0.7 * math.sqrt(area) + 2.0
-        offset = (right * (reach + 2.5 * len(text)), up * (reach + 1.0))
+        offset = (math.cos(angle) * (reach + 2.5 * len(text)), math.sin(angle) * (reach + 1.0))
         write(ax, place, offset, text, colours["ink"], weight="bold", ha="center", va="center", zorder=6)
 
 
@@ -156,8 +168,8 @@ def _draw(drawing: Drawing, ax: Axes, colours: Colours, lines: Sequence[str]) ->
     ax.tick_params(length=0, labelsize=_SMALL, labelcolor=muted, pad=5)
     ax.grid(True, color=colours["grid"], linewidth=0.7)
     ax.set_axisbelow(True)
-    for side, spine in ax.spines.items():
-        spine.set(visible=side in {"left", "bottom"}, color=muted, linewidth=0.8)
+    ax.spines[:].set(color=muted, linewidth=0.8)
+    ax.spines[["top", "right"]].set_visible(False)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set(size=_TEXT, color=muted)
     samples = [line for line in ax.lines if not line.get_gid()]
@@ -190,7 +202,6 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
 
     import matplotlib
     from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
 
     out = io.BytesIO()
     colours = theme_colours(theme)
@@ -201,7 +212,6 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
         )
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         sheet = Figure(figsize=(_WIDTH / 72, 1.0), dpi=72, facecolor=colours["background"])
-        extents = []
         top = 0.0
         for drawing in drawings:
             bottom = top - drawing.height
@@ -216,16 +226,13 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
                 write(ax, (0.0, 1.0), (0.0, 8.0), drawing.subtitle, colours["muted"], xycoords="axes fraction")
             extent = ax.get_tightbbox()
             assert extent is not None, "its texts can be seen"
-            extents.append(extent)
             top = extent.y0 - _BETWEEN
-        drawn = Bbox.union(extents)
         sheet.savefig(
             out,
             format=form,
             dpi=200 if form == "png" else 72,
-            facecolor=sheet.get_facecolor(),
             metadata=_NO_METADATA[form],
-            bbox_inches=Bbox(drawn.get_points() / 72).padded(0.1),
+            bbox_inches="tight",
         )
     artists = [artist for artist in sheet.findobj() if artist.get_gid()]
     return out.getvalue(), {str(artist.get_gid()): str(artist.get_label()) for artist in artists}
@@ -235,20 +242,17 @@ def _svg(
     content: bytes,
     titles: Mapping[str, str],
     drawing: Drawing,
-    prefix: str = "",
-    links: Mapping[int, str] | None = None,
+    prefix: str,
+    links: Mapping[int, str],
 ) -> ElementTree.Element:
     """Return matplotlib's SVG without styles for the whole page, with titles, and links of marks."""
     ElementTree.register_namespace("", _SVG[1:-1])
-    root = ElementTree.fromstring(content)  # noqa: S314  (matplotlib's)
-    for definitions in root.findall(f"{_SVG}defs"):
-        for style in definitions.findall(f"{_SVG}style"):
-            definitions.remove(style)
+    root = ElementTree.fromstring(re.sub(b"<style.*?</style>", b"", content))  # noqa: S314  (matplotlib's)
     for element in list(root.iter()):
         name = element.get("id", "")
         _rewrite(element, prefix)
         if titles.get(name):
-            _explain(element, _MARK.match(name), titles[name], links or {})
+            _explain(element, _MARK.match(name), titles[name], links)
     root.attrib |= {
         "class": "figure",
         "data-zoom": "x" if drawing.is_timeline else "",
@@ -267,7 +271,7 @@ def _rewrite(element: ElementTree.Element, prefix: str) -> None:
         elif name == _HREF:
             del element.attrib[name]
             element.set("href", f"#{prefix}{value[1:]}")
-        elif name in ("clip-path", "style"):
+        else:
             own = re.sub("font-family: [^;]*;?", "", value).replace("url(#", f"url(#{prefix}")
             element.set(name, page_style(own))
 
@@ -279,10 +283,8 @@ def _explain(group: ElementTree.Element, mark: re.Match[str] | None, title: str,
         group.set("data-kernel", str(kernel))
         if kernel in links:
             link = ElementTree.Element(f"{_SVG}a", {"href": links[kernel]})
-            link.extend(list(group))
-            for child in link:
-                group.remove(child)
-            group.append(link)
+            link.extend(group)
+            group[:] = [link]
     described = ElementTree.Element(f"{_SVG}title")
     described.text = printable(title)
     group.insert(0, described)

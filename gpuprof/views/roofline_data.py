@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.verdict import computes_integers
-from gpuprof.hardware.specs import LEVELS, PATHS
+from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.text import cut_middle, printable
-from gpuprof.units import format_percent, format_si
+from gpuprof.units import format_percent
 from gpuprof.views.kernel_limits import drawn_kernels, numbered_kernels, shown_limit
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace, shown_ceilings, with_ceilings
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
     count_text,
+    duration_text,
     intensity_text,
     row_noun,
 )
@@ -32,13 +33,9 @@ from gpuprof.words.source_names import in_source, source_name
 # A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path.
 _MEANINGFUL = 0.1
 _KEY_NAME = 60
-# The ceiling of the tensor cores that could do the work of a path, the first that the GPU has.
-_TENSOR_PATHS = {
-    "fp32": ("tensor.tf32", "tensor.fp16"),
-    "fp16": ("tensor.fp16",),
-    "fp64": ("tensor.fp64",),
-    "int32": ("tensor.int8",),
-}
+# The tensor cores that could do the work of a path. GPUs before Ampere have no TF32.
+_TENSOR_PATHS = {"fp64": "tensor.fp64", "fp32": "tensor.tf32", "fp16": "tensor.fp16", "int32": "tensor.int8"}
+_BEFORE_TF32 = "tensor.fp16"
 
 
 def overview(
@@ -50,23 +47,30 @@ def overview(
     level is what limits it.
     """
     kernels = [kernel for kernel in session.kernels if kernel.device == device]
-    placed = [kernel for kernel in kernels if placed_point(kernel, level, ceiling) is not None]
+    placed = []
+    others = []
+    for kernel in kernels:
+        if placed_point(kernel, level, ceiling) is not None:
+            placed.append(kernel)
+        else:
+            others.append(kernel)
     drawn = drawn_kernels(session, placed, most)
     ceilings = [item for item in session.ceilings if item.device == device]
     numbered = numbered_kernels(session, placed)
     points: list[RooflinePlace] = []
     for kernel in drawn:
         points += _overview_points(session, kernel, level, ceiling, ceilings, is_numbered=kernel.id in numbered)
-    shown_ids = {kernel.id for kernel in placed}
-    left_out = _left_out([kernel for kernel in kernels if kernel.id not in shown_ids], level, ceiling)
+    left_out = _left_out(others, level, ceiling)
     levels = tuple(item for item in LEVELS if item in {level, *(point.level for point in points)})
     paths = {point.path for point in points} | _recommended_paths(drawn, ceilings)
     shown = shown_ceilings(ceilings, paths, levels)
     names = {gpu.id: gpu.name for gpu in session.devices}
+    of_all = f"{len(drawn)} of " if len(drawn) < len(kernels) else ""
+    which = "the roofline at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roofline"
     figure = Roofline(
         id=f"overview-{device}-{level}",
         title=f"{names.get(device) or 'GPU of unknown name'}: {LEVEL_NAMES[level]} roofline",
-        subtitle=_overview_subtitle(kernels, ceiling, points),
+        subtitle=f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn, percentages of {which}",
         device=device,
         ceiling=ceiling,
         levels=levels,
@@ -85,8 +89,9 @@ def overview(
 def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") -> Roofline:
     """Place the main path of one kernel at L1, L2 and DRAM, under the ceilings at the clock that it ran at."""
     kernel = next(kernel for kernel in session.kernels if kernel.id == kernel_id)
-    mains = [placed_point(kernel, level, ceiling) for level in reversed(LEVELS)]
-    main = next((point for point in mains if point is not None), None)
+    main = None
+    for level in reversed(LEVELS):
+        main = main or placed_point(kernel, level, ceiling)
     points = []
     for level in LEVELS:
         point = main_point(kernel, level, ceiling, main.path) if main is not None else None
@@ -97,10 +102,11 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
     paths = {point.path for point in points} | _recommended_paths([kernel], ceilings)
+    share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
     figure = Roofline(
         id=f"kernel-{kernel.id}",
         title=f"{kernel.label} #{kernel.id}{in_source(session, kernel)}",
-        subtitle=_kernel_subtitle(kernel, shown_limit(session, kernel).text),
+        subtitle=f"{duration_text(kernel.duration_s)}{share}, {shown_limit(session, kernel).text}",
         device=kernel.device,
         ceiling=ceiling,
         levels=levels,
@@ -155,26 +161,26 @@ def _overview_points(
     if main is None:
         return
     at_limit = None
-    if is_numbered:
-        at_limit = main_point(kernel, shown_limit(session, kernel).subject or level, ceiling, main.path)
+    limit = shown_limit(session, kernel).subject
+    if is_numbered and limit is not None and limit != level:
+        at_limit = main_point(kernel, limit, ceiling, main.path)
     key = _key_text(session, kernel, main, at_limit) if is_numbered else ""
     yield place_of(session, kernel, main, key=key)
     for point in _meaningful(kernel, main, ceilings):
         yield place_of(session, kernel, point)
-    if at_limit is not None and at_limit.level != main.level:
+    if at_limit is not None:
         yield place_of(session, kernel, at_limit, key=key)
 
 
 def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[Ceiling]) -> Iterator[RooflinePoint]:
     """Yield the points of other paths whose units are not much less busy than those of the main one."""
-    peaks = {item.path: item.value for item in ceilings if item.origin == "at-clock"}
+    peaks = {item.path: item.value for item in ceilings if item.origin == "at-clock" and item.path}
     if main.path not in peaks:
         return
     least = _MEANINGFUL * main.flop_per_s / peaks[main.path]
-    for path in PATHS:
+    for path in sorted(peaks.keys() - {main.path, "int32"}):
         point = main_point(kernel, main.level, main.ceiling, path)
-        is_other = point is not None and path in peaks and path not in (main.path, "int32")
-        if point is not None and is_other and point.flop_per_s / peaks[path] >= least:
+        if point is not None and point.flop_per_s / peaks[path] >= least:
             yield point
 
 
@@ -184,16 +190,16 @@ def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceil
     recommended = set()
     for kernel in kernels:
         main = main_point(kernel)
-        if main is not None and any(finding.rule == "tensor-cores-idle" for finding in kernel.findings):
-            paths = [path for path in _TENSOR_PATHS.get(main.path, ()) if path in known]
-            recommended.update(paths[:1])
+        if main is not None and "tensor-cores-idle" in [finding.rule for finding in kernel.findings]:
+            path = _TENSOR_PATHS.get(main.path, main.path)
+            recommended.add(path if path in known else _BEFORE_TF32)
     return recommended
 
 
 def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_limit: RooflinePoint | None) -> str:
     name = cut_middle(printable(kernel.label), _KEY_NAME) + in_source(session, kernel)
     parts = [f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline"]
-    if at_limit is not None and at_limit.level != main.level:
+    if at_limit is not None:
         parts.append(f"{format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}")
     parts.append(shown_limit(session, kernel).text)
     return f"{name}: {', '.join(parts)}"
@@ -203,22 +209,6 @@ def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:
     if any(point.estimated for point in points):
         yield "Hollow: work or traffic is an estimate."
     yield from certificate_notes({point.path for point in points if point.uncertified})
-
-
-def _overview_subtitle(kernels: Sequence[KernelProfile], ceiling: str, points: Sequence[RooflinePlace]) -> str:
-    drawn = len({point.kernel for point in points})
-    of_all = f"{drawn} of " if drawn < len(kernels) else ""
-    which = "the roofline at the kernel's clock" if ceiling == "at-clock" else f"the {ceiling} roofline"
-    return f"{of_all}{count_text(len(kernels), *row_noun(kernels))} drawn, percentages of {which}"
-
-
-def _kernel_subtitle(kernel: KernelProfile, limit: str) -> str:
-    parts = []
-    if kernel.duration_s is not None:
-        parts.append(format_si(kernel.duration_s, "s"))
-    if kernel.time_share is not None:
-        parts.append(f"{format_percent(kernel.time_share)} of the time")
-    return ", ".join((*parts, limit))
 
 
 def _left_out(kernels: Sequence[KernelProfile], level: str, ceiling: str) -> tuple[LeftOut, ...]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprof.model.path_names import path_name
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent, format_si
-from gpuprof.views.kernel_limits import limit_names, point_area
-from gpuprof.views.plot import Colours, Drawing, Extent, mark_look, number_marks, points_at, write
+from gpuprof.views.kernel_limits import point_area
+from gpuprof.views.plot import Colours, Drawing, Extent, explain_limits, mark, number_marks, points_at, write
 from gpuprof.views.roofline_values import RoofLine, Roofline, RooflinePlace
 from gpuprof.words.profile_values import LEVEL_NAMES, intensity_text, rate_text
 
@@ -20,13 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SHAPES = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
-_STROKES: Mapping[str, Mapping[str, Any]] = {
-    "rated": {"linestyle": "dashed"},
-    "at-clock": {"linestyle": "solid"},
-    "measured": {"linestyle": "solid", "linewidth": 2.8},
-    "base": {"linestyle": "dashed"},
-    "new": {"linestyle": "solid"},
-}
+_STROKES = {"rated": "--", "at-clock": "-", "measured": "-.", "base": "--", "new": "-"}
+_FAINT = 0.35
 _ROW = 11.0
 _NAME = 100
 
@@ -49,12 +43,22 @@ def _draw(figure: Roofline, ax: Axes, colours: Colours) -> None:
     ax.set(xscale="log", yscale="log", xlim=figure.intensity_range, ylim=figure.flop_per_s_range)
     ax.set_xlabel(f"arithmetic intensity, {figure.unit} per byte of {traffic}")
     ax.set_ylabel(f"performance, {figure.unit}/s")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_major_formatter(lambda value, _: format_si(value, "", 1))
     _draw_roofs(figure, ax, colours)
-    # Small marks lie above large ones.
-    for point in sorted(figure.points, key=lambda point: (not point.faint, not point.is_hollow, -(point.share or 0.0))):
-        _draw_point(figure, point, ax, colours)
+    for point in sorted(figure.points, key=lambda point: not point.faint):
+        side = f"-{point.side}" if point.side else ""
+        mark(
+            ax,
+            colours[f"line-{point.colour if figure.sized else point.level}"],
+            _hover_text(point),
+            _place(point),
+            f"point-{point.kernel}-{point.path}-{point.level}{side}",
+            shape=_SHAPES[_family(point.path)],
+            area=_area(figure, point),
+            is_hollow=point.is_hollow,
+            opacity=_FAINT if point.faint else 1.0,
+        )
     numbered = [point for point in figure.points if point.key]
     numbers = [(_place(point), _area(figure, point), _number(figure, point)) for point in numbered]
     number_marks(ax, colours, numbers)
@@ -70,10 +74,14 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> None:
     for roof in figure.roofs:
         colour = colours[f"line-{roof.level or 'compute'}"]
         name = f"roof-{roof.id.replace('/', '-')}"
-        xs, ys = zip(*roof.line, strict=True)
-        ax.plot(xs, ys, color=colour, gid=name, label=f"{roof.name} {roof.value_text}", **_STROKES[roof.origin])
+        label = f"{roof.name} {roof.value_text}"
+        ax.plot(*zip(*roof.line, strict=True), _STROKES[roof.origin], color=colour, gid=name, label=label)
         roofs_of.setdefault(roof.name, []).append(roof)
-    look = {"bbox": {"facecolor": colours["background"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6}, "zorder": 3}
+    look = {
+        "bbox": {"facecolor": colours["background"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
+        "zorder": 3,
+        "va": "bottom",
+    }
     least = 0.0
     for name, roofs in sorted(roofs_of.items(), key=lambda item: max(roof.value for roof in item[1])):
         text = f"{name} {', '.join(roof.value_text for roof in roofs)}"
@@ -83,27 +91,13 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> None:
         x1, y1 = points_at(ax, end)
         if highest.level is not None:
             angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
-            turned = {"rotation": angle, "rotation_mode": "anchor", "va": "bottom", **look}
-            write(ax, start, (6.0, 8.0), text, colours["muted"], **turned)
+            offset = (6.0, 8.0)
+            write(ax, start, offset, text, colours["muted"], rotation=angle, rotation_mode="anchor", **look)
         else:
             # The text moves up if that of a lower ceiling needs its room.
             up = max(3.0, least - y1)
             least = y1 + up + _ROW
-            write(ax, end, (-2.0, up), text, colours["muted"], ha="right", va="bottom", **look)
-
-
-def _draw_point(figure: Roofline, point: RooflinePlace, ax: Axes, colours: Colours) -> None:
-    side = f"-{point.side}" if point.side else ""
-    look = mark_look(
-        colours,
-        f"line-{point.colour if figure.sized else point.level}",
-        _SHAPES[_family(point.path)],
-        _area(figure, point),
-        is_hollow=point.is_hollow,
-        is_faint=point.faint,
-    )
-    name = f"point-{point.kernel}-{point.path}-{point.level}{side}"
-    ax.plot([point.intensity], [point.flop_per_s], gid=name, label=_hover_text(point), **look)
+            write(ax, end, (-2.0, up), text, colours["muted"], ha="right", **look)
 
 
 def _draw_samples(figure: Roofline, ax: Axes, colours: Colours) -> None:
@@ -111,18 +105,16 @@ def _draw_samples(figure: Roofline, ax: Axes, colours: Colours) -> None:
     for kernel, points in groupby(figure.points, lambda point: point.kernel):
         places = sorted(_place(point) for point in points if not point.side)
         if len(places) > 1:
-            xs, ys = zip(*places, strict=True)
-            ax.plot(xs, ys, color=colours["muted"], linestyle="dotted", linewidth=0.8, gid=f"chain-{kernel}", label="")
+            ax.plot(*zip(*places, strict=True), ":", color=colours["muted"], gid=f"chain-{kernel}", label="")
     if figure.sized:
-        for colour, text in limit_names((point.colour, point.limit) for point in figure.points).items():
-            ax.plot([], [], label=text, **mark_look(colours, f"line-{colour}"))
+        explain_limits(ax, colours, [(point.colour, point.limit) for point in figure.points])
     for family, shape in _SHAPES.items():
         paths = dict.fromkeys(path_name(point.path) for point in figure.points if _family(point.path) == family)
         if paths:
-            ax.plot([], [], label=", ".join(paths), **mark_look(colours, "muted", shape))
+            mark(ax, colours["muted"], ", ".join(paths), shape=shape)
     for origin in dict.fromkeys(roof.origin for roof in figure.roofs):
         meaning = "ceiling at clock" if origin == "at-clock" else f"{origin} ceiling"
-        ax.plot([], [], color=colours["muted"], label=meaning, **_STROKES[origin])
+        ax.plot([], [], _STROKES[origin], color=colours["muted"], label=meaning)
 
 
 def _place(point: RooflinePlace) -> Extent:

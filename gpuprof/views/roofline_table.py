@@ -11,7 +11,7 @@ from gpuprof.views.document import Block, Column, Document, Heading, Note, Table
 from gpuprof.views.roofline import DeviceFigures
 from gpuprof.views.roofline_values import Roofline, RooflinePlace
 from gpuprof.views.utilization import Utilization, unit_name
-from gpuprof.words.profile_values import LEVEL_NAMES, count_text, intensity_text, rate_text, row_noun
+from gpuprof.words.profile_values import LEVEL_NAMES, intensity_text, rate_text
 from gpuprof.words.recommendations import summary_of
 
 _BANDWIDTHS = "Bandwidth of each level, % of its ceiling"
@@ -40,14 +40,14 @@ def roofline_document(session: Session, drawn: Sequence[DeviceFigures], top: int
     blocks.append(Note(summary.spread, "" if summary.headline else "strong"))
     blocks += [Note(note) for note in summary.notes]
     for figures in drawn:
-        blocks += _roofline_blocks(session, figures.roofline, top)
+        blocks += _roofline_blocks(figures.roofline, top)
         for title, rows in ((_BANDWIDTHS, figures.bandwidths), (_THROUGHPUTS, figures.throughputs)):
             if rows:
-                blocks += [Heading(title), _utilization_table(session, title, rows, top)]
+                blocks += [Heading(title), _utilization_table(title, rows, top)]
     return Document("Roofline", tuple(blocks))
 
 
-def _roofline_blocks(session: Session, figure: Roofline, top: int) -> Iterator[Block]:
+def _roofline_blocks(figure: Roofline, top: int) -> Iterator[Block]:
     yield Heading(figure.title)
     yield Note(figure.subtitle, "muted")
     points_of: dict[int, list[RooflinePlace]] = {}
@@ -62,7 +62,7 @@ def _roofline_blocks(session: Session, figure: Roofline, top: int) -> Iterator[B
         rows.append((str(kernel), f"{main.label}{source}", share, *_cells(main), main.limit))
         rows += [("", "", "", *_cells(other), "") for other in others]
     if rows:
-        more = _more(session, len(points_of) - len(shown))
+        more = _more(len(points_of) - len(shown))
         yield filled(Table(figure.title, _COLUMNS, tuple(rows), more=more))
     for note in figure.notes:
         yield Note(note, "muted")
@@ -80,12 +80,11 @@ def _cells(point: RooflinePlace) -> tuple[str, ...]:
     )
 
 
-def _more(session: Session, hidden: int) -> str:
-    noun, plural = row_noun(session.kernels)
-    return f"… and {count_text(hidden, f'more {noun}', plural)}: --top 0 shows all" if hidden else ""
+def _more(hidden: int) -> str:
+    return f"… and {hidden} more: --top 0 shows all" if hidden else ""
 
 
-def _utilization_table(session: Session, label: str, rows: Sequence[Utilization], top: int) -> Table:
+def _utilization_table(label: str, rows: Sequence[Utilization], top: int) -> Table:
     units = list(dict.fromkeys(unit for row in rows for unit in row.fractions))
     cells = []
     for row in rows[: top or None]:
@@ -93,5 +92,5 @@ def _utilization_table(session: Session, label: str, rows: Sequence[Utilization]
         cells.append((str(row.kernel), row.label + row.source, *fractions, row.limit))
     columns = [Column("#", "number"), Column("kernel", "name")]
     columns += [Column(unit_name(unit), "number") for unit in units]
-    more = _more(session, len(rows) - len(cells))
+    more = _more(len(rows) - len(cells))
     return Table(label, (*columns, Column("limit")), tuple(cells), more=more)

@@ -22,8 +22,7 @@ Side = Literal["", "base", "new"]
 # Room around the points and ridges: more on the right, for the texts of flat ceilings.
 _LEFT = 6
 _RIGHT = 30
-_ABOVE = 4
-_BELOW = 4
+_ABOVE_AND_BELOW = 4
 # The least range of rates.
 _DECADES = 1e4
 
@@ -37,7 +36,6 @@ class RoofLine(Struct, frozen=True):
     level: str | None
     name: str
     value: float
-    clock_hz: float | None
     value_text: str
     line: tuple[Extent, Extent]
 
@@ -137,14 +135,13 @@ def with_ceilings(figure: Roofline, ceilings: Sequence[Ceiling]) -> Roofline:
     high = max(intensities, default=1.0) * _RIGHT
     rates = [*(point.flop_per_s for point in figure.points), *(flat.value for flat in flats)]
     rates += [slope.value * low for slope in slopes]
-    top = max(rates, default=1e12) * _ABOVE
-    bottom = min(min(rates, default=1e12) / _BELOW, top / _DECADES)
+    top = max(rates, default=1e12) * _ABOVE_AND_BELOW
+    bottom = min(min(rates, default=1e12) / _ABOVE_AND_BELOW, top / _DECADES)
     roofs = []
     for ceiling in ceilings:
-        crossing = flats if ceiling in slopes else slopes
-        values = [other.value for other in crossing if other.origin == ceiling.origin]
-        end = max(values or [other.value for other in crossing], default=math.inf)
-        if ceiling in slopes:
+        crossing = slopes if ceiling.level is None else flats
+        end = max((other.value for other in crossing if other.origin == ceiling.origin), default=math.inf)
+        if ceiling.level is not None:
             last = min(high, end / ceiling.value)
             line = ((low, low * ceiling.value), (last, last * ceiling.value))
         else:
@@ -170,10 +167,9 @@ def shown_ceilings(ceilings: Sequence[Ceiling], paths: Collection[str], levels: 
 
 def _roof_line(ceiling: Ceiling, line: tuple[Extent, Extent]) -> RoofLine:
     value = format_si(ceiling.value, "B/s" if ceiling.level is not None else work_unit(ceiling.path or ""))
-    if ceiling.origin != "at-clock":
-        of: str = ceiling.origin
-    else:
-        of = f"at {format_si(ceiling.clock_hz, 'Hz')}" if ceiling.clock_hz else "at clock"
+    of: str = ceiling.origin
+    if of == "at-clock" and ceiling.clock_hz is not None:
+        of = f"at {format_si(ceiling.clock_hz, 'Hz')}"
     return RoofLine(
         id=f"{ceiling.origin}/{ceiling.level or ceiling.path}",
         origin=ceiling.origin,
@@ -181,7 +177,6 @@ def _roof_line(ceiling: Ceiling, line: tuple[Extent, Extent]) -> RoofLine:
         level=ceiling.level,
         name=LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or ""),
         value=ceiling.value,
-        clock_hz=ceiling.clock_hz,
         value_text=f"{value} {of}",
         line=line,
     )

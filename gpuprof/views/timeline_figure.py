@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import LongPause, Session, StripRow, TimeStrip
@@ -37,7 +37,6 @@ _LEAST_HEIGHT = 1.0
 _TEXT_HEIGHT = 11.0
 # Pauses of a smaller part of the timeline are not drawn.
 _LEAST_PAUSE = 0.004
-_LEAST_BIN_S = 1e-12
 # More steps than these would hide what they have.
 _MOST_STEPS = 60
 
@@ -49,7 +48,7 @@ def timeline_figures(session: Session) -> tuple[document.Figure, ...]:
     figures = []
     for number, device in enumerate(devices):
         strip = device.strip
-        if strip is None or not strip.rows or strip.bin_s < _LEAST_BIN_S:
+        if strip is None:
             continue
         title = ": ".join(device_fact(session, device))
         bands = len({row.kind for row in strip.rows})
@@ -61,8 +60,7 @@ def timeline_figures(session: Session) -> tuple[document.Figure, ...]:
             height=_HEIGHT + _LOW_HEIGHT * (bands - 1) + _BETWEEN * bands,
             is_timeline=True,
         )
-        pauses = "; ".join(map(_pause_text, strip.pauses))
-        alt = f"{title}. Longest pauses: {pauses}." if pauses else f"{title}."
+        alt = "; ".join([title, *map(_pause_text, strip.pauses)])
         caption = title if len(devices) > 1 else ""
         figures.append(document.Figure(partial(figure_svg, drawing, {}), alt, (), f"figure-{drawing.id}", caption))
     return tuple(figures)
@@ -96,7 +94,7 @@ def _draw(strip: TimeStrip, keys: _Keys, ax: Axes, colours: Colours) -> None:
                 gid=f"{kind}-{number}",
                 label=name,
             )
-        ticks[base + height / 2] = str(kind)
+        ticks[base + height / 2] = kind
         base += height + _BETWEEN
     ax.set(xlim=(0.0, strip.bin_s * len(parts)), ylim=(0.0, base), xlabel="time, ms")
     ax.set_yticks(list(ticks), labels=list(ticks.values()))
@@ -105,20 +103,27 @@ def _draw(strip: TimeStrip, keys: _Keys, ax: Axes, colours: Colours) -> None:
         ax.plot([], [], linestyle="none", marker="s", color=colours[colour], label=name)
     _draw_pauses(strip, base, ax, colours["muted"])
     if 1 < len(strip.steps_s) <= _MOST_STEPS:
-        look: dict[str, Any] = {"color": colours["ink"], "linestyle": "dotted", "linewidth": 0.8}
-        ax.vlines(strip.steps_s, 0.0, base, gid="steps", label="steps begin", **look)
-        ax.plot([], [], label="a step begins", **look)
+        ax.vlines(strip.steps_s, 0.0, base, colours["ink"], "dotted", gid="steps", label="steps begin")
+        ax.plot([], [], ":", color=colours["ink"], label="a step begins")
 
 
 def _draw_pauses(strip: TimeStrip, top: float, ax: Axes, colour: str) -> None:
     """Hatch pauses, and write each one's length and cause above the axes, in a row of its own."""
-    look: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": "////", "linewidth": 0.0}
     least_s = _LEAST_PAUSE * strip.bin_s * len(strip.rows[0].busy)
     for number, pause in enumerate(pause for pause in strip.pauses if pause.length_s >= least_s):
-        edges = (pause.start_s, pause.start_s + pause.length_s)
-        ax.stairs([top], edges, fill=True, zorder=2, gid=f"pause-{number}", label=_pause_text(pause), **look)
-        offset = (0.0, 3.0 + _TEXT_HEIGHT * number)
-        write(ax, (sum(edges) / 2, top), offset, pause_text(pause), colour, ha="center")
+        end_s = pause.start_s + pause.length_s
+        ax.axvspan(
+            pause.start_s,
+            end_s,
+            facecolor="none",
+            edgecolor=colour,
+            hatch="////",
+            linewidth=0.0,
+            gid=f"pause-{number}",
+            label=_pause_text(pause),
+        )
+        place = ((pause.start_s + end_s) / 2, top)
+        write(ax, place, (0.0, 3.0 + _TEXT_HEIGHT * number), pause_text(pause), colour, ha="center")
 
 
 def _steps(parts: Sequence[float], height: float) -> tuple[list[int], list[float]]:

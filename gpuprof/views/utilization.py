@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.headline import by_time
 from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.text import cut_middle, printable
 from gpuprof.units import format_percent
-from gpuprof.views.kernel_limits import limit_names, point_area, shown_limit
-from gpuprof.views.plot import Colours, Drawing, Extent, mark_look, number_marks
+from gpuprof.views.kernel_limits import point_area, shown_limit
+from gpuprof.views.plot import Colours, Drawing, explain_limits, mark, number_marks
 from gpuprof.words.profile_values import LEVEL_NAMES
 from gpuprof.words.source_names import in_source
 
@@ -55,12 +54,11 @@ def level_bandwidths(session: Session, kernels: Sequence[KernelProfile], ceiling
     rows = []
     for kernel in by_time(kernels):
         fractions: dict[str, float] = {}
-        for level in LEVELS:
-            rate = next((traffic.bytes_per_s for traffic in kernel.traffic if traffic.level == level), None)
+        for traffic in kernel.traffic:
+            own = (kernel.device, ceiling, traffic.level)
             for item in session.ceilings:
-                is_own = (item.device, item.origin, item.level) == (kernel.device, ceiling, level)
-                if is_own and rate is not None:
-                    fractions[level] = rate / at_kernel_clock(item, kernel).value
+                if (item.device, item.origin, item.level) == own and traffic.bytes_per_s is not None:
+                    fractions[traffic.level] = traffic.bytes_per_s / at_kernel_clock(item, kernel).value
         if any(fractions.values()):
             rows.append(_utilization(session, kernel, fractions))
     return rows
@@ -119,11 +117,11 @@ def _draw_bandwidths(rows: Sequence[Utilization], ax: Axes, colours: Colours) ->
     ax.xaxis.set_major_formatter(_percent)
     for height, row in zip(heights, rows, strict=True):
         for level, part in row.fractions.items():
-            look = mark_look(colours, f"line-{level}", is_hollow=level != row.binds)
-            ax.plot([min(part, 1.0)], [height], gid=f"bandwidth-{row.kernel}-{level}", label=row.text(), **look)
-    for level in LEVELS:
-        if any(level in row.fractions for row in rows):
-            ax.plot([], [], label=LEVEL_NAMES[level], **mark_look(colours, f"line-{level}"))
+            place = (min(part, 1.0), height)
+            name = f"bandwidth-{row.kernel}-{level}"
+            mark(ax, colours[f"line-{level}"], row.text(), place, name, is_hollow=level != row.binds)
+    for level in dict.fromkeys(level for row in rows for level in row.fractions):
+        mark(ax, colours[f"line-{level}"], LEVEL_NAMES[level])
 
 
 def throughput_drawing(rows: Sequence[Utilization], numbered: Collection[int], figure: str) -> Drawing:
@@ -141,18 +139,15 @@ def _draw_throughputs(rows: Sequence[Utilization], numbered: Collection[int], ax
     ax.set(xlabel="memory throughput, % of peak", ylabel="SM throughput, % of peak", xlim=_ENDS, ylim=_ENDS)
     ax.xaxis.set_major_formatter(_percent)
     ax.yaxis.set_major_formatter(_percent)
-    numbers: list[tuple[Extent, float, str]] = []
+    numbers = []
     for row in rows:
-        memory = min(row.fractions["memory"], 1.0)
-        sm = min(row.fractions["sm"], 1.0)
+        place = (row.fractions["memory"], row.fractions["sm"])
         area = point_area(row.share)
-        look = mark_look(colours, f"line-{row.colour}", area=area)
-        ax.plot([memory], [sm], gid=f"throughput-{row.kernel}", label=row.text(), **look)
+        mark(ax, colours[f"line-{row.colour}"], row.text(), place, f"throughput-{row.kernel}", area=area)
         if row.kernel in numbered:
-            numbers.append(((memory, sm), area, str(row.kernel)))
+            numbers.append((place, area, str(row.kernel)))
     number_marks(ax, colours, numbers)
-    for colour, text in limit_names((row.colour, row.limit) for row in rows).items():
-        ax.plot([], [], label=text, **mark_look(colours, f"line-{colour}"))
+    explain_limits(ax, colours, [(row.colour, row.limit) for row in rows])
 
 
 def _percent(value: float, _: object) -> str:
