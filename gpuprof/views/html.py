@@ -7,7 +7,10 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from gpuprof.store.page import DATA_ID, DATA_TYPE
 from gpuprof.text import printable
@@ -15,10 +18,6 @@ from gpuprof.views import document as doc
 from gpuprof.views.glossary import glossary
 from gpuprof.views.theme import colour_variables, contrast_ratio
 from gpuprof.words.profile_values import count_text
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-    from markupsafe import Markup
 
 _FRAGMENT_ROWS = 10
 # Deeper than any heading.
@@ -33,18 +32,16 @@ _COLOUR = re.compile(r"#[0-9a-f]{6}")
 
 def render_page(document: doc.Document) -> str:
     """Return the page of a document, with links to its headings of level 2 and a glossary of its terms."""
-    from markupsafe import Markup
-
     script = _source("page.js")
     data = document.data() if document.data is not None else None
     blocks = (*document.blocks, *_glossary(document))
-    headings = [index for index, block in enumerate(blocks) if isinstance(block, doc.Heading)]
-    start = headings[0] if headings else len(blocks)
+    headings = [block for block in blocks if isinstance(block, doc.Heading)]
+    start = blocks.index(headings[0]) if headings else len(blocks)
     return _templates().get_template("page.html").render(
         document=document,
         lead=blocks[:start],
         rest=blocks[start:],
-        contents=_contents(blocks),
+        contents=[block for block in headings if block.level == 2 and block.anchor],
         render=_renderer(linked=True),
         policy=page_policy(script),
         script=Markup(script),  # noqa: S704  (our own file)
@@ -57,8 +54,6 @@ def render_page(document: doc.Document) -> str:
 
 def render_fragment(document: doc.Document) -> str:
     """Return the short form of a document for a notebook: no script, links, ids or figures; legible on any ground."""
-    from markupsafe import Markup
-
     return _templates().get_template("fragment.html").render(
         blocks=_short_blocks(document),
         render=_renderer(linked=False),
@@ -73,12 +68,10 @@ def _short_blocks(document: doc.Document) -> list[doc.Block]:
     for block in reversed(document.blocks):
         if isinstance(block, doc.Fold | doc.Figure):
             continue
-        if isinstance(block, doc.Heading):
-            if level_below <= block.level:
-                continue
-            level_below = block.level
-        else:
-            level_below = _DEEPER
+        level = block.level if isinstance(block, doc.Heading) else _DEEPER
+        if level_below <= level < _DEEPER:
+            continue
+        level_below = level
         blocks.append(_short(block))
     return blocks[::-1]
 
@@ -89,14 +82,6 @@ def _short(block: doc.Block) -> doc.Block:
     if isinstance(block, doc.Note) and block.short:
         return doc.Note(block.short, block.tone)
     return block
-
-
-def _contents(blocks: Sequence[doc.Block]) -> list[doc.Heading]:
-    contents = []
-    for block in blocks:
-        if isinstance(block, doc.Heading) and block.level == 2 and block.anchor:
-            contents.append(block)
-    return contents
 
 
 def _glossary(document: doc.Document) -> tuple[doc.Block, ...]:
@@ -112,8 +97,6 @@ def _glossary(document: doc.Document) -> tuple[doc.Block, ...]:
 def page_templates(*packages: str) -> Environment:
     """Return the templates of packages: every value is escaped, and none may be missing."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
@@ -121,18 +104,20 @@ def page_templates(*packages: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=_shown,
+        finalize=_safe,
     )
-    environment.filters["zip"] = zip
-    environment.filters["frames"] = _frames
-    environment.filters["framed"] = _framed
-    environment.filters["plain"] = _plain
-    environment.filters["cell"] = lambda value: doc.Cell(value) if isinstance(value, str) else value
-    environment.filters["breakable"] = _breakable
-    environment.filters["words"] = _words
-    environment.filters["percent"] = lambda fraction: f"{100 * min(max(fraction, 0.0), 1.0):.4g}"
-    environment.filters["colours"] = _colours
-    environment.filters["svg"] = lambda draw: Markup(draw())  # noqa: S704  (figures escape their texts)
+    environment.filters |= {
+        "zip": zip,
+        "frames": _frames,
+        "framed": _framed,
+        "plain": _plain,
+        "cell": lambda value: doc.Cell(value) if isinstance(value, str) else value,
+        "breakable": _breakable,
+        "words": _words,
+        "percent": lambda fraction: f"{100 * min(max(fraction, 0.0), 1.0):.4g}",
+        "colours": _colours,
+        "svg": lambda draw: Markup(draw()),  # noqa: S704  (figures escape their texts)
+    }
     return environment
 
 
@@ -157,8 +142,6 @@ def _frames(columns: Sequence[doc.Column]) -> list[tuple[str, str, str]]:
 
     The first column of names is a heading.
     """
-    from markupsafe import escape
-
     frames = []
     tag = 'th scope="row"'
     for column in columns:
@@ -172,8 +155,6 @@ def _frames(columns: Sequence[doc.Column]) -> list[tuple[str, str, str]]:
 
 
 def _framed(text: Markup, frame: tuple[str, str, str], order: float | None) -> Markup:
-    from markupsafe import Markup
-
     start, opening, end = frame
     attribute = f' data-v="{order}"' if order is not None else ""
     return Markup(f"{start}{attribute}{opening}{text}{end}")  # noqa: S704  (all parts are markup)
@@ -188,21 +169,13 @@ def _plain(value: doc.Inline) -> object:
     return _breakable(value.text)
 
 
-def _shown(value: object) -> object:
-    """Make every text of the page safe; markup stays."""
-    return _safe(value) if type(value) is str else value
-
-
-def _safe(value: str) -> str:
-    """Make hidden characters visible, and keep a number and its unit on one line."""
-    text = printable(value)
-    return _UNIT.sub("\u00a0", text) if " " in text else text
+def _safe(value: Any) -> Any:
+    """Make hidden characters of a text visible, and keep a number and its unit on one line; markup stays."""
+    return _UNIT.sub("\u00a0", printable(value)) if type(value) is str else value
 
 
 def _breakable(name: str) -> Markup:
     """Let a line of a long name end between its parts, not within a word."""
-    from markupsafe import Markup, escape
-
     text = _safe(name)
     if len(text) < _LONG_NAME:
         return escape(text)
@@ -211,8 +184,6 @@ def _breakable(name: str) -> Markup:
 
 def _words(command: str) -> object:
     """Let a line of a command end between its words, and leave its spaces as they are typed: it is copied."""
-    from markupsafe import Markup
-
     return Markup(" ").join(Markup("<span>{}</span>").format(word) for word in printable(command).split(" "))
 
 
