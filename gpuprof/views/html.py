@@ -96,7 +96,8 @@ def _glossary(document: doc.Document) -> tuple[doc.Block, ...]:
 @cache
 def page_templates(*packages: str) -> Environment:
     """Return the templates of packages: every value is escaped, and none may be missing."""
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment
+
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
