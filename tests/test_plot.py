@@ -51,7 +51,7 @@ def ids(svg: str) -> list[str]:
 def test_svg_names_every_roof_with_its_values_and_every_point() -> None:
     svg = page_svg(TWO)
     assert "DRAM 1.10 TB/s rated, 1.00 TB/s at 1.00 GHz" in texts(svg)
-    assert roofline_drawing(overview(TWO)).key == (
+    assert roofline_drawing(overview(TWO)).notes == (
         "1: kernel_1: 75 % of the DRAM roofline, limit unknown",
         "0: kernel_0: 40 % of the DRAM roofline, limit unknown",
     )

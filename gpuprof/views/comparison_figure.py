@@ -14,7 +14,7 @@ from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sides import Side, SideKernel
 from gpuprof.hardware.specs import LEVELS, Level
 from gpuprof.model.session import Ceiling
-from gpuprof.text import cut_middle, printable
+from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
 from gpuprof.views import document
 from gpuprof.views.plot import figure_svg
@@ -40,8 +40,7 @@ def comparison_figures(compared: Compared, links: Mapping[int, str]) -> tuple[do
     figure = compared_roofline(compared)
     drawing = roofline_drawing(figure)
     svg = partial(figure_svg, drawing, links) if figure.points else None
-    notes = (*drawing.key, *drawing.notes)
-    return (document.Figure(svg, figure.title, notes, f"figure-{figure.id}", figure.subtitle),)
+    return (document.Figure(svg, figure.title, drawing.notes, f"figure-{figure.id}", figure.subtitle),)
 
 
 def compared_roofline(compared: Compared) -> Roofline:
@@ -109,7 +108,7 @@ def _time_s(kernel: SideKernel) -> float:
 
 def _key_text(change: KernelChange, points: Sequence[RooflinePlace]) -> str:
     fractions = " → ".join(format_percent(point.fraction_of_roof) for point in points)
-    return f"{cut_middle(printable(change.label), _NAME)}: {time_text(change.time)}, {fractions} of the roofline"
+    return f"{cut_middle(change.label, _NAME)}: {time_text(change.time)}, {fractions} of the roofline"
 
 
 def _with_both_ceilings(figure: Roofline, compared: Compared) -> Roofline:

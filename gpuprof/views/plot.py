@@ -47,7 +47,6 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONTS = "'DejaVu Sans',Verdana,'Segoe UI',sans-serif"
 _MARK = re.compile("(?:point|bandwidth|throughput)-([0-9]+)")
 _NO_METADATA: Mapping[str, Mapping[str, None]] = {
-    "png": {},
     "pdf": {"CreationDate": None},
     "svg": {"Creator": None, "Date": None, "Format": None, "Type": None},
 }
@@ -56,15 +55,14 @@ _NO_METADATA: Mapping[str, Mapping[str, None]] = {
 class Drawing(Struct, frozen=True):
     """A figure: `draw` fills its axes in given colours. `height` is that of the axes in points.
 
-    `key` says what the numbers at marks mean, `notes` what else to know. On a page a timeline is zoomed along its
-    time alone.
+    `notes` say what the numbers at marks mean, and what else to know. On a page a timeline is zoomed along its time
+    alone.
     """
 
     id: str
     title: str
-    subtitle: str
     draw: Callable[[Axes, Colours], None]
-    key: tuple[str, ...] = ()
+    subtitle: str = ""
     notes: tuple[str, ...] = ()
     height: float = 340.0
     is_timeline: bool = False
@@ -80,7 +78,7 @@ def plot_file(drawings: Sequence[Drawing], form: str, theme: ThemeName = "light"
 
 
 def figure_svg(drawing: Drawing, links: Mapping[int, str]) -> str:
-    """Return a drawing as SVG for a page, without its title and key, in the CSS variables of `colour_variables`.
+    """Return a drawing as SVG for a page, without its title and notes, in the CSS variables of `colour_variables`.
 
     All ids begin with that of the drawing. A mark is a `g` with `data-kernel`, a title, and a link to `links` by the id
     of its kernel.
@@ -93,11 +91,11 @@ def figure_svg(drawing: Drawing, links: Mapping[int, str]) -> str:
 
 
 def draw_plot(drawing: Drawing, ax: Axes, theme: ThemeName = "light") -> None:
-    """Draw into axes of the caller, with a legend and the key below them."""
+    """Draw into axes of the caller, with a legend and notes below them."""
     import matplotlib
 
     with matplotlib.rc_context({"text.parse_math": False}):
-        _draw(drawing, ax, theme_colours(theme), drawing.key)
+        _draw(drawing, ax, theme_colours(theme), drawing.notes)
 
 
 def mark(
@@ -220,7 +218,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
             if theme == "page":
                 _draw(drawing, ax, colours, ())
             else:
-                _draw(drawing, ax, colours, (*drawing.key, *drawing.notes))
+                _draw(drawing, ax, colours, drawing.notes)
                 title = cut_middle(printable(drawing.title), _TITLE_LETTERS)
                 ax.set_title(title, loc="left", pad=22.0, size=_TITLE, weight="bold", color=colours["ink"])
                 write(ax, (0.0, 1.0), (0.0, 8.0), drawing.subtitle, colours["muted"], xycoords="axes fraction")
@@ -231,7 +229,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
             out,
             format=form,
             dpi=200 if form == "png" else 72,
-            metadata=_NO_METADATA[form],
+            metadata=_NO_METADATA.get(form),
             bbox_inches="tight",
         )
     artists = [artist for artist in sheet.findobj() if artist.get_gid()]
@@ -252,7 +250,7 @@ def _svg(
         name = element.get("id", "")
         _rewrite(element, prefix)
         if titles.get(name):
-            _explain(element, _MARK.match(name), titles[name], links)
+            _explain(element, name, titles[name], links)
     root.attrib |= {
         "class": "figure",
         "data-zoom": "x" if drawing.is_timeline else "",
@@ -276,8 +274,9 @@ def _rewrite(element: ElementTree.Element, prefix: str) -> None:
             element.set(name, page_style(own))
 
 
-def _explain(group: ElementTree.Element, mark: re.Match[str] | None, title: str, links: Mapping[int, str]) -> None:
+def _explain(group: ElementTree.Element, name: str, title: str, links: Mapping[int, str]) -> None:
     """Give a group its title, and a mark its kernel and link, which a keyboard can reach."""
+    mark = _MARK.match(name)
     if mark is not None:
         kernel = int(mark[1])
         group.set("data-kernel", str(kernel))

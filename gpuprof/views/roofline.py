@@ -59,8 +59,8 @@ def overview_figures(
             figures.append(document.Figure(None, drawn.roofline.title, drawn.roofline.notes))
         for drawing in plots_of(session, drawn):
             svg = partial(figure_svg, drawing, links or {})
-            notes = (*drawing.key, *drawing.notes)
-            figures.append(document.Figure(svg, drawing.title, notes, f"figure-{drawing.id}", drawing.title + of_gpu))
+            caption = drawing.title + of_gpu
+            figures.append(document.Figure(svg, drawing.title, drawing.notes, f"figure-{drawing.id}", caption))
     return tuple(figures)
 
 

@@ -9,7 +9,7 @@ from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
-from gpuprof.text import cut_middle, printable
+from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
 from gpuprof.views.kernel_limits import drawn_kernels, numbered_kernels, shown_limit
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace, shown_ceilings, with_ceilings
@@ -178,9 +178,9 @@ def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[C
     if main.path not in peaks:
         return
     least = _MEANINGFUL * main.flop_per_s / peaks[main.path]
-    for path in sorted(peaks.keys() - {main.path, "int32"}):
+    for path, peak in peaks.items():
         point = main_point(kernel, main.level, main.ceiling, path)
-        if point is not None and point.flop_per_s / peaks[path] >= least:
+        if point is not None and path not in (main.path, "int32") and point.flop_per_s / peak >= least:
             yield point
 
 
@@ -197,12 +197,11 @@ def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceil
 
 
 def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_limit: RooflinePoint | None) -> str:
-    name = cut_middle(printable(kernel.label), _KEY_NAME) + in_source(session, kernel)
-    parts = [f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline"]
+    name = cut_middle(kernel.label, _KEY_NAME) + in_source(session, kernel)
+    of_roof = f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline"
     if at_limit is not None:
-        parts.append(f"{format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}")
-    parts.append(shown_limit(session, kernel).text)
-    return f"{name}: {', '.join(parts)}"
+        of_roof += f", {format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}"
+    return f"{name}: {of_roof}, {shown_limit(session, kernel).text}"
 
 
 def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:

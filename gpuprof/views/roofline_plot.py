@@ -33,8 +33,7 @@ def roofline_drawing(figure: Roofline) -> Drawing:
         title=figure.title,
         subtitle=figure.subtitle,
         draw=partial(_draw, figure),
-        key=tuple(keys),
-        notes=figure.notes,
+        notes=(*keys, *figure.notes),
     )
 
 
@@ -46,21 +45,23 @@ def _draw(figure: Roofline, ax: Axes, colours: Colours) -> None:
     ax.xaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_major_formatter(lambda value, _: format_si(value, "", 1))
     _draw_roofs(figure, ax, colours)
+    numbers = []
     for point in sorted(figure.points, key=lambda point: not point.faint):
         side = f"-{point.side}" if point.side else ""
+        area = point_area(point.share if figure.sized else None)
         mark(
             ax,
             colours[f"line-{point.colour if figure.sized else point.level}"],
             _hover_text(point),
             _place(point),
             f"point-{point.kernel}-{point.path}-{point.level}{side}",
-            shape=_SHAPES[_family(point.path)],
-            area=_area(figure, point),
+            shape=_shape(point.path),
+            area=area,
             is_hollow=point.is_hollow,
             opacity=_FAINT if point.faint else 1.0,
         )
-    numbered = [point for point in figure.points if point.key]
-    numbers = [(_place(point), _area(figure, point), _number(figure, point)) for point in numbered]
+        if point.key:
+            numbers.append((_place(point), area, _number(figure, point)))
     number_marks(ax, colours, numbers)
     for start, end in figure.arrows:
         look = {"arrowstyle": "-|>", "color": colours["ink"], "shrinkA": 5.0, "shrinkB": 5.0}
@@ -108,30 +109,22 @@ def _draw_samples(figure: Roofline, ax: Axes, colours: Colours) -> None:
             ax.plot(*zip(*places, strict=True), ":", color=colours["muted"], gid=f"chain-{kernel}", label="")
     if figure.sized:
         explain_limits(ax, colours, [(point.colour, point.limit) for point in figure.points])
-    for family, shape in _SHAPES.items():
-        paths = dict.fromkeys(path_name(point.path) for point in figure.points if _family(point.path) == family)
-        if paths:
-            mark(ax, colours["muted"], ", ".join(paths), shape=shape)
+    for path in dict.fromkeys(point.path for point in figure.points):
+        mark(ax, colours["muted"], path_name(path), shape=_shape(path))
     for origin in dict.fromkeys(roof.origin for roof in figure.roofs):
-        meaning = "ceiling at clock" if origin == "at-clock" else f"{origin} ceiling"
-        ax.plot([], [], _STROKES[origin], color=colours["muted"], label=meaning)
+        ax.plot([], [], _STROKES[origin], color=colours["muted"], label=f"{origin} ceiling")
 
 
 def _place(point: RooflinePlace) -> Extent:
     return point.intensity, point.flop_per_s
 
 
-def _area(figure: Roofline, point: RooflinePlace) -> float:
-    return point_area(point.share if figure.sized else None)
-
-
 def _number(figure: Roofline, point: RooflinePlace) -> str:
     return str(point.kernel) if figure.sized else LEVEL_NAMES[point.level]
 
 
-def _family(path: str) -> str:
-    """Return what the shape of a path's marks stands for: "tensor" for "tensor.fp16"."""
-    return path.partition(".")[0]
+def _shape(path: str) -> str:
+    return _SHAPES[path.partition(".")[0]]
 
 
 def _hover_text(point: RooflinePlace) -> str:

@@ -62,8 +62,7 @@ def _roofline_blocks(figure: Roofline, top: int) -> Iterator[Block]:
         rows.append((str(kernel), f"{main.label}{source}", share, *_cells(main), main.limit))
         rows += [("", "", "", *_cells(other), "") for other in others]
     if rows:
-        more = _more(len(points_of) - len(shown))
-        yield filled(Table(figure.title, _COLUMNS, tuple(rows), more=more))
+        yield filled(Table(figure.title, _COLUMNS, tuple(rows), more=_more(len(points_of) - len(shown))))
     for note in figure.notes:
         yield Note(note, "muted")
 
@@ -90,7 +89,6 @@ def _utilization_table(label: str, rows: Sequence[Utilization], top: int) -> Tab
     for row in rows[: top or None]:
         fractions = [format_percent(row.fractions[unit]) if unit in row.fractions else "" for unit in units]
         cells.append((str(row.kernel), row.label + row.source, *fractions, row.limit))
-    columns = [Column("#", "number"), Column("kernel", "name")]
-    columns += [Column(unit_name(unit), "number") for unit in units]
-    more = _more(len(rows) - len(cells))
-    return Table(label, (*columns, Column("limit")), tuple(cells), more=more)
+    parts = [Column(unit_name(unit), "number") for unit in units]
+    columns = (Column("#", "number"), Column("kernel", "name"), *parts, Column("limit"))
+    return Table(label, columns, tuple(cells), more=_more(len(rows) - len(cells)))

@@ -17,8 +17,6 @@ from gpuprof.units import format_si
 from gpuprof.views.plot import Extent
 from gpuprof.words.profile_values import LEVEL_NAMES
 
-Side = Literal["", "base", "new"]
-
 # Room around the points and ridges: more on the right, for the texts of flat ceilings.
 _LEFT = 6
 _RIGHT = 30
@@ -36,6 +34,7 @@ class RoofLine(Struct, frozen=True):
     level: str | None
     name: str
     value: float
+    clock_hz: float | None
     value_text: str
     line: tuple[Extent, Extent]
 
@@ -76,7 +75,7 @@ class RooflinePlace(Struct, frozen=True):
     estimated: bool
     uncertified: bool
     key: str = ""
-    side: Side = ""
+    side: Literal["", "base", "new"] = ""
     faint: bool = False
 
     @property
@@ -177,6 +176,7 @@ def _roof_line(ceiling: Ceiling, line: tuple[Extent, Extent]) -> RoofLine:
         level=ceiling.level,
         name=LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or ""),
         value=ceiling.value,
+        clock_hz=ceiling.clock_hz,
         value_text=f"{value} {of}",
         line=line,
     )

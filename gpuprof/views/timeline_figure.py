@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprof.model.field_types import StripKind
 from gpuprof.model.session import LongPause, Session, StripRow, TimeStrip
 from gpuprof.model.time_by import own_labels
-from gpuprof.text import cut_middle, printable
+from gpuprof.text import cut_middle
 from gpuprof.units import format_si
 from gpuprof.views import document
 from gpuprof.views.plot import Colours, Drawing, figure_svg, write
@@ -55,20 +55,20 @@ def timeline_figures(session: Session) -> tuple[document.Figure, ...]:
         drawing = Drawing(
             id=f"strip-{number}",
             title=title,
-            subtitle="",
             draw=partial(_draw, strip, keys),
             height=_HEIGHT + _LOW_HEIGHT * (bands - 1) + _BETWEEN * bands,
             is_timeline=True,
         )
         alt = "; ".join([title, *map(_pause_text, strip.pauses)])
+        svg = partial(figure_svg, drawing, {})
         caption = title if len(devices) > 1 else ""
-        figures.append(document.Figure(partial(figure_svg, drawing, {}), alt, (), f"figure-{drawing.id}", caption))
+        figures.append(document.Figure(svg, alt, id=f"figure-{drawing.id}", caption=caption))
     return tuple(figures)
 
 
 def _keys(session: Session, rows: Sequence[StripRow]) -> _Keys:
     labels = own_labels(session.kernels)
-    names = {kernel.id: cut_middle(printable(labels[kernel.demangled]), _NAME) for kernel in session.kernels}
+    names = {kernel.id: cut_middle(labels[kernel.demangled], _NAME) for kernel in session.kernels}
     drawn = [kernel for kernel in dict.fromkeys(row.kernel for row in rows) if kernel in names]
     return {kernel: (names[kernel], colour) for kernel, colour in zip(drawn, _KERNEL_COLOURS, strict=False)}
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpuprof.model.headline import by_time
 from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.text import cut_middle, printable
+from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
 from gpuprof.views.kernel_limits import point_area, shown_limit
 from gpuprof.views.plot import Colours, Drawing, explain_limits, mark, number_marks
@@ -43,7 +43,7 @@ class Utilization(Struct, frozen=True):
     def text(self) -> str:
         """Return the kernel with its fractions and its limit."""
         parts = [f"{unit_name(unit)} {format_percent(part)}" for unit, part in self.fractions.items()]
-        return f"{cut_middle(printable(self.label), _NAME)}{self.source}: {', '.join(parts)}, {self.limit}"
+        return f"{cut_middle(self.label, _NAME)}{self.source}: {', '.join(parts)}, {self.limit}"
 
 
 def level_bandwidths(session: Session, kernels: Sequence[KernelProfile], ceiling: str) -> list[Utilization]:
@@ -99,23 +99,24 @@ def bandwidth_drawing(rows: Sequence[Utilization], figure: str) -> Drawing:
     `figure` is the id of the roofline that the kernels have no point on.
     """
     shown = rows[:_MOST_ROWS]
+    notes = [f"{row.kernel}: {row.text()}" for row in shown]
+    if len(rows) > len(shown):
+        notes.append(f"{len(rows) - len(shown)} more kernels take less time.")
     return Drawing(
         id=f"{figure}-bandwidth",
         title="Kernels without floating-point work: bandwidth of each level",
         subtitle="filled: the level that limits the kernel",
         draw=partial(_draw_bandwidths, shown),
-        key=tuple(f"{row.kernel}: {row.text()}" for row in shown),
-        notes=(f"{len(rows) - len(shown)} more kernels take less time.",) if len(rows) > len(shown) else (),
+        notes=tuple(notes),
         height=_ROW_HEIGHT * len(shown) + 10.0,
     )
 
 
 def _draw_bandwidths(rows: Sequence[Utilization], ax: Axes, colours: Colours) -> None:
-    heights = range(len(rows))
     ax.set(xlabel="bandwidth, % of the ceiling of the level", ylabel="kernel", xlim=_ENDS)
-    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=heights, yticklabels=[str(row.kernel) for row in rows])
+    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)), yticklabels=[str(row.kernel) for row in rows])
     ax.xaxis.set_major_formatter(_percent)
-    for height, row in zip(heights, rows, strict=True):
+    for height, row in enumerate(rows):
         for level, part in row.fractions.items():
             place = (min(part, 1.0), height)
             name = f"bandwidth-{row.kernel}-{level}"
@@ -131,7 +132,7 @@ def throughput_drawing(rows: Sequence[Utilization], numbered: Collection[int], f
         title="Throughput of SMs and memory",
         subtitle="each as a part of its peak; area: share of the time",
         draw=partial(_draw_throughputs, rows[:_MOST_POINTS], numbered),
-        key=tuple(f"{row.kernel}: {row.text()}" for row in rows if row.kernel in numbered),
+        notes=tuple(f"{row.kernel}: {row.text()}" for row in rows if row.kernel in numbered),
     )
 
 
