@@ -16,27 +16,24 @@ from gpuprof.words.versions import action_text, outcome_text, saved_text, slow_t
 
 def story_view(recording: Recording, session: Session) -> doc.Document:
     """Return each kernel with its fix, and what all of them gave; the kernels are in the order of the fixes."""
-    blocks: list[doc.Block] = [doc.Heading(f"{recording.title} ({_origin_text(recording, session)})", 1)]
+    gpus = " and ".join(device.name or "a GPU of unknown name" for device in session.devices)
+    made_by = "by this project"
+    if recording.origin is not None:
+        made_by = f"{recording.origin.repository}, {recording.origin.licence}"
+    blocks: list[doc.Block] = [doc.Heading(f"{recording.title} ({gpus}, {made_by})", 1)]
     for pair in version_pairs(session.kernels):
-        rows: list[tuple[str, doc.Inline]] = [
+        rows = (
             ("slow", doc.Cell(slow_text(pair.before, session), "bad")),
             ("why", "; ".join(why_texts(pair.finding))),
             ("fix", doc.Cell(action_text(pair.finding), "strong")),
             ("gain", doc.Cell(saved_text(pair), "good")),
-        ]
-        blocks.append(doc.Facts(tuple(rows)))
+        )
+        blocks.append(doc.Facts(rows))
     blocks.append(doc.Note(outcome_text(session.kernels), "strong"))
     rest = what_to_fix(session.kernels[-1])
     if rest is not None:
         blocks.append(doc.Note(f"→ {action_text(rest)}"))
     return doc.Document(recording.title, tuple(blocks))
-
-
-def _origin_text(recording: Recording, session: Session) -> str:
-    """Write on which GPU it was recorded, and by whom with which licence."""
-    gpus = " and ".join(device.name or "a GPU of unknown name" for device in session.devices)
-    origin = recording.origin
-    return f"{gpus}, {origin.repository}, {origin.licence}" if origin is not None else f"{gpus}, by this project"
 
 
 def comparison_blocks(compared: Compared, page: PurePath) -> Sequence[doc.Block]:

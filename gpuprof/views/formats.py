@@ -28,7 +28,7 @@ class Format:
     writer: str
     report: str = ""
     endings: tuple[str, ...] = ()
-    warns: bool = False
+    warns: bool = True
     launches: bool = False
     printed: bool = True
     by_line: bool = False
@@ -39,7 +39,7 @@ class Format:
 
     def lines(self, product: object, options: object = None) -> Iterable[str]:
         """Return the lines of a comparison, a review or the problems of a session, without line ends."""
-        arguments = (self._problems(product, options),) if self.report else (product, options)
+        arguments = [self._problems(product, options)] if self.report else [product, options]
         lines: Iterable[str] = self.write(*arguments)
         return lines
 
@@ -56,29 +56,29 @@ class Format:
 
 _FORMATS: dict[Product, tuple[Format, ...]] = {
     "session": (
-        Format(TABLE, "gpuprof.views.profile:print_session"),
-        Format("json", "gpuprof.store.write:session_lines", launches=True),
-        Format("csv", "gpuprof.views.exports.csv_files:kernel_lines", launches=True, warns=True),
-        Format("md", "gpuprof.views.profile:summary_lines", warns=True),
-        Format("sarif", "gpuprof.views.exports.sarif:lines", _SESSION_REPORT, warns=True, by_line=True),
-        Format("github", "gpuprof.views.exports.github:lines", _SESSION_REPORT, warns=True),
-        Format("gitlab", "gpuprof.views.exports.gitlab:lines", _SESSION_REPORT, warns=True, by_line=True),
+        Format(TABLE, "gpuprof.views.profile:print_session", warns=False),
+        Format("json", "gpuprof.store.write:session_lines", launches=True, warns=False),
+        Format("csv", "gpuprof.views.exports.csv_files:kernel_lines", launches=True),
+        Format("md", "gpuprof.views.profile:summary_lines"),
+        Format("sarif", "gpuprof.views.exports.sarif:lines", _SESSION_REPORT, by_line=True),
+        Format("github", "gpuprof.views.exports.github:lines", _SESSION_REPORT),
+        Format("gitlab", "gpuprof.views.exports.gitlab:lines", _SESSION_REPORT, by_line=True),
     ),
     "times": (
-        Format(TABLE, "gpuprof.views.time_by:print_times", warns=True),
-        Format("json", "gpuprof.views.exports.json_documents:time_lines", warns=True),
-        Format("csv", "gpuprof.views.exports.csv_files:time_lines", warns=True),
-        Format("md", "gpuprof.views.time_by:times_lines", warns=True),
+        Format(TABLE, "gpuprof.views.time_by:print_times"),
+        Format("json", "gpuprof.views.exports.json_documents:time_lines"),
+        Format("csv", "gpuprof.views.exports.csv_files:time_lines"),
+        Format("md", "gpuprof.views.time_by:times_lines"),
     ),
     "explanation": (
-        Format(TABLE, "gpuprof.views.explain:print_explanation", warns=True),
-        Format("json", "gpuprof.views.exports.json_documents:explanation_lines"),
+        Format(TABLE, "gpuprof.views.explain:print_explanation"),
+        Format("json", "gpuprof.views.exports.json_documents:explanation_lines", warns=False),
     ),
     "listing": (
-        Format(TABLE, "gpuprof.views.listing:print_listing", warns=True),
-        Format("json", "gpuprof.views.exports.json_documents:listing_lines", warns=True),
-        Format("csv", "gpuprof.views.exports.csv_files:listing_lines", warns=True),
-        Format("md", "gpuprof.views.listing:markdown_listing", warns=True),
+        Format(TABLE, "gpuprof.views.listing:print_listing"),
+        Format("json", "gpuprof.views.exports.json_documents:listing_lines"),
+        Format("csv", "gpuprof.views.exports.csv_files:listing_lines"),
+        Format("md", "gpuprof.views.listing:markdown_listing"),
     ),
     "comparison": (
         Format(TABLE, "gpuprof.views.comparison:print_comparison"),
@@ -120,11 +120,11 @@ def printed_formats(product: Product) -> list[str]:
 def format_of_file(product: Product, file: str) -> Format | None:
     """Return the format that the name of a file ends with: "gl-code-quality-report.json" is GitLab's."""
     endings = {ending: row for row in _FORMATS[product] for ending in row.endings}
-    fitting = [ending for ending in endings if file.lower().endswith(ending)]
-    return endings[max(fitting, key=len)] if fitting else None
+    fitting = filter(file.lower().endswith, endings)
+    return endings.get(max(fitting, key=len, default=""))
 
 
 def main_endings(product: Product) -> str:
     """Return the first ending of each format that is known by its ending alone."""
     endings = [row.endings[0] for row in _FORMATS[product] if row.endings]
-    return ", ".join(sorted(ending for ending in endings if ending.startswith(".")))
+    return ", ".join(sorted(ending for ending in endings if ending[0] == "."))

@@ -34,7 +34,11 @@ def render_page(document: doc.Document) -> str:
     """Return the page of a document, with links to its headings of level 2 and a glossary of its terms."""
     script = _source("page.js")
     data = document.data() if document.data is not None else None
-    blocks = (*document.blocks, *_glossary(document))
+    blocks = list(document.blocks)
+    terms = [(term.name, term.meaning) for term in glossary(document)]
+    if terms:
+        title = f"{count_text(len(terms), 'term')} used on this page"
+        blocks += [doc.Heading("Glossary", 2, "glossary"), doc.Fold(title, (doc.Facts(tuple(terms)),))]
     headings = [block for block in blocks if isinstance(block, doc.Heading)]
     start = blocks.index(headings[0]) if headings else len(blocks)
     return _templates().get_template("page.html").render(
@@ -53,16 +57,10 @@ def render_page(document: doc.Document) -> str:
 
 
 def render_fragment(document: doc.Document) -> str:
-    """Return the short form of a document for a notebook: no script, links, ids or figures; legible on any ground."""
-    return _templates().get_template("fragment.html").render(
-        blocks=_short_blocks(document),
-        render=_renderer(linked=False),
-        style=Markup(_source("fragment.css")),  # noqa: S704  (our own file)
-    )  # fmt: skip
+    """Return the short form of a document for a notebook: no script, links, ids or figures; legible on any ground.
 
-
-def _short_blocks(document: doc.Document) -> list[doc.Block]:
-    """Return the blocks of a fragment, without headings that have nothing left below them."""
+    A heading that has nothing left below it is left out.
+    """
     blocks: list[doc.Block] = []
     level_below = 0
     for block in reversed(document.blocks):
@@ -72,32 +70,22 @@ def _short_blocks(document: doc.Document) -> list[doc.Block]:
         if level_below <= level < _DEEPER:
             continue
         level_below = level
-        blocks.append(_short(block))
-    return blocks[::-1]
-
-
-def _short(block: doc.Block) -> doc.Block:
-    if isinstance(block, doc.Table):
-        return doc.first_rows(block, _FRAGMENT_ROWS)
-    if isinstance(block, doc.Note) and block.short:
-        return doc.Note(block.short, block.tone)
-    return block
-
-
-def _glossary(document: doc.Document) -> tuple[doc.Block, ...]:
-    terms = glossary(document)
-    if not terms:
-        return ()
-    facts = doc.Facts(tuple((term.name, term.meaning) for term in terms))
-    count = count_text(len(terms), "term")
-    return doc.Heading("Glossary", 2, "glossary"), doc.Fold(f"{count} used on this page", (facts,))
+        if isinstance(block, doc.Table):
+            blocks.append(doc.first_rows(block, _FRAGMENT_ROWS))
+        elif isinstance(block, doc.Note) and block.short:
+            blocks.append(doc.Note(block.short, block.tone))
+        else:
+            blocks.append(block)
+    return _templates().get_template("fragment.html").render(
+        blocks=blocks[::-1],
+        render=_renderer(linked=False),
+        style=Markup(_source("fragment.css")),  # noqa: S704  (our own file)
+    )  # fmt: skip
 
 
 @cache
 def page_templates(*packages: str) -> Environment:
     """Return the templates of packages: every value is escaped, and none may be missing."""
-    from jinja2 import Environment
-
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
@@ -127,12 +115,11 @@ def _templates() -> Environment:
 
 
 @cache
-def _renderer(*, linked: bool) -> Callable[[doc.Block, int], str]:
+def _renderer(*, linked: bool) -> Callable[[doc.Block, int], Any]:
     """Return the function that gives the markup of a block, by the macro of its name."""
 
-    def render(block: doc.Block, level: int) -> str:
-        markup: str = getattr(macros, type(block).__name__.lower())(block, level)
-        return markup
+    def render(block: doc.Block, level: int) -> Any:
+        return getattr(macros, type(block).__name__.lower())(block, level)
 
     macros = _templates().get_template("blocks.html").make_module({"render": render, "linked": linked})
     return render
@@ -178,9 +165,7 @@ def _safe(value: Any) -> Any:
 def _breakable(name: str) -> Markup:
     """Let a line of a long name end between its parts, not within a word."""
     text = _safe(name)
-    if len(text) < _LONG_NAME:
-        return escape(text)
-    return Markup("<wbr>").join(_PART_ENDS.split(text))
+    return Markup("<wbr>").join(_PART_ENDS.split(text) if len(text) >= _LONG_NAME else [text])
 
 
 def _words(command: str) -> object:

@@ -83,14 +83,10 @@ def listing_document(kernel: KernelProfile, listing: Listing, *, whole: bool) ->
 
 def _stretches(code: Sequence[ListedInstruction], *, whole: bool) -> Iterator[_Stretch]:
     """Yield instructions in a row of one function that are folded, or that are shown."""
-    warm = set(range(len(code))) if whole else _warm(code)
-
-    def kind(index: int) -> tuple[bool, int]:
-        return index in warm, code[index].function
-
-    for (is_warm, _), indices in groupby(range(len(code)), kind):
+    warm = _warm(code)
+    for (is_warm, _), indices in groupby(range(len(code)), lambda index: (index in warm, code[index].function)):
         stretch = [code[index] for index in indices]
-        yield not is_warm and len(stretch) >= _LEAST_FOLDED, stretch
+        yield not (whole or is_warm) and len(stretch) >= _LEAST_FOLDED, stretch
 
 
 def _warm(code: Sequence[ListedInstruction]) -> set[int]:
@@ -123,12 +119,19 @@ def _lines(kernel: KernelProfile, listing: Listing, stretches: Sequence[_Stretch
             yield CodeLine(own.symbol or f"function at 0x{own.address:x}", None, across=True, tone="strong")
         if is_folded:
             place = None
-            yield CodeLine("", f"… {_folded_text(stretch)}", across=True, tone="muted")
+            text = f"… {count_text(len(stretch), 'instruction')}"
+            shares = [each.share for each in stretch if each.share is not None]
+            if shares:
+                text += f", {format_percent(sum(shares))} of samples"
+            yield CodeLine("", text, across=True, tone="muted")
             continue
         for instruction in stretch:
-            if has_lines and (instruction.file, instruction.line) != place:
-                yield _source_line(listing, instruction)
-            place = (instruction.file, instruction.line)
+            file, line = instruction.file, instruction.line
+            if has_lines and (file, line) != place:
+                code = listing.source_lines.get(file or "", {}).get(line or 0)
+                name = f"{file_name(file)}:{line}" if file and line else "no source line"
+                yield CodeLine(name, code, across=True)
+            place = (file, line)
             yield _instruction(kernel, instruction, hottest)
             for finding in kernel.findings:
                 if finding.id in instruction.findings:
@@ -138,53 +141,30 @@ def _lines(kernel: KernelProfile, listing: Listing, stretches: Sequence[_Stretch
                     yield CodeLine("", text, across=True, tone=finding.severity)
 
 
-def _folded_text(stretch: Sequence[ListedInstruction]) -> str:
-    """Write what is folded: "240 instructions, 0.3 % of samples"."""
-    text = count_text(len(stretch), "instruction")
-    shares = [each.share for each in stretch if each.share is not None]
-    return f"{text}, {format_percent(sum(shares))} of samples" if shares else text
-
-
-def _source_line(listing: Listing, instruction: ListedInstruction) -> CodeLine:
-    file, line = instruction.file, instruction.line
-    if file is None or line is None:
-        return CodeLine("no source line", None, across=True)
-    text = listing.source_lines.get(file, {}).get(line, "")
-    return CodeLine(f"{file_name(file)}:{line}", text, across=True)
-
-
 def _instruction(kernel: KernelProfile, instruction: ListedInstruction, hottest: float) -> CodeLine:
     share = format_percent(instruction.share) if instruction.share is not None else ""
     executed = _amount(instruction.executed) if instruction.executed is not None else ""
     threads = f"{instruction.threads:.3g}" if instruction.threads is not None else ""
-    return CodeLine(
-        f"{instruction.offset:04x}",
-        instruction.sass,
-        heat=(instruction.share or 0.0) / hottest if hottest else 0.0,
-        notes=(share, _stall_text(instruction), _access_text(instruction), executed, threads),
-        anchor=anchor("sass", kernel.id, f"{instruction.pc:x}"),
-    )
-
-
-def _stall_text(instruction: ListedInstruction) -> str:
-    """Return the main stall reason with its share of the samples at the instruction."""
-    stall = instruction.stall
-    if stall is None:
-        return ""
-    return f"{_SHORT_STALLS.get(stall.reason, stall_name(stall.reason))} {format_percent(stall.share)}"
-
-
-def _access_text(instruction: ListedInstruction) -> str:
-    """Return what its accesses cost, of the least that they could: "4.0x L2"."""
-    texts = []
+    stall = ""
+    if instruction.stall is not None:
+        reason = instruction.stall.reason
+        stall = f"{_SHORT_STALLS.get(reason, stall_name(reason))} {format_percent(instruction.stall.share)}"
+    # What its accesses cost, of the least that they could: "4.0x L2".
+    accesses = []
     for count, ideal, place in (
         (instruction.sectors, instruction.sectors_ideal, "L2"),
         (instruction.wavefronts, instruction.wavefronts_ideal, "shared"),
         (instruction.sectors_local, None, "local"),
     ):
         if count:
-            texts.append(joined_by(" ", factor(count / ideal) if ideal else "", place))
-    return "; ".join(texts)
+            accesses.append(joined_by(" ", factor(count / ideal) if ideal else "", place))
+    return CodeLine(
+        f"{instruction.offset:04x}",
+        instruction.sass,
+        heat=(instruction.share or 0.0) / hottest if hottest else 0.0,
+        notes=(share, stall, "; ".join(accesses), executed, threads),
+        anchor=anchor("sass", kernel.id, f"{instruction.pc:x}"),
+    )
 
 
 def _amount(count: float) -> str:

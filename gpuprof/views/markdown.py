@@ -23,24 +23,28 @@ _NAME_WIDTH = 100
 _TEXT_WIDTH = 600
 _CODE_WIDTH = 1_000
 
+Lines = Iterator[str]
+
 _TICKS = re.compile("`+")
-_SPECIAL = "\\`*_{}[]<>|#~!$&"
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>|#~!$&]")
 # What review tools make links of, even behind a backslash: users, issues, addresses.
 _LINKED = re.compile(r"@|[#!](?=\d)|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
-def markdown_lines(document: doc.Document, most: int = MOST_CHARACTERS) -> Iterator[str]:
+def markdown_lines(document: doc.Document, most: int = MOST_CHARACTERS) -> Lines:
     """Yield lines of at most `most` characters in all; what does not fit is left out, and counted."""
     return _fitting(document.blocks, most)
 
 
-def _fitting(blocks: Iterable[doc.Block], room: int) -> Iterator[str]:
+def _fitting(blocks: Iterable[doc.Block], room: int) -> Lines:
     left_out = 0
     for block in blocks:
-        lines = render(block)
+        lines = list(_lines(block))
         if _length(lines) > room - _ENDING:
             lines = list(_shortened(block, lines, room - _ENDING))
             left_out += not lines
+        if lines:
+            lines.append("")
         room -= _length(lines)
         yield from lines
     if left_out:
@@ -48,45 +52,38 @@ def _fitting(blocks: Iterable[doc.Block], room: int) -> Iterator[str]:
         yield ""
 
 
-def _shortened(block: doc.Block, lines: Sequence[str], room: int) -> Iterator[str]:
+def _shortened(block: doc.Block, lines: Sequence[str], room: int) -> Lines:
     """Yield the lines of a block that fit: the first rows of a table, the first blocks of a fold, nothing of others."""
     if isinstance(block, doc.Table):
         ends = accumulate(len(line) + 1 for line in lines)
         rows = sum(end <= room - _TEXT_WIDTH for end in ends) - _HEAD_LINES
         if rows > 0:
-            yield from render(doc.first_rows(block, rows))
+            yield from _lines(doc.first_rows(block, rows))
     elif isinstance(block, doc.Fold) and room > _ENDING:
         yield from _fold(block, room - _ENDING)
-        yield ""
 
 
 def _length(lines: Sequence[str]) -> int:
     return sum(len(line) + 1 for line in lines)
 
 
-def render(block: doc.Block) -> Sequence[str]:
-    """Return a block as lines of Markdown, with an empty line behind it."""
-    lines = list(_lines(block))
-    return [*lines, ""] if lines else []
-
-
 @singledispatch
-def _lines(block: doc.Block) -> Iterator[str]:
+def _lines(block: doc.Block) -> Lines:
     raise TypeError(f"no Markdown of {type(block).__name__}")
 
 
 @_lines.register
-def _(block: doc.Heading) -> Iterator[str]:
+def _(block: doc.Heading) -> Lines:
     yield f"{'#' * (block.level + 1)} {inline(block.text)}"
 
 
 @_lines.register
-def _(block: doc.Note) -> Iterator[str]:
+def _(block: doc.Note) -> Lines:
     yield inline(doc.Cell(doc.text_of(block.text), block.tone))
 
 
 @_lines.register
-def _(block: doc.Facts) -> Iterator[str]:
+def _(block: doc.Facts) -> Lines:
     if block.label:
         yield from (f"**{inline(block.label)}**", "")
     for name, value in block.rows:
@@ -94,7 +91,7 @@ def _(block: doc.Facts) -> Iterator[str]:
 
 
 @_lines.register
-def _(block: doc.Table) -> Iterator[str]:
+def _(block: doc.Table) -> Lines:
     if block.rows:
         yield _row(inline(column.name) for column in block.columns)
         yield _row("--:" if column.kind == "number" else "---" for column in block.columns)
@@ -110,7 +107,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 @_lines.register
-def _(block: doc.Recommendations) -> Iterator[str]:
+def _(block: doc.Recommendations) -> Lines:
     yield joined_by(", ", inline(doc.Cell(block.title, "strong")), inline(block.legend))
     yield ""
     for index, item in enumerate(block.items, 1):
@@ -127,7 +124,7 @@ def _what_to_do(item: doc.Recommendation | doc.Finding) -> str:
 
 
 @_lines.register
-def _(block: doc.Findings) -> Iterator[str]:
+def _(block: doc.Findings) -> Lines:
     for item in block.items:
         about = joined_by(", ", inline(item.gain), inline(item.place), inline(item.explained_by))
         yield f"- **{item.severity}** {_what_to_do(item)}{f' ({about})' if about else ''}"
@@ -136,7 +133,7 @@ def _(block: doc.Findings) -> Iterator[str]:
 
 
 @_lines.register
-def _(block: doc.Code) -> Iterator[str]:
+def _(block: doc.Code) -> Lines:
     lines = []
     for _, margin, text in code_lines(block, _CODE_WIDTH, printable, short=True):
         lines.append((margin + cut_end(text, _CODE_WIDTH)).rstrip())
@@ -145,7 +142,7 @@ def _(block: doc.Code) -> Iterator[str]:
 
 
 @_lines.register
-def _(block: doc.Tree) -> Iterator[str]:
+def _(block: doc.Tree) -> Lines:
     yield f"- {joined_by(' ', inline(doc.Cell(block.number, 'strong')), inline(block.text))}"
     for child in block.children:
         for line in _lines(child):
@@ -153,26 +150,26 @@ def _(block: doc.Tree) -> Iterator[str]:
 
 
 @_lines.register
-def _(block: doc.Figure) -> Iterator[str]:
+def _(block: doc.Figure) -> Lines:
     for note in block.notes:
         yield f"- {inline(note)}"
 
 
 @_lines.register
-def _(block: doc.Bars) -> Iterator[str]:
+def _(block: doc.Bars) -> Lines:
     label = joined_by(", % of ", block.label, block.ceiling)
     parts = ", ".join(f"{inline(bar.name)} {inline(bar.text)}" for bar in block.items)
     yield f"- {inline(label)}: {joined_by('; ', parts, inline(block.note))}"
 
 
 @_lines.register
-def _(block: doc.Command) -> Iterator[str]:
+def _(block: doc.Command) -> Lines:
     ticks = _ticks_beyond(block.text)
     yield joined_by(" ", inline(block.lead), f"{ticks} {printable(block.text)} {ticks}")
 
 
 @_lines.register
-def _fold(block: doc.Fold, room: int = sys.maxsize) -> Iterator[str]:
+def _fold(block: doc.Fold, room: int = sys.maxsize) -> Lines:
     # Markdown is not read within this line: the title is text of HTML.
     title = cut_middle(printable(doc.text_of(block.title)), _NAME_WIDTH)
     yield f"<details><summary>{_unlinked(html.escape(title))}</summary>"
@@ -195,8 +192,7 @@ def escape(text: str) -> str:
     Review tools look for mentions in what is rendered, where `\\@` and `&#64;` are an `@` again. A space of no width
     behind it stops them.
     """
-    plain = "".join(f"\\{char}" if char in _SPECIAL else char for char in printable(text))
-    return _unlinked(plain)
+    return _unlinked(_SPECIAL.sub(r"\\\g<0>", printable(text)))
 
 
 def _unlinked(text: str) -> str:

@@ -13,7 +13,6 @@ from gpuprof.words.recommendations import headline_text
 from gpuprof.words.sentences import joined_by, short_list
 
 if TYPE_CHECKING:
-    from gpuprof.collect.cost import ForecastRun
     from gpuprof.collect.events import ProfilePlanned
     from gpuprof.collect.plan import PlannedKernel, ProfilePlan
     from gpuprof.collect.selection import Selection
@@ -35,7 +34,13 @@ def plan_lines(plan: ProfilePlan, selection: Selection) -> Iterator[str]:
     yield f"survey: {count_text(plan.seen, 'launch', 'es')}{times}"
     yield f"plan: {_total(plan.kernels, plan)}, {_selection_text(plan, selection)}"
     for kernel in plan.kernels[:_KERNELS_SHOWN]:
-        yield f"  {_kernel_text(kernel, plan, selection)}"
+        shape = f"grid {dims_text(kernel.shape.grid)}, block {dims_text(kernel.shape.block)}"
+        launches = count_text(kernel.launches, "launch", "es")
+        if selection.by == "names":
+            # ncu counts what other operators launch of the same name, grid and block, too.
+            launches = f"launch {', '.join(map(str, kernel.invocations))} of {sum(kernel.counts)}"
+        operator = printable(kernel.shape.operator or "")
+        yield f"  {joined_by(', ', _share([kernel], plan), _name(kernel), shape, operator)}: {launches}"
     if len(plan.kernels) > _KERNELS_SHOWN:
         yield f"  … and {len(plan.kernels) - _KERNELS_SHOWN} more"
     if plan.left_out:
@@ -46,12 +51,12 @@ def plan_lines(plan: ProfilePlan, selection: Selection) -> Iterator[str]:
 
 
 def _total(kernels: Sequence[PlannedKernel], plan: ProfilePlan) -> str:
-    share = _share(sum(kernel.time_s for kernel in kernels), plan)
-    return count_text(len(kernels), "kernel") + (f", {share} of the GPU's time" if share else "")
+    share = _share(kernels, plan)
+    return joined_by(", ", count_text(len(kernels), "kernel"), share and f"{share} of the GPU's time")
 
 
-def _share(time_s: float, plan: ProfilePlan) -> str:
-    return format_percent(time_s / plan.time_s) if plan.time_s else ""
+def _share(kernels: Sequence[PlannedKernel], plan: ProfilePlan) -> str:
+    return format_percent(sum(kernel.time_s for kernel in kernels) / plan.time_s) if plan.time_s else ""
 
 
 def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
@@ -72,16 +77,6 @@ def _selection_text(plan: ProfilePlan, selection: Selection) -> str:
     return f"{where}; {len(absent)} of them {how}"
 
 
-def _kernel_text(kernel: PlannedKernel, plan: ProfilePlan, selection: Selection) -> str:
-    shape = f"grid {dims_text(kernel.shape.grid)}, block {dims_text(kernel.shape.block)}"
-    launches = count_text(kernel.launches, "launch", "es")
-    if selection.by == "names":
-        # ncu counts what other operators launch of the same name, grid and block, too.
-        launches = f"launch {', '.join(map(str, kernel.invocations))} of {sum(kernel.counts)}"
-    operator = printable(kernel.shape.operator or "")
-    return f"{joined_by(', ', _share(kernel.time_s, plan), _name(kernel), shape, operator)}: {launches}"
-
-
 def _name(kernel: PlannedKernel) -> str:
     return cut_middle(printable(kernel.demangled), _NAME_SHOWN)
 
@@ -89,8 +84,13 @@ def _name(kernel: PlannedKernel) -> str:
 def forecast_line(planned: ProfilePlanned) -> str:
     """Write what profiling will cost from here on, and what ncu's full set of all launches would."""
     forecast = forecast_of(planned)
+    runs = []
+    for run in forecast.runs:
+        least = "at most " if run.at_most else ""
+        more = f" ({run.tensor_passes} with counters of tensor work)" if run.tensor_passes is not None else ""
+        runs.append(f"{least}{count_text(run.launches, 'launch', 'es')} × about {run.passes} passes{more}")
     program = f"the program's own time {'twice' if len(forecast.runs) > 1 else 'once'}"
-    how = f"by the times of an H100: {', then '.join(map(_run_text, forecast.runs))}"
+    how = f"by the times of an H100: {', then '.join(runs)}"
     line = f"forecast: about {_time(forecast.seconds)} more"
     if planned.program_s is None:
         line += f", plus {program}, {how}"
@@ -99,12 +99,6 @@ def forecast_line(planned: ProfilePlanned) -> str:
     if forecast.full_s:
         line += f"; ncu --set full of all launches would take about {_time(forecast.full_s)}"
     return line
-
-
-def _run_text(run: ForecastRun) -> str:
-    least = "at most " if run.at_most else ""
-    more = f" ({run.tensor_passes} with counters of tensor work)" if run.tensor_passes is not None else ""
-    return f"{least}{count_text(run.launches, 'launch', 'es')} × about {run.passes} passes{more}"
 
 
 def _time(seconds: float) -> str:

@@ -9,7 +9,7 @@ from gpuprof.model.denominators import amount
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import Session
 from gpuprof.units import format_si
-from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Heading, Inline, Note, Table, filled
+from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Heading, Note, Table, filled
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text, samples_text, source_text
 from gpuprof.words.provenance import source_facts
 
@@ -46,8 +46,7 @@ def provenance_in_full(session: Session) -> Iterator[Block]:
         yield Fold("Ceilings", (Note(note, "muted"), _ceilings(session)))
     if session.denominators:
         note = "A percentage of a wrong peak is wrong. The reports themselves imply some of these peaks."
-        table = _denominators(session)
-        yield Fold("Peaks of the spec, checked against the reports", (Note(note, "muted"), table))
+        yield Fold("Peaks of the spec, checked against the reports", (Note(note, "muted"), _denominators(session)))
 
 
 def _ceilings(session: Session) -> Table:
@@ -55,11 +54,13 @@ def _ceilings(session: Session) -> Table:
         Column("ceiling"), Column("GPU", rank=2), Column("origin"), Column("value", "number"),
         Column("clock", "number", rank=1), Column("source", rank=3),
     )  # fmt: skip
-    rows: list[tuple[Inline, ...]] = []
+    rows = []
     for ceiling in session.ceilings:
-        path = ceiling.path or ""
-        name = LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(path)
-        unit = "B/s" if ceiling.level is not None else work_unit(path)
+        name = path_name(ceiling.path or "")
+        unit = work_unit(ceiling.path or "")
+        if ceiling.level is not None:
+            name = LEVEL_NAMES[ceiling.level]
+            unit = "B/s"
         value = Cell(format_si(ceiling.value, unit), order=ceiling.value)
         clock = format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock"
         gpu = _gpu_name(session, ceiling.device)
@@ -72,14 +73,12 @@ def _denominators(session: Session) -> Table:
         Column("peak"), Column("GPU", rank=1), Column("report implies", "number"), Column("spec says", "number"),
         Column("verdict"), Column("implied by", rank=2), Column("specified by", rank=3),
     )  # fmt: skip
-    rows: list[tuple[Inline, ...]] = []
+    rows = []
     for check in session.denominators:
         name = _PATH.sub(lambda match: path_name(match[0]), check.unit)
-        implied = amount(check.implied, check.measure)
-        specified = amount(check.specified, check.measure)
-        gpu = _gpu_name(session, check.device)
-        verdict = check.reason or "agrees"
-        rows.append((name, gpu, implied, specified, verdict, check.implied_by, check.specified_by))
+        amounts = [amount(value, check.measure) for value in (check.implied, check.specified)]
+        origins = (check.reason or "agrees", check.implied_by, check.specified_by)
+        rows.append((name, _gpu_name(session, check.device), *amounts, *origins))
     return filled(Table("Peaks that the reports imply", columns, tuple(rows)))
 
 
@@ -87,5 +86,5 @@ def _gpu_name(session: Session, number: int) -> str:
     """Return the name of one of several GPUs; empty if there is one."""
     if len(session.devices) < 2:
         return ""
-    names = [device.name for device in session.devices if device.id == number and device.name]
-    return names[0] if names else f"GPU {number}"
+    names = {device.id: device.name for device in session.devices}
+    return names.get(number) or f"GPU {number}"

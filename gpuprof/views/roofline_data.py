@@ -192,7 +192,7 @@ def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceil
         main = main_point(kernel)
         if main is not None and "tensor-cores-idle" in [finding.rule for finding in kernel.findings]:
             path = _TENSOR_PATHS.get(main.path, main.path)
-            recommended.add(path if path in known else _BEFORE_TF32)
+            recommended.add(_BEFORE_TF32 if main.path == "fp32" and path not in known else path)
     return recommended
 
 

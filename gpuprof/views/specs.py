@@ -13,7 +13,6 @@ from gpuprof.views.exports.hardware_specs import main_facts
 from gpuprof.words.sentences import joined_by
 
 if TYPE_CHECKING:
-    from gpuprof.hardware.check import SpecMismatch
     from gpuprof.hardware.device import RecordedDevice
 
 _MARK = "*"
@@ -85,10 +84,12 @@ def gpu_view(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> doc.Document:
 
 def arch_view(arch: ArchSpec) -> doc.Document:
     """Return all that is known of an architecture."""
-    counters: list[tuple[str, doc.Inline]] = []
+    counters = []
     for quantity, links in arch.counters.items():
         for number, link in enumerate(links, start=1):
-            counters.append((quantity if number == 1 else "", f"{number}. {_link_text(link)}"))
+            basis = "" if link.basis == "counted" else f" ({link.basis})"
+            text = joined_by(": ", link.how + basis, terms_text(link))
+            counters.append((quantity if number == 1 else "", f"{number}. {text}"))
     rows = (
         ("chips", ", ".join(arch.chips)),
         ("compute", f"capability {arch.compute_capability}"),
@@ -144,19 +145,13 @@ def terms_text(link: CounterLink) -> str:
         return " + ".join(name if factor == 1 else f"{_factor(factor)} × {name}" for name, factor in link.terms)
     text = ""
     for name, power in link.terms:
-        sign = " ÷ " if power < 0 else " × "
         raised = name if abs(power) == 1 else f"{name}^{_factor(abs(power))}"
-        text = f"{text}{sign}{raised}" if text or power < 0 else raised
-    return text if not text.startswith(" ") else f"1{text}"
+        text = joined_by(" ÷ " if power < 0 else " × ", text, raised)
+    return text
 
 
 def _factor(factor: float) -> str:
     return significant(factor, 6, strip=True)
-
-
-def _link_text(link: CounterLink) -> str:
-    basis = "" if link.basis == "counted" else f" ({link.basis})"
-    return joined_by(": ", link.how + basis, terms_text(link))
 
 
 def match_blocks(device: RecordedDevice, spec: GpuSpec | None, arch: ArchSpec | None) -> Iterator[doc.Block]:
@@ -180,10 +175,8 @@ def match_blocks(device: RecordedDevice, spec: GpuSpec | None, arch: ArchSpec | 
         return
     compared = []
     for row in compare_device(spec, device):
-        name = f"{row.what} (differs)" if row.differs else row.what
-        compared.append((name, _compared(row, row.recorded), _compared(row, row.specified)))
+        cells = [f"{row.what} (differs)" if row.differs else row.what]
+        for value in (row.recorded, row.specified):
+            cells.append(_amount(row.what.replace(" ", "_"), value, row.unit) if value is not None else _UNKNOWN)
+        compared.append(tuple(cells))
     yield _table(("fact",), ("report", "spec"), compared)
-
-
-def _compared(row: SpecMismatch, value: float | None) -> str:
-    return _amount(row.what.replace(" ", "_"), value, row.unit) if value is not None else _UNKNOWN

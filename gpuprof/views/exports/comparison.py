@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import Comparison, FindingChange, Gate, GateCheck, KernelChange, SourceLine
 from gpuprof.comparison.pair import Pair
-from gpuprof.model.session import KernelProfile
 from gpuprof.views.exports.problems import (
     ACCEPTED,
     FINDING_LEVELS,
@@ -140,16 +139,11 @@ def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:
     for change in kernel.findings:
         if change.word == "came":
             yield change.location
-    if pair.new:
-        yield _hottest(pair.new[0].representative)
-
-
-def _hottest(profile: KernelProfile) -> SourceLine | None:
-    """Return the source line of a kernel with most samples or, without samples, most instructions."""
-    if not profile.lines:
-        return None
-    line = max(profile.lines, key=lambda line: (line.samples or 0.0, line.instructions or 0.0))
-    return SourceLine(line.file, line.number)
+    for side in pair.new[:1]:
+        lines = side.representative.lines
+        # The hottest line has most samples or, without samples, most instructions.
+        for hottest in sorted(lines, key=lambda line: (line.samples or 0.0, line.instructions or 0.0))[-1:]:
+            yield SourceLine(hottest.file, hottest.number)
 
 
 def _cases_of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.comparison.contract import SourceLine
-from gpuprof.views.exports.problems import ProblemLevel, ProblemReport
+from gpuprof.views.exports.problems import ProblemReport
 from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import joined_by
 
 MOST_OF_A_LEVEL = 10
 # Of notes only their number is written.
-_SHOWN: tuple[ProblemLevel, ...] = ("error", "warning")
+_LEVELS = (("error", MOST_OF_A_LEVEL, "more error"), ("warning", MOST_OF_A_LEVEL, "more warning"), ("note", 0, "note"))
 
 
 def lines(report: ProblemReport) -> Iterator[str]:
@@ -25,15 +25,12 @@ def lines(report: ProblemReport) -> Iterator[str]:
     A problem without a line of the repository is shown with the run.
     """
     left_out = []
-    for level in _SHOWN:
+    for level, most, noun in _LEVELS:
         problems = [problem for problem in report.alarms if problem.level == level]
-        for problem in problems[:MOST_OF_A_LEVEL]:
+        for problem in problems[:most]:
             yield _command(level, problem.title, problem.message, problem.place)
-        if len(problems) > MOST_OF_A_LEVEL:
-            left_out.append(count_text(len(problems) - MOST_OF_A_LEVEL, f"more {level}"))
-    notes = sum(problem.level not in _SHOWN for problem in report.alarms)
-    if notes:
-        left_out.append(count_text(notes, "note"))
+        if problems[most:]:
+            left_out.append(count_text(len(problems[most:]), noun))
     not_shown = f"Not shown here: {', '.join(left_out)}." if left_out else ""
     yield _command("notice", report.command, joined_by(" ", report.verdict, report.gate, not_shown))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.store.write import dumped
-from gpuprof.views.exports.problems import Problem, ProblemLevel, ProblemReport
+from gpuprof.views.exports.problems import ProblemLevel, ProblemReport
 
 # Of info, minor, major, critical and blocker.
 _SEVERITIES: dict[ProblemLevel, str] = {"error": "critical", "warning": "major", "note": "info"}
@@ -18,19 +18,15 @@ _SEVERITIES: dict[ProblemLevel, str] = {"error": "critical", "warning": "major",
 
 def lines(report: ProblemReport) -> Iterator[str]:
     """Yield the document, an entry a line."""
-    entries = [dumped(_entry(problem, report)) for problem in report.alarms]
     yield "["
-    for number, entry in enumerate(entries, 1):
-        yield f"  {entry}{',' if number < len(entries) else ''}"
+    for number, problem in enumerate(report.alarms, 1):
+        place = problem.place or report.fallback
+        entry = {
+            "description": problem.message,
+            "check_name": problem.rule,
+            "fingerprint": problem.key,
+            "severity": _SEVERITIES[problem.level],
+            "location": {"path": place.file, "lines": {"begin": place.line}},
+        }
+        yield f"  {dumped(entry)}{',' if number < len(report.alarms) else ''}"
     yield "]"
-
-
-def _entry(problem: Problem, report: ProblemReport) -> dict[str, object]:
-    place = problem.place or report.fallback
-    return {
-        "description": problem.message,
-        "check_name": problem.rule,
-        "fingerprint": problem.key,
-        "severity": _SEVERITIES[problem.level],
-        "location": {"path": place.file, "lines": {"begin": place.line}},
-    }

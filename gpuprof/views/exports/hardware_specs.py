@@ -11,26 +11,24 @@ from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuS
 
 def main_facts(gpu: GpuSpec) -> dict[str, Fact | None]:
     """Return the facts that the list has of a product. A missing FP16 peak is that of BF16, which has the same rate."""
-    fp16 = gpu.rated.get(ComputeKey("tensor.fp16", "fp32"))
+    rated = {str(key): fact for key, fact in gpu.rated.items()}
     return {
         "sm_count": gpu.facts.get("sm_count"),
         "boost_clock_hz": gpu.facts.get("boost_clock"),
-        "dram_bytes_per_s": gpu.rated.get(ComputeKey("dram")),
-        "fp32_flop_per_s": gpu.rated.get(ComputeKey("fp32")),
-        "tensor_fp16_flop_per_s": fp16 or gpu.rated.get(ComputeKey("tensor.bf16", "fp32")),
-        "tensor_fp8_flop_per_s": gpu.rated.get(ComputeKey("tensor.fp8", "fp32")),
+        "dram_bytes_per_s": rated.get("dram"),
+        "fp32_flop_per_s": rated.get("fp32"),
+        "tensor_fp16_flop_per_s": rated.get("tensor.fp16 fp32") or rated.get("tensor.bf16 fp32"),
+        "tensor_fp8_flop_per_s": rated.get("tensor.fp8 fp32"),
     }
 
 
 def gpu_row(gpu: GpuSpec) -> dict[str, object]:
     """Return the row of a product in the list."""
-    row: dict[str, object] = {"name": gpu.name, "title": gpu.title, "arch": gpu.arch}
-    unconfirmed = []
-    for name, fact in main_facts(gpu).items():
-        row[name] = fact.value if fact is not None else None
-        if fact is not None and not fact.confirmed:
-            unconfirmed.append(name)
-    return {**row, "unconfirmed": unconfirmed, "file": gpu.file}
+    facts = main_facts(gpu).items()
+    row = {name: getattr(gpu, name) for name in ("name", "title", "arch")}
+    row |= {name: getattr(fact, "value", None) for name, fact in facts}
+    row["unconfirmed"] = [name for name, fact in facts if fact is not None and not fact.confirmed]
+    return {**row, "file": gpu.file}
 
 
 def arch_row(arch: ArchSpec) -> dict[str, object]:

@@ -75,21 +75,15 @@ def _contract_lines(contract: Comparison | Review, one_line_each: Sequence[str])
     try:
         lines = list(document_lines(contract, one_line_each))
     except ValueError:
-        lines = list(document_lines(_with_finite_numbers(contract), one_line_each))
+        # Each number that is not finite becomes null. If a field cannot be null, its record is, or is left out.
+        places: list[str] = []
+        finite: Struct = _finite(contract, "", places)
+        note = f"Not finite, and therefore missing: {short_list(places, _MOST_NAMED)}."
+        finite = structs.replace(finite, notes=(*contract.notes, note))
+        lines = list(document_lines(finite, one_line_each))
     for line in lines:
         # Such a half becomes the visible text `\udcff`, as everywhere else.
         yield _HALF_PAIR.sub(r"\1\\\\\2", line)
-
-
-def _with_finite_numbers(contract: Comparison | Review) -> Struct:
-    """Return a contract with null for each number that is not finite, and a note that names them.
-
-    If a field cannot be null, its record is: it is null in its owner, or left out of its list.
-    """
-    places: list[str] = []
-    finite: Struct = _finite(contract, "", places)
-    note = f"Not finite, and therefore missing: {short_list(places, _MOST_NAMED)}."
-    return structs.replace(finite, notes=(*contract.notes, note))
 
 
 def _finite(value: Any, place: str, places: list[str]) -> Any:

@@ -7,12 +7,11 @@ written as visible escapes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from gpuprof.text import cut_middle, printable
-from gpuprof.views.exports.problems import ProblemReport, TestCase
+from gpuprof.views.exports.problems import ProblemReport
 
 _ATTRIBUTE_WIDTH = 400
 _LONGEST_S = 1e6
@@ -31,7 +30,10 @@ def lines(report: ProblemReport) -> Iterator[str]:
         yield f"      <property name={quoteattr(name)} value={_attribute(value)}/>"
     yield "    </properties>"
     for case in report.cases:
-        yield f"    <testcase classname={suite} name={_attribute(case.name)}{_time(case)}>"
+        time = ""
+        if case.time_s is not None and abs(case.time_s) <= _LONGEST_S:
+            time = f' time="{case.time_s:.9f}"'
+        yield f"    <testcase classname={suite} name={_attribute(case.name)}{time}>"
         if case.result != "passed":
             message = _attribute(case.message or case.kind)
             yield f'      <{case.result} type="{case.kind}" message={message}/>'
@@ -41,12 +43,6 @@ def lines(report: ProblemReport) -> Iterator[str]:
     yield f"    <system-out>{_text((report.verdict, *report.notes))}</system-out>"
     yield "  </testsuite>"
     yield "</testsuites>"
-
-
-def _time(case: TestCase) -> str:
-    if case.time_s is None or not math.isfinite(case.time_s) or case.time_s > _LONGEST_S:
-        return ""
-    return f' time="{case.time_s:.9f}"'
 
 
 def _attribute(text: str) -> str:

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from gpuprof.comparison.contract import SourceLine
 from gpuprof.store.write import document_lines
-from gpuprof.views.exports.problems import REGRESSION, RULES, Problem, ProblemLevel, ProblemReport, without_line_texts
+from gpuprof.views.exports.problems import REGRESSION, RULES, ProblemLevel, ProblemReport, without_line_texts
 from gpuprof.words.profile_values import count_text
 
 # Fewer than GitHub keeps: nobody reads more, and each is compared with those of the last upload.
@@ -34,14 +33,31 @@ def lines(report: ProblemReport) -> Iterator[str]:
     shown = report.alarms[:MOST_RESULTS]
     rules = list(dict.fromkeys(problem.rule for problem in shown))
     driver = {"name": "gpuprof", "version": report.version, "rules": list(map(_rule, rules))}
-    invocation: dict[str, Any] = {"executionSuccessful": True}
+    invocation = {"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(report))}
     if report.exit_code is not None:
         invocation["exitCode"] = report.exit_code
-    invocation["toolExecutionNotifications"] = list(_notifications(report))
+    results = []
+    for problem in shown:
+        place = problem.place or report.fallback
+        location = {
+            "artifactLocation": {"uri": quote(place.file, safe="/", errors="replace"), "uriBaseId": _ROOT},
+            "region": {"startLine": place.line},
+        }
+        result = {
+            "ruleId": problem.rule,
+            "ruleIndex": rules.index(problem.rule),
+            "level": problem.level,
+            "message": {"text": _text(problem.message)},
+            "locations": [{"physicalLocation": location}],
+            # It names rule and kernel, so that a result stays one alert while numbers change. GitHub's upload action
+            # adds a fingerprint of its own from the line, if the code is at hand.
+            "partialFingerprints": {"gpuprofKernel/v1": problem.key},
+        }
+        results.append(result)
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],
-        "results": [_result(problem, rules.index(problem.rule), report.fallback) for problem in shown],
+        "results": results,
     }
     yield f'{{"$schema": "{_SCHEMA}", "version": "2.1.0", "runs": ['
     yield from document_lines(run, ("results",))
@@ -49,7 +65,20 @@ def lines(report: ProblemReport) -> Iterator[str]:
 
 
 def _rule(rule_id: str) -> dict[str, Any]:
-    title, meaning, more = _rule_texts(rule_id)
+    from gpuprof.diagnose.registry import rule_named
+    from gpuprof.words.wording import wording
+
+    if rule_id in RULES:
+        title, meaning = RULES[rule_id]
+        more = "See how comparisons are made, docs/how-to/compare.md."
+    elif rule_named(rule_id) is None:
+        title = rule_id
+        meaning = f"The finding {rule_id}."
+        more = "A rule that this gpuprof does not know."
+    else:
+        title = wording(rule_id).title
+        meaning = f"{title}. Looks at: {wording(rule_id).inputs}"
+        more = f"See the reference of rules, docs/reference/rules.md#{rule_id}."
     return {
         "id": rule_id,
         "shortDescription": {"text": _text(title)},
@@ -60,44 +89,10 @@ def _rule(rule_id: str) -> dict[str, Any]:
     }
 
 
-def _rule_texts(rule_id: str) -> tuple[str, str, str]:
-    """Return title, meaning and the place that says more of a rule."""
-    from gpuprof.diagnose.registry import rule_named
-    from gpuprof.words.wording import wording
-
-    if rule_id in RULES:
-        return *RULES[rule_id], "See how comparisons are made, docs/how-to/compare.md."
-    if rule_named(rule_id) is None:
-        return rule_id, f"The finding {rule_id}.", "A rule that this gpuprof does not know."
-    texts = wording(rule_id)
-    meaning = f"{texts.title}. Looks at: {texts.inputs}"
-    return texts.title, meaning, f"See the reference of rules, docs/reference/rules.md#{rule_id}."
-
-
-def _result(problem: Problem, rule: int, fallback: SourceLine) -> dict[str, Any]:
-    """Return a result. Its fingerprint names rule and kernel, so that it stays one alert while numbers change.
-
-    GitHub's upload action adds a fingerprint of its own from the line, if the code is at hand.
-    """
-    place = problem.place or fallback
-    location = {
-        "artifactLocation": {"uri": quote(place.file, safe="/", errors="replace"), "uriBaseId": _ROOT},
-        "region": {"startLine": place.line},
-    }
-    return {
-        "ruleId": problem.rule,
-        "ruleIndex": rule,
-        "level": problem.level,
-        "message": {"text": _text(problem.message)},
-        "locations": [{"physicalLocation": location}],
-        "partialFingerprints": {"gpuprofKernel/v1": problem.key},
-    }
-
-
 def _notifications(report: ProblemReport) -> Iterator[dict[str, Any]]:
     """Yield the verdict, the conditions that forbid one, problems that are no alarm, and what is left out."""
     yield _notification("note", "verdict", report.verdict)
-    if report.exit_code is not None:
+    if report.gate:
         yield _notification("error" if report.exit_code else "note", "gate", report.gate)
     for text in report.conditions:
         yield _notification("warning", "not-alike", text)
@@ -106,8 +101,8 @@ def _notifications(report: ProblemReport) -> Iterator[dict[str, Any]]:
         yield _notification(problem.level, problem.rule, problem.message)
     for text in without_line_texts(report):
         yield _notification("warning", "without-line", text)
-    left_out = len(report.alarms) - MOST_RESULTS
-    if left_out > 0:
+    left_out = len(report.alarms[MOST_RESULTS:])
+    if left_out:
         text = f"{count_text(left_out, 'result')} beyond the first {MOST_RESULTS:,} left out, errors first."
         yield _notification("warning", "left-out", text)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from gpuprof.comparison.finding_changes import source_line
-from gpuprof.model.session import Finding, KernelProfile, Session
+from gpuprof.model.session import Session
 from gpuprof.views.exports.problems import (
     FINDING_LEVELS,
     WHOLE_RUN,
-    Problem,
     ProblemReport,
     first_line,
     identity_of,
@@ -29,7 +28,11 @@ def session_report(session: Session, options: WriteOptions = DEFAULTS) -> Proble
     problems = []
     for _, kernel, finding in ranked_findings(session):
         if finding.severity in ("high", "medium") and finding.cause is None:
-            problems.append(placed(_problem(kernel, finding), [source_line(finding)], options))
+            name = WHOLE_RUN if finding.everywhere else kernel.label
+            texts = (finding.headline, gain_text(finding), finding.action)
+            level = FINDING_LEVELS[finding.severity]
+            problem = problem_of(name, finding.rule, level, f": {finding.rule}", texts, identity_of(kernel))
+            problems.append(placed(problem, [source_line(finding)], options))
     verdict = session.verdict.sentence if session.verdict is not None else ""
     return ProblemReport(
         command="gpuprof show",
@@ -38,10 +41,3 @@ def session_report(session: Session, options: WriteOptions = DEFAULTS) -> Proble
         fallback=first_line([source.file for source in session.sources]),
         problems=in_order(problems),
     )
-
-
-def _problem(kernel: KernelProfile, finding: Finding) -> Problem:
-    name = WHOLE_RUN if finding.everywhere else kernel.label
-    texts = (finding.headline, gain_text(finding), finding.action)
-    level = FINDING_LEVELS[finding.severity]
-    return problem_of(name, finding.rule, level, f": {finding.rule}", texts, identity_of(kernel))

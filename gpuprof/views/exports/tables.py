@@ -5,18 +5,19 @@ All rows of a table have the same keys, in the order of the columns. None means 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import THROUGHPUT_UNITS
 from gpuprof.model.headline import first_finding, main_point, main_stall, nearest_limit
-from gpuprof.model.session import Evidence, Finding, KernelProfile, Session
+from gpuprof.model.session import Evidence, Finding, KernelProfile, Occupancy, Session
 
 if TYPE_CHECKING:
-    from gpuprof.annotated.listing import ListedInstruction, Listing
+    from gpuprof.annotated.listing import Listing
     from gpuprof.model.time_by import TimeBy
 
 Cell = str | int | float | None
@@ -62,24 +63,36 @@ def kernel_rows(session: Session) -> list[Row]:
 
 def kernel_columns() -> list[str]:
     """Return the columns of a table of kernels without rows."""
-    return list(_kernel_row(None, []))
+    unknown: dict[str, Any] = dict.fromkeys(KernelProfile.__struct_fields__, ())
+    unknown["occupancy"] = Occupancy(theoretical=None, achieved=None, limiters=())
+    return list(_kernel_row(KernelProfile(**unknown), []))
 
 
-def _kernel_row(kernel: KernelProfile | None, paths: Iterable[str]) -> Row:
+def _kernel_row(kernel: KernelProfile, paths: Iterable[str]) -> Row:
     row = _fields(kernel, _OF_KERNEL)
-    row["ranges"] = "/".join(kernel.ranges) if kernel else None
-    for which in ("grid", "block"):
-        size = getattr(kernel, which, None) or (None, None, None)
-        row |= {f"{which}_{axis}": value for axis, value in zip("xyz", size, strict=True)}
-    work = {item.path: item for item in kernel.work} if kernel else {}
+    row["ranges"] = "/".join(kernel.ranges)
+    for which, size in (("grid", kernel.grid), ("block", kernel.block)):
+        for axis, count in zip("xyz", size or (None, None, None), strict=True):
+            row[f"{which}_{axis}"] = count
+    work = {item.path: item for item in kernel.work}
     for path in paths:
         row |= _fields(work.get(path), ("flop", "flop_per_s"), ending=f"_{path}")
-    row["waves"] = kernel.waves if kernel else None
-    traffic = {item.level: item for item in kernel.traffic} if kernel else {}
+    row["waves"] = kernel.waves
+    traffic = {item.level: item for item in kernel.traffic}
     for level in LEVELS:
         names = ("bytes", "bytes_per_s") if level == "dram" else ("bytes", "bytes_per_s", "hit_rate")
         row |= _fields(traffic.get(level), names, ending=f"_{level}")
-    return row | _roofline_cells(kernel) | _limit_cells(kernel) | _finding_cells(kernel)
+    for ceiling in ("at-clock", "rated"):
+        point = main_point(kernel, ceiling=ceiling)
+        suffix = ceiling.replace("-", "_")
+        row |= _fields(point, ("path",), "roofline_", f"_{suffix}")
+        row |= _fields(point, ("intensity",), ending=f"_dram_{suffix}")
+        row |= _fields(point, ("fraction_of_roof", "bound"), ending=f"_{suffix}")
+    row |= _limit_cells(kernel)
+    first = first_finding(kernel)
+    row["findings"] = len(kernel.findings)
+    row["first_finding"] = getattr(first, "rule", None)
+    return row | _fields(first, _OF_FIRST_FINDING, "first_finding_")
 
 
 def _fields(record: Struct | None, names: Iterable[str], beginning: str = "", ending: str = "") -> Row:
@@ -87,63 +100,41 @@ def _fields(record: Struct | None, names: Iterable[str], beginning: str = "", en
     return {f"{beginning}{name}{ending}": getattr(record, name, None) for name in names}
 
 
-def _roofline_cells(kernel: KernelProfile | None) -> Row:
-    cells: Row = {}
-    for ceiling in ("at-clock", "rated"):
-        point = main_point(kernel, ceiling=ceiling) if kernel else None
-        suffix = ceiling.replace("-", "_")
-        cells |= _fields(point, ("path",), "roofline_", f"_{suffix}")
-        cells |= _fields(point, ("intensity",), ending=f"_dram_{suffix}")
-        cells |= _fields(point, ("fraction_of_roof", "bound"), ending=f"_{suffix}")
-    return cells
-
-
-def _limit_cells(kernel: KernelProfile | None) -> Row:
-    units = kernel.throughput if kernel else ()
-    throughput = {unit.unit: unit.fraction for unit in units if unit.bound is None}
-    limit = nearest_limit(kernel) if kernel else None
-    stall = main_stall(kernel) if kernel else None
+def _limit_cells(kernel: KernelProfile) -> Row:
+    throughput = {unit.unit: unit.fraction for unit in kernel.throughput if unit.bound is None}
     cells: Row = {f"throughput_{unit}": throughput.get(unit) for unit in THROUGHPUT_UNITS}
-    cells["nearest_limit"] = limit.unit if limit else None
-    cells |= _fields(kernel.occupancy if kernel else None, ("theoretical", "achieved"), "occupancy_")
-    cells["occupancy_limiters"] = "+".join(kernel.occupancy.limiters) if kernel else None
-    cells |= _fields(kernel.scheduler if kernel else None, ("issue_active", "eligible_warps", "active_warps"))
-    cells["main_stall"] = stall.reason if stall else None
-    return cells | _fields(stall, ("share",), "main_stall_")
+    cells["nearest_limit"] = getattr(nearest_limit(kernel), "unit", None)
+    cells |= _fields(kernel.occupancy, ("theoretical", "achieved"), "occupancy_")
+    cells["occupancy_limiters"] = "+".join(kernel.occupancy.limiters)
+    cells |= _fields(kernel.scheduler, ("issue_active", "eligible_warps", "active_warps"))
+    return cells | _stall_cells(main_stall(kernel))
 
 
-def _finding_cells(kernel: KernelProfile | None) -> Row:
-    first = first_finding(kernel) if kernel else None
-    cells: Row = {
-        "findings": len(kernel.findings) if kernel else None,
-        "first_finding": first.rule if first else None,
-    }
-    return cells | _fields(first, _OF_FIRST_FINDING, "first_finding_")
+def _stall_cells(stall: Struct | None) -> Row:
+    return {"main_stall": getattr(stall, "reason", None), "main_stall_share": getattr(stall, "share", None)}
 
 
 def ranked_findings(session: Session) -> list[tuple[int | None, KernelProfile, Finding]]:
     """Return the findings of recommendations in their order, each with its rank from 1, then the others."""
     ranks: dict[str, int] = {}
     for rank, item in enumerate(session.recommendations, 1):
-        ranks.update(dict.fromkeys(item.findings, rank))
+        ranks |= dict.fromkeys(item.findings, rank)
     found = []
     for kernel in session.kernels:
         for finding in kernel.findings:
             found.append((ranks.get(finding.id), kernel, finding))
-    last = len(session.recommendations) + 1
-    return sorted(found, key=lambda ranked: ranked[0] or last)
+    return sorted(found, key=lambda ranked: ranked[0] or math.inf)
 
 
 def finding_rows(session: Session) -> list[Row]:
     """Return a row for every finding, first those of recommendations; `rank` is the place of its recommendation."""
-    return [_finding_row(kernel, finding, rank) for rank, kernel, finding in ranked_findings(session)]
-
-
-def _finding_row(kernel: KernelProfile, finding: Finding, rank: int | None) -> Row:
-    row = _fields(finding, FINDING_COLUMNS) | _fields(finding.place, _OF_PLACE, "location_")
-    row |= {"kernel": kernel.id, "label": kernel.label, "rank": rank}
-    row["evidence"] = "; ".join(map(_evidence_text, finding.evidence))
-    return row
+    rows = []
+    for rank, kernel, finding in ranked_findings(session):
+        row = _fields(finding, FINDING_COLUMNS) | _fields(finding.place, _OF_PLACE, "location_")
+        row |= {"kernel": kernel.id, "label": kernel.label, "rank": rank}
+        row["evidence"] = "; ".join(map(_evidence_text, finding.evidence))
+        rows.append(row)
+    return rows
 
 
 def _evidence_text(item: Evidence) -> str:
@@ -165,22 +156,14 @@ def time_rows(times: TimeBy) -> list[Row]:
 
 def instruction_rows(listing: Listing) -> list[Row]:
     """Return a row for each instruction of a kernel."""
-    return [_instruction_row(listing, instruction) for instruction in listing.instructions]
-
-
-def _instruction_row(listing: Listing, instruction: ListedInstruction) -> Row:
-    source = None
-    if instruction.file is not None and instruction.line is not None:
-        source = listing.source_lines.get(instruction.file, {}).get(instruction.line)
-    function = listing.functions[instruction.function]
-    return {
-        "kernel": listing.kernel,
-        "function": function.symbol or f"0x{function.address:x}",
-        **_fields(instruction, ("pc", "offset", "sass", "file", "line")),
-        "source": source,
-        **_fields(instruction, ("samples", "share")),
-        "main_stall": instruction.stall.reason if instruction.stall is not None else None,
-        **_fields(instruction.stall, ("share",), "main_stall_"),
-        **_fields(instruction, _OF_INSTRUCTION),
-        "findings": "; ".join(instruction.findings),
-    }
+    rows = []
+    for instruction in listing.instructions:
+        function = listing.functions[instruction.function]
+        row: Row = {"kernel": listing.kernel, "function": function.symbol or f"0x{function.address:x}"}
+        row |= _fields(instruction, ("pc", "offset", "sass", "file", "line"))
+        row["source"] = listing.source_lines.get(instruction.file or "", {}).get(instruction.line or 0)
+        row |= _fields(instruction, ("samples", "share")) | _stall_cells(instruction.stall)
+        row |= _fields(instruction, _OF_INSTRUCTION)
+        row["findings"] = "; ".join(instruction.findings)
+        rows.append(row)
+    return rows
