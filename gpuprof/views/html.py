@@ -19,6 +19,7 @@ from gpuprof.views.glossary import glossary
 from gpuprof.views.theme import colour_variables, contrast_ratio
 from gpuprof.words.profile_values import count_text
 
+_PACKAGE = "gpuprof.views"
 _FRAGMENT_ROWS = 10
 # Deeper than any heading.
 _DEEPER = 9
@@ -32,7 +33,8 @@ _COLOUR = re.compile(r"#[0-9a-f]{6}")
 
 def render_page(document: doc.Document) -> str:
     """Return the page of a document, with links to its headings of level 2 and a glossary of its terms."""
-    script = _source("page.js")
+    templates = page_templates(_PACKAGE)
+    script = page_source(templates, "page.js")
     data = document.data() if document.data is not None else None
     blocks = list(document.blocks)
     terms = [(term.name, term.meaning) for term in glossary(document)]
@@ -41,7 +43,7 @@ def render_page(document: doc.Document) -> str:
         blocks += [doc.Heading("Glossary", 2, "glossary"), doc.Fold(title, (doc.Facts(tuple(terms)),))]
     headings = [block for block in blocks if isinstance(block, doc.Heading)]
     start = blocks.index(headings[0]) if headings else len(blocks)
-    return _templates().get_template("page.html").render(
+    return templates.get_template("page.html").render(
         document=document,
         lead=blocks[:start],
         rest=blocks[start:],
@@ -49,7 +51,7 @@ def render_page(document: doc.Document) -> str:
         render=_renderer(linked=True),
         policy=page_policy(script),
         script=Markup(script),  # noqa: S704  (our own file)
-        style=Markup(colour_variables() + _source("page.css")),  # noqa: S704  (our own file)
+        style=Markup(colour_variables() + page_source(templates, "page.css")),  # noqa: S704  (our own file)
         data_id=DATA_ID,
         data_type=DATA_TYPE,
         data=Markup(data) if data is not None else None,  # noqa: S704  (base64)
@@ -76,10 +78,11 @@ def render_fragment(document: doc.Document) -> str:
             blocks.append(doc.Note(block.short, block.tone))
         else:
             blocks.append(block)
-    return _templates().get_template("fragment.html").render(
+    templates = page_templates(_PACKAGE)
+    return templates.get_template("fragment.html").render(
         blocks=blocks[::-1],
         render=_renderer(linked=False),
-        style=Markup(_source("fragment.css")),  # noqa: S704  (our own file)
+        style=Markup(page_source(templates, "fragment.css")),  # noqa: S704  (our own file)
     )  # fmt: skip
 
 
@@ -110,10 +113,6 @@ def page_templates(*packages: str) -> Environment:
     return environment
 
 
-def _templates() -> Environment:
-    return page_templates("gpuprof.views")
-
-
 @cache
 def _renderer(*, linked: bool) -> Callable[[doc.Block, int], Any]:
     """Return the function that gives the markup of a block, by the macro of its name."""
@@ -121,7 +120,7 @@ def _renderer(*, linked: bool) -> Callable[[doc.Block, int], Any]:
     def render(block: doc.Block, level: int) -> Any:
         return getattr(macros, type(block).__name__.lower())(block, level)
 
-    macros = _templates().get_template("blocks.html").make_module({"render": render, "linked": linked})
+    macros = page_templates(_PACKAGE).get_template("blocks.html").make_module({"render": render, "linked": linked})
     return render
 
 
@@ -179,10 +178,6 @@ def _colours(colour: str) -> str:
         return ""
     ink = max(("#000000", "#ffffff"), key=lambda ink: contrast_ratio(ink, colour))
     return f";background:{colour};color:{ink}"
-
-
-def _source(name: str) -> str:
-    return page_source(_templates(), name)
 
 
 def page_source(templates: Environment, name: str) -> str:

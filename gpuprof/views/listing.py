@@ -82,17 +82,10 @@ def listing_document(kernel: KernelProfile, listing: Listing, *, whole: bool) ->
 
 
 def _stretches(code: Sequence[ListedInstruction], *, whole: bool) -> Iterator[_Stretch]:
-    """Yield instructions in a row of one function that are folded, or that are shown."""
-    warm = _warm(code)
-    for (is_warm, _), indices in groupby(range(len(code)), lambda index: (index in warm, code[index].function)):
-        stretch = [code[index] for index in indices]
-        yield not (whole or is_warm) and len(stretch) >= _LEAST_FOLDED, stretch
+    """Yield instructions in a row of one function that are folded, or that are shown.
 
-
-def _warm(code: Sequence[ListedInstruction]) -> set[int]:
-    """Return the indices of instructions with weight or a finding, and their neighbours.
-
-    The weight is the samples; without any, the executions.
+    Shown are instructions with weight or a finding, and their neighbours. The weight is the samples; without any, the
+    executions.
     """
     weights = [each.samples or 0.0 for each in code]
     if not any(weights):
@@ -102,7 +95,9 @@ def _warm(code: Sequence[ListedInstruction]) -> set[int]:
     for index, each in enumerate(code):
         if weights[index] >= least or each.findings:
             warm.update(range(index - _AROUND, index + _AROUND + 1))
-    return warm
+    for (is_warm, _), indices in groupby(range(len(code)), lambda index: (index in warm, code[index].function)):
+        stretch = [code[index] for index in indices]
+        yield not (whole or is_warm) and len(stretch) >= _LEAST_FOLDED, stretch
 
 
 def _lines(kernel: KernelProfile, listing: Listing, stretches: Sequence[_Stretch]) -> Iterator[CodeLine]:

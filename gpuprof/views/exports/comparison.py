@@ -19,7 +19,6 @@ from gpuprof.views.exports.problems import (
     WHOLE_RUN,
     CaseResult,
     Problem,
-    ProblemLevel,
     ProblemReport,
     TestCase,
     first_line,
@@ -101,11 +100,10 @@ def _of_check(check: GateCheck, gate: Gate, kernel: KernelChange | None) -> Prob
         texts.append(kernel.sentence)
     if check.accepted:
         texts.append(f"Accepted: {check.accepted}")
-    subject = check.quantity if check.pattern is None else f"{check.pattern}={check.quantity}"
+    identity = (joined_by("=", check.pattern or "", check.quantity), *_identity(kernel))
     title = f": {word} of {short_name(check.limit)}"
     alarm = gate.fails(check)
-    level: ProblemLevel = "error" if alarm else "note"
-    return problem_of(name, rule, level, title, texts, (subject, *_identity(kernel)), alarm=alarm)
+    return problem_of(name, rule, "error" if alarm else "note", title, texts, identity, alarm=alarm)
 
 
 def _of_finding(change: FindingChange, kernel: KernelChange, pair: Pair) -> Problem:
@@ -165,10 +163,8 @@ def _cases_of_kernels(comparison: Comparison) -> Iterator[TestCase]:
     """Yield a test case per kernel: a slower one fails, an inconclusive one is skipped."""
     for kernel in comparison.kernels:
         result = _RESULTS.get(kernel.time.verdict, "skipped")
-        message = sentence(kernel.sentence)
-        if result == "skipped":
-            message = sentence(reason_text(kernel.time)) or message
-        yield _case(kernel, result, kernel.time.verdict, message)
+        reason = reason_text(kernel.time) if result == "skipped" else ""
+        yield _case(kernel, result, kernel.time.verdict, sentence(reason or kernel.sentence))
 
 
 def _case(kernel: KernelChange | None, result: CaseResult, kind: str, message: str = "", limit: str = "") -> TestCase:

@@ -33,9 +33,10 @@ def lines(report: ProblemReport) -> Iterator[str]:
     shown = report.alarms[:MOST_RESULTS]
     rules = list(dict.fromkeys(problem.rule for problem in shown))
     driver = {"name": "gpuprof", "version": report.version, "rules": list(map(_rule, rules))}
-    invocation = {"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(report))}
+    invocation: dict[str, Any] = {"executionSuccessful": True}
     if report.exit_code is not None:
         invocation["exitCode"] = report.exit_code
+    invocation["toolExecutionNotifications"] = list(_notifications(report))
     results = []
     for problem in shown:
         place = problem.place or report.fallback
