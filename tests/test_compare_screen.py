@@ -29,7 +29,7 @@ from gpuprof.comparison.contract import (
     WorkChange,
 )
 from gpuprof.views.comparison import print_comparison
-from gpuprof.views.comparison_rows import folded
+from gpuprof.words.comparison_rows import folded
 from tests import made_comparisons as made
 from tests.compare_builders import kernel, run
 from tests.hand_made import HOSTILE

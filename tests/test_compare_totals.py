@@ -28,8 +28,8 @@ from gpuprof.model.session import (
     Timeline,
     WholeGraphs,
 )
-from gpuprof.views.comparison_rows import changed_rows
 from gpuprof.words.comparison import by_function, whole_sentence, with_sentences
+from gpuprof.words.comparison_rows import changed_rows
 from tests.compare_builders import kernel, run, side, source
 from tests.table import each_row
 

@@ -195,7 +195,7 @@ def _compare(asked: _Asked) -> int:
 
 def _tell_next(asked: _Asked, comparison: Comparison) -> None:
     """Say how the first kernel that both sides have and that is not the same is shown in depth; nothing without one."""
-    from gpuprof.views.comparison_rows import changed_rows
+    from gpuprof.words.comparison_rows import changed_rows
 
     first = next((change for change in changed_rows(comparison.kernels) if change.base and change.new), None)
     if first is not None:

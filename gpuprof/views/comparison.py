@@ -21,7 +21,6 @@ from gpuprof.comparison.sides import Side
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, signed_percent
 from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, finite, sentence
-from gpuprof.views.comparison_rows import changed_rows, folded, quiet_rows
 from gpuprof.views.document import (
     Block,
     Cell,
@@ -38,6 +37,7 @@ from gpuprof.views.document import (
 from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
+from gpuprof.words.comparison_rows import changed_rows, folded, quiet_rows
 from gpuprof.words.comparison_values import (
     change_text,
     count_name,

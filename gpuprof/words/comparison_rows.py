@@ -1,4 +1,4 @@
-"""Which kernels of a comparison the views show, and which of them share a row."""
+"""Which kernels of a comparison need a row of their own, and which of them share one."""
 
 from __future__ import annotations
 
