@@ -18,7 +18,7 @@ from gpuprof.comparison.contract import (
 )
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import Side
-from gpuprof.text import cut_middle
+from gpuprof.text import cut_end, cut_middle
 from gpuprof.units import counted, signed_percent
 from gpuprof.views.changed_kernel import TIME_TONES, changed_kernel, finite, sentence
 from gpuprof.views.document import (
@@ -65,6 +65,7 @@ _BRIEF_CHECKS = 3
 _MOST_CHECKS = 60
 _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
+_SHORT_VERDICT = 200
 _MOST_FILES = 3
 _NAME_LENGTH = 120
 _FILE_LENGTH = 100
@@ -128,8 +129,9 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     forbidding = comparison.forbidding[:_BRIEF_CONDITIONS]
     hidden = len(comparison.conditions) - len(forbidding)
     more = [("runs", Cell(f"{counted(hidden, 'note')} on the runs: -v shows all", "muted"))] if hidden else []
+    verdict = capital(sentence(comparison.sentence))
     blocks = [
-        Note(capital(sentence(comparison.sentence)), "strong"),
+        Note(verdict, "strong", short=cut_end(verdict, _SHORT_VERDICT)),
         Facts((*_sides(comparison), *_conditions(forbidding), *more)),
         *_gate(comparison),
         *_kernel_table(rows, others),
