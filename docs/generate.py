@@ -90,8 +90,8 @@ REPORTS = ROOT.parent / "shared" / "reports"
 PAIR = ("MW_Baseline.ncu-rep", "MW_DivToMult.ncu-rep")
 """The two reports of NCAR/GPU_workshop that are compared."""
 PAGE_WIDTH = 1000
-PAGE_END = "Math.ceil(document.querySelector('.rooflines').getBoundingClientRect().bottom) + 20"
-"""A picture has the page's verdict, what to fix first and the roofline."""
+PAGE_END = "Math.ceil([...document.querySelectorAll('figure:has(svg)')].pop().getBoundingClientRect().bottom) + 20"
+"""A picture has the page's verdict, what to fix first, the roofline and the bandwidths."""
 
 
 def draw_pictures() -> None:

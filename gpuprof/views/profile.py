@@ -298,8 +298,9 @@ def _rooflines(
     targets = {kernel.id: f"#row-{kernel.id}" for kernel in in_table}
     targets |= {kernel.id: f"#kernel-{kernel.id}" for kernel in sections}
     figures = overview_figures(session, level, ceiling, targets)
-    if figures:
-        has_roofline = any(not figure.id.endswith(("-bandwidth", "-throughput")) for figure in figures)
+    drawn = [figure.id for figure in figures if figure.svg is not None]
+    if drawn:
+        has_roofline = any(not name.endswith(("-bandwidth", "-throughput")) for name in drawn)
         yield Heading("Roofline" if has_roofline else "Bandwidth and throughput", anchor="roofline")
         yield from figures
 
