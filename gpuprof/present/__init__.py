@@ -1,1 +1,1 @@
-"""Sessions in, text and pictures out. Decides nothing: every number comes from the model."""
+"""Terminal, page and Markdown of `gpuprof check`. Decides nothing: every number comes from the review."""
