@@ -85,7 +85,7 @@ def test_kernels_are_sorted_by_their_values_and_points_lead_to_them(browser: Bro
         ("roofline", "ascending", ["gemm", "softmax", "Copy"]),
     ):
         assert (click_heading(browser, name), labels(browser)) == (order, rows)
-    browser.point_at('[data-kernel="1"] .mark')
+    browser.point_at('[data-kernel="1"] use')
     assert browser.run("[...document.querySelectorAll('tr.marked')].map(r => r.id)") == ["row-1"]
     assert browser.run("document.querySelector('[data-kernel=\"0\"] a').getAttribute('href')") == "#kernel-0"
     assert browser.messages() == []
