@@ -42,6 +42,11 @@ def reduced_command(command: str, known: KnownPaths = NOTHING_KNOWN) -> str:
     `…` replaces arguments and folders. Environment assignments are left out. Everything after an unknown option is
     dropped.
     """
+    # Without a folder in between, the rest of a word can be private: "a/home/x\\@h" leaves "a@h".
+    return _reduced_once(_reduced_once(command, known), known)
+
+
+def _reduced_once(command: str, known: KnownPaths) -> str:
     arguments = arguments_of(without_home(command[:_LONGEST]))
     kept = list(_reduced(arguments, known))
     if kept == arguments and len(command) <= _LONGEST:
