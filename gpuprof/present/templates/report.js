@@ -1,9 +1,8 @@
-// What the page can do beyond its text: sort and filter the table, join points with rows, copy links, open what is closed.
+// What the page can do beyond its text: sort and filter the table, copy links, open what is closed.
 (() => {
   "use strict";
   const table = document.getElementById("kernel-table");
   const rows = table ? [...table.tBodies[0].rows] : [];
-  const pointsOf = (id) => document.querySelectorAll(`g[data-kernel="${id}"]`);
 
   const order = (row, column) => {
     const cell = row.cells[column];
@@ -56,58 +55,7 @@
       count.textContent = words.length ? `${shown} of ${rows.length}` : "";
     };
     input.addEventListener("input", filter);
-    for (const point of document.querySelectorAll("g[data-kernel]")) {
-      point.addEventListener("click", () => {
-        if (!document.getElementById(`row-${point.dataset.kernel}`)?.hidden) return;
-        input.value = "";
-        filter();
-        count.textContent = "Filter cleared";
-      });
-    }
     document.getElementById("filter-box").hidden = false;
-  };
-
-  const readout = document.getElementById("readout");
-  const describe = (row) => {
-    const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
-    const name = document.createElement("strong");
-    // With the places where its lines may end, without its link.
-    const parts = [...row.cells[1].cloneNode(true).childNodes];
-    name.append(...parts.flatMap((part) => part.nodeName === "A" ? [...part.childNodes] : [part]));
-    const list = document.createElement("dl");
-    [...row.cells].slice(2).forEach((cell, index) => {
-      const part = document.createElement("div");
-      const head = document.createElement("dt");
-      const value = document.createElement("dd");
-      head.textContent = heads[index + 2];
-      value.textContent = cell.textContent.trim();
-      part.append(head, value);
-      list.append(part);
-    });
-    readout.replaceChildren(name, list);
-  };
-
-  const mark = (id, on) => {
-    document.getElementById(`row-${id}`)?.classList.toggle("marked", on);
-    pointsOf(id).forEach((point) => point.classList.toggle("marked", on));
-  };
-
-  const joinPointsWithRows = () => {
-    readout.hidden = false;
-    readout.parentNode.classList.add("with-readout");
-    if (rows[0]) describe(rows[0]);
-    for (const point of document.querySelectorAll("g[data-kernel]")) {
-      const id = point.dataset.kernel;
-      const row = document.getElementById(`row-${id}`);
-      const show = () => { mark(id, true); if (row) describe(row); };
-      for (const name of ["pointerenter", "focusin"]) point.addEventListener(name, show);
-      for (const name of ["pointerleave", "focusout"]) point.addEventListener(name, () => mark(id, false));
-    }
-    for (const row of rows) {
-      const id = row.id.slice(4);
-      row.addEventListener("pointerenter", () => mark(id, true));
-      row.addEventListener("pointerleave", () => mark(id, false));
-    }
   };
 
   const copied = async (text) => {
@@ -198,7 +146,6 @@
   if (table) {
     makeSortable();
     makeFilterable();
-    if (document.querySelector("g[data-kernel]")) joinPointsWithRows();
   }
   addCopyButtons();
   markWhatScrolls();
