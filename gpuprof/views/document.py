@@ -210,7 +210,7 @@ class Figure(Struct, frozen=True):
 
 
 class Bar(Struct, frozen=True):
-    """A quantity as a share of its ceiling or of a whole, 0 to 1 (None: unknown); `colour` is that of a stacked part."""
+    """A quantity as a share of its ceiling or of a whole, 0 to 1 (None: unknown). `colour` is used if it is stacked."""
 
     name: Inline
     fraction: float | None
