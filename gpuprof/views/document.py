@@ -85,7 +85,8 @@ class Table(Struct, frozen=True):
     """Rows under columns. `anchors` are the ids of the rows, or empty.
 
     `more` says what to know of the rows, and which are not there. The short form may show fewer rows, but at least
-    `least`; `short_more` then says the same of so many rows. With `filter` the page can filter and sort rows.
+    `least`; `short_more` then says the same, given the number of rows shown. With `filter` the page can filter and
+    sort rows.
     """
 
     label: str

@@ -11,7 +11,7 @@ from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.words.verdict import limit_name
 
-# Kernels with a number in a figure: so many at most, the first ones always, others only from this share of the time on.
+# Kernels with a number in a figure: the most, those that always have one, and the least share of the time of others.
 _MOST_NUMBERED = 8
 _ALWAYS_NUMBERED = 3
 _LEAST_SHARE = 0.01
@@ -56,7 +56,7 @@ def headline_kernels(session: Session) -> tuple[int, ...]:
 
 
 def drawn_kernels(session: Session, kernels: Sequence[KernelProfile], most: int | None) -> list[KernelProfile]:
-    """Return at most so many of these kernels, longest first; those of the headline are always among them."""
+    """Return the `most` longest of these kernels, longest first, and always those of the headline."""
     ordered = by_time(kernels)
     drawn = ordered[:most]
     headline = headline_kernels(session)

@@ -44,7 +44,7 @@ _Stretch = tuple[bool, Sequence[ListedInstruction]]
 
 
 def print_listing(console: Console, kernel: KernelProfile, listing: Listing, whole: bool) -> None:
-    """Print the listing of a kernel; unless the `whole` is wanted, what takes next to no time is folded."""
+    """Print the listing of a kernel; stretches that take almost no time are folded unless `whole`."""
     from gpuprof.views.terminal import print_document
 
     print_document(console, listing_document(kernel, listing, whole=whole))
@@ -58,7 +58,7 @@ def markdown_listing(_session: Session, kernel: KernelProfile, listing: Listing,
 
 
 def listing_document(kernel: KernelProfile, listing: Listing, *, whole: bool) -> Document:
-    """Return the listing of a kernel. Stretches that take next to no time are folded unless the `whole` is wanted."""
+    """Return the listing of a kernel. Stretches that take almost no time are folded unless `whole`."""
     time = duration_text(kernel.duration_s) if kernel.duration_s is not None else ""
     title = joined_by(": ", f"#{kernel.id} {kernel.label}", time)
     blocks: list[Block] = [Heading(title)]

@@ -148,7 +148,7 @@ def number_marks(ax: Axes, colours: Colours, marks: Iterable[tuple[Extent, float
 
 
 def write(ax: Axes, place: Extent, offset: Extent, text: str, colour: str, **look: Any) -> None:
-    """Write a text so many points from a place in the axes."""
+    """Write a text at an offset in points from a place in the axes."""
     ax.annotate(printable(text), place, offset, textcoords="offset points", size=_SMALL, color=colour, **look)
 
 

@@ -312,7 +312,7 @@ def _tables(
     rows: int,
     sections: Sequence[KernelProfile],
 ) -> Iterator[Block]:
-    """Yield the tables of operators and of kernels, with at most so many rows (0: all)."""
+    """Yield the tables of operators and of kernels, with at most `rows` rows (0: all)."""
     if times is not None:
         yield Heading(f"{times.by.capitalize()}s", anchor=f"{times.by}s")
         yield from times_blocks(times, rows)

@@ -18,7 +18,7 @@ _HASH_SHOWN = 12
 
 
 def origin(session: Session, most: int | None = None) -> tuple[tuple[str, str], ...]:
-    """Return the files of a session as facts, at most so many of them, and the gpuprof that read them."""
+    """Return the first `most` files of a session as facts, and the gpuprof that read them."""
     rows = []
     for source in session.sources[:most]:
         rows.append(("Report", f"{source.file} (sha256 {source.sha256[:_HASH_SHOWN]}), {source_text(source)}"))

@@ -67,7 +67,7 @@ def overview_figures(
 def device_figures(
     session: Session, device: int, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
 ) -> DeviceFigures:
-    """Return what can be drawn of the kernels of a GPU, at most so many of them."""
+    """Return what can be drawn of the kernels of a GPU, of at most `most` kernels."""
     kernels = [kernel for kernel in session.kernels if kernel.device == device]
     return _with_rest(session, overview(session, device, level, ceiling, most), kernels)
 

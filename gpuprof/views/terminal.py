@@ -55,7 +55,7 @@ _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|
 # rich breaks lines at every kind of space. This character keeps a number beside its unit until the lines are made; no
 # printable text contains it.
 _GLUE = "\ue000"
-# A screen has so many recommendations, rows of all tables but the last and lines of each text, or fewer.
+# The most recommendations, rows of each table but the last, and lines of each text on a screen.
 _MOST_PARTS = 5
 _CODE_LINES = 3
 # Of the heat of the hottest line of code.
@@ -82,8 +82,8 @@ def print_document(
 ) -> None:
     """Print the blocks of a document; its title is not printed.
 
-    In the short form with a `height`, all blocks are shortened until the whole fits into so many lines, if their least
-    sizes allow it.
+    In the short form with a `height`, all blocks are shortened until they fit into that many lines, if their least sizes
+    allow it.
     """
     terminal = Terminal(console, form)
     blocks = document.blocks
@@ -151,7 +151,7 @@ class Terminal:
         return lines
 
     def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
-        """Yield blocks with short tables; the last one has so many rows more than it needs."""
+        """Yield blocks with short tables; the last one has `more_rows` above its minimum."""
         tables = [block for block in blocks if isinstance(block, doc.Table)]
         for block in blocks:
             if not isinstance(block, doc.Table):
@@ -349,7 +349,7 @@ class Terminal:
     def _wrapped(
         self, value: doc.Inline, style: str = "", most: int = 0, kind: str = "text", width: int | None = None
     ) -> Lines:
-        """Return a text as lines, cut until there are at most so many of them (0: any number); none if it is empty."""
+        """Return a text as lines, cut to at most `most` lines (0: any number); none if it is empty."""
         width = self._width if width is None else width
         text = self._text(value, style)
         if text.cell_len <= width:
@@ -363,7 +363,7 @@ class Terminal:
         return lines
 
     def _cut(self, text: str, width: int, kind: str) -> str:
-        """Fit a text into so many columns of the terminal."""
+        """Cut a text to at most `width` columns of the terminal."""
         shown = self._legible(text)
         length = width
         while cell_len(shown) > width and length > 0:
@@ -385,7 +385,7 @@ class Terminal:
 
 
 def _beside(left: Lines, right: Lines, width: int) -> Lines:
-    """Return lines with others to their left in so many columns."""
+    """Return lines with others to their left, which take `width` columns."""
     lines = []
     for start, rest in zip_longest(left, right, fillvalue=Text()):
         line = Text.assemble(start, " " * (width - start.cell_len), rest)
