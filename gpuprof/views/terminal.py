@@ -82,8 +82,8 @@ def print_document(
 ) -> None:
     """Print the blocks of a document; its title is not printed.
 
-    In the short form with a `height`, all blocks are shortened until they fit into that many lines, if their least sizes
-    allow it.
+    In the short form with a `height`, all blocks are shortened to fit into that many lines, if their least sizes allow
+    it.
     """
     terminal = Terminal(console, form)
     blocks = document.blocks
