@@ -16,6 +16,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from gpuprof.errors import GpuprofError
@@ -126,6 +127,34 @@ def done_by_workers(
     finally:
         for worker in workers:
             worker.end()
+
+
+def begun(make: Callable[[], Answer]) -> Callable[[], Answer]:
+    """Begin work in another process. The function that is returned waits for its answer.
+
+    It does the work itself where there is no other processor, or where the other process could not do it, so that an
+    error is raised here.
+    """
+    if processors() < 2:
+        return cache(make)
+
+    def made(_: Job) -> Answer | None:
+        with suppress(Exception):
+            return make()
+        return None
+
+    worker = _Worker(made, [])
+    worker.begin([], _PATIENCE_S)
+
+    @cache
+    def answer() -> Answer:
+        try:
+            (_, _, answer), *_ = _ended([worker])
+        finally:
+            worker.end()
+        return answer if answer is not None else make()
+
+    return answer
 
 
 def _ended(busy: list[_Worker[Answer]]) -> Iterator[tuple[_Worker[Answer], Job, Answer | None]]:

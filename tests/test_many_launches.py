@@ -21,7 +21,7 @@ from gpuprof.read.launches import FactsReader, LaunchFacts
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.recordings import recordings
 from gpuprof.store.write import session_lines
-from gpuprof.workers import Worth, processors
+from gpuprof.workers import Worth, begun, processors
 from tests import ncu_bytes
 from tests.readings import unpacked
 from tests.table import each_row
@@ -41,8 +41,8 @@ def several(monkeypatch: pytest.MonkeyPatch) -> Here:
         monkeypatch.setattr(many_launches, "_WORTH", ALL)
         monkeypatch.setattr(many_launches, "_JOB_BYTES", 20_000)
         monkeypatch.setattr(analyse, "_WORTH", ALL)
-        monkeypatch.setattr(diagnosing, "_WITHOUT", ALL)
-        monkeypatch.setattr(diagnosing, "_WITH_CODE", ALL)
+        for worth in ("_WITH_CODE", "_WITH_COUNTERS", "_WITH_TIMES"):
+            monkeypatch.setattr(diagnosing, worth, ALL)
 
     return switch
 
@@ -109,3 +109,26 @@ def test_a_process_that_dies_costs_nothing(tmp_path: Path, several: Here, monkey
     report = read_ncu_rep(made(tmp_path, *[launch(f"k{at}") for at in range(30)]))
     assert [one.name for one in report] == [f"k{at}" for at in range(30)]
     assert {one.metrics.number("gpu__time_duration.sum") for one in report} == {5e-6}
+
+
+@each_row("on", [False, True])
+def test_what_was_begun_is_done_once_and_by_another_process_if_there_is_one(on: bool, several: Here) -> None:
+    several(on)
+    answer = begun(os.getpid)
+    assert answer() == answer()
+    assert (answer() != os.getpid()) is on
+
+
+@each_row("on", [False, True])
+def test_an_error_of_what_was_begun_is_raised_here(on: bool, several: Here, capfd: pytest.CaptureFixture[str]) -> None:
+    several(on)
+    answer = begun(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        answer()
+    assert capfd.readouterr().err == ""
+
+
+def test_what_a_process_died_of_is_done_here(several: Here) -> None:
+    several(True)
+    parent = os.getpid()
+    assert begun(lambda: 7 if os.getpid() == parent else os._exit(1))() == 7

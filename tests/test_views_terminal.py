@@ -192,6 +192,13 @@ def test_a_long_note_of_a_screen_ends_in_an_ellipsis() -> None:
     assert lines[-1].endswith("…")
 
 
+@each_row("text", ["\U0010ffff" * 200, "漢" * 200])
+def test_characters_that_take_more_columns_make_no_verdict_longer_than_five_lines(text: str) -> None:
+    """200 characters of which each is written with ten: four lines of 60 columns and a rest."""
+    lines = lines_of(doc.Note(text * 3, "strong", short=text), width=60, form="short")
+    assert len(lines) <= 5 and lines[-1].endswith("…")
+
+
 def test_a_screen_without_a_table_is_shortened_too() -> None:
     recommendations = every_block("a text of some words " * 6).blocks[2]
     lines = lines_of(recommendations, form="short", height=15)

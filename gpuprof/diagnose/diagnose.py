@@ -36,10 +36,10 @@ _NO_SOURCE = Missing(
 )
 
 
-_WITH_CODE, _WITHOUT = Worth(48, each=8), Worth(1_000, each=400)
+_WITH_CODE, _WITH_COUNTERS, _WITH_TIMES = Worth(48, each=8), Worth(150, each=30), Worth(1_000, each=400)
 """Numbers of kernels that are worth workers.
 
-One takes 10 ms with counts of every instruction, 0.2 ms without.
+One takes 10 ms with counts of every instruction, 3 ms with all counters, 0.2 ms with times alone.
 """
 
 
@@ -86,7 +86,7 @@ def _each_of(analysis: Analysis, diagnosed: Callable[[int], KernelProfile]) -> I
                 # One call of nvdisasm reads the code of all kernels, instead of one per worker.
                 launch.details.code_gaps()
             return made_by_workers(order, diagnosed, _WITH_CODE)
-    return made_by_workers(order, diagnosed, _WITHOUT)
+    return made_by_workers(order, diagnosed, _WITH_TIMES if analysis.session.only_times else _WITH_COUNTERS)
 
 
 def _diagnosed(facts: KernelFacts) -> KernelProfile:

@@ -33,6 +33,7 @@ class LaunchMessages:
         self._splitter = Splitter(frozenset(at for at, name in enumerate(names) if name.startswith(ATTRIBUTE)))
         self._known: dict[int, tuple[Layout, array[int]]] = {}
         self._last: dict[int, ResultMessage] = {}
+        self._names: dict[Layout, tuple[str, ...]] = {}
         self._keys: Keys = {}
         self._adopted: dict[int, tuple[Layout, Layout]] = {}
         self._last_instances: tuple[int, dict[str, Instances]] = -1, {}
@@ -124,9 +125,12 @@ class LaunchMessages:
         return self._message(launch).has(self._numbers[name])
 
     def names(self, launch: int) -> tuple[str, ...]:
-        """Return the names of the metrics of a launch."""
-        known = self.table
-        return tuple(known[number] for number in self._message(launch).layout.names() if number < len(known))
+        """Return the names of the metrics of a launch, sorted."""
+        layout = self._message(launch).layout
+        if layout not in self._names:
+            known = self.table
+            self._names[layout] = tuple(sorted({known[number] for number in layout.names() if number < len(known)}))
+        return self._names[layout]
 
     def _message(self, launch: int) -> ResultMessage:
         """Return the message of a launch that was split before; the last few stay in memory."""

@@ -77,7 +77,7 @@ class NcuMetrics:
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all recorded metrics, sorted."""
-        return tuple(sorted(set(self.messages.names(self.number_in_report))))
+        return self.messages.names(self.number_in_report)
 
     def instances(self, name: str) -> Mapping[str | int, float] | None:
         """Return a metric's values by opcode or by program counter; None where they have no such keys."""

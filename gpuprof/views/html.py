@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from msgspec.structs import replace
 
 from gpuprof.store.page import DATA_ID, DATA_TYPE
 from gpuprof.text import printable
@@ -18,6 +19,7 @@ from gpuprof.views import document as doc
 from gpuprof.views.glossary import glossary
 from gpuprof.views.theme import colour_variables, contrast_ratio
 from gpuprof.words.profile_values import count_text
+from gpuprof.workers import begun
 
 _PACKAGE = "gpuprof.views"
 _FRAGMENT_ROWS = 10
@@ -35,8 +37,8 @@ def render_page(document: doc.Document) -> str:
     """Return the page of a document, with links to its headings of level 2 and a glossary of its terms."""
     templates = page_templates(_PACKAGE)
     script = page_source(templates, "page.js")
+    blocks = _drawn_meanwhile(document.blocks)
     data = document.data() if document.data is not None else None
-    blocks = list(document.blocks)
     terms = [(term.name, term.meaning) for term in glossary(document)]
     if terms:
         title = f"{count_text(len(terms), 'term')} used on this page"
@@ -56,6 +58,17 @@ def render_page(document: doc.Document) -> str:
         data_type=DATA_TYPE,
         data=Markup(data) if data is not None else None,  # noqa: S704  (base64)
     )  # fmt: skip
+
+
+def _drawn_meanwhile(blocks: Iterable[doc.Block]) -> list[doc.Block]:
+    """Return blocks whose figures another process has begun to draw: matplotlib takes as long as the rest of a page."""
+    blocks = list(blocks)
+    figures = {place: block for place, block in enumerate(blocks) if isinstance(block, doc.Figure) and block.svg}
+    if figures:
+        drawn = begun(lambda: {place: figure.svg() for place, figure in figures.items() if figure.svg})
+        for place, figure in figures.items():
+            blocks[place] = replace(figure, svg=lambda place=place: drawn()[place])
+    return blocks
 
 
 def render_fragment(document: doc.Document) -> str:

@@ -29,6 +29,7 @@ Colours = Mapping[str, str]
 # In points.
 _WIDTH = 542.0
 _BETWEEN = 60.0
+_MARGIN = 7.2
 _LEGEND = 38.0
 _TEXT = 9.0
 _SMALL = 8.0
@@ -111,7 +112,9 @@ def mark(
     opacity: float = 1.0,
 ) -> None:
     """Draw a mark with an area in square points; without a place and a name, in the legend alone."""
-    ax.plot(
+    from matplotlib.lines import Line2D
+
+    drawn = Line2D(
         place[:1],
         place[1:],
         linestyle="none",
@@ -124,6 +127,8 @@ def mark(
         gid=name,
         label=label,
     )
+    # Half as long as `plot`, which looks for the limits of the axes.
+    ax.add_artist(drawn)
 
 
 def explain_limits(ax: Axes, colours: Colours, limits: Iterable[tuple[str, str]]) -> None:
@@ -200,6 +205,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
 
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
     out = io.BytesIO()
     colours = theme_colours(theme)
@@ -210,7 +216,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
         )
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         sheet = Figure(figsize=(_WIDTH / 72, 1.0), dpi=72, facecolor=colours["background"])
-        top = 0.0
+        top, extents = 0.0, []
         for drawing in drawings:
             bottom = top - drawing.height
             # Axes can lie below their sheet: it grows when it is saved.
@@ -224,13 +230,15 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
                 write(ax, (0.0, 1.0), (0.0, 8.0), drawing.subtitle, colours["muted"], xycoords="axes fraction")
             extent = ax.get_tightbbox()
             assert extent is not None, "its texts can be seen"
+            extents.append(extent)
             top = extent.y0 - _BETWEEN
         sheet.savefig(
             out,
             format=form,
             dpi=200 if form == "png" else 72,
             metadata=_NO_METADATA.get(form),
-            bbox_inches="tight",
+            # What "tight" finds out by drawing everything twice.
+            bbox_inches=Bbox.union(extents).padded(_MARGIN).transformed(sheet.dpi_scale_trans.inverted()),
         )
     artists = [artist for artist in sheet.findobj() if artist.get_gid()]
     return out.getvalue(), {str(artist.get_gid()): str(artist.get_label()) for artist in artists}

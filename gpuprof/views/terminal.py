@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, singledispatchmethod
 from itertools import zip_longest
 
@@ -58,6 +59,7 @@ _GLUE = "\ue000"
 # The most recommendations, rows of each table but the last, and lines of each text on a screen.
 _MOST_PARTS = 5
 _CODE_LINES = 3
+_VERDICT_LINES = 5
 # Of the heat of the hottest line of code.
 _HOT = 0.3
 _WARM = 0.03
@@ -173,8 +175,10 @@ class Terminal:
     @render.register
     def _(self, block: doc.Note) -> Lines:
         text = block.short if self._short and block.short else block.text
-        # A verdict is never cut: it ends with the place or the action.
-        most = 0 if block.tone == "strong" else self._most
+        most = self._most
+        if block.tone == "strong":
+            # A verdict ends with the place or the action. Only hostile or wide characters make a short one this long.
+            most = _VERDICT_LINES if text is block.short else 0
         return self._wrapped(text, _STYLES[block.tone], most)
 
     @render.register
@@ -355,21 +359,25 @@ class Terminal:
         if text.cell_len <= width:
             return [text] if text else []
         lines = list(text.wrap(self._console, width))
-        length = most * width
-        while most and len(lines) > most:
+        if not most or len(lines) <= most:
+            return lines
+
+        def cut(length: int) -> Lines:
             shorter = _cut(doc.text_of(value), length, kind)
-            lines = list(self._text(shorter, str(text.style)).wrap(self._console, width))
-            length -= 1
-        return lines
+            return list(self._text(shorter, str(text.style)).wrap(self._console, width))
+
+        return cut(_longest(most * width, lambda length: len(cut(length)) <= most))
 
     def _cut(self, text: str, width: int, kind: str) -> str:
         """Cut a text to at most `width` columns of the terminal."""
         shown = self._legible(text)
-        length = width
-        while cell_len(shown) > width and length > 0:
-            shown = self._legible(_cut(text, length, kind))
-            length -= 1
-        return shown
+        if cell_len(shown) <= width:
+            return shown
+
+        def cut(length: int) -> str:
+            return self._legible(_cut(text, length, kind))
+
+        return cut(_longest(width, lambda length: cell_len(cut(length)) <= width))
 
     def _text(self, value: doc.Inline, style: str = "") -> Text:
         """Return an inline text, legible, each number beside its unit."""
@@ -392,6 +400,11 @@ def _beside(left: Lines, right: Lines, width: int) -> Lines:
         line.rstrip()
         lines.append(line)
     return lines
+
+
+def _longest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest length of at most `most` that fits; 0 if none does. All shorter ones fit, too."""
+    return bisect_left(range(1, most + 1), True, key=lambda length: not fits(length))
 
 
 def _cut(text: str, length: int, kind: str) -> str:
