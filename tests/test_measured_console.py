@@ -21,14 +21,13 @@ from gpuprof.characterize.measure.events import (
 )
 from gpuprof.characterize.present.compare import change_text, comparison_markdown, print_comparison
 from gpuprof.characterize.present.console import print_measured
-from gpuprof.characterize.present.json_out import comparison_json, json_lines, measured_json
+from gpuprof.characterize.present.json_out import comparison_lines, measured_lines
 from gpuprof.characterize.present.live import LiveLines
 from gpuprof.characterize.present.view import (
     View,
 )
 from gpuprof.characterize.present.words import amount, half_width, half_width_text, span
 from gpuprof.characterize.sheet.measured import Measured
-from gpuprof.characterize.sheet.side_by_side import differences, side_by_side
 from gpuprof.units import parse_quantity
 from tests.hand_made import HOSTILE
 from tests.measured_sheets import (
@@ -122,7 +121,7 @@ def test_the_example_of_a_limit_in_the_documentation_is_right() -> None:
 
 
 def document(view: View | None = None) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads("\n".join(json_lines(measured_json(view or seen()))))
+    content: dict[str, Any] = json.loads("\n".join(measured_lines(view or seen())))
     return content
 
 
@@ -143,10 +142,10 @@ def test_json_keeps_base_units_and_null_for_what_is_missing() -> None:
 
 
 def test_json_has_a_line_for_each_value_and_steers_nothing() -> None:
-    lines = list(json_lines(measured_json(seen_hostile())))
+    lines = list(measured_lines(seen_hostile()))
     assert all(line.isascii() and line.isprintable() for line in lines)
     assert document(seen_hostile())["device"]["name"] == HOSTILE
-    assert sum('"family"' in line and '"verdict"' in line for line in json_lines(measured_json(seen()))) == 26
+    assert sum('"family"' in line and '"verdict"' in line for line in measured_lines(seen())) == 26
 
 
 # Two files
@@ -191,9 +190,7 @@ def test_a_comparison_as_markdown_is_a_table_that_hostile_names_cannot_break() -
 
 def test_comparison_as_json_keeps_both_sides() -> None:
     new = slower(0.8)
-    content = json.loads(
-        "\n".join(json_lines(comparison_json(MADE_UP, new, side_by_side(MADE_UP, new), differences(MADE_UP, new))))
-    )
+    content = json.loads("\n".join(comparison_lines(MADE_UP, new)))
     first = content["rows"][0]
     assert (first["base"]["value"], first["verdict"]) == (3.9e12, "worse")
     assert first["new"]["value"] == pytest.approx(3.12e12)

@@ -46,7 +46,7 @@ NOTHING_OF = {
     "characterize": {"recordings", "store", "diagnose", "review"},
 }
 """Rooms that come before, and that a room all the same does without."""
-NAMES_LATER_ROOMS = {"gpuprof.views.formats": {"present"}}
+NAMES_LATER_ROOMS = {"gpuprof.views.formats": {"present", "characterize"}}
 """A table with functions of later rooms: formats whose writers are still to move."""
 STEPS = {
     "characterize": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.options import Destination, only_one
-from gpuprof.cli.output import write_lines
+from gpuprof.cli.output import print_product
 from gpuprof.errors import UsageError
-from gpuprof.text import printable
+from gpuprof.views.formats import TABLE, printed_formats
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
@@ -53,7 +52,12 @@ if TYPE_CHECKING:
 )
 @click.option("--list", "list_only", is_flag=True, help="List the probes.")
 @click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+    "--format",
+    "form",
+    type=click.Choice(printed_formats("measured")),
+    default=TABLE,
+    show_default=True,
+    help="Output format.",
 )
 def command(
     mode: str | None,
@@ -82,7 +86,8 @@ def command(
     every = load_probes(probe_folder())
     probes = select(every, only)
     if list_only:
-        return _list(probes, form)
+        print_product("probes", form, probes)
+        return 0
     if compile_only:
         return _check(probes, archs, form)
     if archs:
@@ -104,25 +109,11 @@ def command(
     return measure(wanted, html, form)
 
 
-def _list(probes: Sequence[Probe], form: str) -> int:
-    from gpuprof.characterize.present.gate_text import probe_json, probe_lines
-
-    if form == "json":
-        click.echo(json.dumps(probe_json(probes), indent=2))
-    else:
-        write_lines(map(printable, probe_lines(probes)))
-    return 0
-
-
 def _check(probes: Sequence[Probe], archs: tuple[str, ...], form: str) -> int:
     from gpuprof.characterize.gates.table import gate_table
-    from gpuprof.characterize.present.gate_text import gate_json, gate_lines
 
     rows = gate_table(probes, _targets(archs), tell=_progress())
-    if form == "json":
-        click.echo(json.dumps(gate_json(rows), indent=2))
-    else:
-        write_lines(map(printable, gate_lines(rows)))
+    print_product("code-checks", form, rows)
     failed = sum(row.judgement.gate == "fail" for row in rows)
     unseen = sum(row.judgement.gate is None for row in rows)
     counts = [f"{failed} failed"] * bool(failed) + [f"{unseen} compiled but not checked"] * bool(unseen)

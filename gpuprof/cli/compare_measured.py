@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.output import write_lines
+from gpuprof.cli.output import print_product
 from gpuprof.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from gpuprof.characterize.sheet.measured import Measured
+from gpuprof.views.formats import printed_formats
 
 SUFFIX = ".measured.yaml"
 _TAKEN = ("files", "base", "new", "form", "no_config")
@@ -42,7 +39,7 @@ def compare_measured(base: Sequence[str], new: Sequence[str], form: str) -> None
     for file in every:
         if not Path(file).is_file():
             raise InputError(f"{file:.100} does not exist", "gpuprof characterize writes measured files")
-    _FORMATS[form](load_measured(Path(base[0])), load_measured(Path(new[0])))
+    print_product("measured-comparison", form, load_measured(Path(base[0])), load_measured(Path(new[0])))
 
 
 def _refuse_options(form: str) -> None:
@@ -54,30 +51,7 @@ def _refuse_options(form: str) -> None:
         if name not in _TAKEN and context.get_parameter_source(name) is typed:
             option = max(param.opts, key=len)
             raise UsageError(f"{option} is about profiles, and measured files were named", "leave it out")
-    if form not in _FORMATS:
+    known = printed_formats("measured-comparison")
+    if form not in known:
         raise UsageError(f"--format {form} is about profiles, and measured files were named",
-                         f"choose one of {', '.join(_FORMATS)}")  # fmt: skip
-
-
-def _print(base: Measured, new: Measured) -> None:
-    from gpuprof.characterize.present.compare import print_comparison
-    from gpuprof.views.terminal import make_console
-
-    print_comparison(make_console(), base, new)
-
-
-def _write_json(base: Measured, new: Measured) -> None:
-    from gpuprof.characterize.present.json_out import comparison_json, json_lines
-    from gpuprof.characterize.sheet.side_by_side import differences, side_by_side
-
-    rows, conditions = side_by_side(base, new), differences(base, new)
-    write_lines(json_lines(comparison_json(base, new, rows, conditions)))
-
-
-def _write_markdown(base: Measured, new: Measured) -> None:
-    from gpuprof.characterize.present.compare import comparison_markdown
-
-    write_lines(comparison_markdown(base, new))
-
-
-_FORMATS = {"table": _print, "json": _write_json, "md": _write_markdown}
+                         f"choose one of {', '.join(known)}")  # fmt: skip

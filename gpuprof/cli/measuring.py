@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.output import write_files, write_lines
+from gpuprof.cli.output import print_product, write_files
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import EnvironmentProblem, Interrupted
 from gpuprof.needed_packages import refuse_missing_packages
@@ -102,20 +102,14 @@ def _opened(index: int, stop: Callable[[], bool]) -> ServedGpu:
 
 def _show(run: Characterization, html: Path | None, form: str) -> None:
     """Print the sheet or its JSON to stdout, write the page, and say where the files are."""
-    from gpuprof.characterize.present.console import print_measured
-    from gpuprof.characterize.present.json_out import json_lines, measured_json
     from gpuprof.characterize.present.page.render import render_measured_html
     from gpuprof.characterize.present.view import view_of
     from gpuprof.characterize.probes.library import load_probes, probe_folder
     from gpuprof.characterize.sheet.normal import assess
-    from gpuprof.views.terminal import make_console
 
     titles = {probe.id: probe.title for probe in load_probes(probe_folder())}
     view = view_of(run.measured, assess(run.measured, run.published(), run.product), titles)
-    if form == "json":
-        write_lines(json_lines(measured_json(view)))
-    else:
-        print_measured(make_console(), view)
+    print_product("measured", form, view)
     if html is not None:
         write_files({html: render_measured_html(view).encode()}, through_links=True)
         click.echo(printable(f"page: {html}"), err=True)

@@ -15,6 +15,7 @@ from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
 from gpuprof.own_files import draft_of
+from gpuprof.views.formats import TABLE, Product, formats_of
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session
@@ -26,6 +27,17 @@ def write_lines(lines: Iterable[str]) -> None:
     out = sys.stdout.buffer
     out.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in lines)
     out.flush()
+
+
+def print_product(product: Product, form: str, *values: object) -> None:
+    """Print a product that needs no options: on a console, or as lines."""
+    row = formats_of(product)[form]
+    if form == TABLE:
+        from gpuprof.views.terminal import make_console
+
+        row.write(make_console(), *values)
+    else:
+        write_lines(row.write(*values))
 
 
 def to_type(files: Iterable[str | Path]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +10,26 @@ import click
 
 from gpuprof.cli.completion import readable_files, spec_names
 from gpuprof.cli.options import salvaging
+from gpuprof.cli.output import print_product
 from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
 from gpuprof.hardware.parse import ARCH_NAME
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.text import printable
 from gpuprof.views import document as doc
-from gpuprof.views.exports.hardware_specs import arch_json, arch_row, gpu_json, gpu_row
-from gpuprof.views.specs import arch_view, gpu_view, list_view, match_blocks
+from gpuprof.views.formats import TABLE, printed_formats
+from gpuprof.views.specs import match_blocks
 
 if TYPE_CHECKING:
     from gpuprof.hardware.device import RecordedDevice
 
 _form = click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+    "--format",
+    "form",
+    type=click.Choice(printed_formats("specs")),
+    default=TABLE,
+    show_default=True,
+    help="Output format.",
 )
 
 
@@ -41,11 +46,7 @@ def command() -> None:
 def list_(form: str) -> None:
     """List products and architectures with their main numbers."""
     library = SpecLibrary()
-    gpus, archs = tuple(_readable_gpus(library)), tuple(_readable_archs(library))
-    if form == "json":
-        _write_json({"gpus": [gpu_row(gpu) for gpu in gpus], "architectures": [arch_row(arch) for arch in archs]})
-    else:
-        _print(list_view(gpus, archs))
+    print_product("specs", form, tuple(_readable_gpus(library)), tuple(_readable_archs(library)))
 
 
 def _readable_gpus(library: SpecLibrary) -> Iterator[GpuSpec]:
@@ -82,20 +83,13 @@ def show(name: str, form: str) -> None:
     library = SpecLibrary()
     arch = library.arch(name)
     if arch is not None:
-        if form == "json":
-            _write_json(arch_json(arch))
-        else:
-            _print(arch_view(arch))
+        print_product("spec", form, arch)
         return
     if ARCH_NAME.fullmatch(name):
         known = ", ".join(path.stem for path in library.arch_files())
         raise InputError(f"no spec for the architecture {name}", f"choose from: {known}")
     gpu = library.gpu(name)
-    rates = _rates(library, gpu)
-    if form == "json":
-        _write_json(gpu_json(gpu, rates))
-    else:
-        _print(gpu_view(gpu, rates))
+    print_product("spec", form, gpu, _rates(library, gpu))
 
 
 def _rates(library: SpecLibrary, gpu: GpuSpec) -> Mapping[ComputeKey, Fact]:
@@ -141,6 +135,8 @@ def match(reports: tuple[str, ...], salvage: bool) -> None:
 
     Says why, and where a report and its spec differ.
     """
+    from gpuprof.views.terminal import make_console, print_document
+
     library = SpecLibrary()
     blocks: list[doc.Block] = []
     for report in reports:
@@ -150,7 +146,7 @@ def match(reports: tuple[str, ...], salvage: bool) -> None:
             blocks += _matched(library, device)
         if not devices:
             blocks.append(doc.Note("names no GPU"))
-    _print(doc.Document("specs", tuple(blocks)))
+    print_document(make_console(), doc.Document("specs", tuple(blocks)))
 
 
 def _matched(library: SpecLibrary, device: RecordedDevice) -> Iterator[doc.Block]:
@@ -174,13 +170,3 @@ def _devices(name: str, *, salvage: bool) -> tuple[RecordedDevice, ...]:
         RecordedDevice(name=device.name, compute_capability=device.compute_capability, sm_count=device.sm_count)
         for device in file.devices
     )
-
-
-def _print(document: doc.Document) -> None:
-    from gpuprof.views.terminal import make_console, print_document
-
-    print_document(make_console(), document)
-
-
-def _write_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, allow_nan=False))

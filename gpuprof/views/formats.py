@@ -7,7 +7,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Product = Literal["session", "times", "explanation", "listing", "comparison", "review"]
+Product = Literal[
+    "session",
+    "times",
+    "explanation",
+    "listing",
+    "comparison",
+    "review",
+    "specs",
+    "spec",
+    "measured",
+    "measured-comparison",
+    "probes",
+    "code-checks",
+]
 TABLE = "table"
 HTML = "html"
 _SESSION_REPORT = "gpuprof.views.exports.session:session_report"
@@ -103,6 +116,31 @@ _FORMATS: dict[Product, tuple[Format, ...]] = {
         Format("json", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
         Format("md", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
         Format(HTML, "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
+    ),
+    "specs": (
+        Format(TABLE, "gpuprof.views.specs:print_specs"),
+        Format("json", "gpuprof.views.exports.hardware_specs:specs_lines"),
+    ),
+    "spec": (
+        Format(TABLE, "gpuprof.views.specs:print_spec"),
+        Format("json", "gpuprof.views.exports.hardware_specs:spec_lines"),
+    ),
+    "measured": (
+        Format(TABLE, "gpuprof.characterize.present.console:print_measured"),
+        Format("json", "gpuprof.characterize.present.json_out:measured_lines"),
+    ),
+    "measured-comparison": (
+        Format(TABLE, "gpuprof.characterize.present.compare:print_comparison"),
+        Format("json", "gpuprof.characterize.present.json_out:comparison_lines"),
+        Format("md", "gpuprof.characterize.present.compare:comparison_markdown"),
+    ),
+    "probes": (
+        Format(TABLE, "gpuprof.characterize.present.gate_text:print_probes"),
+        Format("json", "gpuprof.characterize.present.gate_text:probes_json"),
+    ),
+    "code-checks": (
+        Format(TABLE, "gpuprof.characterize.present.gate_text:print_checks"),
+        Format("json", "gpuprof.characterize.present.gate_text:checks_json"),
     ),
 }
 

@@ -1,22 +1,34 @@
-"""The gate's table as text: probes down, targets across, and what failed."""
+"""The list of probes, and the checks of their code: probes down, targets across, and what failed."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.present.console_parts import aligned
+from gpuprof.text import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from gpuprof.characterize.gates.table import GateRow
     from gpuprof.characterize.probes.probe import Probe
 
 _MARKS = {"pass": "pass", "fail": "FAIL", "emulated": "emul", "unsupported": "-", None: "?"}
 
 
-def gate_lines(rows: Sequence[GateRow]) -> Iterator[str]:
-    """Yield the table, then each cell that needs a word: what failed, what is emulated."""
+def print_checks(console: Console, rows: Sequence[GateRow]) -> None:
+    """Print the table, then each cell that needs a word: what failed, what is emulated."""
+    _print(console, _check_lines(rows))
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    console.file.writelines(f"{printable(line)}\n" for line in lines)
+
+
+def _check_lines(rows: Sequence[GateRow]) -> Iterator[str]:
     targets = list(dict.fromkeys(row.arch for row in rows))
     probes = list(dict.fromkeys(row.probe for row in rows))
     gates = {(row.probe, row.arch): _MARKS[row.judgement.gate] for row in rows}
@@ -45,9 +57,9 @@ def _gate(row: GateRow) -> str:
     return row.judgement.gate or "unsupported"
 
 
-def gate_json(rows: Sequence[GateRow]) -> dict[str, object]:
-    """Return the rows as the documented JSON."""
-    return {
+def checks_json(rows: Sequence[GateRow]) -> Iterator[str]:
+    """Yield the checks as the documented JSON."""
+    kernels = {
         "kernels": [
             {
                 "probe": row.probe,
@@ -59,16 +71,17 @@ def gate_json(rows: Sequence[GateRow]) -> dict[str, object]:
             for row in rows
         ]
     }
+    yield json.dumps(kernels, indent=2)
 
 
-def probe_lines(probes: Sequence[Probe]) -> Iterator[str]:
-    """Return one line per probe: what it measures, and in which unit."""
-    return aligned([(probe.id, probe.unit, probe.title) for probe in probes])
+def print_probes(console: Console, probes: Sequence[Probe]) -> None:
+    """Print one line per probe: what it measures, and in which unit."""
+    _print(console, aligned([(probe.id, probe.unit, probe.title) for probe in probes]))
 
 
-def probe_json(probes: Sequence[Probe]) -> dict[str, object]:
-    """Return the list of probes for `--list --format json`."""
-    return {
+def probes_json(probes: Sequence[Probe]) -> Iterator[str]:
+    """Yield the list of probes as JSON."""
+    listed = {
         "probes": [
             {
                 "probe": probe.id,
@@ -80,3 +93,4 @@ def probe_json(probes: Sequence[Probe]) -> dict[str, object]:
             for probe in probes
         ]
     }
+    yield json.dumps(listed, indent=2)

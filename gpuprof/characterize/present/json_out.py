@@ -12,7 +12,7 @@ from dataclasses import asdict
 from gpuprof.characterize.present.view import AssessedValue, View, family_of, normal_sentence, probe_of
 from gpuprof.characterize.sheet.measured import Curve, Measured, MeasuredValue
 from gpuprof.characterize.sheet.normal import Assessment, Published
-from gpuprof.characterize.sheet.side_by_side import ComparedValue, Difference
+from gpuprof.characterize.sheet.side_by_side import ComparedValue, differences, side_by_side
 
 SCHEMA_VERSION = 1
 _ONE_LINE_EACH = ("values", "curves", "rows", "differences")
@@ -20,37 +20,39 @@ _ONE_LINE_EACH = ("values", "curves", "rows", "differences")
 Document = dict[str, object]
 
 
-def measured_json(view: View) -> Document:
-    """Return a measured file with its assessment. Amounts are in base units; `unit` beside a value is its own."""
+def measured_lines(view: View) -> Iterator[str]:
+    """Yield a measured file with its assessment. Amounts are in base units; `unit` beside a value is its own."""
     measured = view.measured
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "measured",
-        "name": measured.name,
-        "spec": measured.spec,
-        "normal": normal_sentence(view),
-        "device": asdict(measured.device),
-        "conditions": asdict(measured.conditions),
-        "values": [_entry(entry) for entry in view.entries],
-        "curves": [_curve(name, curve) for name, curve in measured.curves.items()],
-    }
+    return _lines(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "measured",
+            "name": measured.name,
+            "spec": measured.spec,
+            "normal": normal_sentence(view),
+            "device": asdict(measured.device),
+            "conditions": asdict(measured.conditions),
+            "values": [_entry(entry) for entry in view.entries],
+            "curves": [_curve(name, curve) for name, curve in measured.curves.items()],
+        }
+    )
 
 
-def comparison_json(
-    base: Measured, new: Measured, rows: tuple[ComparedValue, ...], conditions: tuple[Difference, ...]
-) -> Document:
-    """Return two measured files side by side, as `side_by_side` and `differences` give them."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "measured-comparison",
-        "base": _of(base),
-        "new": _of(new),
-        "differences": [condition._asdict() for condition in conditions],
-        "rows": [_row(row) for row in rows],
-    }
+def comparison_lines(base: Measured, new: Measured) -> Iterator[str]:
+    """Yield two measured files side by side."""
+    return _lines(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "measured-comparison",
+            "base": _of(base),
+            "new": _of(new),
+            "differences": [condition._asdict() for condition in differences(base, new)],
+            "rows": [_row(row) for row in side_by_side(base, new)],
+        }
+    )
 
 
-def json_lines(document: Mapping[str, object]) -> Iterator[str]:
+def _lines(document: Mapping[str, object]) -> Iterator[str]:
     """Yield a document, a line for each value, curve, row and difference. Only ASCII, which steers no terminal."""
     yield "{"
     *_, last = document

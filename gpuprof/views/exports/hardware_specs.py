@@ -1,8 +1,9 @@
-"""Hardware specs as JSON values: the rows of the list, and all facts of a spec with their sources, in base units."""
+"""Hardware specs as JSON: the list, and all facts of a spec with their sources, in base units."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, structs
 
@@ -22,8 +23,12 @@ def main_facts(gpu: GpuSpec) -> dict[str, Fact | None]:
     }
 
 
-def gpu_row(gpu: GpuSpec) -> dict[str, object]:
-    """Return the row of a product in the list."""
+def specs_lines(gpus: Iterable[GpuSpec], archs: Iterable[ArchSpec]) -> Iterator[str]:
+    """Yield the list of products and of architectures with their main numbers."""
+    yield _text({"gpus": [_gpu_row(gpu) for gpu in gpus], "architectures": [_arch_row(arch) for arch in archs]})
+
+
+def _gpu_row(gpu: GpuSpec) -> dict[str, object]:
     facts = main_facts(gpu).items()
     row = {name: getattr(gpu, name) for name in ("name", "title", "arch")}
     row |= {name: getattr(fact, "value", None) for name, fact in facts}
@@ -31,13 +36,23 @@ def gpu_row(gpu: GpuSpec) -> dict[str, object]:
     return {**row, "file": gpu.file}
 
 
-def arch_row(arch: ArchSpec) -> dict[str, object]:
-    """Return the row of an architecture in the list."""
+def _arch_row(arch: ArchSpec) -> dict[str, object]:
     return {name: getattr(arch, name) for name in ("name", "compute_capability", "family", "chips", "file")}
 
 
-def gpu_json(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> dict[str, object]:
-    """Return everything about a product, with the rates per SM of its architecture."""
+def spec_lines(spec: GpuSpec | ArchSpec, rates: Mapping[ComputeKey, Fact] = {}) -> Iterator[str]:
+    """Yield everything about an architecture, or about a product, with the rates per SM of its architecture.
+
+    The rates of an architecture are those of the products without exceptions.
+    """
+    yield _text(_of_arch(spec) if isinstance(spec, ArchSpec) else _of_gpu(spec, rates))
+
+
+def _text(document: Mapping[str, object]) -> str:
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
+def _of_gpu(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> dict[str, object]:
     from gpuprof.hardware.check import implied_peak
 
     rated = {}
@@ -49,8 +64,7 @@ def gpu_json(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> dict[str, object
     return {"kind": "gpu", **record, "rated": rated, "compute": _plain(rates)}
 
 
-def arch_json(arch: ArchSpec) -> dict[str, object]:
-    """Return everything about an architecture. Its rates are those of the products without exceptions."""
+def _of_arch(arch: ArchSpec) -> dict[str, object]:
     record = _record(arch)
     del record["target"], record["geforce"]
     return {"kind": "arch", **record}
