@@ -46,12 +46,6 @@ class Quantity(NamedTuple):
     unit: str
 
 
-def round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is not below: the step of a scale."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
-
-
 def parse_quantity(text: str) -> Quantity:
     """Read "4.8 TB/s", "40 MiB", "1410 MHz" or "2048 FLOP/clk/SM" into base units.
 

@@ -65,6 +65,7 @@ def test_svg_names_every_roof_with_its_values_and_every_point() -> None:
     assert all(text in title for text in ("1.00 TFLOP/s", "2.50 FLOP/B", "40 %", "limit unknown", "left of the ridge"))
     link = points[1].find(f"{SVG}a")
     assert link is not None and link.get("href") == "#row-0"
+    assert "_child" not in svg
     assert link.findall(f".//{SVG}use")
 
 

@@ -1,6 +1,7 @@
 """Draw figures with matplotlib: into axes, as files, and as SVG for a page. Equal data give equal bytes.
 
-An artist with an id has as its label what is shown on hover. One without an id stands in the legend with its label.
+An artist with an id has as its label what is shown on hover, in a line for each mark if it has several. One without an
+id stands in the legend with its label.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _WIDTH = 542.0
 _BETWEEN = 60.0
 _MARGIN = 7.2
 _LEGEND = 38.0
+_COLUMN = 170.0
 _TEXT = 9.0
 _SMALL = 8.0
 _TITLE = 12.0
@@ -46,6 +48,8 @@ _TURN = 2.4
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONTS = "'DejaVu Sans',Verdana,'Segoe UI',sans-serif"
+# What matplotlib calls a line without a label.
+_NO_LABEL = re.compile("_child[0-9]+")
 _MARK = re.compile("(?:point|bandwidth|throughput)-([0-9]+)")
 _NO_METADATA: Mapping[str, Mapping[str, None]] = {
     "pdf": {"CreationDate": None},
@@ -54,7 +58,7 @@ _NO_METADATA: Mapping[str, Mapping[str, None]] = {
 
 
 class Drawing(Struct, frozen=True):
-    """A figure: `draw` fills its axes in given colours. `height` is that of the axes in points.
+    """A figure: `draw` fills its axes in given colours. `height` and `width` are those of the axes in points.
 
     `notes` say what the numbers at marks mean, and what else to know. On a page a timeline is zoomed along its time
     alone.
@@ -66,6 +70,7 @@ class Drawing(Struct, frozen=True):
     subtitle: str = ""
     notes: tuple[str, ...] = ()
     height: float = 340.0
+    width: float = _WIDTH
     is_timeline: bool = False
 
 
@@ -179,7 +184,7 @@ def _draw(drawing: Drawing, ax: Axes, colours: Colours, lines: Sequence[str]) ->
     legend = ax.legend(
         samples,
         [cut_middle(printable(str(line.get_label())), _LEGEND_LETTERS) for line in samples],
-        ncols=3,
+        ncols=int(drawing.width // _COLUMN),
         loc="upper left",
         bbox_to_anchor=(0.0, -_LEGEND * ax.figure.dpi / 72 / ax.bbox.height),
         fontsize=_SMALL,
@@ -220,7 +225,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
         for drawing in drawings:
             bottom = top - drawing.height
             # Axes can lie below their sheet: it grows when it is saved.
-            ax = sheet.add_axes((0.0, bottom / 72, 1.0, drawing.height / 72))
+            ax = sheet.add_axes((0.0, bottom / 72, drawing.width / _WIDTH, drawing.height / 72))
             if theme == "page":
                 _draw(drawing, ax, colours, ())
             else:
@@ -240,8 +245,8 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
             # What "tight" finds out by drawing everything twice.
             bbox_inches=Bbox.union(extents).padded(_MARGIN).transformed(sheet.dpi_scale_trans.inverted()),
         )
-    artists = [artist for artist in sheet.findobj() if artist.get_gid()]
-    return out.getvalue(), {str(artist.get_gid()): str(artist.get_label()) for artist in artists}
+    labels = {str(artist.get_gid()): str(artist.get_label()) for artist in sheet.findobj() if artist.get_gid()}
+    return out.getvalue(), {name: label for name, label in labels.items() if not _NO_LABEL.fullmatch(label)}
 
 
 def _svg(
@@ -293,6 +298,11 @@ def _explain(group: ElementTree.Element, name: str, title: str, links: Mapping[i
             link = ElementTree.Element(f"{_SVG}a", {"href": links[kernel]})
             link.extend(group)
             group[:] = [link]
-    described = ElementTree.Element(f"{_SVG}title")
-    described.text = printable(title)
-    group.insert(0, described)
+    marks = group.findall(f".//{_SVG}use")
+    lines = title.split("\n")
+    if not 1 < len(lines) == len(marks):
+        marks, lines = [group], [title]
+    for element, line in zip(marks, lines, strict=True):
+        described = ElementTree.Element(f"{_SVG}title")
+        described.text = printable(line)
+        element.insert(0, described)

@@ -1,20 +1,25 @@
-"""The curves of a measured file as figures: which belong together, their reference lines, the law they follow."""
+"""The curves of a measured file as figures: which belong together, their axes, reference lines and laws."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from gpuprof.characterize.maths.fit import LineFit, conflict_line
-from gpuprof.characterize.present.page.plots import Plot, PlottedSeries, ReferenceLine, plot
 from gpuprof.characterize.present.view import family_of, family_title, probe_of, variant_of
-from gpuprof.characterize.present.words import amount
+from gpuprof.characterize.present.words import SI_UNITS, amount, plural
 from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Curve, Measured
 from gpuprof.units import significant
+from gpuprof.views.curve_plot import CurveAxis, CurvePlot, PlottedSeries, ReferenceLine, curve_drawing
+from gpuprof.views.plot import Drawing
 
 CONFLICTS = "bank-conflict"
 _SIZE = re.compile(r"-\d+$")
@@ -27,15 +32,22 @@ _BEYOND = 1.05
 _LISTED = 120
 _STEPS = 48
 _SMALLEST, _LARGEST = 1e-30, 1e30
+_SCALED = ("B", *SI_UNITS)
+"""Units that stand beside the number of a tick because their prefix changes; others are named once at the axis."""
+_WIDE = 100.0
+"""What spans more than two decades is drawn on a logarithmic axis."""
+_TALL = 6.0
+"""So is the height over a logarithmic width: a law of proportion is a straight line only there."""
+_LOG_MARGIN, _LINEAR_MARGIN = 1.12, 0.06
+_DESCRIBED = 7
 
 
-@dataclass(frozen=True, slots=True)
-class CurveFigure:
+class CurveFigure(Struct, frozen=True):
     """One figure: its title, the drawing, what is to be said of its laws, and its points as rows of text."""
 
     title: str
     name: str
-    plot: Plot
+    drawing: Drawing
     notes: tuple[str, ...]
     rows: tuple[tuple[str, str, str], ...]
 
@@ -51,8 +63,9 @@ class _Group(NamedTuple):
 def figures(measured: Measured, titles: Mapping[str, str]) -> dict[str, tuple[CurveFigure, ...]]:
     """Return the figures of each family."""
     families: dict[str, list[CurveFigure]] = {}
-    for group in _groups(measured.curves):
-        families.setdefault(family_of(group.stem), []).append(_figure(group, measured, titles))
+    for number, group in enumerate(_groups(measured.curves)):
+        figure = _figure(group, f"curve-{number}", measured, titles)
+        families.setdefault(family_of(group.stem), []).append(figure)
     return {family: tuple(drawn) for family, drawn in families.items()}
 
 
@@ -73,22 +86,46 @@ def _drawable(point: tuple[float, float]) -> bool:
     return all(value == 0 or _SMALLEST < abs(value) < _LARGEST for value in point)
 
 
-def _figure(group: _Group, measured: Measured, titles: Mapping[str, str]) -> CurveFigure:
+def _figure(group: _Group, name: str, measured: Measured, titles: Mapping[str, str]) -> CurveFigure:
     conflict = family_of(group.stem) == CONFLICTS
     columns = () if conflict else _reference_lines(group, measured, 0)
     near = () if conflict else _near_peak(group, measured)
     levels = () if conflict else _reference_lines(group, measured, 1)
-    fits = {name: _fitted(curve) for name, curve in group.curves.items()} if conflict else {}
-    series = [_series(name, curve, group, fits.get(name)) for name, curve in group.curves.items()]
+    fits = {curve: _fitted(points) for curve, points in group.curves.items()} if conflict else {}
+    series = [_series(curve, points, group, fits.get(curve)) for curve, points in group.curves.items()]
     law = _littles_law(group, columns, levels)
-    series[0] = replace(series[0], law=law or series[0].law)
+    if law:
+        text = f"Little’s law, min({levels[0].text}, x ÷ latency), with its knee at {columns[0].text}"
+        series[0] = replace(series[0], law=law, law_text=text)
+    xs, ys = zip(*(point for line in series for point in (*line.points, *line.law)), strict=True)
+    widest = 0.0 if group.units[0] == "B" else _WIDE
+    x = _axis([*xs, *(line.value for line in (*columns, *near))], group.units[0], widest)
+    y = _axis([*ys, *(line.value for line in levels)], group.units[1], _TALL if x.base else math.inf)
+    title = _title(group, titles)
+    ends = "; ".join(f"{line.titles[0]}, {line.titles[-1]}" for line in series[:_DESCRIBED])
     return CurveFigure(
-        title=_title(group, titles),
+        title=title,
         name=group.stem,
-        plot=plot(series, group.units, (*columns, *near), levels),
-        notes=(*_notes(series, fits, columns, levels, little=bool(law)), *_near_notes(near)),
+        drawing=curve_drawing(CurvePlot(x, y, series, (*columns, *near), levels), name, f"{title}: {ends}"),
+        notes=(*_notes(series, fits), *_near_notes(near)),
         rows=_rows(series, group.units),
     )
+
+
+def _axis(values: Sequence[float], unit: str, widest: float) -> CurveAxis:
+    """Return an axis with room for all values, logarithmic if they span more than the factor `widest`."""
+    low, high = min(values), max(values)
+    is_scaled = unit in _SCALED
+    named, tick = "" if is_scaled else plural(unit), partial(_tick, unit if is_scaled else "")
+    if low > 0.0 and high > widest * low:
+        return CurveAxis(named, tick, low / _LOG_MARGIN, high * _LOG_MARGIN, 2 if unit == "B" else 10)
+    low, high = min(0.0, low), max(0.0, high)
+    return CurveAxis(named, tick, low, high + ((high - low) * _LINEAR_MARGIN or 1.0))
+
+
+def _tick(unit: str, value: float, _: object) -> str:
+    number, _, scaled = amount(value, unit).partition(" ")
+    return f"{float(number):g} {scaled}".rstrip()
 
 
 def _title(group: _Group, titles: Mapping[str, str]) -> str:
@@ -155,14 +192,16 @@ def _fitted(curve: Curve) -> LineFit | None:
 def _series(name: str, curve: Curve, group: _Group, fitted: LineFit | None) -> PlottedSeries:
     """Return a curve; that of a bank conflict with its line."""
     label = _label(name, group)
+    titles = (f"{amount(y, group.units[1])} at {amount(x, group.units[0])}" for x, y in curve.points)
+    series = PlottedSeries(label, curve.points, tuple(f"{label}: {title}" if label else title for title in titles))
     if family_of(group.stem) != CONFLICTS:
-        return PlottedSeries(label, curve.points, joined=_in_a_row(curve))
-    text = _fit_text(fitted, group.units)
+        return replace(series, is_joined=_in_a_row(curve))
+    series = replace(series, law_text=_fit_text(fitted, group.units))
     if fitted is None:
-        return PlottedSeries(label, curve.points, law_text=text)
+        return series
     ends = (curve.points[0][0], curve.points[-1][0])
     law = tuple((x, fitted.intercept + fitted.slope * x) for x in ends)
-    return PlottedSeries(label, curve.points, law=law, law_text=text, joined=False)
+    return replace(series, law=law, is_joined=False)
 
 
 def _in_a_row(curve: Curve) -> bool:
@@ -186,23 +225,15 @@ def _littles_law(
     return tuple((x, min(peak, peak * x / knee)) for x in sorted({*steps, min(max(low, knee), high)}))
 
 
-def _notes(
-    series: Sequence[PlottedSeries],
-    fits: Mapping[str, LineFit | None],
-    columns: Sequence[ReferenceLine],
-    levels: Sequence[ReferenceLine],
-    *,
-    little: bool,
-) -> Iterator[str]:
+def _notes(series: Sequence[PlottedSeries], fits: Mapping[str, LineFit | None]) -> Iterator[str]:
     """Say what the dotted lines are, or why there is none."""
-    fitted = [fit is not None and fit.misfit is None for fit in fits.values()]
-    if len(fitted) == 1:
+    if len(fits) > 1:
+        laws = "; ".join(f"{line.label}: {line.law_text}" for line in series)
+        yield f"Dotted: the straight line that fits the points of each. {laws}."
+    elif series[0].law_text:
         text = series[0].law_text
-        yield f"Dotted: {text}." if fitted[0] else f"{text[:1].upper()}{text[1:]}."
-    elif fitted:
-        yield "Dotted: the straight line that fits the points of each."
-    elif little:
-        yield f"Dotted: Little’s law, min({levels[0].text}, x ÷ latency), with its knee at {columns[0].text}."
+        fitted = all(fit is not None and fit.misfit is None for fit in fits.values())
+        yield f"Dotted: {text}." if fitted else f"{text[:1].upper()}{text[1:]}."
 
 
 def _fit_text(fitted: LineFit | None, units: tuple[str, str]) -> str:
