@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Iterator, Mapping
 
 from gpuprof.diagnose.verdict import computes_integers
@@ -197,8 +196,9 @@ def _hottest(excerpt: Excerpt) -> float:
 
 def _texts(excerpt: Excerpt) -> Iterator[tuple[ExcerptLine, str]]:
     """Yield each line with its text, without the indentation that all share."""
-    whole = textwrap.dedent("\n".join(line.text.expandtabs(_TAB) for line in excerpt.lines))
-    return zip(excerpt.lines, whole.split("\n"), strict=True)
+    texts = [line.text.expandtabs(_TAB).rstrip() for line in excerpt.lines]
+    shared = min((len(text) - len(text.lstrip(" ")) for text in texts if text), default=0)
+    return zip(excerpt.lines, (text[shared:] for text in texts), strict=True)
 
 
 def _code_line(

@@ -28,7 +28,7 @@ Lines = Iterator[str]
 _TICKS = re.compile("`+")
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>|#~!$&]")
 # What review tools make links of, even behind a backslash: users, issues, addresses.
-_LINKED = re.compile(r"@|[#!](?=\d)|:(?=//)|www(?=\.)", re.IGNORECASE)
+_LINKED = re.compile(r"@|[#!](?=\d)|\bGH(?=-\d)|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
 def markdown_lines(document: doc.Document, most: int = MOST_CHARACTERS) -> Lines:
