@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.contract import (
     ComparedKernel,
@@ -64,6 +64,14 @@ _COLUMNS = (
 )  # fmt: skip
 # The columns of a kernel that is on one side only, by the side that lacks it.
 _SHOWN = {None: range(6), "base": (0, 2, 5), "new": (0, 1, 5)}
+# The facts of a launch, each with the count that repeats it (empty: none).
+_COUNT_OF = {
+    "waves": "",
+    "registers per thread": "registers",
+    "shared memory per block": "shared-memory",
+    "theoretical occupancy": "occupancy",
+    "achieved occupancy": "",
+}
 # Whether a quantity changed, and its row under `_COLUMNS`.
 _Quantity = tuple[bool, tuple[Inline, ...]]
 
@@ -210,23 +218,27 @@ def _longest(kernels: Sequence[SideKernel]) -> KernelProfile | None:
 
 def _launch_facts(change: KernelChange, base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
     """Yield the facts of a launch that no counter of the change repeats."""
-    for name, count, text in _FACTS:
-        before, after = [text(kernel) if kernel is not None else "" for kernel in (base, new)]
-        unknown = {"", NOT_COLLECTED}
-        if {before, after} <= unknown or (count and change.work.count(count) is not None):
-            continue
-        is_changed = before != after and before not in unknown and after not in unknown
-        yield is_changed, (name, before, after, "", "", "")
+    facts_of_base = _facts(base)
+    facts_of_new = _facts(new)
+    unknown = {"", NOT_COLLECTED}
+    for name, count in _COUNT_OF.items():
+        before = facts_of_base.get(name, "")
+        after = facts_of_new.get(name, "")
+        if change.work.count(count) is None and not unknown.issuperset((before, after)):
+            is_changed = before != after and unknown.isdisjoint((before, after))
+            yield is_changed, (name, before, after, "", "", "")
 
 
-# Name, the count that says the same, and the text.
-_FACTS: tuple[tuple[str, str, Callable[[KernelProfile], str]], ...] = (
-    ("waves", "", lambda kernel: format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED),
-    ("registers per thread", "registers", registers_text),
-    ("shared memory per block", "shared-memory", shared_text),
-    ("theoretical occupancy", "occupancy", lambda kernel: percent_text(kernel.occupancy.theoretical)),
-    ("achieved occupancy", "", lambda kernel: percent_text(kernel.occupancy.achieved)),
-)
+def _facts(kernel: KernelProfile | None) -> dict[str, str]:
+    if kernel is None:
+        return {}
+    return {
+        "waves": format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED,
+        "registers per thread": registers_text(kernel),
+        "shared memory per block": shared_text(kernel),
+        "theoretical occupancy": percent_text(kernel.occupancy.theoretical),
+        "achieved occupancy": percent_text(kernel.occupancy.achieved),
+    }
 
 
 def _counts(change: KernelChange) -> Iterator[_Quantity]:
@@ -242,7 +254,9 @@ def _counts(change: KernelChange) -> Iterator[_Quantity]:
 def _count(count: CountChange) -> _Quantity:
     base, new = side_texts(count.base, count.new, count.unit, count.name)
     better = "more" if count.name == "occupancy" else "less"
-    tone: Tone = "good" if count.word == better else "bad" if count.word in ("more", "less") else ""
+    tone: Tone = ""
+    if count.word in ("more", "less"):
+        tone = "good" if count.word == better else "bad"
     verdict = count.word.replace("-", " ")
     return count.word != "same", (
         cut_middle(count_name(count.name), _NAME_LENGTH),

@@ -263,14 +263,14 @@ def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> I
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
     checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
     rows = [_check_row(check, labels, targets) for check in checks]
-    most = _BRIEF_CHECKS if targets is None else len(rows)
-    more = len(rows) - most
-    if more > 0:
-        hint = ("", Cell(f"… and {counted(more, 'more check')}: -v shows all", "muted"))
-        yield Facts((*rows[:most], hint))
-        yield Fold(counted(more, "more check"), (Facts(tuple(rows[most : most + _MOST_CHECKS])),))
-    elif rows:
-        yield Facts(tuple(rows))
+    shown = rows if targets is not None else rows[:_BRIEF_CHECKS]
+    rest = rows[len(shown) :]
+    if rest:
+        more = counted(len(rest), "more check")
+        yield Facts((*shown, ("", Cell(f"… and {more}: -v shows all", "muted"))))
+        yield Fold(more, (Facts(tuple(rest[:_MOST_CHECKS])),))
+    elif shown:
+        yield Facts(tuple(shown))
 
 
 def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:

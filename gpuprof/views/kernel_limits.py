@@ -1,4 +1,4 @@
-"""What figures show of kernels: what limits each, and which matter most."""
+"""What views show of kernels: what limits each, its ceilings, and which matter most."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.unit_names import MEMORY
 from gpuprof.diagnose.verdict import kernel_limit
 from gpuprof.model.headline import by_time
+from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.words.verdict import limit_name
 
@@ -43,6 +44,15 @@ def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
     else:
         colour = "latency"
     return ShownLimit(limit_name(limit), colour, limit.subject)
+
+
+def ceilings_of(session: Session, kernel: KernelProfile, origin: str) -> dict[str | None, float]:
+    """Return the ceilings of one origin at a kernel's clock, by path in FLOP/s or OP/s and by level in bytes/s."""
+    ceilings = {}
+    for ceiling in session.ceilings:
+        if ceiling.device == kernel.device and ceiling.origin == origin:
+            ceilings[ceiling.path or ceiling.level] = at_kernel_clock(ceiling, kernel).value
+    return ceilings
 
 
 def headline_kernels(session: Session) -> tuple[int, ...]:

@@ -98,7 +98,11 @@ def _code_line(row: _Row, most: float, is_counted: bool) -> CodeLine:
     """Return a row as a line: with a mark if only one side has it."""
     base, new = row
     sides = [line for line in row if line is not None]
-    mark = "" if base and new else "+" if new else "−"
+    mark = ""
+    if base is None:
+        mark = "+"
+    elif new is None:
+        mark = "−"
     text = sides[-1].text.expandtabs(_TAB)[:_LINE_LENGTH].rstrip()
     heat = max(_weight(line, is_counted) for line in sides) / most
     notes = []

@@ -142,7 +142,7 @@ def summary(session: Session, kernels: Sequence[KernelProfile], top: int, times:
     blocks = _brief(session, kernels, times, top, timeline_facts(session))
     devices = [("GPU", device_text(device)) for device in session.devices]
     facts = Facts((*devices, *origin(session, _MARKDOWN_REPORTS)))
-    return Document(_title(session), (*blocks, facts), session.gpuprof_version)
+    return Document(_title(session), (*blocks, facts))
 
 
 def _title(session: Session) -> str:
@@ -160,7 +160,7 @@ def _brief(
 ) -> Iterator[Block]:
     """Yield what matters first: the verdict, what to fix, and what takes most of the time."""
     texts = summary_of(session)
-    yield from _verdict(texts)
+    yield from verdict_blocks(texts)
     yield from _warnings(session, _SCREEN_WARNINGS)
     yield from _recommendations(texts, title="Fix first")
     shown = tuple(facts)
@@ -175,7 +175,7 @@ def _brief(
 
 def _first(session: Session, texts: Summary, sections: Sequence[KernelProfile]) -> Iterator[Block]:
     """Yield the verdict, what was recorded, and what to fix."""
-    yield from _verdict(texts)
+    yield from verdict_blocks(texts)
     yield from _warnings(session)
     facts = (*run_facts(session), *collected_facts(session))
     if facts:
@@ -190,7 +190,7 @@ def _links(sections: Sequence[KernelProfile]) -> dict[int, str]:
     return {kernel.id: f"kernel-{kernel.id}" for kernel in sections}
 
 
-def _verdict(texts: Summary) -> Iterator[Block]:
+def verdict_blocks(texts: Summary) -> Iterator[Block]:
     """Yield the state of the kernel with most time, how the time is spread, and the notes on both."""
     if texts.headline:
         yield Note(texts.headline, "strong")

@@ -35,21 +35,21 @@ _OF_PEAK = "FLOP, or operands once, by shapes ÷ time, of the rated peak"
 _OF_ROOF = "of the DRAM roofline at the kernels' clocks, weighted by time"
 
 
-def times_document(session: Session, times: TimeBy, top: int) -> Document:
+def times_document(times: TimeBy, top: int) -> Document:
     """Return the time by one grouping alone, with the `top` longest groups (0: all)."""
-    return Document(header_text(times), times_blocks(times, top), session.gpuprof_version)
+    return Document(header_text(times), times_blocks(times, top))
 
 
-def print_times(console: Console, session: Session, times: TimeBy, top: int) -> None:
+def print_times(console: Console, _session: Session, times: TimeBy, top: int) -> None:
     """Print it in a terminal."""
     from gpuprof.views.terminal import print_document
 
-    print_document(console, times_document(session, times, top))
+    print_document(console, times_document(times, top))
 
 
-def times_lines(session: Session, times: TimeBy, top: int) -> Iterator[str]:
+def times_lines(_session: Session, times: TimeBy, top: int) -> Iterator[str]:
     """Yield it as Markdown."""
-    return markdown_lines(times_document(session, times, top))
+    return markdown_lines(times_document(times, top))
 
 
 def times_blocks(times: TimeBy, top: int) -> tuple[Block, ...]:
