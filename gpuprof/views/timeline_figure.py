@@ -48,7 +48,7 @@ def timeline_figures(session: Session) -> tuple[document.Figure, ...]:
     figures = []
     for number, device in enumerate(devices):
         strip = device.strip
-        if strip is None:
+        if strip is None or not strip.rows:
             continue
         title = ": ".join(device_fact(session, device))
         bands = len({row.kind for row in strip.rows})

@@ -38,7 +38,7 @@ def listing_lines(_session: Session, _kernel: KernelProfile, listing: Listing, _
 
 
 def _lines(rows: Sequence[Row]) -> Iterator[str]:
-    yield _line(rows[0])
+    yield _line(map(_text, rows[0]))
     for row in rows:
         yield _line(map(_text, row.values()))
 
