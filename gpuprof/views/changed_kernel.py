@@ -77,7 +77,7 @@ _Quantity = tuple[bool, tuple[Inline, ...]]
 
 
 def changed_kernel(change: KernelChange, comparison: Comparison, pair: Pair | None = None) -> Iterator[Block]:
-    """Yield everything about a kernel; without its `pair` what the comparison itself has."""
+    """Yield everything about a kernel; without its `pair` no values, warp states or code of its launches."""
     base = _longest(pair.base) if pair is not None else None
     new = _longest(pair.new) if pair is not None else None
     verdict = sentence(change.sentence if change.is_one_sided else kernel_verdict(change))
@@ -130,7 +130,7 @@ def _causes(change: KernelChange) -> Iterator[tuple[str, Inline]]:
 
 
 def _time(change: KernelChange) -> Iterator[tuple[str, Inline]]:
-    """Yield the verdict on time in seconds and in cycles, from how many runs, at which noise, and why it is unclear."""
+    """Yield the verdict on time, in seconds and SM cycles, the samples and noise behind it, and why it is unclear."""
     time = change.time
     if change.is_one_sided:
         return
@@ -159,7 +159,7 @@ def _change(ratio: float | None, interval: Interval | None) -> str:
 
 
 def _launches(change: KernelChange, comparison: Comparison) -> Iterator[tuple[str, Inline]]:
-    """Yield how the sides were matched, how each was launched, and the verdict on the work."""
+    """Yield the match, the launch configuration of each side, and the verdict on the work."""
     if match_text(change):
         yield "matched", sentence(match_text(change))
     for kernel in change.base:
@@ -171,7 +171,7 @@ def _launches(change: KernelChange, comparison: Comparison) -> Iterator[tuple[st
 
 
 def _launch(kernel: ComparedKernel, files: Sequence[str], change: KernelChange) -> str:
-    """Write how a kernel was launched; its name if that is not the change's, its file if the side has several."""
+    """Write the launch of a kernel, with its name if the change has another, and its file if the side has several."""
     parts = [kernel.label] if kernel.label != change.label else []
     if kernel.grid is not None and kernel.block is not None:
         parts.append(f"grid {dims_text(kernel.grid)}, block {dims_text(kernel.block)}")
@@ -217,7 +217,7 @@ def _longest(kernels: Sequence[SideKernel]) -> KernelProfile | None:
 
 
 def _launch_facts(change: KernelChange, base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
-    """Yield the facts of a launch that no counter of the change repeats."""
+    """Yield the facts of a launch, except those that a counter of the change repeats."""
     facts_of_base = _facts(base)
     facts_of_new = _facts(new)
     unknown = {"", NOT_COLLECTED}
@@ -269,7 +269,7 @@ def _count(count: CountChange) -> _Quantity:
 
 
 def _stalls(base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
-    """Yield the states that warps are in most; nothing if they are not comparable."""
+    """Yield the most frequent warp states of both sides; none if the sides have them from different sources."""
     if base is None or new is None or family_text(base) != family_text(new):
         return
     before = {stall.reason: stall for stall in stalls_of(base)}
@@ -284,7 +284,7 @@ def _stalls(base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_
 
 
 def _stall(stall: Stall | None) -> Inline:
-    """Write how long a warp is in a state: "38 %, 3.3 cycles" per instruction."""
+    """Write the share of a warp state and, if counted, its warp cycles per issued instruction: "38 %, 3.30 cycles"."""
     if stall is None:
         return "0 %"
     cycles = f"{stall.cycles_per_issue:.2f} cycles" if stall.cycles_per_issue is not None else ""

@@ -34,7 +34,7 @@ from gpuprof.views.document import (
     Table,
     Tone,
 )
-from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.views.options import WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_rows import changed_rows, folded, quiet_rows
@@ -108,7 +108,7 @@ def print_comparison(
         print_document(console, brief_comparison(compared, top), "short", height)
 
 
-def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
+def comment_lines(compared: Compared, options: WriteOptions) -> Iterator[str]:
     """Yield Markdown for a pull request, at most as long as a comment may be."""
     from gpuprof.views.markdown import markdown_lines
 

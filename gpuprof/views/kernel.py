@@ -1,4 +1,4 @@
-"""One kernel as blocks: its findings, its hot code, how close it is to the ceilings, and what is missing."""
+"""One kernel as blocks: its findings, its hot code, its rates as shares of ceilings, and missing metrics."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _CEILINGS: Mapping[str, str] = {
 
 
 def kernel_blocks(session: Session, kernel: KernelProfile, ceiling: str = "at-clock") -> Iterator[Block]:
-    """Yield everything about a kernel; rates and points are held against the ceilings of one origin."""
+    """Yield everything about a kernel; rates and points are shares of the ceilings of one origin."""
     if kernel.demangled != kernel.label:
         name = kernel.demangled
         yield Note(Cell(cut_middle(name, _NAME_LENGTH), whole=name, code=True), "muted")
@@ -333,7 +333,7 @@ def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[Inline, .
 
 
 def _missing_rows(kernel: KernelProfile) -> Iterator[tuple[str, Inline]]:
-    """Yield what is missing by the reason and what to do about it."""
+    """Yield the missing metrics, grouped by the reason and the way to collect them."""
     groups: dict[str, list[str]] = {}
     for gap in kernel.missing:
         groups.setdefault(joined_by("; ", gap.why, gap.how), []).append(gap.what)

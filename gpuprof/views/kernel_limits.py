@@ -1,4 +1,4 @@
-"""What views show of kernels: what limits each, its ceilings, and which matter most."""
+"""The limit and the ceilings of a kernel as views show them, and which kernels are drawn and numbered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN_AREA = 75.0
 
 
 class ShownLimit(NamedTuple):
-    """What limits a kernel: in words, the role of its colour, and the unit or compute path (None: none is known)."""
+    """The limit of a kernel: in words, the role of its colour, and the unit or compute path (None: not known)."""
 
     text: str
     colour: str
@@ -31,7 +31,7 @@ class ShownLimit(NamedTuple):
 
 
 def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
-    """Return what limits a kernel by its diagnosis."""
+    """Return the limit of a kernel by its diagnosis."""
     limit = kernel_limit(kernel, only_times=session.only_times)
     if limit.subject in MEMORY:
         colour = limit.subject

@@ -32,7 +32,7 @@ _LINKED = re.compile(r"@|[#!](?=\d)|\bGH(?=-\d)|:(?=//)|www(?=\.)", re.IGNORECAS
 
 
 def markdown_lines(document: doc.Document, most: int = MOST_CHARACTERS) -> Lines:
-    """Yield lines of at most `most` characters in all; what does not fit is left out, and counted."""
+    """Yield lines of at most `most` characters in all; blocks that do not fit are left out, and counted."""
     return _fitting(document.blocks, most)
 
 

@@ -26,7 +26,7 @@ _Row = tuple[LineWork | None, LineWork | None]
 
 
 def paired_code(change: KernelChange, base: KernelProfile, new: KernelProfile) -> Iterator[Block]:
-    """Yield the files that both sides have, in the order of the new side; else why there are none."""
+    """Yield the files that both sides have, in the order of the new side, or why there are none."""
     is_counted = all(any(line.instructions is not None for line in side.lines) for side in (base, new))
     before = _lines(base)
     after = _lines(new)

@@ -41,7 +41,7 @@ _BEFORE_TF32 = "tensor.fp16"
 def overview(
     session: Session, device: int = 0, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
 ) -> Roofline:
-    """Place all kernels of a device at one memory level: a point for each kernel, more where several paths matter.
+    """Place all kernels of a device at one memory level: a point for each kernel, more if several paths matter.
 
     At most `most` kernels are drawn, those with most time. A kernel with a number also has a point at L2 or L1 if that
     level is what limits it.

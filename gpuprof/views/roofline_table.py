@@ -1,4 +1,4 @@
-"""What `gpuprof roofline` prints: the verdict, then for each figure a row for each point, and what is not drawn."""
+"""The output of `gpuprof roofline`: the verdict, then for each figure a row for each point and its notes."""
 
 from __future__ import annotations
 

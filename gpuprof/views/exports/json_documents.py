@@ -13,7 +13,6 @@ from gpuprof.comparison.contract import COMPARISON_VERSION, Comparison
 from gpuprof.review.contract import REVIEW_VERSION, Review
 from gpuprof.store.schema import schema_of
 from gpuprof.store.write import document_lines
-from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.words.sentences import short_list
 
 if TYPE_CHECKING:
@@ -29,17 +28,17 @@ _MOST_NAMED = 5
 _HALF_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\(u[dD][89a-fA-F][0-9a-fA-F]{2})")
 
 
-def comparison_lines(compared: Compared, _options: WriteOptions = DEFAULTS) -> Iterator[str]:
+def comparison_lines(compared: Compared, _options: object) -> Iterator[str]:
     """Yield the whole comparison. A number that is not finite is missing, with a note."""
     return _contract_lines(compared.comparison, ("conditions", "total", "kernels", "notes"))
 
 
-def review_lines(review: Review, _top: int | None = None) -> Iterator[str]:
+def review_lines(review: Review, _top: object) -> Iterator[str]:
     """Yield the whole review. A number that is not finite is missing, with a note."""
     return _contract_lines(review, ("modules", "kernels", "findings", "unreviewed", "notes"))
 
 
-def time_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
+def time_lines(session: Session, times: TimeBy, _top: object) -> Iterator[str]:
     """Yield the time by operator, module, range or kernel: all groups, one line each."""
     names = ("by", "time_s", "run_time_s", "launches", "untimed_launches", "steps", "groups")
     fields = {name: getattr(times, name) for name in names}
