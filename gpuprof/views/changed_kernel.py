@@ -12,6 +12,7 @@ from gpuprof.comparison.contract import (
     FindingChange,
     Interval,
     KernelChange,
+    SourceLine,
 )
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
@@ -121,10 +122,9 @@ def finite(value: float | None) -> float | None:
 def _causes(change: KernelChange) -> Iterator[tuple[str, Inline]]:
     """Yield the causes, with their certainty unless they are counted."""
     for index, cause in enumerate(change.causes):
-        line = cause.location
-        place = f"{file_name(line.file)}:{line.line}" if line is not None and not names_its_file(change) else ""
+        place = _place(cause.location) if not names_its_file(change) else ""
         doubt = cause.certainty if cause.certainty != "counted" else ""
-        known = joined_by(", ", cut_middle(place, _NAME_LENGTH), doubt)
+        known = joined_by(", ", place, doubt)
         text = sentence(cause.sentence)
         yield "" if index else "why", f"{text} ({known})" if known else text
 
@@ -194,11 +194,14 @@ def _finding(finding: FindingChange) -> str:
     headline = finding.new or finding.base
     if finding.word == "stayed" and finding.base and finding.base != finding.new:
         headline = f"{headline} (was: {finding.base})"
-    place = ""
-    if finding.location is not None:
-        place = f"at {cut_middle(file_name(finding.location.file), _NAME_LENGTH)}:{finding.location.line}"
+    place = _place(finding.location)
     gain = gain_text(finding) if finding.word == "went" else ""
-    return joined_by("; ", headline, place, gain)
+    return joined_by("; ", headline, place and f"at {place}", gain)
+
+
+def _place(line: SourceLine | None) -> str:
+    """Write the file and number of a line; empty without one."""
+    return f"{cut_middle(file_name(line.file), _NAME_LENGTH)}:{line.line}" if line is not None else ""
 
 
 def _lines(change: KernelChange) -> Iterator[tuple[str, Inline]]:

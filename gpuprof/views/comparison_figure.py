@@ -91,15 +91,24 @@ def _placed(compared: Compared, level: Level) -> dict[int, list[RooflinePlace]]:
     placed: dict[int, list[RooflinePlace]] = {}
     for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
         for word, side, kernels in (("base", compared.base, pair.base), ("new", compared.new, pair.new)):
-            for kernel in sorted(kernels, key=_time_s, reverse=True):
-                point = placed_point(kernel.representative, level, _CEILING)
-                if point is not None:
-                    place = place_of(side.runs[kernel.run].session, kernel.representative, point)
-                    share = kernel.total_s / total_s if kernel.total_s is not None and total_s else None
-                    place = replace(place, kernel=change.id, label=change.label, source=word, share=share, side=word)
-                    placed.setdefault(change.id, []).append(place)
-                    break
+            place = _longest_place(side, kernels, level, total_s)
+            if place is not None:
+                place = replace(place, kernel=change.id, label=change.label, source=word, side=word)
+                placed.setdefault(change.id, []).append(place)
     return placed
+
+
+def _longest_place(
+    side: Side, kernels: Sequence[SideKernel], level: Level, total_s: float | None
+) -> RooflinePlace | None:
+    """Return the point of the longest of these kernels that has one at a level."""
+    for kernel in sorted(kernels, key=_time_s, reverse=True):
+        point = placed_point(kernel.representative, level, _CEILING)
+        if point is not None:
+            place = place_of(side.runs[kernel.run].session, kernel.representative, point)
+            share = kernel.total_s / total_s if kernel.total_s is not None and total_s else None
+            return replace(place, share=share)
+    return None
 
 
 def _time_s(kernel: SideKernel) -> float:
