@@ -52,7 +52,7 @@ _LONGEST_SENTENCE = 600
 _MOST_OPCODES = 6
 _MOST_LINES = 20
 _MOST_LISTED = 16
-# Of both sides together.
+# Maximum number of warp states of both sides together.
 _MOST_STATES = 12
 _NAME_LENGTH = 120
 _WHOLE_NAME = 2000

@@ -12,7 +12,7 @@ from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.words.verdict import limit_name
 
-# Kernels with a number in a figure: the most, those that always have one, and the least share of the time of others.
+# Numbered kernels of a figure: their maximum, how many always have a number, and the least time share of the others.
 _MOST_NUMBERED = 8
 _ALWAYS_NUMBERED = 3
 _LEAST_SHARE = 0.01

@@ -38,7 +38,7 @@ SHOW_ALL = "gpuprof show --top 0 lists all"
 _NO_FINDING = "–"
 _SHORT = {NOT_COLLECTED: "n/c", NO_CEILING: "no ceiling"}
 _EMPTY = ("n/c", _NO_FINDING)
-# What a text in a row means.
+# The meaning of marks in the rows.
 _MARKS = {
     "n/c": "n/c: not collected, the report lacks the counters",
     "no ceiling": "no ceiling: work and traffic are known, the GPU's peak rates are not; see --spec",

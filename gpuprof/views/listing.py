@@ -39,7 +39,7 @@ _SHORT_STALLS = {
     "imc_miss": "IMC",
 }
 
-# Whether instructions in a row are folded.
+# Consecutive instructions, and whether they are folded.
 _Stretch = tuple[bool, Sequence[ListedInstruction]]
 
 
@@ -148,7 +148,7 @@ def _instruction(kernel: KernelProfile, instruction: ListedInstruction, hottest:
     if instruction.stall is not None:
         reason = instruction.stall.reason
         stall = f"{_SHORT_STALLS.get(reason, stall_name(reason))} {format_percent(instruction.stall.share)}"
-    # What its accesses cost, of the least that they could: "4.0x L2".
+    # Sectors or wavefronts of its accesses as a multiple of the ideal number: "4.0x L2".
     accesses = []
     for count, ideal, place in (
         (instruction.sectors, instruction.sectors_ideal, "L2"),

@@ -16,7 +16,7 @@ from gpuprof.words.sentences import joined_by
 
 # GitHub takes comments of 65,536 characters; continuous integration may add to them.
 MOST_CHARACTERS = 60_000
-# Room for what says how much is left out.
+# Room for the line that says how much is left out.
 _ENDING = 200
 _HEAD_LINES = 2
 _NAME_WIDTH = 100
@@ -27,7 +27,7 @@ Lines = Iterator[str]
 
 _TICKS = re.compile("`+")
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>|#~!$&]")
-# What review tools make links of, even behind a backslash: users, issues, addresses.
+# Starts of what review tools turn into links even after a backslash: users, issues, addresses.
 _LINKED = re.compile(r"@|[#!](?=\d)|\bGH(?=-\d)|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 

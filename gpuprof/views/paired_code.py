@@ -18,7 +18,7 @@ _TAB = 4
 _LINE_LENGTH = 200
 _MOST_ROWS = 80
 _CONTEXT = 2
-# Lines of a file that are aligned: those behind them are counted as left out.
+# Maximum number of lines of a file that are aligned; the rest is counted as left out.
 _MOST_ALIGNED = 2000
 
 
@@ -64,7 +64,8 @@ def _listing(
         if index and shown[index - 1] != place - 1:
             lines.append(CodeLine("⋯", ""))
         lines.append(_code_line(rows[place], most, is_counted))
-    left_out = len(rows) - len(shown) + max(len(base), len(new), _MOST_ALIGNED) - _MOST_ALIGNED
+    not_aligned = max(len(base) - _MOST_ALIGNED, len(new) - _MOST_ALIGNED, 0)
+    left_out = len(rows) - len(shown) + not_aligned
     more = f", {spaced(left_out)} lines left out" if left_out else ""
     what = "instructions" if is_counted else "samples"
     return Code(f"{file}, {what} of both sides{more}", tuple(lines), ("base", "new", ""))

@@ -23,7 +23,7 @@ from gpuprof.views.utilization import (
 )
 from gpuprof.words.roofline_points import lacks_float_work
 
-# More points than these lie on each other.
+# More points would cover each other.
 _MOST_POINTS = 200
 
 

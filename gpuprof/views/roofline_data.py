@@ -147,7 +147,7 @@ def place_of(session: Session, kernel: KernelProfile, point: RooflinePoint, key:
         limit=limit.text,
         colour=limit.colour,
         estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
-        # Estimates are marked as such; of old sessions it is not known.
+        # Estimates are marked as such; old sessions have no certificate (None).
         uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
         key=key,
     )

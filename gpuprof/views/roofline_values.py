@@ -21,7 +21,7 @@ from gpuprof.words.profile_values import ceiling_name, ceiling_text
 _LEFT = 6
 _RIGHT = 30
 _ABOVE_AND_BELOW = 4
-# The least range of rates.
+# Minimum ratio of the highest to the lowest rate.
 _DECADES = 1e4
 
 

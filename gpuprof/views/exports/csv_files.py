@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuprof.model.session import Session
     from gpuprof.model.time_by import TimeBy
 
-# Spreadsheets take a text for a formula if it begins so, in some languages in full width, too.
+# A text that begins with one of these is a formula for spreadsheets, in some languages in full width, too.
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprof.model.time_by import TimeBy
     from gpuprof.words.explain_node import ExplanationNode
 
-# Numbers that are not finite and that the note names.
+# Maximum number of missing values that the note names.
 _MOST_NAMED = 5
 # An escape of half a surrogate pair: a name that is not UTF-8 has them, and strict readers refuse them.
 _HALF_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\(u[dD][89a-fA-F][0-9a-fA-F]{2})")
@@ -81,7 +81,7 @@ def _contract_lines(contract: Comparison | Review, one_line_each: Sequence[str])
         finite = structs.replace(finite, notes=(*contract.notes, note))
         lines = list(document_lines(finite, one_line_each))
     for line in lines:
-        # Such a half becomes the visible text `\udcff`, as everywhere else.
+        # Half a surrogate pair becomes the visible text `\udcff`, as everywhere else.
         yield _HALF_PAIR.sub(r"\1\\\\\2", line)
 
 

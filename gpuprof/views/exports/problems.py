@@ -23,14 +23,14 @@ from gpuprof.words.sentences import full_stop, sentences
 ProblemLevel = Literal["error", "warning", "note"]
 LEVELS: tuple[ProblemLevel, ...] = get_args(ProblemLevel)
 CaseResult = Literal["passed", "failure", "skipped"]
-# A finding of severity info is nothing to fix.
+# Findings of severity info need no fix.
 FINDING_LEVELS: dict[Severity, ProblemLevel] = {"high": "warning", "medium": "warning", "low": "note"}
 WHOLE_RUN = "the whole run"
 REGRESSION = "gate-regression"
 ACCEPTED = "gate-accepted"
 UNCLEAR = "gate-unclear"
 SLOWER = "kernel-slower"
-# Title and meaning of rules that are not the diagnosis'.
+# Title and meaning of the rules of a comparison, which the diagnosis does not have.
 RULES = {
     REGRESSION: ("A limit of the gate does not hold", "The new side exceeds a limit of --fail-on against the base."),
     UNCLEAR: ("A limit of the gate cannot be judged", "The noise or missing data allow no verdict on a limit."),
