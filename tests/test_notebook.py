@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import pickle
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 import gpuprof
-from gpuprof.model.session import Session
+from gpuprof.model.session import CollectedCounter, Session
 from gpuprof.notebook import LoadedSession
 from gpuprof.store.write import session_lines
 from gpuprof.views.exports.csv_files import kernel_lines
@@ -137,6 +138,14 @@ def test_hostile_texts_stay_in_their_csv_cell_and_json_line() -> None:
     text = "\n".join(kernel_lines(hostile()))
     assert len(text.splitlines()) == 2 and "\x1b" not in text and "\u202e" not in text
     assert not any("\x1b" in line or "\u202e" in line or "\n" in line for line in session_lines(hostile()))
+
+
+def test_a_hostile_counter_is_text_in_the_header_of_a_csv_and_replaces_no_column() -> None:
+    counters = (CollectedCounter("=1+1\x1b", 5.0, ""), CollectedCounter("launches", 7.0, ""))
+    made = replace(TWO, kernels=(replace(TWO.kernels[0], collected=counters),))
+    header, values = csv.reader(kernel_lines(made))
+    assert header[-1] == "'=1+1\\x1b" and values[-1] == "5.0"
+    assert values[header.index("launches")] == str(TWO.kernels[0].launches) and header.count("launches") == 1
 
 
 def test_a_session_that_cannot_be_written_leaves_files_as_they_are(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ import json
 import re
 from typing import Any
 
+from gpuprof.comparison.contract import SourceLine
 from gpuprof.model.session import Location, Session
 from gpuprof.resources import data_dir
+from gpuprof.views.exports import github
+from gpuprof.views.exports.problems import Problem, ProblemReport
 from gpuprof.views.exports.session import session_report
 from gpuprof.views.formats import formats_of
 from gpuprof.views.options import WriteOptions
@@ -45,6 +48,13 @@ def test_findings_to_act_on_that_no_other_explains_are_reported_by_rank() -> Non
     assert message.startswith(f"gather_rows: {every[0].headline}") and message.endswith("Do a.")
     assert "30 % of this kernel's time" in message
     assert report.cases == () and report.exit_code is None
+
+
+def test_a_title_on_github_has_at_most_255_characters() -> None:
+    problem = Problem("rule", "error", "x" * 300, "message", "key")
+    report = ProblemReport(command="gpuprof", version="", verdict="", fallback=SourceLine("f", 1), problems=(problem,))
+    title = next(github.lines(report)).removeprefix("::error title=").removesuffix("::message")
+    assert title == f"{'x' * 170}…{'x' * 84}"
 
 
 @each_row(

@@ -83,6 +83,14 @@ def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:
     assert 'data-zoom="x"' in svg and "var(--gp-line-l1, " in svg
 
 
+def test_a_strip_without_rows_is_not_drawn() -> None:
+    found = some()
+    assert found.timeline is not None
+    (gpu,) = found.timeline.devices
+    empty = replace(gpu, strip=replace(strip(found), rows=()))
+    assert timeline_figures(replace(found, timeline=replace(found.timeline, devices=(empty,)))) == ()
+
+
 def test_pauses_are_hatched_and_labelled_with_their_cause() -> None:
     (figure,) = timeline_figures(some())
     assert figure.svg is not None

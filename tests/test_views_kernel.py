@@ -125,6 +125,12 @@ def test_lines_without_text_have_their_file_and_come_hottest_first() -> None:
     assert code.lines[0].notes == ("10 %", Cell("Wait 90 %", whole="Wait 90 %"))
 
 
+def test_a_line_break_within_a_line_of_code_stays_in_its_line() -> None:
+    broken = replace(SOURCE, lines=(LINES[0], replace(LINES[1], text="\ta;\nb;")))
+    (code,) = (block for block in blocks_of(kernel(0, excerpts=(broken,))) if isinstance(block, Code))
+    assert [line.text for line in code.lines] == ["int i = 0;", "a;\nb;"]
+
+
 def test_an_explained_finding_leads_to_its_cause_and_repeats_no_advice() -> None:
     cause, effect = numbered((finding(), finding("l2-bandwidth", advice="ADVICE", headline="effect")), 0)
     effect = replace(effect, cause=cause.id)

@@ -45,6 +45,7 @@ def test_tables_keep_their_columns(text: str) -> None:
 
 def test_users_issues_and_addresses_are_not_linked() -> None:
     assert escape("@user #12 !3") == "@&#8203;user \\#&#8203;12 \\!&#8203;3"
+    assert escape("GH-12 GH200") == "GH&#8203;-12 GH200"
     assert escape("https://x.example www.x.example") == "https:&#8203;//x.example www&#8203;.x.example"
     details = markdown_of(doc.Fold("@user #1 <b>", (doc.Note("x"),)))
     assert details.startswith("<details><summary>@&#8203;user #&#8203;1 &lt;b&gt;</summary>")

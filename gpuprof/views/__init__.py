@@ -1,1 +1,1 @@
-"""What people read: a view turns a product into a document, a renderer turns a document into one medium."""
+"""Output: a view turns a product into a document, a renderer turns a document into one medium."""

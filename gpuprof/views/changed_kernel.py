@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.contract import (
     ComparedKernel,
@@ -12,6 +12,7 @@ from gpuprof.comparison.contract import (
     FindingChange,
     Interval,
     KernelChange,
+    SourceLine,
 )
 from gpuprof.comparison.pair import Pair
 from gpuprof.comparison.sides import SideKernel
@@ -51,7 +52,7 @@ _LONGEST_SENTENCE = 600
 _MOST_OPCODES = 6
 _MOST_LINES = 20
 _MOST_LISTED = 16
-# Of both sides together.
+# Maximum number of warp states of both sides together.
 _MOST_STATES = 12
 _NAME_LENGTH = 120
 _WHOLE_NAME = 2000
@@ -64,12 +65,20 @@ _COLUMNS = (
 )  # fmt: skip
 # The columns of a kernel that is on one side only, by the side that lacks it.
 _SHOWN = {None: range(6), "base": (0, 2, 5), "new": (0, 1, 5)}
+# The facts of a launch, each with the count that repeats it (empty: none).
+_COUNT_OF = {
+    "waves": "",
+    "registers per thread": "registers",
+    "shared memory per block": "shared-memory",
+    "theoretical occupancy": "occupancy",
+    "achieved occupancy": "",
+}
 # Whether a quantity changed, and its row under `_COLUMNS`.
 _Quantity = tuple[bool, tuple[Inline, ...]]
 
 
 def changed_kernel(change: KernelChange, comparison: Comparison, pair: Pair | None = None) -> Iterator[Block]:
-    """Yield everything about a kernel; without its `pair` what the comparison itself has."""
+    """Yield everything about a kernel; without its `pair` no values, warp states or code of its launches."""
     base = _longest(pair.base) if pair is not None else None
     new = _longest(pair.new) if pair is not None else None
     verdict = sentence(change.sentence if change.is_one_sided else kernel_verdict(change))
@@ -113,16 +122,15 @@ def finite(value: float | None) -> float | None:
 def _causes(change: KernelChange) -> Iterator[tuple[str, Inline]]:
     """Yield the causes, with their certainty unless they are counted."""
     for index, cause in enumerate(change.causes):
-        line = cause.location
-        place = f"{file_name(line.file)}:{line.line}" if line is not None and not names_its_file(change) else ""
+        place = _place(cause.location) if not names_its_file(change) else ""
         doubt = cause.certainty if cause.certainty != "counted" else ""
-        known = joined_by(", ", cut_middle(place, _NAME_LENGTH), doubt)
+        known = joined_by(", ", place, doubt)
         text = sentence(cause.sentence)
         yield "" if index else "why", f"{text} ({known})" if known else text
 
 
 def _time(change: KernelChange) -> Iterator[tuple[str, Inline]]:
-    """Yield the verdict on time in seconds and in cycles, from how many runs, at which noise, and why it is unclear."""
+    """Yield the verdict on time, in seconds and SM cycles, the samples and noise behind it, and why it is unclear."""
     time = change.time
     if change.is_one_sided:
         return
@@ -151,7 +159,7 @@ def _change(ratio: float | None, interval: Interval | None) -> str:
 
 
 def _launches(change: KernelChange, comparison: Comparison) -> Iterator[tuple[str, Inline]]:
-    """Yield how the sides were matched, how each was launched, and the verdict on the work."""
+    """Yield the match, the launch configuration of each side, and the verdict on the work."""
     if match_text(change):
         yield "matched", sentence(match_text(change))
     for kernel in change.base:
@@ -163,7 +171,7 @@ def _launches(change: KernelChange, comparison: Comparison) -> Iterator[tuple[st
 
 
 def _launch(kernel: ComparedKernel, files: Sequence[str], change: KernelChange) -> str:
-    """Write how a kernel was launched; its name if that is not the change's, its file if the side has several."""
+    """Write the launch of a kernel, with its name if the change has another, and its file if the side has several."""
     parts = [kernel.label] if kernel.label != change.label else []
     if kernel.grid is not None and kernel.block is not None:
         parts.append(f"grid {dims_text(kernel.grid)}, block {dims_text(kernel.block)}")
@@ -186,11 +194,14 @@ def _finding(finding: FindingChange) -> str:
     headline = finding.new or finding.base
     if finding.word == "stayed" and finding.base and finding.base != finding.new:
         headline = f"{headline} (was: {finding.base})"
-    place = ""
-    if finding.location is not None:
-        place = f"at {cut_middle(file_name(finding.location.file), _NAME_LENGTH)}:{finding.location.line}"
+    place = _place(finding.location)
     gain = gain_text(finding) if finding.word == "went" else ""
-    return joined_by("; ", headline, place, gain)
+    return joined_by("; ", headline, place and f"at {place}", gain)
+
+
+def _place(line: SourceLine | None) -> str:
+    """Write the file and number of a line; empty without one."""
+    return f"{cut_middle(file_name(line.file), _NAME_LENGTH)}:{line.line}" if line is not None else ""
 
 
 def _lines(change: KernelChange) -> Iterator[tuple[str, Inline]]:
@@ -209,24 +220,28 @@ def _longest(kernels: Sequence[SideKernel]) -> KernelProfile | None:
 
 
 def _launch_facts(change: KernelChange, base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
-    """Yield the facts of a launch that no counter of the change repeats."""
-    for name, count, text in _FACTS:
-        before, after = [text(kernel) if kernel is not None else "" for kernel in (base, new)]
-        unknown = {"", NOT_COLLECTED}
-        if {before, after} <= unknown or (count and change.work.count(count) is not None):
-            continue
-        is_changed = before != after and before not in unknown and after not in unknown
-        yield is_changed, (name, before, after, "", "", "")
+    """Yield the facts of a launch, except those that a counter of the change repeats."""
+    facts_of_base = _facts(base)
+    facts_of_new = _facts(new)
+    unknown = {"", NOT_COLLECTED}
+    for name, count in _COUNT_OF.items():
+        before = facts_of_base.get(name, "")
+        after = facts_of_new.get(name, "")
+        if change.work.count(count) is None and not unknown.issuperset((before, after)):
+            is_changed = before != after and unknown.isdisjoint((before, after))
+            yield is_changed, (name, before, after, "", "", "")
 
 
-# Name, the count that says the same, and the text.
-_FACTS: tuple[tuple[str, str, Callable[[KernelProfile], str]], ...] = (
-    ("waves", "", lambda kernel: format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED),
-    ("registers per thread", "registers", registers_text),
-    ("shared memory per block", "shared-memory", shared_text),
-    ("theoretical occupancy", "occupancy", lambda kernel: percent_text(kernel.occupancy.theoretical)),
-    ("achieved occupancy", "", lambda kernel: percent_text(kernel.occupancy.achieved)),
-)
+def _facts(kernel: KernelProfile | None) -> dict[str, str]:
+    if kernel is None:
+        return {}
+    return {
+        "waves": format_waves(kernel.waves) if kernel.waves is not None else NOT_COLLECTED,
+        "registers per thread": registers_text(kernel),
+        "shared memory per block": shared_text(kernel),
+        "theoretical occupancy": percent_text(kernel.occupancy.theoretical),
+        "achieved occupancy": percent_text(kernel.occupancy.achieved),
+    }
 
 
 def _counts(change: KernelChange) -> Iterator[_Quantity]:
@@ -242,7 +257,9 @@ def _counts(change: KernelChange) -> Iterator[_Quantity]:
 def _count(count: CountChange) -> _Quantity:
     base, new = side_texts(count.base, count.new, count.unit, count.name)
     better = "more" if count.name == "occupancy" else "less"
-    tone: Tone = "good" if count.word == better else "bad" if count.word in ("more", "less") else ""
+    tone: Tone = ""
+    if count.word in ("more", "less"):
+        tone = "good" if count.word == better else "bad"
     verdict = count.word.replace("-", " ")
     return count.word != "same", (
         cut_middle(count_name(count.name), _NAME_LENGTH),
@@ -255,7 +272,7 @@ def _count(count: CountChange) -> _Quantity:
 
 
 def _stalls(base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_Quantity]:
-    """Yield the states that warps are in most; nothing if they are not comparable."""
+    """Yield the most frequent warp states of both sides; none if the sides have them from different sources."""
     if base is None or new is None or family_text(base) != family_text(new):
         return
     before = {stall.reason: stall for stall in stalls_of(base)}
@@ -270,7 +287,7 @@ def _stalls(base: KernelProfile | None, new: KernelProfile | None) -> Iterator[_
 
 
 def _stall(stall: Stall | None) -> Inline:
-    """Write how long a warp is in a state: "38 %, 3.3 cycles" per instruction."""
+    """Write the share of a warp state and, if counted, its warp cycles per issued instruction: "38 %, 3.30 cycles"."""
     if stall is None:
         return "0 %"
     cycles = f"{stall.cycles_per_issue:.2f} cycles" if stall.cycles_per_issue is not None else ""

@@ -34,7 +34,7 @@ from gpuprof.views.document import (
     Table,
     Tone,
 )
-from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.views.options import WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
 from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_rows import changed_rows, folded, quiet_rows
@@ -108,7 +108,7 @@ def print_comparison(
         print_document(console, brief_comparison(compared, top), "short", height)
 
 
-def comment_lines(compared: Compared, options: WriteOptions = DEFAULTS) -> Iterator[str]:
+def comment_lines(compared: Compared, options: WriteOptions) -> Iterator[str]:
     """Yield Markdown for a pull request, at most as long as a comment may be."""
     from gpuprof.views.markdown import markdown_lines
 
@@ -263,14 +263,14 @@ def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> I
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
     checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
     rows = [_check_row(check, labels, targets) for check in checks]
-    most = _BRIEF_CHECKS if targets is None else len(rows)
-    more = len(rows) - most
-    if more > 0:
-        hint = ("", Cell(f"… and {counted(more, 'more check')}: -v shows all", "muted"))
-        yield Facts((*rows[:most], hint))
-        yield Fold(counted(more, "more check"), (Facts(tuple(rows[most : most + _MOST_CHECKS])),))
-    elif rows:
-        yield Facts(tuple(rows))
+    shown = rows if targets is not None else rows[:_BRIEF_CHECKS]
+    rest = rows[len(shown) :]
+    if rest:
+        more = counted(len(rest), "more check")
+        yield Facts((*shown, ("", Cell(f"… and {more}: -v shows all", "muted"))))
+        yield Fold(more, (Facts(tuple(rest[:_MOST_CHECKS])),))
+    elif shown:
+        yield Facts(tuple(shown))
 
 
 def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:

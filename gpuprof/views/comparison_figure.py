@@ -86,20 +86,29 @@ def compared_roofline(compared: Compared) -> Roofline:
 
 def _placed(compared: Compared, level: Level) -> dict[int, list[RooflinePlace]]:
     """Return the points of each change at a level, that of base first; a side without one is left out."""
-    # A sum over all kernels: once, not for each of them.
+    # Computed once: it sums over all kernels.
     total_s = compared.base.total_s or compared.new.total_s
     placed: dict[int, list[RooflinePlace]] = {}
     for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
         for word, side, kernels in (("base", compared.base, pair.base), ("new", compared.new, pair.new)):
-            for kernel in sorted(kernels, key=_time_s, reverse=True):
-                point = placed_point(kernel.representative, level, _CEILING)
-                if point is not None:
-                    place = place_of(side.runs[kernel.run].session, kernel.representative, point)
-                    share = kernel.total_s / total_s if kernel.total_s is not None and total_s else None
-                    place = replace(place, kernel=change.id, label=change.label, source=word, share=share, side=word)
-                    placed.setdefault(change.id, []).append(place)
-                    break
+            place = _longest_place(side, kernels, level, total_s)
+            if place is not None:
+                place = replace(place, kernel=change.id, label=change.label, source=word, side=word)
+                placed.setdefault(change.id, []).append(place)
     return placed
+
+
+def _longest_place(
+    side: Side, kernels: Sequence[SideKernel], level: Level, total_s: float | None
+) -> RooflinePlace | None:
+    """Return the point of the longest of these kernels that has one at a level."""
+    for kernel in sorted(kernels, key=_time_s, reverse=True):
+        point = placed_point(kernel.representative, level, _CEILING)
+        if point is not None:
+            place = place_of(side.runs[kernel.run].session, kernel.representative, point)
+            share = kernel.total_s / total_s if kernel.total_s is not None and total_s else None
+            return replace(place, share=share)
+    return None
 
 
 def _time_s(kernel: SideKernel) -> float:
@@ -119,7 +128,7 @@ def _with_both_ceilings(figure: Roofline, compared: Compared) -> Roofline:
     are_alike = all(math.isclose(item.value, values.get(item.id, item.value), rel_tol=_ALIKE) for item in new)
     if are_alike:
         return with_ceilings(figure, new or base)
-    # A drawing names and strokes ceilings by their origin: here it is their side.
+    # Names and strokes of ceilings follow from their origin: here it is their side.
     sides = [replace(ceiling, origin="base") for ceiling in base] + [replace(ceiling, origin="new") for ceiling in new]
     note = "The ceilings of the two sides differ: dashed is base, solid is new."
     return with_ceilings(replace(figure, notes=(*figure.notes, note)), sides)

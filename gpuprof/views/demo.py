@@ -1,4 +1,4 @@
-"""What `gpuprof demo` shows: slow kernels with their fixes, what the other recordings are about, what to type next."""
+"""The output of `gpuprof demo`: slow kernels with their fixes, the other recordings, and the commands to try next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuprof.words.versions import action_text, outcome_text, saved_text, slow_t
 
 
 def story_view(recording: Recording, session: Session) -> doc.Document:
-    """Return each kernel with its fix, and what all of them gave; the kernels are in the order of the fixes."""
+    """Return each slow version of a kernel with its fix and gain, in the order of the fixes, and the gain of all."""
     gpus = " and ".join(device.name or "a GPU of unknown name" for device in session.devices)
     made_by = "by this project"
     if recording.origin is not None:
@@ -37,13 +37,13 @@ def story_view(recording: Recording, session: Session) -> doc.Document:
 
 
 def comparison_blocks(compared: Compared, page: PurePath) -> Sequence[doc.Block]:
-    """Return what the first fix gave as a comparison has it, and the place of its page."""
+    """Return the comparison of the kernel before and after the first fix, in one sentence, and the path of its page."""
     change = compared.comparison.kernels[0]
     return (doc.Heading(f"The first fix, compared: {page}"), doc.Note(change.sentence, "muted"))
 
 
 def others_blocks(others: Sequence[tuple[Recording, Session, PurePath]]) -> Sequence[doc.Block]:
-    """Return what each other recording is, what to fix first in it, and its page."""
+    """Return the title, the first recommendation and the path of the page of each other recording."""
     rows: list[tuple[str, doc.Inline]] = []
     for recording, session, page in others:
         first = recommendation_texts(session)[0]
@@ -53,7 +53,7 @@ def others_blocks(others: Sequence[tuple[Recording, Session, PurePath]]) -> Sequ
 
 
 def next_blocks(compare: str, show: str) -> Sequence[doc.Block]:
-    """Return what to type with a program or reports of one's own; the commands given are for the recording."""
+    """Return commands for the user's own program or reports, and the given two for the recording."""
     return (
         doc.Heading("Next"),
         doc.Command("gpuprof run -- ./app", "With a GPU and ncu, a report, or two reports of your own:"),

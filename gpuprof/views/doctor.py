@@ -1,4 +1,4 @@
-"""What `gpuprof doctor` found, as a document."""
+"""The result of `gpuprof doctor` as a document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TONES: dict[str, doc.Tone] = {OK: "good", NOTE: "low", PROBLEM: "high"}
 
 
 def doctor_view(checks: Sequence[Check]) -> doc.Document:
-    """Return what was found by each check, with the fix for what is missing."""
+    """Return the result of each check, with the fix if something is missing."""
     rows: list[tuple[str, doc.Inline]] = []
     for check in checks:
         rows.append((check.name, doc.Cell(f"{check.state}: {check.result}", _TONES.get(check.state, "muted"))))

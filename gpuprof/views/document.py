@@ -1,4 +1,4 @@
-"""A document: what a view says, as a sequence of blocks. Pure data: no layout, no escaping, no medium.
+"""A document: the content of a view as a sequence of blocks. Pure data: no layout, no escaping, no medium.
 
 A view is a function from a product to a `Document`. `terminal`, `html` and `markdown` render any document. Each block
 has a full form and a short one; the renderer takes the form that the caller asks for.
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gpuprof.model.field_types import Severity
 
 Tone = Literal["", "muted", "strong", "good", "bad", "warning", "high", "medium", "low", "info"]
-"""What a text is, for colour: of a severity, an improvement or a regression, or without weight."""
+"""The role of a text, which gives its colour and weight: a severity, an improvement, a regression, an aside."""
 Form = Literal["full", "short"]
 
 _NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
@@ -44,7 +44,7 @@ Inline = str | Cell
 
 
 class Heading(Struct, frozen=True):
-    """The title of what follows, up to the next heading of its level (1 to 4); `anchor` makes it a target of links."""
+    """The title of the blocks up to the next heading of its level (1 to 4); `anchor` makes it a target of links."""
 
     text: Inline
     level: int = 2
@@ -52,7 +52,7 @@ class Heading(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A paragraph; `short` is what its short form says (empty: the same)."""
+    """A paragraph; `short` is the text of its short form (empty: the same)."""
 
     text: Inline
     tone: Tone = ""
@@ -84,9 +84,9 @@ class Column(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """Rows under columns. `anchors` are the ids of the rows, or empty.
 
-    `more` says what to know of the rows, and which are not there. The short form may show fewer rows, but at least
-    `least`; `short_more` then says the same, given the number of rows shown. With `filter` the page can filter and
-    sort rows.
+    `more` is the text below: remarks on the rows, and how many are left out. The short form may show fewer rows, but at
+    least `least`; `short_more` returns the text for a given number of rows. With `filter` the page can filter and sort
+    rows.
     """
 
     label: str
@@ -100,7 +100,7 @@ class Table(Struct, frozen=True):
 
 
 class Recommendation(Struct, frozen=True):
-    """A change, where to make it and what it saves: of which time, under which condition, how certain.
+    """A change to make: its place, the time that it saves (`gain`, a share `of` which time), and how certain that is.
 
     `bar` is the gain from 0 to 1; None if it is unknown or doubted. `href` leads to the finding.
     """
@@ -121,7 +121,7 @@ class Recommendation(Struct, frozen=True):
 
 
 class Recommendations(Struct, frozen=True):
-    """Changes in the order of their gain. `legend` explains the gains, `more` says what is left out.
+    """Changes in the order of their gain. `legend` explains the gains, `more` counts the changes left out.
 
     `title` is that of a list without a heading of its own. The short form may show fewer and cut headlines, places and
     actions, but no gain and no condition.
@@ -198,7 +198,7 @@ class Code(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """A drawing. `svg` draws it when a medium shows it, with ids unique in the page; `alt` says what it shows.
+    """A drawing. `svg` draws it when a medium shows it, with ids unique in the page; `alt` describes it in words.
 
     Media without pictures show `notes` alone. `id` is the id of its frame.
     """
@@ -221,7 +221,7 @@ class Bar(Struct, frozen=True):
 
 
 class Bars(Struct, frozen=True):
-    """Shares of a ceiling, or of one whole (`stacked`). `ceiling` names what is 100 %."""
+    """Shares of a ceiling, or of one whole (`stacked`). `ceiling` is the name of 100 %."""
 
     label: str
     items: tuple[Bar, ...]
@@ -282,7 +282,7 @@ def text_of(value: Inline) -> str:
 
 
 def filled(table: Table, *empty: str) -> Table:
-    """Return a table without the columns in which every row has no text, or one of those that mean none."""
+    """Return a table without the columns whose cells are all empty, or one of the texts `empty`."""
     nothing = {"", *empty}
     kept = []
     for index in range(len(table.columns)):
@@ -294,7 +294,7 @@ def filled(table: Table, *empty: str) -> Table:
 
 
 def first_rows(table: Table, count: int) -> Table:
-    """Return a table with its first rows alone, and what says how many are left out."""
+    """Return a table of the first `count` rows; the text below it says how many are left out."""
     if count >= len(table.rows):
         return table
     more = f"{len(table.rows) - count} more rows"

@@ -1,4 +1,4 @@
-"""Render a document as one HTML page that needs nothing else: complete without its script, safe for hostile names."""
+"""Render a document as one self-contained HTML page: complete without its script, safe for hostile names."""
 
 from __future__ import annotations
 

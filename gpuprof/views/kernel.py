@@ -1,14 +1,14 @@
-"""One kernel as blocks: its findings, its hot code, how close it is to the ceilings, and what is missing."""
+"""One kernel as blocks: its findings, its hot code, its rates as shares of ceilings, and missing metrics."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Iterator, Mapping
+
+from msgspec.structs import replace
 
 from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.hardware.specs import Basis
 from gpuprof.model.headline import nearest_limit
-from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import CodeLine as ExcerptLine
@@ -36,7 +36,7 @@ from gpuprof.views.document import (
     Table,
     anchor,
 )
-from gpuprof.views.kernel_limits import shown_limit
+from gpuprof.views.kernel_limits import ceilings_of, shown_limit
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
@@ -88,7 +88,7 @@ _CEILINGS: Mapping[str, str] = {
 
 
 def kernel_blocks(session: Session, kernel: KernelProfile, ceiling: str = "at-clock") -> Iterator[Block]:
-    """Yield everything about a kernel; rates and points are held against the ceilings of one origin."""
+    """Yield everything about a kernel; rates and points are shares of the ceilings of one origin."""
     if kernel.demangled != kernel.label:
         name = kernel.demangled
         yield Note(Cell(cut_middle(name, _NAME_LENGTH), whole=name, code=True), "muted")
@@ -156,13 +156,11 @@ def _finding(finding: KernelFinding, kernel: KernelProfile, lines: Collection[st
 
 def _evidence(item: KernelEvidence) -> Evidence:
     """Return a value that a finding rests on, with a bar if it is a percentage."""
-    scale = 100 if item.unit == "%" else None
-    threshold = ""
-    mark = None
-    if item.threshold is not None:
-        threshold = value_text(item.threshold, item.unit)
-        mark = item.threshold / scale if scale else None
-    value = Cell(value_text(item.value, item.unit), bar=item.value / scale if scale else None, mark=mark)
+    value = Cell(value_text(item.value, item.unit))
+    if item.unit == "%":
+        mark = item.threshold / 100 if item.threshold is not None else None
+        value = replace(value, bar=item.value / 100, mark=mark)
+    threshold = value_text(item.threshold, item.unit) if item.threshold is not None else ""
     metric = item.metric if item.meaning else ""
     return Evidence(item.meaning or item.metric, value, threshold, metric)
 
@@ -197,8 +195,9 @@ def _hottest(excerpt: Excerpt) -> float:
 
 def _texts(excerpt: Excerpt) -> Iterator[tuple[ExcerptLine, str]]:
     """Yield each line with its text, without the indentation that all share."""
-    whole = textwrap.dedent("\n".join(line.text.expandtabs(_TAB) for line in excerpt.lines))
-    return zip(excerpt.lines, whole.split("\n"), strict=True)
+    texts = [line.text.expandtabs(_TAB).rstrip() for line in excerpt.lines]
+    shared = min((len(text) - len(text.lstrip(" ")) for text in texts if text), default=0)
+    return zip(excerpt.lines, (text[shared:] for text in texts), strict=True)
 
 
 def _code_line(
@@ -271,10 +270,7 @@ def _throughput(kernel: KernelProfile) -> Bars:
 
 def _rates(session: Session, kernel: KernelProfile, origin: str) -> Bars:
     """Return the rate of each path and the bandwidth at each level, as shares of their ceilings."""
-    ceilings = {}
-    for ceiling in session.ceilings:
-        if ceiling.device == kernel.device and ceiling.origin == origin:
-            ceilings[ceiling.path or ceiling.level] = at_kernel_clock(ceiling, kernel).value
+    ceilings = ceilings_of(session, kernel, origin)
     items = []
     for work in kernel.work:
         if work.flop_per_s:
@@ -321,23 +317,23 @@ _POINT_COLUMNS = (
 
 def _point_rows(kernel: KernelProfile, ceiling: str) -> Iterator[tuple[Inline, ...]]:
     """Yield the points under one kind of ceiling; those of integers only if they are the work of the kernel."""
+    counts_integers = computes_integers(kernel)
     for point in kernel.roofline:
-        if point.ceiling != ceiling or (point.path == "int32" and not computes_integers(kernel)):
-            continue
-        path = path_name(point.path)
-        level = LEVEL_NAMES[point.level]
-        yield (
-            path,
-            level,
-            intensity_text(point.path, point.intensity),
-            rate_text(point.path, point.flop_per_s),
-            format_percent(point.fraction_of_roof),
-            f"{level} bandwidth" if point.bound == "memory" else f"{path} rate",
-        )
+        if point.ceiling == ceiling and (point.path != "int32" or counts_integers):
+            path = path_name(point.path)
+            level = LEVEL_NAMES[point.level]
+            yield (
+                path,
+                level,
+                intensity_text(point.path, point.intensity),
+                rate_text(point.path, point.flop_per_s),
+                format_percent(point.fraction_of_roof),
+                f"{level} bandwidth" if point.bound == "memory" else f"{path} rate",
+            )
 
 
 def _missing_rows(kernel: KernelProfile) -> Iterator[tuple[str, Inline]]:
-    """Yield what is missing by the reason and what to do about it."""
+    """Yield the missing metrics, grouped by the reason and the way to collect them."""
     groups: dict[str, list[str]] = {}
     for gap in kernel.missing:
         groups.setdefault(joined_by("; ", gap.why, gap.how), []).append(gap.what)

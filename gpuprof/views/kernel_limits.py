@@ -1,4 +1,4 @@
-"""What figures show of kernels: what limits each, and which matter most."""
+"""The limit and the ceilings of a kernel as views show them, and which kernels are drawn and numbered."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import NamedTuple
 from gpuprof.diagnose.facts.unit_names import MEMORY
 from gpuprof.diagnose.verdict import kernel_limit
 from gpuprof.model.headline import by_time
+from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.words.verdict import limit_name
 
-# Kernels with a number in a figure: the most, those that always have one, and the least share of the time of others.
+# Numbered kernels of a figure: their maximum, how many always have a number, and the least time share of the others.
 _MOST_NUMBERED = 8
 _ALWAYS_NUMBERED = 3
 _LEAST_SHARE = 0.01
@@ -22,7 +23,7 @@ _PLAIN_AREA = 75.0
 
 
 class ShownLimit(NamedTuple):
-    """What limits a kernel: in words, the role of its colour, and the unit or compute path (None: none is known)."""
+    """The limit of a kernel: in words, the role of its colour, and the unit or compute path (None: not known)."""
 
     text: str
     colour: str
@@ -30,7 +31,7 @@ class ShownLimit(NamedTuple):
 
 
 def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
-    """Return what limits a kernel by its diagnosis."""
+    """Return the limit of a kernel by its diagnosis."""
     limit = kernel_limit(kernel, only_times=session.only_times)
     if limit.subject in MEMORY:
         colour = limit.subject
@@ -43,6 +44,15 @@ def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
     else:
         colour = "latency"
     return ShownLimit(limit_name(limit), colour, limit.subject)
+
+
+def ceilings_of(session: Session, kernel: KernelProfile, origin: str) -> dict[str | None, float]:
+    """Return the ceilings of one origin at a kernel's clock, by path in FLOP/s or OP/s and by level in bytes/s."""
+    ceilings = {}
+    for ceiling in session.ceilings:
+        if ceiling.device == kernel.device and ceiling.origin == origin:
+            ceilings[ceiling.path or ceiling.level] = at_kernel_clock(ceiling, kernel).value
+    return ceilings
 
 
 def headline_kernels(session: Session) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ SHOW_ALL = "gpuprof show --top 0 lists all"
 _NO_FINDING = "–"
 _SHORT = {NOT_COLLECTED: "n/c", NO_CEILING: "no ceiling"}
 _EMPTY = ("n/c", _NO_FINDING)
-# What a text in a row means.
+# The meaning of marks in the rows.
 _MARKS = {
     "n/c": "n/c: not collected, the report lacks the counters",
     "no ceiling": "no ceiling: work and traffic are known, the GPU's peak rates are not; see --spec",
@@ -116,7 +116,7 @@ def kernel_table(
 def _below(
     kernels: Sequence[KernelProfile], rows: Sequence[Sequence[Inline]], noun: tuple[str, str], shown: int
 ) -> str:
-    """Say which kernels are not in the first rows, and what the marks in these mean."""
+    """Write how many kernels the first rows leave out, and the meaning of the marks in them."""
     left_out = ""
     rest = kernels[shown:]
     if rest:
@@ -159,6 +159,6 @@ def _counter_cells(kernel: KernelProfile, links: Mapping[int, str]) -> Iterator[
 
 
 def _cell(text: str, order: float | None = None, bar: float | None = None) -> Cell:
-    """Return a value with the number that it is sorted by; what was not collected is short and pale."""
+    """Return a value with the number that it is sorted by; a value that was not collected is short and pale."""
     short = _SHORT.get(text, text)
     return Cell(short, "muted" if short in _EMPTY else "", order=order, bar=bar)

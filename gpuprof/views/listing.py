@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gpuprof.annotated.listing import ListedInstruction, Listing
-from gpuprof.model.session import KernelProfile, Session
+from gpuprof.model.session import KernelProfile
 from gpuprof.model.stalls import stall_name
 from gpuprof.units import factor, format_percent, format_si, spaced
 from gpuprof.views.document import Block, Code, CodeLine, Document, Heading, Note, anchor
@@ -39,7 +39,7 @@ _SHORT_STALLS = {
     "imc_miss": "IMC",
 }
 
-# Whether instructions in a row are folded.
+# Consecutive instructions, and whether they are folded.
 _Stretch = tuple[bool, Sequence[ListedInstruction]]
 
 
@@ -50,8 +50,8 @@ def print_listing(console: Console, kernel: KernelProfile, listing: Listing, who
     print_document(console, listing_document(kernel, listing, whole=whole))
 
 
-def markdown_listing(_session: Session, kernel: KernelProfile, listing: Listing, whole: bool) -> Iterator[str]:
-    """Return the same as lines of Markdown, however many they are."""
+def markdown_listing(_session: object, kernel: KernelProfile, listing: Listing, whole: bool) -> Iterator[str]:
+    """Return the listing as lines of Markdown, however many they are."""
     from gpuprof.views.markdown import markdown_lines
 
     return markdown_lines(listing_document(kernel, listing, whole=whole), sys.maxsize)
@@ -101,7 +101,7 @@ def _stretches(code: Sequence[ListedInstruction], *, whole: bool) -> Iterator[_S
 
 
 def _lines(kernel: KernelProfile, listing: Listing, stretches: Sequence[_Stretch]) -> Iterator[CodeLine]:
-    """Yield headings, instructions with their findings, and remarks for what is folded."""
+    """Yield headings, instructions with their findings, and a remark for each folded stretch."""
     hottest = max((each.share or 0.0 for each in listing.instructions), default=0.0)
     has_lines = any(each.line is not None for each in listing.instructions)
     function = -1
@@ -128,12 +128,16 @@ def _lines(kernel: KernelProfile, listing: Listing, stretches: Sequence[_Stretch
                 yield CodeLine(name, code, across=True)
             place = (file, line)
             yield _instruction(kernel, instruction, hottest)
-            for finding in kernel.findings:
-                if finding.id in instruction.findings:
-                    gain = short_gain(finding.gain_kernel, finding.gain_kind) if finding.gain_kernel else ""
-                    weight = joined_by(", ", finding.severity, gain)
-                    text = f"▲ {finding.id} ({weight}): {finding.headline}"
-                    yield CodeLine("", text, across=True, tone=finding.severity)
+            yield from _findings_at(kernel, instruction)
+
+
+def _findings_at(kernel: KernelProfile, instruction: ListedInstruction) -> Iterator[CodeLine]:
+    for finding in kernel.findings:
+        if finding.id in instruction.findings:
+            gain = short_gain(finding.gain_kernel, finding.gain_kind) if finding.gain_kernel else ""
+            weight = joined_by(", ", finding.severity, gain)
+            text = f"▲ {finding.id} ({weight}): {finding.headline}"
+            yield CodeLine("", text, across=True, tone=finding.severity)
 
 
 def _instruction(kernel: KernelProfile, instruction: ListedInstruction, hottest: float) -> CodeLine:
@@ -144,7 +148,7 @@ def _instruction(kernel: KernelProfile, instruction: ListedInstruction, hottest:
     if instruction.stall is not None:
         reason = instruction.stall.reason
         stall = f"{_SHORT_STALLS.get(reason, stall_name(reason))} {format_percent(instruction.stall.share)}"
-    # What its accesses cost, of the least that they could: "4.0x L2".
+    # Sectors or wavefronts of its accesses as a multiple of the ideal number: "4.0x L2".
     accesses = []
     for count, ideal, place in (
         (instruction.sectors, instruction.sectors_ideal, "L2"),

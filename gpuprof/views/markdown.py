@@ -16,7 +16,7 @@ from gpuprof.words.sentences import joined_by
 
 # GitHub takes comments of 65,536 characters; continuous integration may add to them.
 MOST_CHARACTERS = 60_000
-# Room for what says how much is left out.
+# Room for the line that says how much is left out.
 _ENDING = 200
 _HEAD_LINES = 2
 _NAME_WIDTH = 100
@@ -27,12 +27,12 @@ Lines = Iterator[str]
 
 _TICKS = re.compile("`+")
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>|#~!$&]")
-# What review tools make links of, even behind a backslash: users, issues, addresses.
-_LINKED = re.compile(r"@|[#!](?=\d)|:(?=//)|www(?=\.)", re.IGNORECASE)
+# Starts of what review tools turn into links even after a backslash: users, issues, addresses.
+_LINKED = re.compile(r"@|[#!](?=\d)|\bGH(?=-\d)|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
 def markdown_lines(document: doc.Document, most: int = MOST_CHARACTERS) -> Lines:
-    """Yield lines of at most `most` characters in all; what does not fit is left out, and counted."""
+    """Yield lines of at most `most` characters in all; blocks that do not fit are left out, and counted."""
     return _fitting(document.blocks, most)
 
 

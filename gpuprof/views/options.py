@@ -17,6 +17,3 @@ class WriteOptions:
     top: int | None = None
     root: str | None = None
     path_maps: tuple[PathMap, ...] = ()
-
-
-DEFAULTS = WriteOptions()

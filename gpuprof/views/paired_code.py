@@ -18,7 +18,7 @@ _TAB = 4
 _LINE_LENGTH = 200
 _MOST_ROWS = 80
 _CONTEXT = 2
-# Lines of a file that are aligned: those behind them are counted as left out.
+# Maximum number of lines of a file that are aligned; the rest is counted as left out.
 _MOST_ALIGNED = 2000
 
 
@@ -26,7 +26,7 @@ _Row = tuple[LineWork | None, LineWork | None]
 
 
 def paired_code(change: KernelChange, base: KernelProfile, new: KernelProfile) -> Iterator[Block]:
-    """Yield the files that both sides have, in the order of the new side; else why there are none."""
+    """Yield the files that both sides have, in the order of the new side, or why there are none."""
     is_counted = all(any(line.instructions is not None for line in side.lines) for side in (base, new))
     before = _lines(base)
     after = _lines(new)
@@ -64,7 +64,8 @@ def _listing(
         if index and shown[index - 1] != place - 1:
             lines.append(CodeLine("⋯", ""))
         lines.append(_code_line(rows[place], most, is_counted))
-    left_out = len(rows) - len(shown) + max(len(base), len(new), _MOST_ALIGNED) - _MOST_ALIGNED
+    not_aligned = max(len(base) - _MOST_ALIGNED, len(new) - _MOST_ALIGNED, 0)
+    left_out = len(rows) - len(shown) + not_aligned
     more = f", {spaced(left_out)} lines left out" if left_out else ""
     what = "instructions" if is_counted else "samples"
     return Code(f"{file}, {what} of both sides{more}", tuple(lines), ("base", "new", ""))
@@ -98,7 +99,11 @@ def _code_line(row: _Row, most: float, is_counted: bool) -> CodeLine:
     """Return a row as a line: with a mark if only one side has it."""
     base, new = row
     sides = [line for line in row if line is not None]
-    mark = "" if base and new else "+" if new else "−"
+    mark = ""
+    if base is None:
+        mark = "+"
+    elif new is None:
+        mark = "−"
     text = sides[-1].text.expandtabs(_TAB)[:_LINE_LENGTH].rstrip()
     heat = max(_weight(line, is_counted) for line in sides) / most
     notes = []

@@ -29,7 +29,7 @@ def timeline_lines(session: Session) -> Iterator[str]:
 
 
 def plan_lines(plan: ProfilePlan, selection: Selection) -> Iterator[str]:
-    """Yield the plan: one line of totals, one for each kernel, and what is left out."""
+    """Yield the plan: a line of totals, one for each kernel, and those left out."""
     times = f" ({format_si(plan.time_s, 's')})" if plan.time_s else ""
     yield f"survey: {count_text(plan.seen, 'launch', 'es')}{times}"
     yield f"plan: {_total(plan.kernels, plan)}, {_selection_text(plan, selection)}"
@@ -82,7 +82,7 @@ def _name(kernel: PlannedKernel) -> str:
 
 
 def forecast_line(planned: ProfilePlanned) -> str:
-    """Write what profiling will cost from here on, and what ncu's full set of all launches would."""
+    """Write how long profiling will still take, and how long ncu's full set for all launches would."""
     forecast = forecast_of(planned)
     runs = []
     for run in forecast.runs:

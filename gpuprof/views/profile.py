@@ -63,7 +63,7 @@ def print_session(
     depth: Depth = "none",
     rates: Rates = NO_RATES,
 ) -> None:
-    """Print a session: what a screen has room for, or with a `depth` everything about the longest or all kernels.
+    """Print a session: one screen, or with a `depth` everything about the longest or all kernels.
 
     The table has the first `top` kernels (0: all), or operators if there are `times`; without `top` as many as a screen
     of 30 lines has room for.
@@ -138,11 +138,11 @@ def session_page(
 
 
 def summary(session: Session, kernels: Sequence[KernelProfile], top: int, times: TimeBy | None = None) -> Document:
-    """Return what a review needs: what a screen has, with the `top` kernels or operators (0: all), and the origin."""
+    """Return the content of a screen with the `top` kernels or operators (0: all), and the origin of the numbers."""
     blocks = _brief(session, kernels, times, top, timeline_facts(session))
     devices = [("GPU", device_text(device)) for device in session.devices]
     facts = Facts((*devices, *origin(session, _MARKDOWN_REPORTS)))
-    return Document(_title(session), (*blocks, facts), session.gpuprof_version)
+    return Document(_title(session), (*blocks, facts))
 
 
 def _title(session: Session) -> str:
@@ -158,9 +158,9 @@ def _brief(
     rows: int,
     facts: Iterable[tuple[str, str]],
 ) -> Iterator[Block]:
-    """Yield what matters first: the verdict, what to fix, and what takes most of the time."""
+    """Yield the verdict, the recommendations, and the kernels or operators with most time."""
     texts = summary_of(session)
-    yield from _verdict(texts)
+    yield from verdict_blocks(texts)
     yield from _warnings(session, _SCREEN_WARNINGS)
     yield from _recommendations(texts, title="Fix first")
     shown = tuple(facts)
@@ -174,8 +174,8 @@ def _brief(
 
 
 def _first(session: Session, texts: Summary, sections: Sequence[KernelProfile]) -> Iterator[Block]:
-    """Yield the verdict, what was recorded, and what to fix."""
-    yield from _verdict(texts)
+    """Yield the verdict, the facts of the run, and the recommendations."""
+    yield from verdict_blocks(texts)
     yield from _warnings(session)
     facts = (*run_facts(session), *collected_facts(session))
     if facts:
@@ -190,7 +190,7 @@ def _links(sections: Sequence[KernelProfile]) -> dict[int, str]:
     return {kernel.id: f"kernel-{kernel.id}" for kernel in sections}
 
 
-def _verdict(texts: Summary) -> Iterator[Block]:
+def verdict_blocks(texts: Summary) -> Iterator[Block]:
     """Yield the state of the kernel with most time, how the time is spread, and the notes on both."""
     if texts.headline:
         yield Note(texts.headline, "strong")
@@ -239,7 +239,7 @@ def _recommendation(item: RecommendationText, links: Mapping[int, str]) -> Recom
 
 
 def _unknown(texts: Summary) -> Iterator[Block]:
-    """Yield what is not known, and the command that collects it."""
+    """Yield the open questions, and the command that answers them."""
     if texts.command:
         yield Command(texts.command, texts.unknown)
     elif texts.unknown:
@@ -247,7 +247,7 @@ def _unknown(texts: Summary) -> Iterator[Block]:
 
 
 def _brief_facts(session: Session, rates: Rates) -> Iterator[tuple[str, str]]:
-    """Yield the main facts of a timeline and what is not judged; of GPUs that are no ranks, those of the least busy."""
+    """Yield the main facts of a timeline and its parts that are not judged; for GPUs without ranks the least busy."""
     if session.timeline is None:
         return
     devices = session.timeline.devices

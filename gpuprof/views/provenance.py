@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from gpuprof.model.denominators import amount
-from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Session
 from gpuprof.units import format_si
 from gpuprof.views.document import Block, Cell, Column, Facts, Fold, Heading, Note, Table, filled
-from gpuprof.words.profile_values import LEVEL_NAMES, count_text, samples_text, source_text
+from gpuprof.words.profile_values import ceiling_name, ceiling_text, count_text, samples_text, source_text
 from gpuprof.words.provenance import source_facts
 
 _PATH = re.compile(r"^(?:tensor\.)?(?:fp|int|bf|tf)\d+\b")
@@ -56,15 +56,10 @@ def _ceilings(session: Session) -> Table:
     )  # fmt: skip
     rows = []
     for ceiling in session.ceilings:
-        name = path_name(ceiling.path or "")
-        unit = work_unit(ceiling.path or "")
-        if ceiling.level is not None:
-            name = LEVEL_NAMES[ceiling.level]
-            unit = "B/s"
-        value = Cell(format_si(ceiling.value, unit), order=ceiling.value)
+        value = Cell(ceiling_text(ceiling), order=ceiling.value)
         clock = format_si(ceiling.clock_hz, "Hz") if ceiling.clock_hz is not None else "no clock"
         gpu = _gpu_name(session, ceiling.device)
-        rows.append((name, gpu, ceiling.origin.replace("-", " "), value, clock, ceiling.source))
+        rows.append((ceiling_name(ceiling), gpu, ceiling.origin.replace("-", " "), value, clock, ceiling.source))
     return filled(Table("Ceilings and their sources", columns, tuple(rows)))
 
 

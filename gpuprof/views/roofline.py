@@ -1,4 +1,4 @@
-"""The figures over all kernels of a GPU: the roofline, and what shows kernels that have no place on it."""
+"""The figures over all kernels of a GPU: the roofline, and bandwidth and throughput of kernels without a point."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gpuprof.views.utilization import (
 )
 from gpuprof.words.roofline_points import lacks_float_work
 
-# More points than these lie on each other.
+# More points would cover each other.
 _MOST_POINTS = 200
 
 
 class DeviceFigures(Struct, frozen=True):
-    """What is drawn of the kernels of a GPU.
+    """The data of the figures over the kernels of a GPU.
 
     `bandwidths` are those of kernels without a roofline point. `throughputs` of SMs and memory are empty unless
     nothing else can be drawn, or nothing else of the kernel of the verdict.
@@ -67,13 +67,13 @@ def overview_figures(
 def device_figures(
     session: Session, device: int, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
 ) -> DeviceFigures:
-    """Return what can be drawn of the kernels of a GPU, of at most `most` kernels."""
+    """Return the data of the figures over the kernels of a GPU, of at most `most` kernels."""
     kernels = [kernel for kernel in session.kernels if kernel.device == device]
     return _with_rest(session, overview(session, device, level, ceiling, most), kernels)
 
 
 def kernel_figures(session: Session, kernel: int, ceiling: str = "at-clock") -> DeviceFigures:
-    """Return what can be drawn of one kernel: its roofline at all levels, or what shows it without a point."""
+    """Return the data of one kernel: its roofline at all levels, or its bandwidth and throughput without a point."""
     kernels = [item for item in session.kernels if item.id == kernel]
     return _with_rest(session, hierarchical(session, kernel, ceiling), kernels)
 
@@ -91,7 +91,7 @@ def _with_rest(session: Session, roofline: Roofline, kernels: Sequence[KernelPro
 
 
 def plots_of(session: Session, drawn: DeviceFigures) -> tuple[Drawing, ...]:
-    """Return the drawings of what has something to show."""
+    """Return a drawing of each part that has data."""
     figure = drawn.roofline.id
     drawings = []
     if drawn.roofline.points:

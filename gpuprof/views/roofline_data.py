@@ -41,7 +41,7 @@ _BEFORE_TF32 = "tensor.fp16"
 def overview(
     session: Session, device: int = 0, level: str = "dram", ceiling: str = "at-clock", most: int | None = None
 ) -> Roofline:
-    """Place all kernels of a device at one memory level: a point for each kernel, more where several paths matter.
+    """Place all kernels of a device at one memory level: a point for each kernel, more if several paths matter.
 
     At most `most` kernels are drawn, those with most time. A kernel with a number also has a point at L2 or L1 if that
     level is what limits it.
@@ -147,7 +147,7 @@ def place_of(session: Session, kernel: KernelProfile, point: RooflinePoint, key:
         limit=limit.text,
         colour=limit.colour,
         estimated="estimated" in [*(item.basis for item in work), *(item.basis for item in traffic)],
-        # Estimates are marked as such; of old sessions it is not known.
+        # Estimates are marked as such; old sessions have no certificate (None).
         uncertified=any(item.certificate == "none" and item.basis != "estimated" for item in work),
         key=key,
     )

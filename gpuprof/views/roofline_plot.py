@@ -102,7 +102,7 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> None:
 
 
 def _draw_samples(figure: Roofline, ax: Axes, colours: Colours) -> None:
-    """Draw what colours of marks, shapes and strokes mean, and lines between the points of a kernel."""
+    """Draw the legend of colours, shapes and strokes, and a line through the points of each kernel."""
     for kernel, points in groupby(figure.points, lambda point: point.kernel):
         places = sorted(_place(point) for point in points if not point.side)
         if len(places) > 1:
@@ -128,7 +128,7 @@ def _shape(path: str) -> str:
 
 
 def _hover_text(point: RooflinePlace) -> str:
-    """Return what is shown of a point when a pointer rests on it."""
+    """Return the tooltip of a point."""
     source = f" in {point.source}" if point.source else ""
     share = f", {format_percent(point.share)} of the time" if point.share is not None else ""
     return (

@@ -1,4 +1,4 @@
-"""What `gpuprof roofline` prints: the verdict, then for each figure a row for each point, and what is not drawn."""
+"""The output of `gpuprof roofline`: the verdict, then for each figure a row for each point and its notes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from gpuprof.model.path_names import path_name
 from gpuprof.model.session import Session
 from gpuprof.units import format_percent
 from gpuprof.views.document import Block, Column, Document, Heading, Note, Table, filled
+from gpuprof.views.profile import verdict_blocks
 from gpuprof.views.roofline import DeviceFigures
 from gpuprof.views.roofline_values import Roofline, RooflinePlace
 from gpuprof.views.utilization import Utilization, unit_name
@@ -33,12 +34,7 @@ _COLUMNS = (
 
 def roofline_document(session: Session, drawn: Sequence[DeviceFigures], top: int) -> Document:
     """Return the verdict on the kernels and, of each figure, its first `top` kernels (0: all)."""
-    summary = summary_of(session)
-    blocks: list[Block] = []
-    if summary.headline:
-        blocks.append(Note(summary.headline, "strong"))
-    blocks.append(Note(summary.spread, "" if summary.headline else "strong"))
-    blocks += [Note(note) for note in summary.notes]
+    blocks = list(verdict_blocks(summary_of(session)))
     for figures in drawn:
         blocks += _roofline_blocks(figures.roofline, top)
         for title, rows in ((_BANDWIDTHS, figures.bandwidths), (_THROUGHPUTS, figures.throughputs)):

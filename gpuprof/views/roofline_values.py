@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.field_types import ORIGINS
-from gpuprof.model.path_names import path_name, work_unit
+from gpuprof.model.path_names import work_unit
 from gpuprof.model.session import Ceiling
 from gpuprof.units import format_si
 from gpuprof.views.plot import Extent
-from gpuprof.words.profile_values import LEVEL_NAMES
+from gpuprof.words.profile_values import ceiling_name, ceiling_text
 
 # Room around the points and ridges: more on the right, for the texts of flat ceilings.
 _LEFT = 6
 _RIGHT = 30
 _ABOVE_AND_BELOW = 4
-# The least range of rates.
+# Minimum ratio of the highest to the lowest rate.
 _DECADES = 1e4
 
 
@@ -165,7 +165,6 @@ def shown_ceilings(ceilings: Sequence[Ceiling], paths: Collection[str], levels: 
 
 
 def _roof_line(ceiling: Ceiling, line: tuple[Extent, Extent]) -> RoofLine:
-    value = format_si(ceiling.value, "B/s" if ceiling.level is not None else work_unit(ceiling.path or ""))
     of: str = ceiling.origin
     if of == "at-clock" and ceiling.clock_hz is not None:
         of = f"at {format_si(ceiling.clock_hz, 'Hz')}"
@@ -174,9 +173,9 @@ def _roof_line(ceiling: Ceiling, line: tuple[Extent, Extent]) -> RoofLine:
         origin=ceiling.origin,
         path=ceiling.path,
         level=ceiling.level,
-        name=LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or ""),
+        name=ceiling_name(ceiling),
         value=ceiling.value,
         clock_hz=ceiling.clock_hz,
-        value_text=f"{value} {of}",
+        value_text=f"{ceiling_text(ceiling)} {of}",
         line=line,
     )

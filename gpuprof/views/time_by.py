@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprof.model.session import Session
 from gpuprof.model.time_by import TimeBy, TimeGroup
 from gpuprof.units import spaced
 from gpuprof.views.document import Block, Cell, Column, Document, Heading, Inline, Table, filled
@@ -35,21 +34,21 @@ _OF_PEAK = "FLOP, or operands once, by shapes ÷ time, of the rated peak"
 _OF_ROOF = "of the DRAM roofline at the kernels' clocks, weighted by time"
 
 
-def times_document(session: Session, times: TimeBy, top: int) -> Document:
+def times_document(times: TimeBy, top: int) -> Document:
     """Return the time by one grouping alone, with the `top` longest groups (0: all)."""
-    return Document(header_text(times), times_blocks(times, top), session.gpuprof_version)
+    return Document(header_text(times), times_blocks(times, top))
 
 
-def print_times(console: Console, session: Session, times: TimeBy, top: int) -> None:
-    """Print it in a terminal."""
+def print_times(console: Console, _session: object, times: TimeBy, top: int) -> None:
+    """Print the time by one grouping in a terminal."""
     from gpuprof.views.terminal import print_document
 
-    print_document(console, times_document(session, times, top))
+    print_document(console, times_document(times, top))
 
 
-def times_lines(session: Session, times: TimeBy, top: int) -> Iterator[str]:
-    """Yield it as Markdown."""
-    return markdown_lines(times_document(session, times, top))
+def times_lines(_session: object, times: TimeBy, top: int) -> Iterator[str]:
+    """Yield the time by one grouping as Markdown."""
+    return markdown_lines(times_document(times, top))
 
 
 def times_blocks(times: TimeBy, top: int) -> tuple[Block, ...]:

@@ -18,7 +18,7 @@ from gpuprof.words.timeline import device_fact, pause_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What a kernel's row is called and its role of colour.
+# The name of a kernel's row and its role of colour, by the id of the kernel.
 _Keys = Mapping[int | None, tuple[str, str]]
 
 _NAME = 44
@@ -32,12 +32,12 @@ _KINDS: Mapping[StripKind, tuple[str, str]] = {
 _HEIGHT = 64.0
 _LOW_HEIGHT = 14.0
 _BETWEEN = 6.0
-# What took any time can be seen, so that a blank is idle.
+# In points: any activity is visible, so that a blank is idle.
 _LEAST_HEIGHT = 1.0
 _TEXT_HEIGHT = 11.0
-# Pauses of a smaller part of the timeline are not drawn.
+# Pauses shorter than this part of the timeline are not drawn.
 _LEAST_PAUSE = 0.004
-# More steps than these would hide what they have.
+# Lines of more steps would hide the timeline.
 _MOST_STEPS = 60
 
 
@@ -48,7 +48,7 @@ def timeline_figures(session: Session) -> tuple[document.Figure, ...]:
     figures = []
     for number, device in enumerate(devices):
         strip = device.strip
-        if strip is None:
+        if strip is None or not strip.rows:
             continue
         title = ": ".join(device_fact(session, device))
         bands = len({row.kind for row in strip.rows})

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gpuprof.model.headline import by_time
-from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
-from gpuprof.views.kernel_limits import point_area, shown_limit
+from gpuprof.views.kernel_limits import ceilings_of, point_area, shown_limit
 from gpuprof.views.plot import Colours, Drawing, explain_limits, mark, number_marks
 from gpuprof.words.profile_values import LEVEL_NAMES
 from gpuprof.words.source_names import in_source
@@ -53,12 +52,11 @@ def level_bandwidths(session: Session, kernels: Sequence[KernelProfile], ceiling
     """
     rows = []
     for kernel in by_time(kernels):
+        ceilings = ceilings_of(session, kernel, ceiling)
         fractions: dict[str, float] = {}
         for traffic in kernel.traffic:
-            own = (kernel.device, ceiling, traffic.level)
-            for item in session.ceilings:
-                if (item.device, item.origin, item.level) == own and traffic.bytes_per_s is not None:
-                    fractions[traffic.level] = traffic.bytes_per_s / at_kernel_clock(item, kernel).value
+            if traffic.bytes_per_s is not None and traffic.level in ceilings:
+                fractions[traffic.level] = traffic.bytes_per_s / ceilings[traffic.level]
         if any(fractions.values()):
             rows.append(_utilization(session, kernel, fractions))
     return rows

@@ -39,7 +39,8 @@ def warp_states(kernel: KernelProfile) -> Bars:
         text = format_percent(stall.share)
         if stall.reason in NOT_STALLED:
             text += " (no stall)"
-        items.append(Bar(stall_name(stall.reason), stall.share, text, colour=stall_colour(stall.reason)))
+        colour = _COLOURS.get(stall.reason, _OTHER_COLOUR)
+        items.append(Bar(stall_name(stall.reason), stall.share, text, colour=colour))
     if rest > 0:
         items.append(Bar("All others", rest, format_percent(rest), colour=_OTHER_COLOUR))
     note = full_stop(capital(issue_text(kernel)))
@@ -50,8 +51,3 @@ def family_text(kernel: KernelProfile) -> str:
     """Return the source of a kernel's stall shares; empty if it has none."""
     stalls = stalls_of(kernel)
     return _FAMILIES.get(stalls[0].family, stalls[0].family) if stalls else ""
-
-
-def stall_colour(reason: str) -> str:
-    """Return the colour of a stall reason; one that no spec knows has that of all others."""
-    return _COLOURS.get(reason, _OTHER_COLOUR)

@@ -12,6 +12,7 @@ from gpuprof.model.recorded import GpuSamples, Missing
 from gpuprof.model.run_totals import run_of, running_s
 from gpuprof.model.session import (
     Averages,
+    Ceiling,
     Copies,
     Device,
     KernelProfile,
@@ -38,6 +39,16 @@ _NO_MORE = 0.01
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 _CLOCK_SOURCES = {GPC_CYCLES: "cycles of the GPCs", DRIVER: "the driver", HIGHEST: "the product's limit"}
 UNIT_NAMES = {"sm": "SM", "memory": "Memory", **LEVEL_NAMES}
+
+
+def ceiling_name(ceiling: Ceiling) -> str:
+    """Return the name of a ceiling's memory level or compute path."""
+    return LEVEL_NAMES[ceiling.level] if ceiling.level is not None else path_name(ceiling.path or "")
+
+
+def ceiling_text(ceiling: Ceiling) -> str:
+    """Write the value of a ceiling with its unit."""
+    return format_si(ceiling.value, "B/s" if ceiling.level is not None else work_unit(ceiling.path or ""))
 
 
 def duration_text(seconds: float | None) -> str:

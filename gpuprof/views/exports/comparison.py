@@ -29,7 +29,7 @@ from gpuprof.views.exports.problems import (
     sentence,
     short_name,
 )
-from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.views.options import WriteOptions
 from gpuprof.words.comparison_gate import gate_text
 from gpuprof.words.comparison_values import count_text, gpu_texts
 from gpuprof.words.comparison_verdicts import changed_counts, match_text, reason_text, time_text, time_values
@@ -47,8 +47,8 @@ _MOST_COUNTS = 12
 _MOST_CAUSES = 5
 
 
-def comparison_report(compared: Compared, options: WriteOptions = DEFAULTS) -> ProblemReport:
-    """Return what a comparison reports. A problem without a line is at the first report of the new side."""
+def comparison_report(compared: Compared, options: WriteOptions) -> ProblemReport:
+    """Return the problems and test cases of a comparison; those without a line are at the new side's first report."""
     comparison = compared.comparison
     gate = comparison.gate
     cases = _cases_of_kernels(comparison) if gate is None else _cases_of_gate(comparison, gate)
@@ -69,7 +69,7 @@ def comparison_report(compared: Compared, options: WriteOptions = DEFAULTS) -> P
 
 def _problems(compared: Compared, options: WriteOptions) -> Iterator[Problem]:
     comparison = compared.comparison
-    kernels: dict[int | None, KernelChange] = {kernel.id: kernel for kernel in comparison.kernels}
+    kernels = _kernels_by_id(comparison)
     pairs = dict(zip(kernels, compared.pairs, strict=True))
     judged = set()
     if comparison.gate is not None:
@@ -89,6 +89,11 @@ def _problems(compared: Compared, options: WriteOptions) -> Iterator[Problem]:
         for change in kernel.findings:
             if change.word == "came" and change.severity in FINDING_LEVELS:
                 yield placed(_of_finding(change, kernel, pairs[kernel.id]), [change.location], options)
+
+
+def _kernels_by_id(comparison: Comparison) -> dict[int | None, KernelChange]:
+    """Return the changes by their ids; a check of the whole run has None for one."""
+    return {kernel.id: kernel for kernel in comparison.kernels}
 
 
 def _of_check(check: GateCheck, gate: Gate, kernel: KernelChange | None) -> Problem:
@@ -121,10 +126,10 @@ def _identity(kernel: KernelChange | None) -> tuple[str, ...]:
 
 
 def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:
-    """Yield places of a kernel on the new side, the most telling first.
+    """Yield places of a kernel on the new side, the most likely cause first.
 
-    These are the lines of what makes it slower, those that do more than before, those of other causes and of findings
-    that came, and its hottest line.
+    First lines of causes that make it slower, then lines that do more work than before, lines of other causes and of
+    new findings, and its hottest line.
     """
     for cause in kernel.causes:
         if cause.direction == "slower":
@@ -146,7 +151,7 @@ def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:
 
 def _cases_of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:
     """Yield checks that fail or are unclear, each with its limit, then the kernels whose limits are all kept."""
-    kernels: dict[int | None, KernelChange] = {kernel.id: kernel for kernel in comparison.kernels}
+    kernels = _kernels_by_id(comparison)
     for check in gate.checks:
         result: CaseResult = "failure" if gate.fails(check) else "skipped"
         message = sentence(check.sentence)

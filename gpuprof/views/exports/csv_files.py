@@ -12,10 +12,10 @@ from gpuprof.views.exports.tables import Cell, Row, instruction_rows, kernel_col
 
 if TYPE_CHECKING:
     from gpuprof.annotated.listing import Listing
-    from gpuprof.model.session import KernelProfile, Session
+    from gpuprof.model.session import Session
     from gpuprof.model.time_by import TimeBy
 
-# Spreadsheets take a text for a formula if it begins so, in some languages in full width, too.
+# A text that begins with one of these is a formula for spreadsheets, in some languages in full width, too.
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r")
 
 
@@ -27,18 +27,18 @@ def kernel_lines(session: Session) -> Iterator[str]:
         yield _line(kernel_columns())
 
 
-def time_lines(_session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
+def time_lines(_session: object, times: TimeBy, _top: object) -> Iterator[str]:
     """Yield the header and a line for each group, all of them, without line ends."""
     yield from _lines(time_rows(times))
 
 
-def listing_lines(_session: Session, _kernel: KernelProfile, listing: Listing, _whole: bool) -> Iterator[str]:
+def listing_lines(_session: object, _kernel: object, listing: Listing, _whole: object) -> Iterator[str]:
     """Yield the header and a line for each instruction, without line ends."""
     yield from _lines(instruction_rows(listing))
 
 
 def _lines(rows: Sequence[Row]) -> Iterator[str]:
-    yield _line(rows[0])
+    yield _line(map(_text, rows[0]))
     for row in rows:
         yield _line(map(_text, row.values()))
 

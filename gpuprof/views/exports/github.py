@@ -1,8 +1,8 @@
 """Problems as workflow commands of GitHub Actions, which become annotations.
 
-GitHub takes at most 10 errors, 10 warnings and 10 notices a step (actions/toolkit, docs/problem-matchers.md). In a
-command, `%`, carriage return and line feed are escaped, in its properties `:` and `,` as well (actions/toolkit,
-packages/core/src/command.ts).
+GitHub takes at most 10 errors, 10 warnings and 10 notices a step (actions/toolkit, docs/problem-matchers.md), with
+titles of at most 255 characters (docs.github.com, "REST API endpoints for check runs"). In a command, `%`, carriage
+return and line feed are escaped, in its properties `:` and `,` as well (actions/toolkit, packages/core/src/command.ts).
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.comparison.contract import SourceLine
+from gpuprof.text import cut_middle
 from gpuprof.views.exports.problems import ProblemReport
 from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import joined_by
 
 MOST_OF_A_LEVEL = 10
-# Of notes only their number is written.
+_TITLE_WIDTH = 255
+# Notes are only counted.
 _LEVELS = (("error", MOST_OF_A_LEVEL, "more error"), ("warning", MOST_OF_A_LEVEL, "more warning"), ("note", 0, "note"))
 
 
@@ -36,7 +38,7 @@ def lines(report: ProblemReport) -> Iterator[str]:
 
 
 def _command(name: str, title: str, message: str, place: SourceLine | None = None) -> str:
-    properties = f"title={_property(title)}"
+    properties = f"title={_property(cut_middle(title, _TITLE_WIDTH))}"
     if place is not None:
         properties = f"file={_property(place.file)},line={place.line},{properties}"
     return f"::{name} {properties}::{_data(message)}"

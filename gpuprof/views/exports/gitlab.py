@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gpuprof.store.write import dumped
 from gpuprof.views.exports.problems import ProblemLevel, ProblemReport
 
-# Of info, minor, major, critical and blocker.
+# GitLab's severities are info, minor, major, critical and blocker.
 _SEVERITIES: dict[ProblemLevel, str] = {"error": "critical", "warning": "major", "note": "info"}
 
 

@@ -13,7 +13,6 @@ from gpuprof.comparison.contract import COMPARISON_VERSION, Comparison
 from gpuprof.review.contract import REVIEW_VERSION, Review
 from gpuprof.store.schema import schema_of
 from gpuprof.store.write import document_lines
-from gpuprof.views.options import DEFAULTS, WriteOptions
 from gpuprof.words.sentences import short_list
 
 if TYPE_CHECKING:
@@ -23,23 +22,23 @@ if TYPE_CHECKING:
     from gpuprof.model.time_by import TimeBy
     from gpuprof.words.explain_node import ExplanationNode
 
-# Numbers that are not finite and that the note names.
+# Maximum number of missing values that the note names.
 _MOST_NAMED = 5
 # An escape of half a surrogate pair: a name that is not UTF-8 has them, and strict readers refuse them.
 _HALF_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\(u[dD][89a-fA-F][0-9a-fA-F]{2})")
 
 
-def comparison_lines(compared: Compared, _options: WriteOptions = DEFAULTS) -> Iterator[str]:
+def comparison_lines(compared: Compared, _options: object) -> Iterator[str]:
     """Yield the whole comparison. A number that is not finite is missing, with a note."""
     return _contract_lines(compared.comparison, ("conditions", "total", "kernels", "notes"))
 
 
-def review_lines(review: Review, _top: int | None = None) -> Iterator[str]:
+def review_lines(review: Review, _top: object) -> Iterator[str]:
     """Yield the whole review. A number that is not finite is missing, with a note."""
     return _contract_lines(review, ("modules", "kernels", "findings", "unreviewed", "notes"))
 
 
-def time_lines(session: Session, times: TimeBy, _top: int = 0) -> Iterator[str]:
+def time_lines(session: Session, times: TimeBy, _top: object) -> Iterator[str]:
     """Yield the time by operator, module, range or kernel: all groups, one line each."""
     names = ("by", "time_s", "run_time_s", "launches", "untimed_launches", "steps", "groups")
     fields = {name: getattr(times, name) for name in names}
@@ -82,7 +81,7 @@ def _contract_lines(contract: Comparison | Review, one_line_each: Sequence[str])
         finite = structs.replace(finite, notes=(*contract.notes, note))
         lines = list(document_lines(finite, one_line_each))
     for line in lines:
-        # Such a half becomes the visible text `\udcff`, as everywhere else.
+        # Half a surrogate pair becomes the visible text `\udcff`, as everywhere else.
         yield _HALF_PAIR.sub(r"\1\\\\\2", line)
 
 

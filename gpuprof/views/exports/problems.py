@@ -1,4 +1,4 @@
-"""What a product reports to a CI system: its problems, each at a line of code if there is one, and its test cases."""
+"""The report of a product to a CI system: its problems, each at a line of code if there is one, and its test cases."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gpuprof.words.sentences import full_stop, sentences
 ProblemLevel = Literal["error", "warning", "note"]
 LEVELS: tuple[ProblemLevel, ...] = get_args(ProblemLevel)
 CaseResult = Literal["passed", "failure", "skipped"]
-# A finding of severity info is nothing to fix.
+# Findings of severity info need no fix.
 FINDING_LEVELS: dict[Severity, ProblemLevel] = {"high": "warning", "medium": "warning", "low": "note"}
 WHOLE_RUN = "the whole run"
 REGRESSION = "gate-regression"
 ACCEPTED = "gate-accepted"
 UNCLEAR = "gate-unclear"
 SLOWER = "kernel-slower"
-# Title and meaning of rules that are not the diagnosis'.
+# Title and meaning of the rules of a comparison, which the diagnosis does not have.
 RULES = {
     REGRESSION: ("A limit of the gate does not hold", "The new side exceeds a limit of --fail-on against the base."),
     UNCLEAR: ("A limit of the gate cannot be judged", "The noise or missing data allow no verdict on a limit."),
@@ -44,7 +44,7 @@ _FILE_WIDTH = 200
 
 
 class Problem(Struct, frozen=True):
-    """One thing to report.
+    """A problem to report.
 
     `key` is the same in each run for the same rule and kernel, whatever the numbers. Without a `place` it has no line,
     or only lines in files `outside` of the repository. What is not an `alarm` fails nothing: an accepted regression, or
@@ -73,7 +73,7 @@ class TestCase(Struct, frozen=True):
 
 
 class ProblemReport(Struct, frozen=True, kw_only=True):
-    """What a command reports. `problems` begin with the errors; those without a line are shown at `fallback`.
+    """The report of a command. `problems` begin with the errors; those without a line are shown at `fallback`.
 
     `exit_code` is None without a gate. `conditions` are what forbids a verdict, `facts` names and values of the run.
     """

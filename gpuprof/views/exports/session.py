@@ -16,11 +16,11 @@ from gpuprof.views.exports.problems import (
     sentence,
 )
 from gpuprof.views.exports.tables import ranked_findings
-from gpuprof.views.options import DEFAULTS, WriteOptions
+from gpuprof.views.options import WriteOptions
 from gpuprof.words.finding_text import gain_text
 
 
-def session_report(session: Session, options: WriteOptions = DEFAULTS) -> ProblemReport:
+def session_report(session: Session, options: WriteOptions) -> ProblemReport:
     """Return the findings to act on, in the order of the recommendations. One without a line is at the first report.
 
     There are no test cases: without a gate a kernel neither passes nor fails.

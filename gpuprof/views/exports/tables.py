@@ -57,7 +57,9 @@ def kernel_rows(session: Session) -> list[Row]:
         if has_answers:
             row["answers"] = "; ".join(answer.text for answer in kernel.answers)
         values = {counter.name: counter.value for counter in kernel.collected}
-        rows.append(row | {name: values.get(name) for name in counters})
+        for name in counters:
+            row.setdefault(name, values.get(name))
+        rows.append(row)
     return rows
 
 
