@@ -15,9 +15,9 @@ from gpuprof.model.kernel_match import name_patterns
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.recordings import recordings
 from gpuprof.store.page import read_session_html
-from gpuprof.views.plan import plan_lines
 from gpuprof.views.profile import session_page
 from gpuprof.words.exclusion import exclusion_text
+from gpuprof.words.plan import plan_lines
 from tests import hand_made
 from tests.readings import unpacked
 from tests.table import each_row

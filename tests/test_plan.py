@@ -16,7 +16,7 @@ from gpuprof.collect.launches import Seen
 from gpuprof.collect.plan import PlannedKernel, ProfilePlan, make_plan, not_seen_again
 from gpuprof.collect.selection import by_names
 from gpuprof.hardware.library import SpecLibrary
-from gpuprof.views.plan import forecast_line, plan_lines
+from gpuprof.words.plan import forecast_line, plan_lines
 from tests.table import each_row
 
 

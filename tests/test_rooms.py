@@ -25,7 +25,7 @@ BASE = (
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "timeline", "code", "store", "read", "privacy", "annotated", "diagnose",
-    "comparison", "words", "review", "collect", "views", "present", "characterize", "hardware_finder", "events",
+    "comparison", "collect", "words", "review", "views", "present", "characterize", "hardware_finder", "events",
     "pipeline", "ab_runner", "notebook", "api", "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
@@ -40,7 +40,7 @@ NOTHING_OF = {
     "comparison": {"recordings", "code", "store", "read"},
     "words": {"recordings", "code", "store", "read"},
     "review": {"recordings", "store", "comparison"},
-    "collect": {"recordings", "code", "store", "read", "comparison", "review"},
+    "collect": {"recordings", "code", "store", "read", "comparison"},
     "views": {"read"},
     "present": {"read"},
     "characterize": {"recordings", "store", "diagnose", "review"},

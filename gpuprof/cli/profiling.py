@@ -237,7 +237,7 @@ class Printer:
         """Print an event."""
         from gpuprof.collect.events import ProfilePlanned, ProfileRemark, RunStarted, TimelineJudged
         from gpuprof.collect.survey_tools import NCU, TOOL_NAMES
-        from gpuprof.views.plan import forecast_line, plan_lines, timeline_lines
+        from gpuprof.words.plan import forecast_line, plan_lines, timeline_lines
 
         if isinstance(event, ProfileRemark):
             say(self._shown(event.text))

@@ -138,7 +138,7 @@ def _legend(items: Sequence[Recommendation], session: Session) -> str:
     """Write the base of the gains, and the meaning of the signs that occur."""
     kinds = {item.gain_kind for item in items} - {None}
     signs = ("≤ at most",) * ("bound" in kinds)
-    signs += ("~ usual range if the stated condition holds",) * ("conditional" in kinds)
+    signs += ("~ usual range if conditions hold",) * ("conditional" in kinds)
     if not signs:
         return "what they save is not known"
     whole_run = all(item.gain_total is not None for item in items if item.gain_kind is not None)
