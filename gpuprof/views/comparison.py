@@ -62,6 +62,7 @@ _MOST_ROWS = 100
 _MOST_OTHERS = 1000
 _MOST_SECTIONS = 20
 _BRIEF_CHECKS = 3
+_PAGE_CHECKS = 10
 _MOST_CHECKS = 60
 _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
@@ -179,7 +180,7 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
         *_notes(comparison.notes),
     ]
     if comparison.gate is not None:
-        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
+        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets, are_folded=chosen is None)]
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison.conditions)))]
     blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets)]
@@ -254,8 +255,13 @@ def _notes(sentences: Iterable[str]) -> Iterator[Block]:
         yield Note(sentence(text), "muted")
 
 
-def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
-    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few."""
+def _gate(
+    comparison: Comparison, targets: Mapping[int, str] | None = None, *, are_folded: bool = False
+) -> Iterator[Block]:
+    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few.
+
+    If they `are_folded`, those that do not fail are folded away if they are many.
+    """
     gate = comparison.gate
     if gate is None:
         return
@@ -264,8 +270,13 @@ def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> I
     checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
     rows = [_check_row(check, labels, targets) for check in checks]
     most = _BRIEF_CHECKS if targets is None else len(rows)
+    if are_folded:
+        most = max(_PAGE_CHECKS, sum(map(gate.fails, checks)))
     more = len(rows) - most
-    if more > 0:
+    if more > 0 and are_folded:
+        yield Facts(tuple(rows[:most]))
+        yield Fold(counted(more, "more check"), (Facts(tuple(rows[most:])),))
+    elif more > 0:
         hint = ("", Cell(f"… and {counted(more, 'more check')}: -v shows all", "muted"))
         yield Facts((*rows[:most], hint))
         yield Fold(counted(more, "more check"), (Facts(tuple(rows[most : most + _MOST_CHECKS])),))
