@@ -83,6 +83,15 @@ def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:
     assert 'data-zoom="x"' in svg and "var(--gp-line-l1, " in svg
 
 
+def test_kernels_whose_cut_names_are_alike_have_their_numbers() -> None:
+    alike = (f"split_embedding_backward_codegen_{way}_per_row_1" for way in ("cta", "warp"))
+    read = session(trace(*(kernel(name, 20 * place, 10) for place, name in enumerate(alike))))
+    (figure,) = timeline_figures(read)
+    assert figure.svg is not None
+    svg = figure.svg()
+    assert all(f">#{one.id} split_" in svg for one in read.kernels)
+
+
 def test_pauses_are_hatched_and_labelled_with_their_cause() -> None:
     (figure,) = timeline_figures(some())
     assert figure.svg is not None
