@@ -84,7 +84,7 @@ def test_a_hostile_name_is_text_and_a_long_one_is_cut() -> None:
 
 
 def test_kernels_whose_cut_names_are_alike_have_their_numbers() -> None:
-    alike = (f"split_embedding_backward_codegen_{way}_per_row_1" for way in ("cta", "warp"))
+    alike = (f"split_embedding_backward_{way}_of_unweighted_rows" for way in ("cta", "warp"))
     read = session(trace(*(kernel(name, 20 * place, 10) for place, name in enumerate(alike))))
     (figure,) = timeline_figures(read)
     assert figure.svg is not None
