@@ -196,6 +196,13 @@ def test_a_screen_is_filled_by_its_last_table(rows: int) -> None:
         assert lines[-1] == f"{rows - (SCREEN_HEIGHT - 5)} more: --top 0"
 
 
+def test_a_word_that_is_longer_than_the_terminal_takes_several_rows() -> None:
+    table = every_block("name", 500).blocks[4]
+    command = doc.Command(f"ncu --kernel-name {'x' * 150} ./a.out", "To collect what is missing:")
+    lines = lines_of(command, table, form="short", height=SCREEN_HEIGHT)
+    assert sum(-(-len(line) // 80) or 1 for line in lines) == SCREEN_HEIGHT
+
+
 def test_a_long_note_of_a_screen_ends_in_an_ellipsis() -> None:
     lines = lines_of(doc.Note("many words " * 100), form="short", height=SCREEN_HEIGHT)
     assert len(lines) == 5

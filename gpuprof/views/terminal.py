@@ -5,6 +5,7 @@ Colour appears on a terminal only. A pipe gets 80 columns and no spaces at the e
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from bisect import bisect_left
@@ -143,14 +144,18 @@ class Terminal:
         lines: Lines = []
         for self._most in range(_MOST_PARTS, 0, -1):
             lines = list(self.lines(self._shortened(blocks, 0)))
-            if len(lines) <= height:
+            if self._rows(lines) <= height:
                 break
         # All rows fit into one line more: it says how many are left out.
-        for more_rows in range(height - len(lines) + 1, 0, -1):
+        for more_rows in range(height - self._rows(lines) + 1, 0, -1):
             longer = list(self.lines(self._shortened(blocks, more_rows)))
-            if len(longer) <= height:
+            if self._rows(longer) <= height:
                 return longer
         return lines
+
+    def _rows(self, lines: Lines) -> int:
+        """Return how many rows of the terminal lines take: words of commands may be longer than one."""
+        return sum(max(1, math.ceil(line.cell_len / self._console.width)) for line in lines)
 
     def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
         """Yield blocks with short tables; the last one has `more_rows` above its minimum."""
