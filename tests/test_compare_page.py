@@ -35,7 +35,7 @@ from gpuprof.comparison.sides import Run, Side, side_of
 from gpuprof.model.session import Session
 from gpuprof.views.comparison import page_lines, whole_comparison
 from gpuprof.views.comparison_figure import compared_roofline
-from gpuprof.views.document import Cell, Facts
+from gpuprof.views.document import Cell, Facts, Fold
 from tests import made_comparisons as made
 from tests.chromium import CHROMIUM, Browser, lowest_contrast
 from tests.outline import Outline
@@ -149,6 +149,18 @@ def test_the_figure_leads_an_arrow_from_the_hollow_base_point_to_the_filled_new_
         "kernel_0: slower by 20 %, 40 % → 33 % of the roofline"
     ]
     assert [point.kernel for point in figure.points if point.faint] == [1]
+
+
+def test_checks_that_did_not_fail_are_folded_if_they_are_many() -> None:
+    compared = compared_of(change(), gate=made.gate(*[made.check("unclear")] * 30, made.check()))
+    blocks = whole_comparison(compared).blocks
+    (fold,) = (block for block in blocks if isinstance(block, Fold) and block.title == "21 more checks")
+    (shown,) = (block for block in blocks if isinstance(block, Facts) and block.rows[0][0] == "regression")
+    (folded,) = fold.blocks
+    assert isinstance(folded, Facts) and len(shown.rows) + len(folded.rows) == 31
+    assert not any(
+        isinstance(block, Fold) for block in whole_comparison(compared, compared.comparison.kernels).blocks[:6]
+    )
 
 
 def test_hostile_names_and_sentences_are_text() -> None:

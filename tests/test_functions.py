@@ -154,7 +154,7 @@ def test_a_fix_for_one_function_in_many_layers_names_it_once_with_launches_and_s
         for kernel in layers(0.2, 0.2, 0.12)
     ]
     (text,) = recommendation_texts(judged(*kernels, *layers(0.48, name="gemm", first=3)))
-    assert text.kernels == "softmax (3 launches, 52 %)"
+    assert text.name + text.spread == "softmax (3 launches, 52 %)"
 
 
 def test_shapes_of_a_function_in_other_states_do_not_lend_it_theirs() -> None:

@@ -77,8 +77,8 @@ def test_idle_time_before_one_kernel_names_it() -> None:
     pairs = [(kernel("a", 202 * number, 50), kernel("b", 202 * number + 52, 50)) for number in range(20)]
     made = session(trace(*[item for pair in pairs for item in pair]))
     (fix,) = (item for item in recommendation_texts(made) if item.rule == "launch-gaps")
-    assert fix.kernels.startswith("#") and not fix.everywhere
+    assert fix.name.startswith("#") and not fix.everywhere
     # Each of three ends a third.
     alike = session(trace(*[kernel("abc"[number % 3], 100 * number, 50) for number in range(39)]))
     (fix,) = (item for item in recommendation_texts(alike) if item.rule == "launch-gaps")
-    assert fix.kernels == "whole run"
+    assert fix.name == "whole run"

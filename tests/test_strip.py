@@ -91,6 +91,15 @@ def test_a_strip_without_rows_is_not_drawn() -> None:
     assert timeline_figures(replace(found, timeline=replace(found.timeline, devices=(empty,)))) == ()
 
 
+def test_kernels_whose_cut_names_are_alike_have_their_numbers() -> None:
+    alike = (f"split_embedding_backward_{way}_of_unweighted_rows" for way in ("cta", "warp"))
+    read = session(trace(*(kernel(name, 20 * place, 10) for place, name in enumerate(alike))))
+    (figure,) = timeline_figures(read)
+    assert figure.svg is not None
+    svg = figure.svg()
+    assert all(f">#{one.id} split_" in svg for one in read.kernels)
+
+
 def test_pauses_are_hatched_and_labelled_with_their_cause() -> None:
     (figure,) = timeline_figures(some())
     assert figure.svg is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuprof.views.document import Column, Document, Figure, Table
+from gpuprof.views.document import Bar, Bars, Column, Document, Figure, Fold, Table
 from gpuprof.views.html import render_page
 from tests.chromium import CHROMIUM, CONTRASTS, Browser
 from tests.documents import every_block, figure_svg, profile_like
@@ -256,6 +256,18 @@ def test_a_page_is_whole_and_quiet_with_scripts_and_without(browser: Browser, tm
             assert browser.run("[...document.querySelectorAll('.scroll')].every(e => e.tabIndex === 0)")
         sheets.append(len(re.findall(rb"/Type\s*/Page\b", browser.paper())))
     assert sheets[0] == sheets[1] >= 2
+
+
+def test_nothing_is_cut_at_the_edge_of_paper(browser: Browser, tmp_path: Path) -> None:
+    """A4 has 182 mm, 688 pixels, between its margins; half of it for two blocks of a section beside each other."""
+    rates = "L2 bandwidth", 0.42, "2.08 TB/s (42 % of 4.92 TB/s)"
+    halves = Fold("section", (Bars("Rates", (Bar(*rates),)), Bars("Rates", (Bar(*rates),))), open=True, anchor="kernel")
+    open_page(browser, tmp_path, render_page(Document("title", (profile_like(3).blocks[-1], halves))), 688)
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    cut = "[...document.querySelectorAll('.scroll, .meters')].filter(e => e.scrollWidth > e.clientWidth)"
+    assert browser.run(f"{cut}.map(e => e.textContent)") == []
+    assert browser.run("getComputedStyle(document.querySelector('.meters')).overflowX") == "visible"
+    assert browser.run("[...document.querySelectorAll('thead button')].every(b => !b.getClientRects().length)")
 
 
 def test_print_has_closed_sections_but_not_what_is_folded_within_them(browser: Browser, tmp_path: Path) -> None:

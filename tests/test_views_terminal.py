@@ -123,6 +123,16 @@ def test_columns_go_by_rank_before_any_text_is_cut() -> None:
         assert len(lines[1]) == width
 
 
+def test_only_columns_that_are_shown_are_explained() -> None:
+    columns = (
+        doc.Column("kernel", "name"), doc.Column("time", "number", meaning="Of all launches."),
+        doc.Column("stall", rank=1, meaning="The longest."),
+    )  # fmt: skip
+    table = doc.Table("Kernels", columns, (("gather_rows_of_a_matrix", "1.00 ms", "a stall reason of many words" * 2),))
+    assert lines_of(table)[3:] == ["time: Of all launches."]
+    assert lines_of(table, width=140)[3:] == ["time: Of all launches.", "stall: The longest."]
+
+
 def test_a_name_keeps_24_columns_beside_texts_that_are_cut() -> None:
     kinds: list[tuple[Kind, int]] = [("name", 0), ("text", 0), ("number", 0)]
     table = table_of(kinds, [("kernel_" * 20, "many words " * 20, "12.3 ms")])
@@ -186,6 +196,13 @@ def test_a_screen_is_filled_by_its_last_table(rows: int) -> None:
         assert lines[-1] == f"{rows - (SCREEN_HEIGHT - 5)} more: --top 0"
 
 
+def test_a_word_that_is_longer_than_the_terminal_takes_several_rows() -> None:
+    table = every_block("name", 500).blocks[4]
+    command = doc.Command(f"ncu --kernel-name {'x' * 150} ./a.out", "To collect what is missing:")
+    lines = lines_of(command, table, form="short", height=SCREEN_HEIGHT)
+    assert sum(-(-len(line) // 80) or 1 for line in lines) == SCREEN_HEIGHT
+
+
 def test_a_long_note_of_a_screen_ends_in_an_ellipsis() -> None:
     lines = lines_of(doc.Note("many words " * 100), form="short", height=SCREEN_HEIGHT)
     assert len(lines) == 5
@@ -197,6 +214,15 @@ def test_characters_that_take_more_columns_make_no_verdict_longer_than_five_line
     """200 characters of which each is written with ten: four lines of 60 columns and a rest."""
     lines = lines_of(doc.Note(text * 3, "strong", short=text), width=60, form="short")
     assert len(lines) <= 5 and lines[-1].endswith("…")
+
+
+@each_row("width", WIDTHS)
+def test_the_name_of_a_kernel_is_cut_but_not_its_launches(width: int) -> None:
+    recommendations = every_block("text").blocks[2]
+    assert isinstance(recommendations, doc.Recommendations)
+    item = replace(recommendations.items[0], kernels="kernel_of_a_long_name<float>" * 9, spread=" (45 launches, 52 %)")
+    shown = " ".join(printed(doc.Recommendations((item,)), width=width, form="short").split())
+    assert "… (45 launches, 52 %), text, measured, if text" in re.sub(r"…[^ ]*", "…", shown)
 
 
 def test_a_screen_without_a_table_is_shortened_too() -> None:

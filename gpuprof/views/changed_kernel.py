@@ -60,8 +60,8 @@ _FINDING_WORDS: dict[str, tuple[str, Tone]] = {
     "went": ("went", "good"), "came": ("came", "bad"), "stayed": ("stays", "muted"),
 }  # fmt: skip
 _COLUMNS = (
-    Column("quantity"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
-    Column("verdict"), Column("counter", rank=1),
+    Column("quantity", "name"), Column("base", "number"), Column("new", "number"), Column("change", "number"),
+    Column("verdict", rank=1), Column("counter", rank=2),
 )  # fmt: skip
 # The columns of a kernel that is on one side only, by the side that lacks it.
 _SHOWN = {None: range(6), "base": (0, 2, 5), "new": (0, 1, 5)}

@@ -62,6 +62,7 @@ _MOST_ROWS = 100
 _MOST_OTHERS = 1000
 _MOST_SECTIONS = 20
 _BRIEF_CHECKS = 3
+_PAGE_CHECKS = 10
 _MOST_CHECKS = 60
 _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
@@ -179,7 +180,7 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
         *_notes(comparison.notes),
     ]
     if comparison.gate is not None:
-        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets)]
+        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets, are_folded=chosen is None)]
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison.conditions)))]
     blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets)]
@@ -254,8 +255,13 @@ def _notes(sentences: Iterable[str]) -> Iterator[Block]:
         yield Note(sentence(text), "muted")
 
 
-def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
-    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few."""
+def _gate(
+    comparison: Comparison, targets: Mapping[int, str] | None = None, *, are_folded: bool = False
+) -> Iterator[Block]:
+    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few.
+
+    If they `are_folded`, those that do not fail are folded away if they are many.
+    """
     gate = comparison.gate
     if gate is None:
         return
@@ -263,14 +269,17 @@ def _gate(comparison: Comparison, targets: Mapping[int, str] | None = None) -> I
     labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
     checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
     rows = [_check_row(check, labels, targets) for check in checks]
-    shown = rows if targets is not None else rows[:_BRIEF_CHECKS]
-    rest = rows[len(shown) :]
+    most = _BRIEF_CHECKS if targets is None else len(rows)
+    if are_folded:
+        most = max(_PAGE_CHECKS, sum(map(gate.fails, checks)))
+    shown, rest = tuple(rows[:most]), tuple(rows[most:])
+    more = counted(len(rest), "more check")
+    if rest and not are_folded:
+        shown += (("", Cell(f"… and {more}: -v shows all", "muted")),)
+    if shown:
+        yield Facts(shown)
     if rest:
-        more = counted(len(rest), "more check")
-        yield Facts((*shown, ("", Cell(f"… and {more}: -v shows all", "muted"))))
-        yield Fold(more, (Facts(tuple(rest[:_MOST_CHECKS])),))
-    elif shown:
-        yield Facts(tuple(shown))
+        yield Fold(more, (Facts(rest if are_folded else rest[:_MOST_CHECKS]),))
 
 
 def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:

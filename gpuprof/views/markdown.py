@@ -112,7 +112,8 @@ def _(block: doc.Recommendations) -> Lines:
     yield ""
     for index, item in enumerate(block.items, 1):
         gain = f"{item.gain} ({item.condition})" if item.condition else item.gain
-        kernels = inline(doc.text_of(item.kernels).removeprefix("#"), _NAME_WIDTH)
+        name = inline(doc.text_of(item.kernels).removeprefix("#"), _NAME_WIDTH)
+        kernels = joined_by(" ", name, inline(item.spread))
         about = joined_by(", ", kernels, inline(item.place), inline(item.certainty), inline(item.rule))
         yield f"{index}. **{inline(gain)}** {_what_to_do(item)} – {about}"
     if block.more:

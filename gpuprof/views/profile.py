@@ -220,7 +220,7 @@ def _recommendations(texts: Summary, links: Mapping[int, str] | None = None, tit
 
 
 def _recommendation(item: RecommendationText, links: Mapping[int, str]) -> Recommendation:
-    kernels = item.kernels if item.everywhere else Cell(item.kernels, href=links.get(item.kernel, ""))
+    kernels = item.name if item.everywhere else Cell(item.name, href=links.get(item.kernel, ""))
     return Recommendation(
         headline=item.headline,
         action=item.action,
@@ -230,6 +230,7 @@ def _recommendation(item: RecommendationText, links: Mapping[int, str]) -> Recom
         place=item.where,
         kernels=kernels,
         certainty=item.doubt or item.confidence,
+        spread=item.spread,
         rule=item.rule,
         severity=item.severity,
         bar=item.bar,

@@ -5,10 +5,11 @@ Colour appears on a terminal only. A pipe gets 80 columns and no spaces at the e
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, singledispatchmethod
 from itertools import zip_longest
 
@@ -143,14 +144,18 @@ class Terminal:
         lines: Lines = []
         for self._most in range(_MOST_PARTS, 0, -1):
             lines = list(self.lines(self._shortened(blocks, 0)))
-            if len(lines) <= height:
+            if self._rows(lines) <= height:
                 break
         # All rows fit into one line more: it says how many are left out.
-        for more_rows in range(height - len(lines) + 1, 0, -1):
+        for more_rows in range(height - self._rows(lines) + 1, 0, -1):
             longer = list(self.lines(self._shortened(blocks, more_rows)))
-            if len(longer) <= height:
+            if self._rows(longer) <= height:
                 return longer
         return lines
+
+    def _rows(self, lines: Lines) -> int:
+        """Return how many rows of the terminal lines take: words of commands may be longer than one."""
+        return sum(max(1, math.ceil(line.cell_len / self._console.width)) for line in lines)
 
     def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
         """Yield blocks with short tables; the last one has `more_rows` above its minimum."""
@@ -188,10 +193,12 @@ class Terminal:
     @render.register
     def _(self, block: doc.Table) -> Lines:
         lines: Lines = []
+        widths: dict[int, int] = {}
         if block.rows:
             names = tuple(doc.Cell(column.name, "strong") for column in block.columns)
-            limit = min(self._console.width, TABLE_WIDTH)
-            header, *rows = self._aligned(block.columns, (names, *block.rows), limit)
+            cells = (names, *block.rows)
+            widths = self._widths(block.columns, cells, min(self._console.width, TABLE_WIDTH))
+            header, *rows = self._aligned(block.columns, cells, widths)
             width = max(line.cell_len for line in (header, *rows))
             lines = [header, Text(self._legible("─") * width, "dim")]
             for line, row in zip(rows, block.rows, strict=True):
@@ -201,8 +208,8 @@ class Terminal:
                         below = self._wrapped(cell, "dim", self._most, width=self._width - len(_INDENT))
                         lines += [Text.assemble(_INDENT, each) for each in below]
         lines += self._wrapped(block.more, "dim")
-        for column in block.columns:
-            if column.meaning and not self._most:
+        for index, column in enumerate(block.columns):
+            if index in widths and column.meaning and not self._most:
                 lines += self._wrapped(f"{column.name}: {column.meaning}", "dim")
         return lines
 
@@ -228,7 +235,8 @@ class Terminal:
             lines += self._wrapped(f"→ {item.action}", "bold", width=room)
         rule = "" if self._short else item.rule
         about = joined_by(", ", item.place, item.certainty, rule, item.condition)
-        kernels = self._cut(doc.text_of(item.kernels), max(room - len(about) - len(_GAP), _LEAST_NAME), "name")
+        name_width = max(room - len(item.spread + about) - len(_GAP), _LEAST_NAME)
+        kernels = self._cut(doc.text_of(item.kernels), name_width, "name") + item.spread
         lines += self._wrapped(joined_by(", ", kernels, about), "dim", width=room)
         return _beside([left], lines, left.cell_len)
 
@@ -288,7 +296,8 @@ class Terminal:
             return self._wrapped(f"{label}: {values}")
         columns = (doc.Column("", "name"), doc.Column("", "number"), doc.Column("", "text", rank=1))
         rows = [(bar.name, bar.text, self._bar(bar.fraction or 0.0, _LONG_BAR_WIDTH)) for bar in block.items]
-        lines = self._wrapped(label, "cyan") + self._aligned(columns, rows, self._width)
+        lines = self._wrapped(label, "cyan")
+        lines += self._aligned(columns, rows, self._widths(columns, rows, self._width))
         return lines + self._wrapped(block.note, "dim")
 
     @render.register
@@ -331,18 +340,24 @@ class Terminal:
             lines += _beside(label, self._wrapped(value, most=self._most, width=self._width - width), width)
         return lines
 
-    def _aligned(self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], limit: int) -> Lines:
-        """Return rows of cells as lines of at most `limit` columns, one line each, if their numbers fit."""
+    def _widths(
+        self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], limit: int
+    ) -> dict[int, int]:
+        """Return the widths, in at most `limit` columns of the terminal if all numbers fit, of what is shown."""
         if not rows:
-            return []
+            return {}
         texts = [[self._legible(doc.text_of(cell)) for cell in row] for row in rows]
-        widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
-        fitting = _fitting_widths(columns, widths, limit)
+        return _fitting_widths(columns, [max(map(cell_len, column)) for column in zip(*texts, strict=True)], limit)
+
+    def _aligned(
+        self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], widths: Mapping[int, int]
+    ) -> Lines:
+        """Return rows of cells as lines, one line each."""
         lines = []
-        for row, cells in zip(rows, texts, strict=True):
+        for row in rows:
             line = Text(no_wrap=True)
-            for index, width in fitting.items():
-                text = self._cut(cells[index], width, columns[index].kind)
+            for index, width in widths.items():
+                text = self._cut(doc.text_of(row[index]), width, columns[index].kind)
                 space = " " * (width - cell_len(text))
                 text = space + text if columns[index].kind == "number" else text + space
                 line.append(text, _style_of(row[index])).append(_GAP)

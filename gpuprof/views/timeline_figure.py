@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # The name of a kernel's row and its role of colour, by the id of the kernel.
 _Keys = Mapping[int | None, tuple[str, str]]
 
-_NAME = 44
+# As many letters as a legend has room for.
+_NAME = 40
 _KERNEL_COLOURS = ("line-l1", "line-dram", "line-l2", "line-compute", "line-other")
 _OTHERS = ("other kernels", "line-unknown")
 _KINDS: Mapping[StripKind, tuple[str, str]] = {
@@ -68,9 +69,14 @@ def timeline_figures(session: Session) -> tuple[document.Figure, ...]:
 
 def _keys(session: Session, rows: Sequence[StripRow]) -> _Keys:
     labels = own_labels(session.kernels)
-    names = {kernel.id: cut_middle(labels[kernel.demangled], _NAME) for kernel in session.kernels}
-    drawn = [kernel for kernel in dict.fromkeys(row.kernel for row in rows) if kernel in names]
-    return {kernel: (names[kernel], colour) for kernel, colour in zip(drawn, _KERNEL_COLOURS, strict=False)}
+    wholes = {kernel.id: labels[kernel.demangled] for kernel in session.kernels}
+    drawn = [kernel for kernel in dict.fromkeys(row.kernel for row in rows) if kernel is not None and kernel in wholes]
+    names = [cut_middle(wholes[kernel], _NAME) for kernel in drawn]
+    keys: dict[int | None, tuple[str, str]] = {}
+    for kernel, name, colour in zip(drawn, names, _KERNEL_COLOURS, strict=False):
+        is_alone = names.count(name) == 1
+        keys[kernel] = (name if is_alone else cut_middle(f"#{kernel} {wholes[kernel]}", _NAME), colour)
+    return keys
 
 
 def _draw(strip: TimeStrip, keys: _Keys, ax: Axes, colours: Colours) -> None:

@@ -31,7 +31,7 @@ class RecommendationText(Struct, frozen=True):
     `bar` is the length of its bar; None without a known gain, for a guess, and for set-up kernels after others.
     `kernel` and `finding` are the ids of the first of each; `where` is a file and line, or an instruction. `doubt` says
     that it is a guess, or that its kernels only set up data. `name` and `spread` are its kernels: "gemm" and " (24
-    launches, 52 %)". If `everywhere`, it concerns the whole run, not a kernel.
+    launches, 52 %)", or "gemm" and " in base and fused". If `everywhere`, it concerns the whole run, not a kernel.
     """
 
     gain: str
@@ -51,11 +51,6 @@ class RecommendationText(Struct, frozen=True):
     name: str
     spread: str
     everywhere: bool
-
-    @property
-    def kernels(self) -> str:
-        """Return which kernels a change helps: "#3 gemm", "gemm in base and fused", "gemm (24 launches, 52 %)"."""
-        return self.name + self.spread
 
     @property
     def limits(self) -> str:
