@@ -197,7 +197,7 @@ def test_level_that_limits_a_kernel_is_marked_and_drawn() -> None:
     busy = (Throughput("sm", 0.25), Throughput("l2", 0.9), Throughput("dram", 0.3))
     bound = structs.replace(COPY, throughput=busy)
     (row,) = device_figures(session(bound), 0).bandwidths
-    assert (row.binds, row.limit, row.colour) == ("l2", "L2-bound", "l2")
+    assert (row.binds, row.limit, row.colour) == ("l2", "L2-bound; busiest unit: L2 90 %", "l2")
     placed = kernel(0, {"fp32": 1e9}, {"l2": 2e9, "dram": 5e8}, throughput=busy)
     figure = overview(session(placed))
     assert [(point.level, point.limit, point.ridge) for point in figure.points] == [
@@ -330,14 +330,14 @@ def test_figure_data_has_every_kernel_at_intensity_and_rate_longest_first() -> N
             "kernel": 1, "label": "kernel_1", "source": "", "path": "fp32", "level": "dram",
             "intensity": 30.0, "flop_per_s": 7.5e12, "share": 0.8, "roof_flop_per_s": 1e13, "fraction_of_roof": 0.75,
             "ceiling": "at-clock", "ridge": "right", "limit": "limit unknown", "colour": "unknown", "estimated": False,
-            "uncertified": False, "key": "kernel_1: 75 % of the DRAM roofline, limit unknown",
+            "uncertified": False, "key": "kernel_1: 75 % of the DRAM roofline; limit unknown; busiest unit: DRAM 50 %",
             "side": "", "faint": False,
         },
         {
             "kernel": 0, "label": "kernel_0", "source": "", "path": "fp32", "level": "dram",
             "intensity": 2.5, "flop_per_s": 1e12, "share": 0.2, "roof_flop_per_s": 2.5e12, "fraction_of_roof": 0.4,
             "ceiling": "at-clock", "ridge": "left", "limit": "limit unknown", "colour": "unknown", "estimated": False,
-            "uncertified": False, "key": "kernel_0: 40 % of the DRAM roofline, limit unknown",
+            "uncertified": False, "key": "kernel_0: 40 % of the DRAM roofline; limit unknown; busiest unit: DRAM 50 %",
             "side": "", "faint": False,
         },
     ]  # fmt: skip

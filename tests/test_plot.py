@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 
+import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
 from gpuprof.model.session import Session
-from gpuprof.views.plot import draw_plot, figure_svg, plot_file
+from gpuprof.views.plot import draw_plot, figure_svg, number_marks, plot_file, spots_between
 from gpuprof.views.roofline import device_figures, overview_figures, plots_of
 from gpuprof.views.roofline_data import hierarchical, overview
 from gpuprof.views.roofline_plot import roofline_drawing
@@ -52,8 +56,8 @@ def test_svg_names_every_roof_with_its_values_and_every_point() -> None:
     svg = page_svg(TWO)
     assert "DRAM 1.10 TB/s rated, 1.00 TB/s at 1.00 GHz" in texts(svg)
     assert roofline_drawing(overview(TWO)).notes == (
-        "1: kernel_1: 75 % of the DRAM roofline, limit unknown",
-        "0: kernel_0: 40 % of the DRAM roofline, limit unknown",
+        "1: kernel_1: 75 % of the DRAM roofline; limit unknown; busiest unit: DRAM 50 %",
+        "0: kernel_0: 40 % of the DRAM roofline; limit unknown; busiest unit: DRAM 50 %",
     )
     assert {"overview-0-dram-roof-rated-dram", "overview-0-dram-point-1-fp32-dram"} <= set(ids(svg))
     root = ET.fromstring(svg)
@@ -135,3 +139,34 @@ def test_matplotlib_is_imported_only_to_draw() -> None:
         "from tests.test_figures import TWO; overview_figures(TWO); print('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def numbers_beside(
+    *places: tuple[float, float], others: Sequence[tuple[float, float]] = ()
+) -> list[tuple[float, float]]:
+    """Return where the numbers of marks of 40 square points are, in axes of 100 × 100 points."""
+    ax = Figure(figsize=(100 / 72, 100 / 72), dpi=72).add_axes((0.0, 0.0, 1.0, 1.0))
+    ax.set(xlim=(0.0, 100.0), ylim=(0.0, 100.0))
+    number_marks(ax, theme_colours("light"), [(place, 40.0, "7") for place in places], others)
+    offsets = [(float(text.xyann[0]), float(text.xyann[1])) for text in ax.texts if isinstance(text, Annotation)]
+    return [(x + dx, y + dy) for (x, y), (dx, dy) in zip(places, offsets, strict=True)]
+
+
+def test_a_number_stands_to_the_right_of_its_mark_if_there_is_room() -> None:
+    ((x, y),) = numbers_beside((50.0, 50.0))
+    assert x > 50.0 and y == pytest.approx(50.0)
+
+
+def test_numbers_keep_away_from_marks_from_each_other_and_from_lines() -> None:
+    marks = [(40.0, 50.0), (52.0, 50.0), (46.0, 60.0)]
+    line = spots_between((52.0, 50.0), (100.0, 50.0))
+    numbers = numbers_beside(*marks, others=line)
+    for place, own in zip(numbers, marks, strict=True):
+        rest = [*(mark for mark in marks if mark != own), *line[2:], *(other for other in numbers if other != place)]
+        assert min(math.dist(place, other) for other in rest) > 8.0
+        assert min(marks, key=lambda mark: math.dist(place, mark)) == own
+
+
+def test_spots_are_a_letter_apart() -> None:
+    spots = spots_between((0.0, 0.0), (30.0, 40.0))
+    assert (spots[0], spots[-1], len(spots)) == ((0.0, 0.0), (30.0, 40.0), 11)

@@ -29,6 +29,14 @@ from tests.table import each_row
 from tests.worded import chosen, diagnose
 
 COUNT = {"name": "instructions", "value": 5.0, "unit": "inst", "metric": "m", "low": 5.0, "high": 5.0}
+POINT = {
+    "path": "fp32", "level": "dram", "intensity": 1.0, "flop_per_s": 1e12, "roof_flop_per_s": 2e12,
+    "fraction_of_roof": 0.5, "ceiling": "rated", "bound": "memory",
+}  # fmt: skip
+CEILING = {
+    "device": 0, "id": "rated/fp32", "path": "fp32", "level": None, "value": 6.7e13, "clock_hz": 1.9e9,
+    "origin": "rated", "source": "",
+}  # fmt: skip
 WHOLE = {
     "kernels": 3, "launches": 5, "timed_launches": 4, "timed_shapes": 3, "time_s": 1.0, "main_kernels": 2,
     "main_time_s": 0.9,
@@ -137,6 +145,8 @@ def test_values_that_no_session_has_are_refused(place: tuple[str | int, ...], va
         (("kernels", 0, "counts"), [{**COUNT, "high": 4.0}], "kernel 0"),
         (("kernels", 0, "counts"), [{**COUNT, "name": "\x1b[31m"}], r"counts\[0\]\.name is "),
         (("kernels", 0, "lines_dropped"), -1, "kernel 0"),
+        (("kernels", 0, "roofline"), [{**POINT, "path": "fp3"}], "kernel 0 has the unknown compute path 'fp3'"),
+        (("ceilings",), [{**CEILING, "path": "fp3"}], "a ceiling has the unknown compute path 'fp3'"),
         (("run",), {**WHOLE, "main_kernels": 4}, "s.json"),
         (("run",), {**WHOLE, "launches": 1}, "s.json"),
         (("run",), {**WHOLE, "main_time_s": 2.0}, "s.json"),

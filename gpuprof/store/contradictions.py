@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput
+from gpuprof.hardware.specs import PATHS
 from gpuprof.model.field_types import Word
 from gpuprof.model.profiler_lines import may_be_copied
 from gpuprof.model.session import KernelProfile, LaunchCount, RunTotals, RunVerdict, Session, Timeline
@@ -59,6 +60,7 @@ def without_foreign_command(session: Session) -> Session:
 
 def refuse_contradicting_work(kernel: KernelProfile, file: str) -> None:
     """Raise DamagedInput if counts or lines of a kernel contradict each other, or a finding says nothing."""
+    _check_paths((point.path for point in kernel.roofline), f"kernel {kernel.id}", file)
     if not all(finding.headline for finding in kernel.findings):
         raise DamagedInput(f"{file} is damaged: a finding of kernel {kernel.id} has no headline")
     refuse_contradicting_counts(kernel.id, kernel.counts, file)
@@ -74,7 +76,14 @@ def refuse_contradicting_counts(kernel: int, counts: Sequence[LaunchCount], file
         raise DamagedInput(f"{file} is damaged: kernel {kernel} has a count outside of its least and most")
 
 
+def _check_paths(paths: Iterable[str], of: str, file: str) -> None:
+    unknown = next((path for path in paths if path not in PATHS), None)
+    if unknown is not None:
+        raise DamagedInput(f"{file} is damaged: {of} has the unknown compute path {unknown!r:.40}")
+
+
 def _check_references(session: Session, kernels: Sequence[Referred], file: str) -> None:
+    _check_paths((item.path for item in session.ceilings if item.path is not None), "a ceiling", file)
     if session.timeline is not None:
         _check_timeline(session.timeline, len(session.sources), file)
     numbers: set[int] = set()

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.hardware.specs import Basis
-from gpuprof.model.headline import nearest_limit
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import CodeLine as ExcerptLine
@@ -36,7 +35,7 @@ from gpuprof.views.document import (
     Table,
     anchor,
 )
-from gpuprof.views.kernel_limits import ceilings_of, shown_limit
+from gpuprof.views.kernel_limits import ceilings_of, limit_and_busiest
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
@@ -57,7 +56,6 @@ from gpuprof.words.profile_values import (
     UNIT_NAMES,
     cycles_of_pipes,
     intensity_text,
-    limit_text,
     occupancy_text,
     rate_text,
     work_text,
@@ -240,10 +238,7 @@ def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inlin
     kind = kind_named(kernel.kind)
     if kind is not None:
         yield "kind", kind.title
-    limit = shown_limit(session, kernel).text
-    if nearest_limit(kernel) is not None:
-        limit = f"{limit}; busiest unit: {limit_text(kernel)}"
-    yield "limit", limit
+    yield "limit", limit_and_busiest(session, kernel)
     yield "launch", launch_text(kernel)
     yield "time", kernel_time_text(kernel)
     if kernel.ranges:

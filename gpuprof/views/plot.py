@@ -37,13 +37,15 @@ _TEXT = 9.0
 _SMALL = 8.0
 _TITLE = 12.0
 # Letters of a line.
-_LETTERS = 110
-_LEGEND_LETTERS = 40
-_TITLE_LETTERS = 64
+LETTERS = 110
+_LEGENDLETTERS = 40
+_TITLELETTERS = 64
 _FILL = 0.45
-_NEAR = 16.0
-# Radians between the numbers of marks near each other.
-_TURN = 2.4
+_NEAR = 14.0
+# Sides of a mark on which its number may stand.
+_SIDES = 8
+# About the width of a letter.
+LETTER = 5.0
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
@@ -132,7 +134,7 @@ def mark(
         gid=name,
         label=label,
     )
-    # Half as long as `plot`, which looks for the limits of the axes.
+    # `plot` takes twice as long: it fits the axes to the mark.
     ax.add_artist(drawn)
 
 
@@ -145,16 +147,37 @@ def explain_limits(ax: Axes, colours: Colours, limits: Iterable[tuple[str, str]]
         mark(ax, colours[f"line-{colour}"], ", ".join(texts))
 
 
-def number_marks(ax: Axes, colours: Colours, marks: Iterable[tuple[Extent, float, str]]) -> None:
-    """Write numbers beside marks, each given by its place and area. Those of marks near each other differ in side."""
-    taken: list[Extent] = []
+def number_marks(
+    ax: Axes, colours: Colours, marks: Sequence[tuple[Extent, float, str]], others: Iterable[Extent] = ()
+) -> None:
+    """Write numbers beside marks, each given by its place and area: to the right, or on another side with more room.
+
+    They keep away from all marks, from each other, and from `others`, given in points from the lower left corner of
+    the axes.
+    """
+    taken = [*others, *(points_at(ax, place) for place, _, _ in marks)]
     for place, area, text in marks:
         at = points_at(ax, place)
-        angle = _TURN * sum(math.dist(at, other) < _NEAR for other in taken)
-        taken.append(at)
+        around = [other for other in taken if other != at]
         reach = 0.7 * math.sqrt(area) + 2.0
-        offset = (math.cos(angle) * (reach + 2.5 * len(text)), math.sin(angle) * (reach + 1.0))
+        offset, most = (0.0, 0.0), -1.0
+        for turn in range(_SIDES):
+            angle = 2 * math.pi * turn / _SIDES
+            x, y = math.cos(angle) * (reach + 2.5 * len(text)), math.sin(angle) * (reach + 1.0)
+            room = min((math.dist((at[0] + x, at[1] + y), other) for other in around), default=_NEAR)
+            if min(room, _NEAR) > most:
+                offset, most = (x, y), min(room, _NEAR)
+        taken.append((at[0] + offset[0], at[1] + offset[1]))
         write(ax, place, offset, text, colours["ink"], weight="bold", ha="center", va="center", zorder=6)
+
+
+def spots_between(start: Extent, end: Extent) -> list[Extent]:
+    """Return places on a straight line, a letter apart, both ends included; all in points."""
+    steps = max(1, round(math.dist(start, end) / LETTER))
+    return [
+        (start[0] + (end[0] - start[0]) * step / steps, start[1] + (end[1] - start[1]) * step / steps)
+        for step in range(steps + 1)
+    ]
 
 
 def write(ax: Axes, place: Extent, offset: Extent, text: str, colour: str, **look: Any) -> None:
@@ -183,7 +206,7 @@ def _draw(drawing: Drawing, ax: Axes, colours: Colours, lines: Sequence[str]) ->
     samples = [line for line in ax.lines if not line.get_gid()]
     legend = ax.legend(
         samples,
-        [cut_middle(printable(str(line.get_label())), _LEGEND_LETTERS) for line in samples],
+        [cut_middle(printable(str(line.get_label())), _LEGENDLETTERS) for line in samples],
         ncols=int(drawing.width // _COLUMN),
         loc="upper left",
         bbox_to_anchor=(0.0, -_LEGEND * ax.figure.dpi / 72 / ax.bbox.height),
@@ -193,7 +216,7 @@ def _draw(drawing: Drawing, ax: Axes, colours: Colours, lines: Sequence[str]) ->
         borderpad=0.0,
         borderaxespad=0.0,
     )
-    wrapped = [part for line in lines for part in wrap(printable(line), _LETTERS)]
+    wrapped = [part for line in lines for part in wrap(printable(line), LETTERS)]
     if wrapped:
         ax.annotate(
             "\n".join(wrapped), (0.0, 0.0), (0.0, -6.0), xycoords=legend, textcoords="offset points", va="top",
@@ -230,7 +253,7 @@ def _saved(drawings: Sequence[Drawing], form: str, theme: ThemeName) -> tuple[by
                 _draw(drawing, ax, colours, ())
             else:
                 _draw(drawing, ax, colours, drawing.notes)
-                title = cut_middle(printable(drawing.title), _TITLE_LETTERS)
+                title = cut_middle(printable(drawing.title), _TITLELETTERS)
                 ax.set_title(title, loc="left", pad=22.0, size=_TITLE, weight="bold", color=colours["ink"])
                 write(ax, (0.0, 1.0), (0.0, 8.0), drawing.subtitle, colours["muted"], xycoords="axes fraction")
             extent = ax.get_tightbbox()

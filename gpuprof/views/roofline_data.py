@@ -11,7 +11,7 @@ from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
-from gpuprof.views.kernel_limits import drawn_kernels, numbered_kernels, shown_limit
+from gpuprof.views.kernel_limits import drawn_kernels, limit_and_busiest, numbered_kernels, shown_limit
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace, shown_ceilings, with_ceilings
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
@@ -201,7 +201,7 @@ def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_l
     of_roof = f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline"
     if at_limit is not None:
         of_roof += f", {format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}"
-    return f"{name}: {of_roof}, {shown_limit(session, kernel).text}"
+    return f"{name}: {of_roof}; {limit_and_busiest(session, kernel, {main.level: main.fraction_of_roof})}"
 
 
 def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:

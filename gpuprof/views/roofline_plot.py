@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -11,7 +12,18 @@ from gpuprof.model.path_names import path_name
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent, format_si
 from gpuprof.views.kernel_limits import point_area
-from gpuprof.views.plot import Colours, Drawing, Extent, explain_limits, mark, number_marks, points_at, write
+from gpuprof.views.plot import (
+    LETTER,
+    Colours,
+    Drawing,
+    Extent,
+    explain_limits,
+    mark,
+    number_marks,
+    points_at,
+    spots_between,
+    write,
+)
 from gpuprof.views.roofline_values import RoofLine, Roofline, RooflinePlace
 from gpuprof.words.profile_values import LEVEL_NAMES, intensity_text, rate_text
 
@@ -22,6 +34,8 @@ _SHAPES = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
 _STROKES = {"rated": "--", "at-clock": "-", "measured": "-.", "base": "--", "new": "-"}
 _FAINT = 0.35
 _ROW = 11.0
+# A text this near to the middle of a mark is not legible, in points.
+_NEAR = 18.0
 _NAME = 100
 
 
@@ -44,7 +58,7 @@ def _draw(figure: Roofline, ax: Axes, colours: Colours) -> None:
     ax.set_ylabel(f"performance, {figure.unit}/s")
     ax.xaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_major_formatter(lambda value, _: format_si(value, "", 1))
-    _draw_roofs(figure, ax, colours)
+    taken = _draw_roofs(figure, ax, colours)
     numbers = []
     for point in sorted(figure.points, key=lambda point: not point.faint):
         side = f"-{point.side}" if point.side else ""
@@ -62,15 +76,21 @@ def _draw(figure: Roofline, ax: Axes, colours: Colours) -> None:
         )
         if point.key:
             numbers.append((_place(point), area, _number(figure, point)))
-    number_marks(ax, colours, numbers)
     for start, end in figure.arrows:
         look = {"arrowstyle": "-|>", "color": colours["ink"], "shrinkA": 5.0, "shrinkB": 5.0}
-        ax.annotate("", _place(figure.points[end]), _place(figure.points[start]), arrowprops=look, zorder=5)
+        ends = _place(figure.points[start]), _place(figure.points[end])
+        ax.annotate("", ends[1], ends[0], arrowprops=look, zorder=5)
+        taken += spots_between(*(points_at(ax, place) for place in ends))
+    number_marks(ax, colours, numbers, taken)
     _draw_samples(figure, ax, colours)
 
 
-def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> None:
-    """Draw ceilings. Those of one path or level have one text, at the highest of them."""
+def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> list[Extent]:
+    """Draw ceilings. Those of one path or level have one text, at the highest of them.
+
+    Return where marks and texts are, in points from the lower left corner of the axes.
+    """
+    taken = [points_at(ax, _place(point)) for point in figure.points]
     roofs_of: dict[str, list[RoofLine]] = {}
     for roof in figure.roofs:
         colour = colours[f"line-{roof.level or 'compute'}"]
@@ -91,14 +111,33 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> None:
         x0, y0 = points_at(ax, start)
         x1, y1 = points_at(ax, end)
         if highest.level is not None:
-            angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
-            offset = (6.0, 8.0)
-            write(ax, start, offset, text, colours["muted"], rotation=angle, rotation_mode="anchor", **look)
+            slope = math.atan2(y1 - y0, x1 - x0)
+            along = _free_stretch((x0, y0), (x1, y1), LETTER * len(text), taken)
+            offset = (along[0][0] - x0 + 6.0, along[0][1] - y0 + 8.0)
+            turned = {"rotation": math.degrees(slope), "rotation_mode": "anchor"}
+            write(ax, start, offset, text, colours["muted"], **turned, **look)
+            taken += along
         else:
             # The text moves up if that of a lower ceiling needs its room.
             up = max(3.0, least - y1)
             least = y1 + up + _ROW
             write(ax, end, (-2.0, up), text, colours["muted"], ha="right", **look)
+            taken += spots_between((x1 - LETTER * len(text), y1 + up + 4.0), (x1, y1 + up + 4.0))
+    return taken
+
+
+def _free_stretch(start: Extent, end: Extent, length: float, taken: Sequence[Extent]) -> list[Extent]:
+    """Return the first stretch of a line for a text of that length with nothing near it; if there is none, the first.
+
+    All is in points.
+    """
+    spots = spots_between(start, end)
+    size = round(length / LETTER) + 1
+    for first in range(max(1, len(spots) - size)):
+        stretch = spots[first : first + size]
+        if all(math.dist(spot, other) >= _NEAR for spot in stretch for other in taken):
+            return stretch
+    return spots[:size]
 
 
 def _draw_samples(figure: Roofline, ax: Axes, colours: Colours) -> None:

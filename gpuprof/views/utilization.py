@@ -12,8 +12,8 @@ from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
-from gpuprof.views.kernel_limits import ceilings_of, point_area, shown_limit
-from gpuprof.views.plot import Colours, Drawing, explain_limits, mark, number_marks
+from gpuprof.views.kernel_limits import ceilings_of, limit_and_busiest, point_area, shown_limit
+from gpuprof.views.plot import Colours, Drawing, explain_limits, mark, number_marks, points_at
 from gpuprof.words.profile_values import LEVEL_NAMES
 from gpuprof.words.source_names import in_source
 
@@ -58,7 +58,7 @@ def level_bandwidths(session: Session, kernels: Sequence[KernelProfile], ceiling
             if traffic.bytes_per_s is not None and traffic.level in ceilings:
                 fractions[traffic.level] = traffic.bytes_per_s / ceilings[traffic.level]
         if any(fractions.values()):
-            rows.append(_utilization(session, kernel, fractions))
+            rows.append(_utilization(session, kernel, fractions, limit_and_busiest(session, kernel, fractions)))
     return rows
 
 
@@ -68,18 +68,19 @@ def throughputs(session: Session, kernels: Sequence[KernelProfile]) -> list[Util
     for kernel in by_time(kernels):
         known = {unit.unit: unit.fraction for unit in kernel.throughput}
         if {"sm", "memory"} <= known.keys():
-            rows.append(_utilization(session, kernel, {"sm": known["sm"], "memory": known["memory"]}))
+            fractions = {"sm": known["sm"], "memory": known["memory"]}
+            rows.append(_utilization(session, kernel, fractions, shown_limit(session, kernel).text))
     return rows
 
 
-def _utilization(session: Session, kernel: KernelProfile, fractions: dict[str, float]) -> Utilization:
+def _utilization(session: Session, kernel: KernelProfile, fractions: dict[str, float], limit_text: str) -> Utilization:
     limit = shown_limit(session, kernel)
     return Utilization(
         kernel=kernel.id,
         label=kernel.label,
         source=in_source(session, kernel),
         share=kernel.time_share,
-        limit=limit.text,
+        limit=limit_text,
         colour=limit.colour,
         binds=limit.subject if limit.subject in fractions else None,
         fractions=fractions,
@@ -138,14 +139,16 @@ def _draw_throughputs(rows: Sequence[Utilization], numbered: Collection[int], ax
     ax.set(xlabel="memory throughput, % of peak", ylabel="SM throughput, % of peak", xlim=_ENDS, ylim=_ENDS)
     ax.xaxis.set_major_formatter(_percent)
     ax.yaxis.set_major_formatter(_percent)
-    numbers = []
+    numbers, others = [], []
     for row in rows:
         place = (row.fractions["memory"], row.fractions["sm"])
         area = point_area(row.share)
         mark(ax, colours[f"line-{row.colour}"], row.text(), place, f"throughput-{row.kernel}", area=area)
         if row.kernel in numbered:
             numbers.append((place, area, str(row.kernel)))
-    number_marks(ax, colours, numbers)
+        else:
+            others.append(points_at(ax, place))
+    number_marks(ax, colours, numbers, others)
     explain_limits(ax, colours, [(row.colour, row.limit) for row in rows])
 
 
