@@ -47,7 +47,7 @@ def flat(text: str) -> str:
 
 
 def explained(what: Session) -> Document:
-    return explanation(what, explain(what.kernels[0]))
+    return explanation(what, None, explain(what.kernels[0]))
 
 
 def told(command: str) -> Session:

@@ -72,7 +72,7 @@ def listed(
 
 
 def document(kernel: KernelProfile, listing: Listing, *, whole: bool = False) -> Document:
-    return listing_document(kernel, listing, whole=whole)
+    return listing_document(None, kernel, listing, whole)
 
 
 def code_of(document: Document) -> Code:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.options import Command
-from gpuprof.cli.output import say, to_show, warn, write_lines
+from gpuprof.cli.output import print_product, say, to_show, warn
 from gpuprof.model.groupings import GROUPINGS
 from gpuprof.views.formats import TABLE, formats_of
 
@@ -35,12 +35,7 @@ def print_by(
     rows = _TOP if top is None else top
     if form.warns:
         warn(session)
-    if name != TABLE:
-        write_lines(form.write(session, times, rows))
-        return
-    from gpuprof.views.terminal import make_console
-
-    form.write(make_console(), session, times, rows)
+    print_product("times", name, session, times, rows)
     longest = times.groups[0].longest
-    if longest is not None:
+    if longest is not None and name == TABLE:
         say(f"next: {to_show(files)} --kernel '#{longest.id}'")

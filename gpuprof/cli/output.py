@@ -19,6 +19,7 @@ from gpuprof.views.formats import TABLE, Product, formats_of
 
 if TYPE_CHECKING:
     from gpuprof.model.session import Session
+    from gpuprof.views.document import Document
 
 
 def write_lines(lines: Iterable[str]) -> None:
@@ -32,12 +33,25 @@ def write_lines(lines: Iterable[str]) -> None:
 def print_product(product: Product, form: str, *values: object) -> None:
     """Print a product that needs no options: on a console, or as lines."""
     row = formats_of(product)[form]
-    if form == TABLE:
+    if row.view:
+        _print_document(row.document(*values), form)
+    elif form == TABLE:
         from gpuprof.views.terminal import make_console
 
         row.write(make_console(), *values)
     else:
         write_lines(row.write(*values))
+
+
+def _print_document(document: Document, form: str) -> None:
+    if form == TABLE:
+        from gpuprof.views.terminal import make_console, print_document
+
+        print_document(make_console(), document)
+    else:
+        from gpuprof.views.markdown import markdown_lines
+
+        write_lines(markdown_lines(document, sys.maxsize))
 
 
 def to_type(files: Iterable[str | Path]) -> str:

@@ -24,7 +24,7 @@ from gpuprof.cli.options import (
     refuse_beside,
     was_typed,
 )
-from gpuprof.cli.output import say, to_show, warn, write_lines
+from gpuprof.cli.output import print_product, say, to_show, warn, write_lines
 from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
 from gpuprof.errors import UsageError
@@ -337,13 +337,9 @@ def _explain(session: Session, pattern: str, name: str, files: Sequence[str]) ->
     form = formats_of("explanation")[name]
     if form.warns:
         warn(session)
-    if name != TABLE:
-        write_lines(form.write(session, kernel, tree))
-        return
-    from gpuprof.views.terminal import make_console
-
-    form.write(make_console(), session, tree)
-    say(f"next: {to_show(files)} --kernel '#{kernel.id}'")
+    print_product("explanation", name, session, kernel, tree)
+    if name == TABLE:
+        say(f"next: {to_show(files)} --kernel '#{kernel.id}'")
 
 
 def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked, files: Sequence[str]) -> None:
@@ -356,13 +352,9 @@ def _list_code(session: Session, recorded: Mapping[int, Recorded], asked: _Asked
     form = formats_of("listing")[asked.form]
     if form.warns:
         warn(session)
-    if asked.form != TABLE:
-        write_lines(form.write(session, kernel, listing, asked.verbose))
-        return
-    from gpuprof.views.terminal import make_console
-
-    form.write(make_console(), kernel, listing, asked.verbose)
-    say(f"next: {to_show(files)} --explain '#{kernel.id}'")
+    print_product("listing", asked.form, session, kernel, listing, asked.verbose)
+    if asked.form == TABLE:
+        say(f"next: {to_show(files)} --explain '#{kernel.id}'")
 
 
 def _one_kernel(session: Session, option: str, pattern: str, done: str) -> KernelProfile:

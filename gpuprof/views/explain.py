@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gpuprof.model.session import Session
 from gpuprof.views.document import Cell, Document, Facts, Tone, Tree
 from gpuprof.words.explain_node import ExplanationNode
 from gpuprof.words.finding_text import value_text
 from gpuprof.words.profile_values import device_text, source_text
 from gpuprof.words.sentences import joined_by
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _TONES: dict[str, Tone] = {
     "kernel": "strong",
@@ -27,15 +22,8 @@ _GAIN_SIGNS = {"finding": "≤", "finding-held": "~"}
 _MISSING = {"missing": "not collected", "left-out": "not in this text export"}
 
 
-def print_explanation(console: Console, session: Session, node: ExplanationNode) -> None:
-    """Print the tree of a kernel, and which GPU and files the numbers come from."""
-    from gpuprof.views.terminal import print_document
-
-    print_document(console, explanation(session, node))
-
-
-def explanation(session: Session, node: ExplanationNode) -> Document:
-    """Return the tree as a document."""
+def explanation(session: Session, _kernel: object, node: ExplanationNode) -> Document:
+    """Return the tree of a kernel, and which GPU and files the numbers come from."""
     facts = [("GPU", device_text(device)) for device in session.devices]
     for source in session.sources:
         facts.append(("report", f"{source.file}: {source_text(source)}"))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from gpuprof.views.document import Document
 
 Product = Literal[
     "session",
@@ -31,14 +34,16 @@ _COMPARISON_REPORT = "gpuprof.views.exports.comparison:comparison_report"
 class Format:
     """A format of a product. `writer` is a function as `module:name`, imported when it is called.
 
-    The writer of the "table" prints on a console; the others return lines without line ends. Writers of CI formats take
+    The writer of the "table" prints on a console; the others return lines without line ends. Instead of it, `view`
+    returns the document that is printed as the table or as Markdown. Writers of CI formats take
     the problems that `report`, another function, finds in the product. A file has the format with the longest of the
     `endings` that fits. `warns`: the warnings of a session go to stderr beside it. `launches`: every launch of a
     session is written, not groups of equal ones. `printed`: --format offers it. `by_line`: problems need lines of code.
     """
 
     name: str
-    writer: str
+    writer: str = ""
+    view: str = ""
     report: str = ""
     endings: tuple[str, ...] = ()
     warns: bool = True
@@ -49,6 +54,11 @@ class Format:
     def write(self, *arguments: Any, **options: Any) -> Any:
         """Call the writer."""
         return pkgutil.resolve_name(self.writer)(*arguments, **options)
+
+    def document(self, *values: object) -> Document:
+        """Return what the view makes of a product."""
+        document: Document = pkgutil.resolve_name(self.view)(*values)
+        return document
 
     def lines(self, product: object, options: object = None) -> Iterable[str]:
         """Return the lines of a comparison, a review or the problems of a session, without line ends."""
@@ -73,40 +83,44 @@ _FORMATS: dict[Product, tuple[Format, ...]] = {
         Format("json", "gpuprof.store.write:session_lines", launches=True, warns=False),
         Format("csv", "gpuprof.views.exports.csv_files:kernel_lines", launches=True),
         Format("md", "gpuprof.views.profile:summary_lines"),
-        Format("sarif", "gpuprof.views.exports.sarif:lines", _SESSION_REPORT, by_line=True),
-        Format("github", "gpuprof.views.exports.github:lines", _SESSION_REPORT),
-        Format("gitlab", "gpuprof.views.exports.gitlab:lines", _SESSION_REPORT, by_line=True),
+        Format("sarif", "gpuprof.views.exports.sarif:lines", report=_SESSION_REPORT, by_line=True),
+        Format("github", "gpuprof.views.exports.github:lines", report=_SESSION_REPORT),
+        Format("gitlab", "gpuprof.views.exports.gitlab:lines", report=_SESSION_REPORT, by_line=True),
     ),
     "times": (
-        Format(TABLE, "gpuprof.views.time_by:print_times"),
+        Format(TABLE, view="gpuprof.views.time_by:times_document"),
         Format("json", "gpuprof.views.exports.json_documents:time_lines"),
         Format("csv", "gpuprof.views.exports.csv_files:time_lines"),
-        Format("md", "gpuprof.views.time_by:times_lines"),
+        Format("md", view="gpuprof.views.time_by:times_document"),
     ),
     "explanation": (
-        Format(TABLE, "gpuprof.views.explain:print_explanation"),
+        Format(TABLE, view="gpuprof.views.explain:explanation"),
         Format("json", "gpuprof.views.exports.json_documents:explanation_lines", warns=False),
     ),
     "listing": (
-        Format(TABLE, "gpuprof.views.listing:print_listing"),
+        Format(TABLE, view="gpuprof.views.listing:listing_document"),
         Format("json", "gpuprof.views.exports.json_documents:listing_lines"),
         Format("csv", "gpuprof.views.exports.csv_files:listing_lines"),
-        Format("md", "gpuprof.views.listing:markdown_listing"),
+        Format("md", view="gpuprof.views.listing:listing_document"),
     ),
     "comparison": (
         Format(TABLE, "gpuprof.views.comparison:print_comparison"),
         Format("json", "gpuprof.views.exports.json_documents:comparison_lines", endings=(".json",)),
         Format("md", "gpuprof.views.comparison:comment_lines", endings=(".md", ".markdown")),
-        Format("junit", "gpuprof.views.exports.junit:lines", _COMPARISON_REPORT, (".xml",)),
+        Format("junit", "gpuprof.views.exports.junit:lines", report=_COMPARISON_REPORT, endings=(".xml",)),
         Format(
-            "sarif", "gpuprof.views.exports.sarif:lines", _COMPARISON_REPORT, (".sarif", ".sarif.json"), by_line=True
+            "sarif",
+            "gpuprof.views.exports.sarif:lines",
+            report=_COMPARISON_REPORT,
+            endings=(".sarif", ".sarif.json"),
+            by_line=True,
         ),
-        Format("github", "gpuprof.views.exports.github:lines", _COMPARISON_REPORT),
+        Format("github", "gpuprof.views.exports.github:lines", report=_COMPARISON_REPORT),
         Format(
             "gitlab",
             "gpuprof.views.exports.gitlab:lines",
-            _COMPARISON_REPORT,
-            ("code-quality-report.json",),
+            report=_COMPARISON_REPORT,
+            endings=("code-quality-report.json",),
             by_line=True,
         ),
         Format(HTML, "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"), printed=False),
@@ -118,11 +132,11 @@ _FORMATS: dict[Product, tuple[Format, ...]] = {
         Format(HTML, "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
     ),
     "specs": (
-        Format(TABLE, "gpuprof.views.specs:print_specs"),
+        Format(TABLE, view="gpuprof.views.specs:specs_document"),
         Format("json", "gpuprof.views.exports.hardware_specs:specs_lines"),
     ),
     "spec": (
-        Format(TABLE, "gpuprof.views.specs:print_spec"),
+        Format(TABLE, view="gpuprof.views.specs:spec_document"),
         Format("json", "gpuprof.views.exports.hardware_specs:spec_lines"),
     ),
     "measured": (

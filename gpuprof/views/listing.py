@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from gpuprof.annotated.listing import ListedInstruction, Listing
 from gpuprof.model.session import KernelProfile
@@ -16,9 +14,6 @@ from gpuprof.words.file_names import file_name
 from gpuprof.words.finding_text import short_gain
 from gpuprof.words.profile_values import count_text, duration_text
 from gpuprof.words.sentences import joined_by
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _COLUMNS = ("samples", "main stall", "memory", "executed", "threads")
 # Instructions with less than this share of the weight of the hottest one are folded.
@@ -43,21 +38,7 @@ _SHORT_STALLS = {
 _Stretch = tuple[bool, Sequence[ListedInstruction]]
 
 
-def print_listing(console: Console, kernel: KernelProfile, listing: Listing, whole: bool) -> None:
-    """Print the listing of a kernel; stretches that take almost no time are folded unless `whole`."""
-    from gpuprof.views.terminal import print_document
-
-    print_document(console, listing_document(kernel, listing, whole=whole))
-
-
-def markdown_listing(_session: object, kernel: KernelProfile, listing: Listing, whole: bool) -> Iterator[str]:
-    """Return the listing as lines of Markdown, however many they are."""
-    from gpuprof.views.markdown import markdown_lines
-
-    return markdown_lines(listing_document(kernel, listing, whole=whole), sys.maxsize)
-
-
-def listing_document(kernel: KernelProfile, listing: Listing, *, whole: bool) -> Document:
+def listing_document(_session: object, kernel: KernelProfile, listing: Listing, whole: bool) -> Document:
     """Return the listing of a kernel. Stretches that take almost no time are folded unless `whole`."""
     time = duration_text(kernel.duration_s) if kernel.duration_s is not None else ""
     title = joined_by(": ", f"#{kernel.id} {kernel.label}", time)

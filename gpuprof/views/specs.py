@@ -10,12 +10,9 @@ from gpuprof.hardware.specs import ArchSpec, ComputeKey, CounterLink, Fact, GpuS
 from gpuprof.units import format_binary, format_si, significant
 from gpuprof.views import document as doc
 from gpuprof.views.exports.hardware_specs import main_facts
-from gpuprof.views.terminal import print_document
 from gpuprof.words.sentences import joined_by
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from gpuprof.hardware.device import RecordedDevice
 
 _MARK = "*"
@@ -30,8 +27,8 @@ _BOARD_MEMORY = "memory_size"
 _Rows = Iterable[tuple[str, doc.Inline]]
 
 
-def print_specs(console: Console, gpus: Iterable[GpuSpec], archs: Iterable[ArchSpec]) -> None:
-    """Print the list of products and of architectures with their main numbers."""
+def specs_document(gpus: Iterable[GpuSpec], archs: Iterable[ArchSpec]) -> doc.Document:
+    """Return the list of products and of architectures with their main numbers."""
     products = []
     for gpu in gpus:
         facts = main_facts(gpu).values()
@@ -48,7 +45,7 @@ def print_specs(console: Console, gpus: Iterable[GpuSpec], archs: Iterable[ArchS
         _table(("product", "arch"), _MAIN_COLUMNS, products, more),
         _table(("arch", "family"), _ARCH_COLUMNS, architectures, "FP32 and FP16 (tensor cores) in FLOP/clock/SM."),
     )
-    print_document(console, doc.Document("specs", blocks))
+    return doc.Document("specs", blocks)
 
 
 def _table(
@@ -66,9 +63,9 @@ def _cell(fact: Fact | None, unit: float = 1.0) -> str:
     return significant(fact.value / unit, 4, strip=True) + ("" if fact.confirmed else _MARK)
 
 
-def print_spec(console: Console, spec: GpuSpec | ArchSpec, rates: Mapping[ComputeKey, Fact] = {}) -> None:
-    """Print all that is known of an architecture, or of a product, with the rates per SM of its architecture."""
-    print_document(console, _of_arch(spec) if isinstance(spec, ArchSpec) else _of_gpu(spec, rates))
+def spec_document(spec: GpuSpec | ArchSpec, rates: Mapping[ComputeKey, Fact] = {}) -> doc.Document:
+    """Return all that is known of an architecture, or of a product, with the rates per SM of its architecture."""
+    return _of_arch(spec) if isinstance(spec, ArchSpec) else _of_gpu(spec, rates)
 
 
 def _of_gpu(gpu: GpuSpec, rates: Mapping[ComputeKey, Fact]) -> doc.Document:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gpuprof.model.time_by import TimeBy, TimeGroup
 from gpuprof.units import spaced
 from gpuprof.views.document import Block, Cell, Column, Document, Heading, Inline, Table, filled
 from gpuprof.views.kernel_table import SHOW_ALL
-from gpuprof.views.markdown import markdown_lines
 from gpuprof.words.sentences import joined_by
 from gpuprof.words.time_by import (
     UNKNOWN,
@@ -27,28 +24,13 @@ from gpuprof.words.time_by import (
     time_text,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _OF_PEAK = "FLOP, or operands once, by shapes ÷ time, of the rated peak"
 _OF_ROOF = "of the DRAM roofline at the kernels' clocks, weighted by time"
 
 
-def times_document(times: TimeBy, top: int) -> Document:
+def times_document(_session: object, times: TimeBy, top: int) -> Document:
     """Return the time by one grouping alone, with the `top` longest groups (0: all)."""
     return Document(header_text(times), times_blocks(times, top))
-
-
-def print_times(console: Console, _session: object, times: TimeBy, top: int) -> None:
-    """Print the time by one grouping in a terminal."""
-    from gpuprof.views.terminal import print_document
-
-    print_document(console, times_document(times, top))
-
-
-def times_lines(_session: object, times: TimeBy, top: int) -> Iterator[str]:
-    """Yield the time by one grouping as Markdown."""
-    return markdown_lines(times_document(times, top))
 
 
 def times_blocks(times: TimeBy, top: int) -> tuple[Block, ...]:
