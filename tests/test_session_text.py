@@ -68,11 +68,11 @@ def test_what_a_rule_finds_in_several_shapes_of_a_kernel_is_one_fix() -> None:
     )
     first, second = recommendation_texts(read)
     assert (first.kernel, first.gain) == (1, "≤ 45 %") and first.bar == pytest.approx(0.45)
-    assert "gather_rows" in first.kernels and numbers(first.kernels) == [3, 100]
-    assert (second.kernels, second.gain) == ("#2 other", "≤ 10 %")
+    assert "gather_rows" in first.name and numbers(first.spread) == [3, 100]
+    assert (second.name, second.spread, second.gain) == ("#2 other", "", "≤ 10 %")
     many = session(*(kernel(number, finding(gain=0.1, gain_total=0.01), label=f"k{number}") for number in range(7)))
     (only,) = recommendation_texts(many)
-    assert (numbers(only.kernels), only.gain) == ([7], "≤ 7.0 %")
+    assert (numbers(only.name + only.spread), only.gain) == ([7], "≤ 7.0 %")
 
 
 def test_without_durations_gains_are_of_the_kernel() -> None:

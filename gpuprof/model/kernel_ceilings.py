@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gpuprof.model.session import Ceiling, KernelProfile
+from gpuprof.model.session import Ceiling, KernelProfile, Session
 
 
 def at_kernel_clock(ceiling: Ceiling, kernel: KernelProfile) -> Ceiling:
@@ -39,3 +39,12 @@ def _value_of_points(ceiling: Ceiling, kernel: KernelProfile) -> float | None:
         if ceiling.level == point.level and point.bound == "memory":
             return point.roof_flop_per_s / point.intensity
     return None
+
+
+def ceilings_of(session: Session, kernel: KernelProfile, origin: str) -> dict[str | None, float]:
+    """Return the ceilings of one origin at a kernel's clock, by path in FLOP/s or OP/s and by level in bytes/s."""
+    ceilings = {}
+    for ceiling in session.ceilings:
+        if ceiling.device == kernel.device and ceiling.origin == origin:
+            ceilings[ceiling.path or ceiling.level] = at_kernel_clock(ceiling, kernel).value
+    return ceilings

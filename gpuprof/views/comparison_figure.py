@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -12,18 +12,19 @@ from msgspec.structs import replace
 from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import KernelChange
 from gpuprof.comparison.sides import Side, SideKernel
+from gpuprof.diagnose.drawn import placed_point
 from gpuprof.hardware.specs import LEVELS, Level
 from gpuprof.model.session import Ceiling
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
 from gpuprof.views import document
 from gpuprof.views.plot import figure_svg
-from gpuprof.views.roofline_data import place_of, placed_point
+from gpuprof.views.roofline_data import place_of
 from gpuprof.views.roofline_plot import roofline_drawing
 from gpuprof.views.roofline_values import Roofline, RooflinePlace, shown_ceilings, with_ceilings
 from gpuprof.words.comparison_verdicts import time_text
 from gpuprof.words.profile_values import LEVEL_NAMES, count_text
-from gpuprof.words.roofline_points import without_point
+from gpuprof.words.roofline_points import pairs_without_point_note
 
 _MOST_ARROWS = 8
 _MOST_KERNELS = 40
@@ -66,7 +67,7 @@ def compared_roofline(compared: Compared) -> Roofline:
         points += [*mine[:-1], replace(mine[-1], key=_key_text(change, mine))]
     notes = []
     if len(placed) < len(compared.pairs):
-        notes.append(_without_point(compared, placed))
+        notes.append(pairs_without_point_note(compared, placed))
     if len(placed) > len(drawn):
         notes.append(f"Drawn: the {len(drawn)} kernels with most effect on the run.")
     of_arrows = count_text(len(arrows), "arrow")
@@ -143,13 +144,3 @@ def _ceilings(figure: Roofline, side: Side, pairs: Sequence[Sequence[SideKernel]
     place = (_CEILING, longest.representative.device)
     of_gpu = [ceiling for ceiling in ceilings if (ceiling.origin, ceiling.device) == place]
     return shown_ceilings(of_gpu, {point.path for point in figure.points}, figure.levels)
-
-
-def _without_point(compared: Compared, drawn: Collection[int]) -> str:
-    """Return how many kernels have no point, and why."""
-    reasons = []
-    for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
-        if change.id not in drawn:
-            reasons.append(without_point((*pair.new, *pair.base)[0].representative).why)
-    of_all = f"{len(reasons)} of {count_text(len(compared.pairs), 'kernel')}"
-    return f"Not drawn: {of_all}: {', '.join(dict.fromkeys(reasons))}."

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.verdict import computes_integers
 from gpuprof.hardware.specs import Basis
+from gpuprof.model.kernel_ceilings import ceilings_of
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.path_names import path_name, work_unit
 from gpuprof.model.session import CodeLine as ExcerptLine
@@ -35,7 +36,6 @@ from gpuprof.views.document import (
     Table,
     anchor,
 )
-from gpuprof.views.kernel_limits import ceilings_of, limit_and_busiest
 from gpuprof.views.warp_states import warp_states
 from gpuprof.words.collected import counter_row, counters_left_out
 from gpuprof.words.file_names import file_name
@@ -61,6 +61,7 @@ from gpuprof.words.profile_values import (
     work_text,
 )
 from gpuprof.words.sentences import change_texts, full_stop, joined_by, sentences
+from gpuprof.words.verdict import limit_and_busiest
 
 _NAME_LENGTH = 200
 _TAB = 4
@@ -238,7 +239,7 @@ def _facts(session: Session, kernel: KernelProfile) -> Iterator[tuple[str, Inlin
     kind = kind_named(kernel.kind)
     if kind is not None:
         yield "kind", kind.title
-    yield "limit", limit_and_busiest(session, kernel)
+    yield "limit", limit_and_busiest(kernel, session.only_times)
     yield "launch", launch_text(kernel)
     yield "time", kernel_time_text(kernel)
     if kernel.ranges:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuprof.diagnose.drawn import headline_kernels
 from gpuprof.diagnose.facts.unit_names import MEMORY
 from gpuprof.diagnose.verdict import kernel_limit
-from gpuprof.model.headline import by_time, nearest_limit
-from gpuprof.model.kernel_ceilings import at_kernel_clock
+from gpuprof.model.headline import by_time
 from gpuprof.model.session import KernelProfile, Session
-from gpuprof.words.profile_values import limit_text
 from gpuprof.words.verdict import limit_name
 
 # Numbered kernels of a figure: their maximum, how many always have a number, and the least time share of the others.
 _MOST_NUMBERED = 8
 _ALWAYS_NUMBERED = 3
 _LEAST_SHARE = 0.01
-# Fractions that differ by less are shown once.
-_SAME = 0.02
 # Areas of marks in square points: of all of the time, the least, and of a kernel whose time is not known.
 _FULL_AREA = 600.0
 _LEAST_AREA = 20.0
@@ -48,37 +44,6 @@ def shown_limit(session: Session, kernel: KernelProfile) -> ShownLimit:
     else:
         colour = "latency"
     return ShownLimit(limit_name(limit), colour, limit.subject)
-
-
-def limit_and_busiest(session: Session, kernel: KernelProfile, shown: Mapping[str, float] = {}) -> str:
-    """Write the limit of a kernel, and how busy the unit is that works closest to its peak.
-
-    That is left out if `shown`, fractions of a ceiling by level, have about the same of it.
-    """
-    limit = shown_limit(session, kernel).text
-    busiest = nearest_limit(kernel)
-    if busiest is None or abs(shown.get(busiest.unit, math.inf) - busiest.fraction) < _SAME:
-        return limit
-    return f"{limit}; busiest unit: {limit_text(kernel)}"
-
-
-def ceilings_of(session: Session, kernel: KernelProfile, origin: str) -> dict[str | None, float]:
-    """Return the ceilings of one origin at a kernel's clock, by path in FLOP/s or OP/s and by level in bytes/s."""
-    ceilings = {}
-    for ceiling in session.ceilings:
-        if ceiling.device == kernel.device and ceiling.origin == origin:
-            ceilings[ceiling.path or ceiling.level] = at_kernel_clock(ceiling, kernel).value
-    return ceilings
-
-
-def headline_kernels(session: Session) -> tuple[int, ...]:
-    """Return the ids of the kernels of the verdict and of the first recommendation."""
-    ids = []
-    if session.verdict is not None and session.verdict.kernel is not None:
-        ids.append(session.verdict.kernel)
-    if session.recommendations:
-        ids += session.recommendations[0].kernels[:1]
-    return tuple(ids)
 
 
 def drawn_kernels(session: Session, kernels: Sequence[KernelProfile], most: int | None) -> list[KernelProfile]:

@@ -7,9 +7,10 @@ from functools import partial
 
 from msgspec import Struct
 
+from gpuprof.diagnose.drawn import headline_kernels
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.views import document
-from gpuprof.views.kernel_limits import headline_kernels, numbered_kernels
+from gpuprof.views.kernel_limits import numbered_kernels
 from gpuprof.views.plot import Drawing, figure_svg
 from gpuprof.views.roofline_data import hierarchical, overview
 from gpuprof.views.roofline_plot import roofline_drawing

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.diagnose.verdict import computes_integers
+from gpuprof.diagnose.drawn import placed_point, recommended_paths
 from gpuprof.hardware.specs import LEVELS
 from gpuprof.model.headline import main_point
 from gpuprof.model.kernel_ceilings import at_kernel_clock
 from gpuprof.model.session import Ceiling, KernelProfile, RooflinePoint, Session
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
-from gpuprof.views.kernel_limits import drawn_kernels, limit_and_busiest, numbered_kernels, shown_limit
+from gpuprof.views.kernel_limits import drawn_kernels, numbered_kernels, shown_limit
 from gpuprof.views.roofline_values import LeftOut, Roofline, RooflinePlace, shown_ceilings, with_ceilings
 from gpuprof.words.profile_values import (
     LEVEL_NAMES,
@@ -29,13 +29,11 @@ from gpuprof.words.roofline_points import (
     without_point,
 )
 from gpuprof.words.source_names import in_source, source_name
+from gpuprof.words.verdict import limit_and_busiest
 
 # A second path is drawn if its units are at least this fraction as busy as those of the kernel's main path.
 _MEANINGFUL = 0.1
 _KEY_NAME = 60
-# The tensor cores that could do the work of a path. GPUs before Ampere have no TF32.
-_TENSOR_PATHS = {"fp64": "tensor.fp64", "fp32": "tensor.tf32", "fp16": "tensor.fp16", "int32": "tensor.int8"}
-_BEFORE_TF32 = "tensor.fp16"
 
 
 def overview(
@@ -62,7 +60,7 @@ def overview(
         points += _overview_points(session, kernel, level, ceiling, ceilings, is_numbered=kernel.id in numbered)
     left_out = _left_out(others, level, ceiling)
     levels = tuple(item for item in LEVELS if item in {level, *(point.level for point in points)})
-    paths = {point.path for point in points} | _recommended_paths(drawn, ceilings)
+    paths = {point.path for point in points} | recommended_paths(drawn, ceilings)
     shown = shown_ceilings(ceilings, paths, levels)
     names = {gpu.id: gpu.name for gpu in session.devices}
     of_all = f"{len(drawn)} of " if len(drawn) < len(kernels) else ""
@@ -101,7 +99,7 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
             points.append(place_of(session, kernel, point, key=text))
     levels = tuple(point.level for point in points) or LEVELS
     ceilings = [at_kernel_clock(item, kernel) for item in session.ceilings if item.device == kernel.device]
-    paths = {point.path for point in points} | _recommended_paths([kernel], ceilings)
+    paths = {point.path for point in points} | recommended_paths([kernel], ceilings)
     share = f", {format_percent(kernel.time_share)} of the time" if kernel.time_share is not None else ""
     figure = Roofline(
         id=f"kernel-{kernel.id}",
@@ -116,14 +114,6 @@ def hierarchical(session: Session, kernel_id: int, ceiling: str = "at-clock") ->
         notes=(*level_notes(kernel, {point.level for point in points}, ceiling), *_hollow_notes(points)),
     )
     return with_ceilings(figure, shown_ceilings(ceilings, paths, levels))
-
-
-def placed_point(kernel: KernelProfile, level: str, ceiling: str) -> RooflinePoint | None:
-    """Return the point that represents a kernel at a level; None if only the arithmetic of its addresses would."""
-    if computes_integers(kernel):
-        return main_point(kernel, level, ceiling, "int32")
-    main = main_point(kernel, level, ceiling)
-    return main if main is not None and main.path != "int32" else None
 
 
 def place_of(session: Session, kernel: KernelProfile, point: RooflinePoint, key: str = "") -> RooflinePlace:
@@ -184,24 +174,12 @@ def _meaningful(kernel: KernelProfile, main: RooflinePoint, ceilings: Sequence[C
             yield point
 
 
-def _recommended_paths(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceiling]) -> set[str]:
-    """Return the tensor paths that a finding on these kernels recommends."""
-    known = {item.path for item in ceilings}
-    recommended = set()
-    for kernel in kernels:
-        main = main_point(kernel)
-        if main is not None and "tensor-cores-idle" in [finding.rule for finding in kernel.findings]:
-            path = _TENSOR_PATHS.get(main.path, main.path)
-            recommended.add(_BEFORE_TF32 if main.path == "fp32" and path not in known else path)
-    return recommended
-
-
 def _key_text(session: Session, kernel: KernelProfile, main: RooflinePoint, at_limit: RooflinePoint | None) -> str:
     name = cut_middle(kernel.label, _KEY_NAME) + in_source(session, kernel)
     of_roof = f"{format_percent(main.fraction_of_roof)} of the {LEVEL_NAMES[main.level]} roofline"
     if at_limit is not None:
         of_roof += f", {format_percent(at_limit.fraction_of_roof)} at {LEVEL_NAMES[at_limit.level]}"
-    return f"{name}: {of_roof}; {limit_and_busiest(session, kernel, {main.level: main.fraction_of_roof})}"
+    return f"{name}: {of_roof}; {limit_and_busiest(kernel, session.only_times, {main.level: main.fraction_of_roof})}"
 
 
 def _hollow_notes(points: Sequence[RooflinePlace]) -> Iterator[str]:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gpuprof.model.headline import by_time
+from gpuprof.model.kernel_ceilings import ceilings_of
 from gpuprof.model.session import KernelProfile, Session
 from gpuprof.text import cut_middle
 from gpuprof.units import format_percent
-from gpuprof.views.kernel_limits import ceilings_of, limit_and_busiest, point_area, shown_limit
+from gpuprof.views.kernel_limits import point_area, shown_limit
 from gpuprof.views.plot import Colours, Drawing, explain_limits, mark, number_marks, points_at
 from gpuprof.words.profile_values import LEVEL_NAMES
 from gpuprof.words.source_names import in_source
+from gpuprof.words.verdict import limit_and_busiest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +60,9 @@ def level_bandwidths(session: Session, kernels: Sequence[KernelProfile], ceiling
             if traffic.bytes_per_s is not None and traffic.level in ceilings:
                 fractions[traffic.level] = traffic.bytes_per_s / ceilings[traffic.level]
         if any(fractions.values()):
-            rows.append(_utilization(session, kernel, fractions, limit_and_busiest(session, kernel, fractions)))
+            rows.append(
+                _utilization(session, kernel, fractions, limit_and_busiest(kernel, session.only_times, fractions))
+            )
     return rows
 
 

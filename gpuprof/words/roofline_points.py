@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gpuprof.hardware.specs import LEVELS, PATHS
 from gpuprof.model.headline import listed
@@ -20,6 +21,9 @@ from gpuprof.words.profile_values import (
     remedy_for,
     row_noun,
 )
+
+if TYPE_CHECKING:
+    from gpuprof.comparison.compare import Compared
 
 # Kernels whose clock differs more than this from that of the drawn ceilings are mentioned.
 _CLOCK_TOLERANCE = 0.05
@@ -80,6 +84,16 @@ def left_out_note(session: Session, kernels: Collection[int], why: str, how: str
     launches = sum(kernel.launches for kernel in left_out)
     hint = f"; {how}" if how else ""
     return f"Not on the roofline: {text} ({count_text(launches, 'launch', 'es')}): {why}{hint}."
+
+
+def pairs_without_point_note(compared: Compared, drawn: Collection[int]) -> str:
+    """Write how many kernels of a comparison have no point, and why; `drawn` are the ids of those that have one."""
+    reasons = []
+    for change, pair in zip(compared.comparison.kernels, compared.pairs, strict=True):
+        if change.id not in drawn:
+            reasons.append(without_point((*pair.new, *pair.base)[0].representative).why)
+    of_all = f"{len(reasons)} of {count_text(len(compared.pairs), 'kernel')}"
+    return f"Not drawn: {of_all}: {', '.join(dict.fromkeys(reasons))}."
 
 
 def clock_notes(kernels: Sequence[KernelProfile], ceilings: Sequence[Ceiling]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from gpuprof.diagnose.verdict import (
     KernelLimit,
     is_limit,
     is_typical,
+    kernel_limit,
     leading_operator,
     likely_finding,
     run_findings,
@@ -36,11 +38,14 @@ from gpuprof.model.torch_ranges import operator_name
 from gpuprof.units import counted, format_percent, format_si
 from gpuprof.words.findings import cause_phrase, further_headline, run_sentence
 from gpuprof.words.missing_metrics import Gap, has_only_set_up, open_gaps, without_counters
+from gpuprof.words.profile_values import limit_text
 from gpuprof.words.sentences import capital, full_stop, inside, joined_by
 from gpuprof.words.unit_names import pipe_name
 from gpuprof.words.whole_graphs import graphs_sentence
 from gpuprof.words.wording import template
 
+# Fractions that differ by less are shown once.
+_SAME = 0.02
 _CEILINGS = {
     "dram": "DRAM bandwidth",
     "l2": "L2 bandwidth",
@@ -181,6 +186,18 @@ def limit_name(limit: KernelLimit) -> str:
     if limit.subject is not None:
         return bound_text(limit.subject)
     return _WITHOUT_LIMIT[limit.state]
+
+
+def limit_and_busiest(kernel: KernelProfile, only_times: bool, shown: Mapping[str, float] = {}) -> str:
+    """Write the limit of a kernel, and how busy the unit is that works closest to its peak.
+
+    That is left out if `shown`, fractions of a ceiling by level, have about the same of it.
+    """
+    limit = limit_name(kernel_limit(kernel, only_times=only_times))
+    busiest = nearest_limit(kernel)
+    if busiest is None or abs(shown.get(busiest.unit, math.inf) - busiest.fraction) < _SAME:
+        return limit
+    return f"{limit}; busiest unit: {limit_text(kernel)}"
 
 
 def launches_of_function(session: Session, kernel: KernelProfile) -> list[KernelProfile]:
