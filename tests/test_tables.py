@@ -25,8 +25,9 @@ def test_every_row_leads_somewhere() -> None:
     for row in READABLE:
         assert row.reader.startswith(("gpuprof.read.", "gpuprof.store.")) and callable(pkgutil.resolve_name(row.reader))
     for form in FORMATS:
-        for place in filter(None, (form.writer, form.report)):
-            assert place.startswith(("gpuprof.views.", "gpuprof.present.", "gpuprof.store."))
+        assert bool(form.writer) != bool(form.view)
+        for place in filter(None, (form.writer, form.view, form.report)):
+            assert re.match(r"gpuprof\.(views|store|present|characterize\.present)\.", place)
             assert callable(pkgutil.resolve_name(place))
     assert all(TABLE in formats_of(product) for product in get_args(Product)) and DEFAULT_SET in SETS
 
