@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
+from gpuprof.diagnose.drawn import placed_point
 from gpuprof.diagnose.summary import chosen
 from gpuprof.model.field_types import CeilingOrigin
 from gpuprof.model.headline import by_time
@@ -299,9 +300,8 @@ def _rooflines(
     targets = {kernel.id: f"#row-{kernel.id}" for kernel in in_table}
     targets |= {kernel.id: f"#kernel-{kernel.id}" for kernel in sections}
     figures = overview_figures(session, level, ceiling, targets)
-    drawn = [figure.id for figure in figures if figure.svg is not None]
-    if drawn:
-        has_roofline = any(not name.endswith(("-bandwidth", "-throughput")) for name in drawn)
+    if any(figure.svg for figure in figures):
+        has_roofline = any(placed_point(kernel, level, ceiling) for kernel in session.kernels)
         yield Heading("Roofline" if has_roofline else "Bandwidth and throughput", anchor="roofline")
         yield from figures
 

@@ -25,7 +25,9 @@ def main_facts(gpu: GpuSpec) -> dict[str, Fact | None]:
 
 def specs_lines(gpus: Iterable[GpuSpec], archs: Iterable[ArchSpec]) -> Iterator[str]:
     """Yield the list of products and of architectures with their main numbers."""
-    yield _text({"gpus": [_gpu_row(gpu) for gpu in gpus], "architectures": [_arch_row(arch) for arch in archs]})
+    of_arch = ("name", "compute_capability", "family", "chips", "file")
+    architectures = [{name: getattr(arch, name) for name in of_arch} for arch in archs]
+    yield _text({"gpus": [_gpu_row(gpu) for gpu in gpus], "architectures": architectures})
 
 
 def _gpu_row(gpu: GpuSpec) -> dict[str, object]:
@@ -34,10 +36,6 @@ def _gpu_row(gpu: GpuSpec) -> dict[str, object]:
     row |= {name: getattr(fact, "value", None) for name, fact in facts}
     row["unconfirmed"] = [name for name, fact in facts if fact is not None and not fact.confirmed]
     return {**row, "file": gpu.file}
-
-
-def _arch_row(arch: ArchSpec) -> dict[str, object]:
-    return {name: getattr(arch, name) for name in ("name", "compute_capability", "family", "chips", "file")}
 
 
 def spec_lines(spec: GpuSpec | ArchSpec, rates: Mapping[ComputeKey, Fact] = {}) -> Iterator[str]:
