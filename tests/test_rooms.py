@@ -62,7 +62,7 @@ ONLY_IN = {
     "pynvml": {"collect"},
     "rich": {"views", "present", "characterize"},
     "click": {"cli"},
-    "matplotlib": {"views", "notebook"},
+    "matplotlib": {"views", "characterize", "notebook"},
     "pandas": {"notebook"},
     "jinja2": {"views"},
     "importlib": {"cli", "collect", "working_folder", "needed_packages"},

@@ -34,7 +34,7 @@ def print_product(product: Product, form: str, *values: object) -> None:
     """Print a product that needs no options: on a console, or as lines."""
     row = formats_of(product)[form]
     if row.view:
-        _print_document(row.document(*values), form)
+        _print_document(row.write(*values), form)
     elif form == TABLE:
         from gpuprof.views.terminal import make_console
 

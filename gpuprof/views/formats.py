@@ -5,10 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from gpuprof.views.document import Document
+from typing import Any, Literal
 
 Product = Literal[
     "session",
@@ -52,13 +49,8 @@ class Format:
     by_line: bool = False
 
     def write(self, *arguments: Any, **options: Any) -> Any:
-        """Call the writer."""
-        return pkgutil.resolve_name(self.writer)(*arguments, **options)
-
-    def document(self, *values: object) -> Document:
-        """Return what the view makes of a product."""
-        document: Document = pkgutil.resolve_name(self.view)(*values)
-        return document
+        """Call the writer or the view."""
+        return pkgutil.resolve_name(self.writer or self.view)(*arguments, **options)
 
     def lines(self, product: object, options: object = None) -> Iterable[str]:
         """Return the lines of a comparison, a review or the problems of a session, without line ends."""

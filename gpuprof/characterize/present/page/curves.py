@@ -13,12 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.characterize.maths.fit import LineFit, conflict_line
+from gpuprof.characterize.present.page.curve_plot import (
+    CurveAxis,
+    CurvePlot,
+    PlottedSeries,
+    ReferenceLine,
+    curve_drawing,
+)
 from gpuprof.characterize.present.view import family_of, family_title, probe_of, variant_of
 from gpuprof.characterize.present.words import SI_UNITS, amount, plural
 from gpuprof.characterize.results.names import NEAR_PEAK
 from gpuprof.characterize.sheet.measured import LOWER_IS_BETTER, Curve, Measured
 from gpuprof.units import significant
-from gpuprof.views.curve_plot import CurveAxis, CurvePlot, PlottedSeries, ReferenceLine, curve_drawing
 from gpuprof.views.plot import Drawing
 
 CONFLICTS = "bank-conflict"
