@@ -130,10 +130,10 @@ def done_by_workers(
 
 
 def begun(make: Callable[[], Answer]) -> Callable[[], Answer]:
-    """Begin work in another process. The function that is returned waits for its answer.
+    """Start work in another process, and return a function that waits for its answer.
 
-    It does the work itself where there is no other processor, or where the other process could not do it, so that an
-    error is raised here.
+    The function does the work itself if there is no other processor, or if the other process failed: errors are raised
+    here.
     """
     if processors() < 2:
         return cache(make)

@@ -147,7 +147,7 @@ def numbers_beside(
     """Return where the numbers of marks of 40 square points are, in axes of 100 × 100 points."""
     ax = Figure(figsize=(100 / 72, 100 / 72), dpi=72).add_axes((0.0, 0.0, 1.0, 1.0))
     ax.set(xlim=(0.0, 100.0), ylim=(0.0, 100.0))
-    number_marks(ax, theme_colours("light"), [(place, 40.0, "7") for place in places], others)
+    number_marks(ax, theme_colours("light"), [(place, 40.0, "7") for place in places], [*places, *others])
     offsets = [(float(text.xyann[0]), float(text.xyann[1])) for text in ax.texts if isinstance(text, Annotation)]
     return [(x + dx, y + dy) for (x, y), (dx, dy) in zip(places, offsets, strict=True)]
 

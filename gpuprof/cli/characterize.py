@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import Destination, only_one
+from gpuprof.cli.options import Destination, format_option, only_one
 from gpuprof.cli.output import print_product
 from gpuprof.errors import UsageError
-from gpuprof.views.formats import TABLE, printed_formats
 
 if TYPE_CHECKING:
     from gpuprof.characterize.probes.probe import Probe
@@ -51,14 +50,7 @@ if TYPE_CHECKING:
     help="With --compile-only: target, such as sm_90a. Repeatable. Default: all.",
 )
 @click.option("--list", "list_only", is_flag=True, help="List the probes.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(printed_formats("measured")),
-    default=TABLE,
-    show_default=True,
-    help="Output format.",
-)
+@format_option("measured")
 def command(
     mode: str | None,
     only: tuple[str, ...],

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import Command, Destination
+from gpuprof.cli.options import Command, Destination, format_option
 from gpuprof.cli.output import say, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
-from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings, printed_formats
+from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
@@ -24,14 +24,7 @@ _ENDINGS = main_endings("review")
 def writing(function: Command) -> Command:
     """--format, -o, --top, -v: what is written, and where."""
     options: tuple[Callable[[Command], Command], ...] = (
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(printed_formats("review")),
-            default=TABLE,
-            show_default=True,
-            help="What to print.",
-        ),
+        format_option("review"),
         click.option(
             "-o",
             "--output",

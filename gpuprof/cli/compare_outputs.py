@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gpuprof.cli.options import Command, mapping_paths
+from gpuprof.cli.options import Command, format_option, mapping_paths
 from gpuprof.cli.output import say, to_type, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
-from gpuprof.views.formats import HTML, TABLE, format_of_file, formats_of, main_endings, printed_formats
+from gpuprof.views.formats import HTML, TABLE, format_of_file, formats_of, main_endings
 from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -35,14 +35,7 @@ class Output(NamedTuple):
 def writing(function: Command) -> Command:
     """--format, -o, --path-map, --top, -v: what is written, and where."""
     options: tuple[Callable[[Command], Command], ...] = (
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(printed_formats("comparison")),
-            default=TABLE,
-            show_default=True,
-            help="What to print.",
-        ),
+        format_option("comparison"),
         click.option(
             "-o",
             "--output",

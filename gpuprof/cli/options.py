@@ -15,12 +15,25 @@ import click
 from gpuprof.cli import completion
 from gpuprof.cli.interrupt import cleaned_up_by
 from gpuprof.errors import UsageError
+from gpuprof.views.formats import TABLE, Product, printed_formats
 
 if TYPE_CHECKING:
     from gpuprof.privacy.source_files import PathMap
 
 STDIN = "-"
 Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def format_option(product: Product) -> Callable[[Command], Command]:
+    """Return --format, with the formats of a product."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(printed_formats(product)),
+        default=TABLE,
+        show_default=True,
+        help="What to print.",
+    )
 
 
 class Destination(click.Path):

@@ -16,6 +16,7 @@ from gpuprof.cli.options import (
     AboveZero,
     choosing,
     excluding,
+    format_option,
     input_files,
     keeping,
     mapping_paths,
@@ -28,7 +29,7 @@ from gpuprof.cli.output import print_product, say, to_show, warn, write_lines
 from gpuprof.cli.same_program import point_to_compare
 from gpuprof.cli.select import SORT_KEYS, kept, next_look, select_kernels, sort_kernels, tell_excluded
 from gpuprof.errors import UsageError
-from gpuprof.views.formats import TABLE, formats_of, printed_formats
+from gpuprof.views.formats import TABLE, formats_of
 
 if TYPE_CHECKING:
     from gpuprof.api import Loaded
@@ -42,14 +43,7 @@ _TOP = 20
 
 @click.command("show", cls=WithExamples)
 @input_files
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(printed_formats("session")),
-    default=TABLE,
-    show_default=True,
-    help="What to print.",
-)
+@format_option("session")
 @grouping
 @click.option(
     "--sort", type=click.Choice(sorted(SORT_KEYS)), default="time", show_default=True, help="Order of the kernels."

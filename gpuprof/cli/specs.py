@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprof.cli.completion import readable_files, spec_names
-from gpuprof.cli.options import salvaging
+from gpuprof.cli.options import format_option, salvaging
 from gpuprof.cli.output import print_product
 from gpuprof.errors import InputError, SpecError
 from gpuprof.hardware.library import SpecLibrary, load_gpu
@@ -17,20 +17,12 @@ from gpuprof.hardware.parse import ARCH_NAME
 from gpuprof.hardware.specs import ArchSpec, ComputeKey, Fact, GpuSpec, compute_rates
 from gpuprof.text import printable
 from gpuprof.views import document as doc
-from gpuprof.views.formats import TABLE, printed_formats
 from gpuprof.views.specs import match_blocks
 
 if TYPE_CHECKING:
     from gpuprof.hardware.device import RecordedDevice
 
-_form = click.option(
-    "--format",
-    "form",
-    type=click.Choice(printed_formats("specs")),
-    default=TABLE,
-    show_default=True,
-    help="Output format.",
-)
+_form = format_option("specs")
 
 
 @click.group("specs")

@@ -148,14 +148,14 @@ def explain_limits(ax: Axes, colours: Colours, limits: Iterable[tuple[str, str]]
 
 
 def number_marks(
-    ax: Axes, colours: Colours, marks: Sequence[tuple[Extent, float, str]], others: Iterable[Extent] = ()
+    ax: Axes, colours: Colours, marks: Iterable[tuple[Extent, float, str]], taken: Iterable[Extent]
 ) -> None:
-    """Write numbers beside marks, each given by its place and area: to the right, or on another side with more room.
+    """Write numbers beside marks, each given by its place and area: to the right, or on a side with more room.
 
-    They keep away from all marks, from each other, and from `others`, given in points from the lower left corner of
-    the axes.
+    Numbers keep away from each other and from `taken`: the places of all marks, lines and texts, in points from the
+    lower left corner of the axes.
     """
-    taken = [*others, *(points_at(ax, place) for place, _, _ in marks)]
+    taken = list(taken)
     for place, area, text in marks:
         at = points_at(ax, place)
         around = [other for other in taken if other != at]
@@ -171,8 +171,13 @@ def number_marks(
         write(ax, place, offset, text, colours["ink"], weight="bold", ha="center", va="center", zorder=6)
 
 
+def backing(colours: Colours) -> dict[str, Any]:
+    """Return the look of the box behind a text that stands on lines."""
+    return {"facecolor": colours["background"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6}
+
+
 def spots_between(start: Extent, end: Extent) -> list[Extent]:
-    """Return places on a straight line, a letter apart, both ends included; all in points."""
+    """Return places on a straight line, about a letter apart, with both ends; all in points."""
     steps = max(1, round(math.dist(start, end) / LETTER))
     return [
         (start[0] + (end[0] - start[0]) * step / steps, start[1] + (end[1] - start[1]) * step / steps)

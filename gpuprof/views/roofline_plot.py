@@ -17,6 +17,7 @@ from gpuprof.views.plot import (
     Colours,
     Drawing,
     Extent,
+    backing,
     explain_limits,
     mark,
     number_marks,
@@ -34,7 +35,7 @@ _SHAPES = {"fp64": "s", "fp32": "o", "fp16": "^", "int32": "v", "tensor": "D"}
 _STROKES = {"rated": "--", "at-clock": "-", "measured": "-.", "base": "--", "new": "-"}
 _FAINT = 0.35
 _ROW = 11.0
-# A text this near to the middle of a mark is not legible, in points.
+# In points: a text closer than this to the middle of a mark cannot be read.
 _NEAR = 18.0
 _NAME = 100
 
@@ -99,7 +100,7 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> list[Extent]:
         ax.plot(*zip(*roof.line, strict=True), _STROKES[roof.origin], color=colour, gid=name, label=label)
         roofs_of.setdefault(roof.name, []).append(roof)
     look = {
-        "bbox": {"facecolor": colours["background"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
+        "bbox": backing(colours),
         "zorder": 3,
         "va": "bottom",
     }
@@ -127,9 +128,9 @@ def _draw_roofs(figure: Roofline, ax: Axes, colours: Colours) -> list[Extent]:
 
 
 def _free_stretch(start: Extent, end: Extent, length: float, taken: Sequence[Extent]) -> list[Extent]:
-    """Return the first stretch of a line for a text of that length with nothing near it; if there is none, the first.
+    """Return the first stretch of a line that is `length` long and has nothing near it, or else the first of all.
 
-    All is in points.
+    All values are in points.
     """
     spots = spots_between(start, end)
     size = round(length / LETTER) + 1

@@ -154,7 +154,7 @@ class Terminal:
         return lines
 
     def _rows(self, lines: Lines) -> int:
-        """Return how many rows of the terminal lines take: words of commands may be longer than one."""
+        """Return how many rows of the terminal these lines take: a long word of a command takes several."""
         return sum(max(1, math.ceil(line.cell_len / self._console.width)) for line in lines)
 
     def _shortened(self, blocks: Sequence[doc.Block], more_rows: int) -> Iterator[doc.Block]:
@@ -182,7 +182,7 @@ class Terminal:
         text = block.short if self._short and block.short else block.text
         most = self._most
         if block.tone == "strong":
-            # A verdict ends with the place or the action. Only hostile or wide characters make a short one this long.
+            # A verdict ends with the place or the action. Only wide or hidden characters make a short one longer.
             most = _VERDICT_LINES if text is block.short else 0
         return self._wrapped(text, _STYLES[block.tone], most)
 
@@ -343,7 +343,7 @@ class Terminal:
     def _widths(
         self, columns: Sequence[doc.Column], rows: Sequence[Sequence[doc.Inline]], limit: int
     ) -> dict[int, int]:
-        """Return the widths, in at most `limit` columns of the terminal if all numbers fit, of what is shown."""
+        """Return the widths of the shown columns, by their index: at most `limit` in all, if all numbers fit."""
         if not rows:
             return {}
         texts = [[self._legible(doc.text_of(cell)) for cell in row] for row in rows]

@@ -143,16 +143,15 @@ def _draw_throughputs(rows: Sequence[Utilization], numbered: Collection[int], ax
     ax.set(xlabel="memory throughput, % of peak", ylabel="SM throughput, % of peak", xlim=_ENDS, ylim=_ENDS)
     ax.xaxis.set_major_formatter(_percent)
     ax.yaxis.set_major_formatter(_percent)
-    numbers, others = [], []
+    numbers, taken = [], []
     for row in rows:
         place = (row.fractions["memory"], row.fractions["sm"])
         area = point_area(row.share)
         mark(ax, colours[f"line-{row.colour}"], row.text(), place, f"throughput-{row.kernel}", area=area)
+        taken.append(points_at(ax, place))
         if row.kernel in numbered:
             numbers.append((place, area, str(row.kernel)))
-        else:
-            others.append(points_at(ax, place))
-    number_marks(ax, colours, numbers, others)
+    number_marks(ax, colours, numbers, taken)
     explain_limits(ax, colours, [(row.colour, row.limit) for row in rows])
 
 

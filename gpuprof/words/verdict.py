@@ -191,7 +191,7 @@ def limit_name(limit: KernelLimit) -> str:
 def limit_and_busiest(kernel: KernelProfile, only_times: bool, shown: Mapping[str, float] = {}) -> str:
     """Write the limit of a kernel, and how busy the unit is that works closest to its peak.
 
-    That is left out if `shown`, fractions of a ceiling by level, have about the same of it.
+    The unit is left out if `shown`, fractions of ceilings by level, already has about that value.
     """
     limit = limit_name(kernel_limit(kernel, only_times=only_times))
     busiest = nearest_limit(kernel)

@@ -142,11 +142,11 @@ def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:
     for change in kernel.findings:
         if change.word == "came":
             yield change.location
-    for side in pair.new[:1]:
-        lines = side.representative.lines
+    if pair.new and pair.new[0].representative.lines:
         # The hottest line has most samples or, without samples, most instructions.
-        for hottest in sorted(lines, key=lambda line: (line.samples or 0.0, line.instructions or 0.0))[-1:]:
-            yield SourceLine(hottest.file, hottest.number)
+        lines = pair.new[0].representative.lines
+        hottest = max(lines, key=lambda line: (line.samples or 0.0, line.instructions or 0.0))
+        yield SourceLine(hottest.file, hottest.number)
 
 
 def _cases_of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:

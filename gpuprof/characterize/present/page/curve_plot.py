@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from gpuprof.text import cut_middle, printable
-from gpuprof.views.plot import Colours, Drawing, Extent, points_at, write
+from gpuprof.views.plot import LETTER, Colours, Drawing, Extent, backing, points_at, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 # In points.
 _WIDTH, _HEIGHT = 340.0, 150.0
 _ROW = 11.0
-_LETTER = 5.2
 # Letters of a unit at its axis.
 _UNIT = 30
 # More points than these get no title of their own.
@@ -34,7 +33,7 @@ _LINEAR_STEPS = 5
 class CurveAxis(Struct, frozen=True):
     """An axis from `low` to `high`, logarithmic to `base`, linear if that is 0.
 
-    `unit` is empty if ticks have theirs. `write_tick` is a formatter of matplotlib.
+    `unit` is empty if it stands at each tick. `write_tick` is a formatter of matplotlib.
     """
 
     unit: str
@@ -45,7 +44,7 @@ class CurveAxis(Struct, frozen=True):
 
 
 class PlottedSeries(Struct, frozen=True):
-    """A line of points with a title each, and the law that it should follow, if any: as points too, and in words.
+    """The points of a curve, a title for each, and the law that they should follow, if any: as points and in words.
 
     Points that were fitted are not joined, so that the law is seen between them.
     """
@@ -106,7 +105,7 @@ def _draw(plot: CurvePlot, ax: Axes, colours: Colours) -> None:
         ax.plot(*zip(*line.points, strict=True), **look, gid=f"series-{number}", label=title)
         if len(plot.series) > 1 and not is_cloud:
             ax.plot([], [], **look, label=line.label)
-    _draw_references(plot, ax, colours["ink"], colours["background"])
+    _draw_references(plot, ax, colours)
 
 
 def _set_scales(plot: CurvePlot, ax: Axes) -> None:
@@ -123,15 +122,15 @@ def _set_scales(plot: CurvePlot, ax: Axes) -> None:
         drawn.set_major_formatter(axis.write_tick)
 
 
-def _draw_references(plot: CurvePlot, ax: Axes, colour: str, background: str) -> None:
+def _draw_references(plot: CurvePlot, ax: Axes, colours: Colours) -> None:
     """Draw lines at values with their texts. Those above the axes that would meet stand in rows."""
+    colour = colours["ink"]
     look: dict[str, Any] = {"color": colour, "linestyle": "--", "linewidth": 0.9, "zorder": 1.5}
-    behind = {"facecolor": background, "edgecolor": "none", "alpha": 0.75, "pad": 0.6}
-    written: dict[str, Any] = {"weight": "bold", "bbox": behind, "zorder": 3}
+    written: dict[str, Any] = {"weight": "bold", "bbox": backing(colours), "zorder": 3}
     taken, row = -math.inf, 0
     for number, (value, text) in enumerate(sorted(plot.columns)):
         x, _ = points_at(ax, (value, plot.y.low))
-        reach = _LETTER * len(text) / 2
+        reach = LETTER * len(text) / 2
         row = row + 1 if x - reach < taken else 0
         taken = max(taken, x + reach)
         rise = 3.0 + _ROW * row
