@@ -21,12 +21,12 @@ from benchmarks.diagnosis.agree import scalar
 from benchmarks.diagnosis.case import FIXED, NONE, SLOW, TARGETS, Case, Room
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import compile_case
-from gpuprof.code.binary.cubin import read_cubin
-from gpuprof.code.tools.compile import NotCompiled
 from gpuprof.review.batches import reviewed_kernels
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.registry import CODE_RULES
+from gpuprof.sass.binary.cubin import read_cubin
+from gpuprof.sass.tools.compile import NotCompiled
 
 EXPECTED = Path(__file__).parent.parent / "tests" / "data" / "planted-in-code.json"
 _ROOM = Room(sm_count=1, blocks_per_sm=1)

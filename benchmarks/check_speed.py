@@ -21,11 +21,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.tools.compile import compiler_for, target_options
-from gpuprof.code.tools.disassemble import Disassembler, disassembler_for
 from gpuprof.review.inputs.modules import modules_of
 from gpuprof.review.inputs.request import ReviewRequest
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.tools.compile import compiler_for, target_options
+from gpuprof.sass.tools.disassemble import Disassembler, disassembler_for
 
 TARGET = "sm_90"
 _SMALL_KERNELS = 100

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.damage_code import variant
-from gpuprof.code.binary.fatbin import fatbin_entries
 from gpuprof.errors import GpuprofError
+from gpuprof.sass.binary.fatbin import fatbin_entries
 
 FILES = 1_000
 MOST_S, MOST_BYTES = 10.0, 1e9

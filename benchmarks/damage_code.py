@@ -17,12 +17,12 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gpuprof.code.binary.cubin import read_cubin
-from gpuprof.code.binary.fatbin import fatbin_entries
-from gpuprof.code.binary.host_binary import device_code
-from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.tools.cuobjdump import cubin_of
 from gpuprof.errors import GpuprofError, InputError
+from gpuprof.sass.binary.cubin import read_cubin
+from gpuprof.sass.binary.fatbin import fatbin_entries
+from gpuprof.sass.binary.host_binary import device_code
+from gpuprof.sass.binary.line_table import line_tables
+from gpuprof.sass.tools.cuobjdump import cubin_of
 
 FILES = 10_000
 MOST_S, MOST_BYTES = 1.0, 200e6

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from gpuprof.code.tools import user_cache
+from gpuprof.sass.tools import user_cache
 from tests.cuda_tools import ALL_VARIANTS, why_not
 from tests.field.folder import REPORTS as FIELD_REPORTS
 

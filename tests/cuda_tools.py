@@ -12,10 +12,10 @@ import pytest
 from gpuprof.characterize.probes.library import probe_folder
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.characterize.probes.probe_file import read_probe
-from gpuprof.code.sass.instruction import Instruction, parse_sass
-from gpuprof.code.tools.disassemble import find_disassemblers
-from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.sass.instruction import Instruction, parse_sass
+from gpuprof.sass.tools.disassemble import find_disassemblers
+from gpuprof.sass.tools.nvrtc import find_nvrtc
 
 DATA = Path(__file__).parent / "data_kernels"
 RECORDED = sorted(DATA.glob("*.sass"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.code.tools.cuobjdump import find_cuobjdump
+from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
+from gpuprof.sass.tools.cuobjdump import find_cuobjdump
 
 FOLDER = Path(__file__).parent / "data" / "device_code"
 

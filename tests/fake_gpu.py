@@ -34,7 +34,7 @@ from gpuprof.characterize.record.gpu import (
     Timed,
     Way,
 )
-from gpuprof.code.tools.compile import Compiled
+from gpuprof.sass.tools.compile import Compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.model.recorded import Launch
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 
 
 def machine_words(launch: Launch) -> dict[int, int]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.tools.programs import find_programs
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.inputs.modules import modules_of
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule
+from gpuprof.sass.tools.programs import find_programs
 
 CACHE = Path(__file__).parent / "data" / "triton-cache"
 

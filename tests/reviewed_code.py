@@ -7,11 +7,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gpuprof.code.binary.cubin import CubinKernel, read_cubin
-from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.sass.instruction import Instruction, without_padding
-from gpuprof.code.tools.compile import NotCompiled, compile_file, target_options
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Dim3
 from gpuprof.resources import data_dir
@@ -20,6 +15,11 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.rules.rule import CodeRule
+from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
+from gpuprof.sass.binary.line_table import line_tables
+from gpuprof.sass.instruction import Instruction, without_padding
+from gpuprof.sass.tools.compile import NotCompiled, compile_file, target_options
+from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 BLOCK: Dim3 = (256, 1, 1)

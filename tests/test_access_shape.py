@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
-from gpuprof.code.patterns.lane_shapes import LaneShape, LaunchedCode, lane_shapes
-from gpuprof.code.sass.instruction import Instruction, parse_sass
-from gpuprof.code.sass.requests import requests
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
+from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.sass.instruction import Instruction, parse_sass
+from gpuprof.sass.patterns.lane_shapes import LaneShape, LaunchedCode, lane_shapes
+from gpuprof.sass.requests import requests
 from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Made, busy, counted_code, made
 from tests.reviewed_code import compiled_cases

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.rule_messages import RuleResult, rule_results
-from gpuprof.code.tools.named_bytes import NamedBytes
 from gpuprof.read.container import walk
 from gpuprof.read.protobuf import Malformed, fields
 from gpuprof.read.wire import message, number, varint
+from gpuprof.sass.tools.named_bytes import NamedBytes
 from tests import ncu_bytes
 from tests.table import each_row
 

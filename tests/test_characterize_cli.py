@@ -13,9 +13,9 @@ from gpuprof.characterize.gates import table
 from gpuprof.characterize.probes import library
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.cli.characterize import command
-from gpuprof.code.tools import nvrtc
-from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
+from gpuprof.sass.tools import nvrtc
+from gpuprof.sass.tools.nvrtc import find_nvrtc
 from tests.cuda_tools import needs_cuda_wheels, twin_named
 from tests.table import each_row
 

@@ -33,12 +33,12 @@ from gpuprof.characterize.record.series import RunNote, Series
 from gpuprof.characterize.record.store import FINAL
 from gpuprof.characterize.results.judging import CountedAndClaimed
 from gpuprof.characterize.sheet.measured import MeasuredValue, load_measured
-from gpuprof.code.tools.compile import Compiled
 from gpuprof.collect import installation
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.hardware.certificates import read_certificate
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.resources import data_dir
+from gpuprof.sass.tools.compile import Compiled
 from tests import fake_probes
 from tests.fake_gpu import DRAM_PEAK, PROPERTIES, SM_HZ, Call, FakeGpu, Law, Misbehaviour, compiled
 from tests.table import each_row

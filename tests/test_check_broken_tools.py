@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.binary.cubin import CubinKernel
-from gpuprof.code.tools import disassemble as disassembling
-from gpuprof.code.tools.compile import first_errors
-from gpuprof.code.tools.disassemble import Disassembler, disassemble
 from gpuprof.errors import EnvironmentProblem, InputError
 from gpuprof.review import slices
 from gpuprof.review.inputs import sources
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
+from gpuprof.sass.binary.cubin import CubinKernel
+from gpuprof.sass.tools import disassemble as disassembling
+from gpuprof.sass.tools.compile import first_errors
+from gpuprof.sass.tools.disassemble import Disassembler, disassemble
 from tests.review_inputs import CACHE, modules, needs_nvcc
 from tests.table import each_row
 
@@ -136,7 +136,7 @@ _WAITS = """
 import os, sys
 from pathlib import Path
 from gpuprof.cli.interrupt import end_at_once, unwinding
-from gpuprof.code.tools.programs import private_folder, run_in
+from gpuprof.sass.tools.programs import private_folder, run_in
 from gpuprof.errors import Interrupted
 end_at_once()
 try:

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.probes.probe import Kernel, Probe
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.tools import compile as compiling
-from gpuprof.code.tools import nvrtc as border
-from gpuprof.code.tools import programs
-from gpuprof.code.tools.compile import Compiled, NotCompiled, compiler_for
-from gpuprof.code.tools.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
-from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import DamagedInput, EnvironmentProblem
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.tools import compile as compiling
+from gpuprof.sass.tools import nvrtc as border
+from gpuprof.sass.tools import programs
+from gpuprof.sass.tools.compile import Compiled, NotCompiled, compiler_for
+from gpuprof.sass.tools.disassemble import Disassembler, disassemble, disassembler_for, find_disassemblers
+from gpuprof.sass.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, twin_named
 from tests.table import each_row
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.cubin import Cubin, CubinKernel, read_cubin
-from gpuprof.code.binary.cubin_attributes import CubinParameter
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.tools.cuobjdump import find_cuobjdump
 from gpuprof.errors import DamagedInput
+from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.sass.binary.cubin_attributes import CubinParameter
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.tools.cuobjdump import find_cuobjdump
 from tests.cuda_tools import needs_cuda_wheels
 from tests.device_code import cubin_for, needs_cuobjdump
 from tests.elf_files import Content, attribute, cubin_file, symbol

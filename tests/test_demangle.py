@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.tools.demangle import demangled
 from gpuprof.model.kernel_key import kernel_key
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.sass.tools.demangle import demangled
 from tests.table import each_row
 
 

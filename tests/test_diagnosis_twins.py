@@ -8,8 +8,8 @@ from pathlib import Path
 from benchmarks.diagnosis.case import Room
 from benchmarks.diagnosis.compiled import CompiledKernel
 from benchmarks.diagnosis.twins import ITS_OWN, instructions_per_byte, second_causes, width
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.registry import RULES
+from gpuprof.sass.instruction import Instruction
 from tests.table import each_row
 from tests.test_diagnosis_score import case
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.binary.cubin import read_cubin
-from gpuprof.code.sass.instruction import instruction_of, names_address, parse_sass, with_addresses_moved
-from gpuprof.code.tools import disassemble as disassembling
-from gpuprof.code.tools.compile import compiler_for, target_options
-from gpuprof.code.tools.disassemble import Disassembler, disassemble, disassembler_for
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.sass.binary.cubin import read_cubin
+from gpuprof.sass.instruction import instruction_of, names_address, parse_sass, with_addresses_moved
+from gpuprof.sass.tools import disassemble as disassembling
+from gpuprof.sass.tools.compile import compiler_for, target_options
+from gpuprof.sass.tools.disassemble import Disassembler, disassemble, disassembler_for
 from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.cubin import read_cubin
-from gpuprof.code.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.code.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 from gpuprof.errors import DamagedInput
+from gpuprof.sass.binary.cubin import read_cubin
+from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
+from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 from tests.device_code import FOLDER, cubin_for, entries, needs_cuobjdump
 from tests.table import each_row
 

@@ -15,8 +15,8 @@ from gpuprof.characterize.on_gpu import compiler
 from gpuprof.characterize.on_gpu.compiler import fitting_nvrtc
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.characterize.record.gpu import DeviceError, Function
-from gpuprof.code.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.sass.tools.nvrtc import CompileOutcome, Nvrtc, find_nvrtc
 from tests import fake_probes
 from tests.fake_gpu import PROPERTIES, FakeFunction, FakeGpu
 from tests.table import each_row
@@ -141,7 +141,7 @@ def test_without_any_compiler_the_hint_names_the_package_for_the_driver(
     probe: Probe, monkeypatch: pytest.MonkeyPatch, cuda: str, package: str
 ) -> None:
     monkeypatch.delenv("GPUPROF_NVRTC", raising=False)
-    monkeypatch.setattr("gpuprof.code.tools.nvrtc._candidates", lambda environ: iter(()))
+    monkeypatch.setattr("gpuprof.sass.tools.nvrtc._candidates", lambda environ: iter(()))
     find_nvrtc.cache_clear()
     try:
         with pytest.raises(EnvironmentProblem) as caught:

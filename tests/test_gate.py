@@ -12,7 +12,7 @@ import pytest
 from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Count, GateRules, IntegerProduct
-from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.cuda_tools import kernel_of, needs_cuda_wheels, recorded, twin_named
 from tests.table import each_row
 

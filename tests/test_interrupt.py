@@ -78,7 +78,7 @@ def test_nothing_is_left_of_a_disassembly(tmp_path: Path) -> None:
     code = f"""{START}
 import sys
 from pathlib import Path
-from gpuprof.code.tools.disassemble import Disassembler, placed_texts
+from gpuprof.sass.tools.disassemble import Disassembler, placed_texts
 placed_texts(Disassembler(Path(sys.argv[1]), (13, 1)), "sm_90", [bytes(16)])
 """
     environment = {**os.environ, "TMPDIR": str(temporary)}

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.flow.loops import jumping_calls
-from gpuprof.code.lanes.access import Access, accesses, sectors, wavefronts, ways
-from gpuprof.code.lanes.constants import (
+from gpuprof.model.recorded import Dim3
+from gpuprof.sass.flow.loops import jumping_calls
+from gpuprof.sass.instruction import Instruction, parse_sass
+from gpuprof.sass.lanes.access import Access, accesses, sectors, wavefronts, ways
+from gpuprof.sass.lanes.constants import (
     POINTER,
     ArgumentBytes,
     constants_for,
 )
-from gpuprof.code.lanes.operands import ThreadBlock
-from gpuprof.code.lanes.warps import any_warp, thread_indices
-from gpuprof.code.sass.instruction import Instruction, parse_sass
-from gpuprof.model.recorded import Dim3
+from gpuprof.sass.lanes.operands import ThreadBlock
+from gpuprof.sass.lanes.warps import any_warp, thread_indices
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import compiled_cases
 from tests.table import each_row

@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.line_program import BrokenTable, line_rows
-from gpuprof.code.binary.line_table import _LARGEST_WITHOUT_CODE, line_tables
 from gpuprof.errors import DamagedInput
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.sass.binary.line_program import BrokenTable, line_rows
+from gpuprof.sass.binary.line_table import _LARGEST_WITHOUT_CODE, line_tables
 from tests.table import each_row
 
 SPECIAL = 13

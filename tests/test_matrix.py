@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprof.code.patterns.outer_products import outer_products
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.analyse import analyse
 from gpuprof.model.product_names import (
@@ -16,6 +15,7 @@ from gpuprof.model.product_names import (
     plain_library_type,
 )
 from gpuprof.model.session import Finding
+from gpuprof.sass.patterns.outer_products import outer_products
 from tests import builders
 from tests.kernels import Made, busy, coded, lasting, made, operations, pipes, session
 from tests.table import each_row

@@ -17,8 +17,8 @@ import pytest
 
 from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.probes.probe import all_targets
-from gpuprof.code.tools.compile import target_options
-from gpuprof.code.tools.nvrtc import Nvrtc
+from gpuprof.sass.tools.compile import target_options
+from gpuprof.sass.tools.nvrtc import Nvrtc
 from tests.cuda_tools import ALL_VARIANTS, needs_cuda_wheels
 from tests.test_probe_gates import PROBES
 
@@ -28,7 +28,7 @@ TRIAL = 'extern "C" __global__ void one(float *p) { p[threadIdx.x] = __fmaf_rn(p
 ALONE = """
 import hashlib, sys
 from pathlib import Path
-from gpuprof.code.tools.nvrtc import Nvrtc
+from gpuprof.sass.tools.nvrtc import Nvrtc
 library, source, *options = sys.argv[1:]
 print(hashlib.sha256(Nvrtc(Path(library)).compile(source, "one.cu", options).cubin or b"").hexdigest())
 """

@@ -9,11 +9,11 @@ import pytest
 from gpuprof.characterize.gates.check import check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.lanes.access import accesses, wavefronts
-from gpuprof.code.lanes.constants import POINTER, ArgumentBytes, constants_for
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.lanes.access import accesses, wavefronts
+from gpuprof.sass.lanes.constants import POINTER, ArgumentBytes, constants_for
+from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
 from tests.table import each_row
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpuprof.annotated.counts import EXECUTED
-from gpuprof.code.patterns.reduction_steps import steps_of
 from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.sass.patterns.reduction_steps import steps_of
 from tests.kernels import Histograms, Made, Program, busy, issued, made, stalls
 from tests.table import each_row
 

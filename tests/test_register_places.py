@@ -7,11 +7,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.code.flow.branches import Branches
-from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
-from gpuprof.code.formulas.places import RegisterPlace, RegisterPlaces
-from gpuprof.code.sass.instruction import parse_sass
-from gpuprof.code.sass.writes import may_write
+from gpuprof.sass.flow.branches import Branches
+from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
+from gpuprof.sass.formulas.places import RegisterPlace, RegisterPlaces
+from gpuprof.sass.instruction import parse_sass
+from gpuprof.sass.writes import may_write
 
 DIAMOND = (
     "MOV R1, 0x1", "MOV R2, 0x2", "@P0 BRA 0x50", "MOV R2, 0x3", "BRA 0x60", "MOV R3, 0x4", "IADD3 R4, R1, R2, R3",

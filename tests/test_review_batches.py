@@ -12,10 +12,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from gpuprof.code.binary.cubin import CubinKernel
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.tools.compile import compiler_for, target_options
-from gpuprof.code.tools.disassemble import Disassembler
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
 from gpuprof.review.batches import disassemblers_for, reviewed_kernels
@@ -23,6 +19,10 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
+from gpuprof.sass.binary.cubin import CubinKernel
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.tools.compile import compiler_for, target_options
+from gpuprof.sass.tools.disassemble import Disassembler
 from gpuprof.workers import done_by_workers, processors
 from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
 from gpuprof.review.rules.files import file_findings
+from gpuprof.sass.binary.cubin import CubinKernel
 from tests.table import each_row
 
 NAME = "lib.so"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.cubin import CubinKernel
-from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.review import slices
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
+from gpuprof.sass.binary.cubin import CubinKernel
+from gpuprof.sass.instruction import instruction_of
 
 _NUMBERS = st.sampled_from(
     ("0x0", "0x10", "-0x10", "0x7fffffff", "0xffffffffffffffffff", "1e999", "+INF", "-QNAN", "2")

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.binary.cubin import read_cubin
-from gpuprof.code.tools.compile import Compiled
-from gpuprof.code.tools.programs import private_folder, run_in
-from gpuprof.code.tools.ptx_lines import with_own_lines
-from gpuprof.code.tools.ptxas import compile_ptx
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs import sources
 from gpuprof.review.inputs.signatures import argument_names, names_for
+from gpuprof.sass.binary.cubin import read_cubin
+from gpuprof.sass.tools.compile import Compiled
+from gpuprof.sass.tools.programs import private_folder, run_in
+from gpuprof.sass.tools.ptx_lines import with_own_lines
+from gpuprof.sass.tools.ptxas import compile_ptx
 from tests.cli import gpuprof
 from tests.cuda_tools import needs_cuda_wheels
 from tests.review_inputs import SAXPY, kernels, modules, needs_nvcc, needs_ptxas

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuprof.code.binary.cubin import CubinKernel
-from gpuprof.code.binary.cubin_attributes import CubinParameter
-from gpuprof.code.sass.instruction import Instruction, parse_sass
 from gpuprof.review.code import KernelCode
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.loops import innermost_loops, loops_of
+from gpuprof.sass.binary.cubin import CubinKernel
+from gpuprof.sass.binary.cubin_attributes import CubinParameter
+from gpuprof.sass.instruction import Instruction, parse_sass
 
 
 def known(*lines: str, arguments: dict[int, int] | None = None) -> KernelCode:

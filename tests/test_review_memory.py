@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from benchmarks.code_against_counters import main
-from gpuprof.code.binary.cubin import CubinKernel
-from gpuprof.code.binary.cubin_attributes import CubinParameter
-from gpuprof.code.sass.instruction import parse_sass
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.memory import accesses_of, assumptions_of
+from gpuprof.sass.binary.cubin import CubinKernel
+from gpuprof.sass.binary.cubin_attributes import CubinParameter
+from gpuprof.sass.instruction import parse_sass
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row

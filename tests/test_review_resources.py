@@ -12,14 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gpuprof.code.binary import local_memory
-from gpuprof.code.binary.cubin import CubinKernel, InnerFunction, read_cubin
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.binary.local_memory import LocalMemory
-from gpuprof.code.sass.instruction import parse_sass
-from gpuprof.code.sass.requests import width_bytes
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
-from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
@@ -30,6 +22,14 @@ from gpuprof.review.contract import CodeFinding, CodeOccupancy
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
 from gpuprof.review.rules import resources as rules
+from gpuprof.sass.binary import local_memory
+from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, read_cubin
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.local_memory import LocalMemory
+from gpuprof.sass.instruction import parse_sass
+from gpuprof.sass.requests import width_bytes
+from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
+from gpuprof.sass.tools.nvrtc import find_nvrtc
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row

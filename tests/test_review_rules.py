@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.binary.cubin import CubinKernel
-from gpuprof.code.sass.instruction import parse_sass
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules import arithmetic, build, control
+from gpuprof.sass.binary.cubin import CubinKernel
+from gpuprof.sass.instruction import parse_sass
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import case_of, compiled_cases, told
 from tests.table import each_row

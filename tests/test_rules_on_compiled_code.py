@@ -9,12 +9,12 @@ from typing import NamedTuple
 import pytest
 
 from gpuprof.annotated.counts import EXECUTED
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.binary.encodings import moves_of
-from gpuprof.code.patterns.reduction_steps import steps_of
-from gpuprof.code.tools.compile import compiler_for
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
 from gpuprof.model.recorded import ProfiledInstruction
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.encodings import moves_of
+from gpuprof.sass.patterns.reduction_steps import steps_of
+from gpuprof.sass.tools.compile import compiler_for
+from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
 from tests.cuda_tools import needs_cuda_wheels
 from tests.kernels import Histograms, Program, made
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.flow.dominators import DominatorTree, natural_loops
-from gpuprof.code.flow.loops import Loop, find_loops, jumping_calls
-from gpuprof.code.sass.instruction import Instruction, instruction_of, parse_sass
-from gpuprof.code.sass.operands import (
+from gpuprof.sass.flow.dominators import DominatorTree, natural_loops
+from gpuprof.sass.flow.loops import Loop, find_loops, jumping_calls
+from gpuprof.sass.instruction import Instruction, instruction_of, parse_sass
+from gpuprof.sass.operands import (
     address_terms,
     named,
     registers_of,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.code.tools.disassemble import Disassembler, PlacedText
-from gpuprof.code.tools.user_cache import UserCache
 from gpuprof.errors import DamagedInput
 from gpuprof.read import source_text
 from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_text import FunctionCode, TextStore
 from gpuprof.read.wire import message, number
+from gpuprof.sass.tools.disassemble import Disassembler, PlacedText
+from gpuprof.sass.tools.user_cache import UserCache
 from tests.elf_files import KERNEL as CODE
 from tests.elf_files import Content, cubin_file
 from tests.table import each_row

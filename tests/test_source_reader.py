@@ -9,10 +9,6 @@ import pytest
 
 import gpuprof
 from gpuprof.annotated.counts import opcode_of
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.binary.encodings import opcodes_of
-from gpuprof.code.tools.disassemble import BRINGS_DISASSEMBLER, disassembler_for
-from gpuprof.code.tools.user_cache import UserCache
 from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.diagnose.rules.narrow_access import width_of
 from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, LaunchDetails
@@ -22,6 +18,10 @@ from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.read.source_data import NOWHERE, InstructionPlace, SourceData
 from gpuprof.read.source_reader import LaunchProgram, SourceReader
 from gpuprof.read.source_text import FunctionCode, TextStore
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.binary.encodings import opcodes_of
+from gpuprof.sass.tools.disassemble import BRINGS_DISASSEMBLER, disassembler_for
+from gpuprof.sass.tools.user_cache import UserCache
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.elf_files import Content, cubin_file

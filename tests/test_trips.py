@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.code.formulas.trips import trip_counts
-from gpuprof.code.sass.instruction import Instruction, parse_sass
+from gpuprof.sass.formulas.trips import trip_counts
+from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.table import each_row
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.code.tools import user_cache
-from gpuprof.code.tools.user_cache import UserCache, key_of
+from gpuprof.sass.tools import user_cache
+from gpuprof.sass.tools.user_cache import UserCache, key_of
 
 KEY = key_of("kind", b"what it follows from")
 CONTENT = b"BRA 0x10\n" * 100

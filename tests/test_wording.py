@@ -21,7 +21,6 @@ from benchmarks.golden.__main__ import GOLDEN, ROOT
 from benchmarks.golden.differences import differences
 from benchmarks.golden.inputs import own_inputs
 from benchmarks.golden.write import answer, file_of
-from gpuprof.code.patterns.lane_shapes import ShapeName
 from gpuprof.diagnose.facts.attention import AttentionRole
 from gpuprof.diagnose.registry import RULES
 from gpuprof.diagnose.rule import Rule
@@ -29,6 +28,7 @@ from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.session import Finding
+from gpuprof.sass.patterns.lane_shapes import ShapeName
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
 from gpuprof.views.profile import print_session, session_page

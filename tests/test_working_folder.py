@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from gpuprof.cli.main import COMMANDS
-from gpuprof.code.tools.programs import find_programs
 from gpuprof.collect.installation import find_ncu
 from gpuprof.collect.machine import Machine
+from gpuprof.sass.tools.programs import find_programs
 from gpuprof.working_folder import program_on_path
 from tests.ncu_bytes import simple_report
 from tests.test_run import STANDIN

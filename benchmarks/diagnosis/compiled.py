@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.diagnosis.case import Case
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.tools.compile import Compiled, NotCompiled, compile_file, include_options, target_options
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for
-from gpuprof.code.tools.nvrtc import Nvrtc
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.tools.compile import Compiled, NotCompiled, compile_file, include_options, target_options
+from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
+from gpuprof.sass.tools.nvrtc import Nvrtc
 
 _KERNEL = re.compile(r"Compiling entry function '(\w+)'")
 _NUMBERS = {

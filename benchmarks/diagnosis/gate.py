@@ -12,13 +12,13 @@ from benchmarks.diagnosis.case import FIXED, SLOW, TYPICAL, Bound, Case, Room, T
 from benchmarks.diagnosis.compiled import CaseCode, CompiledKernel, code_of, compile_case, kernels_of
 from benchmarks.diagnosis.twins import second_causes
 from gpuprof.characterize.gates.gate import judge
-from gpuprof.code.lanes.access import Access, sectors, ways
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.tools.compile import NotCompiled
 from gpuprof.errors import DamagedInput
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.lanes.access import Access, sectors, ways
+from gpuprof.sass.tools.compile import NotCompiled
 
 _PATTERNS = {"sectors": sectors, "ways": ways}
 

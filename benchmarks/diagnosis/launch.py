@@ -32,8 +32,8 @@ from gpuprof.characterize.on_gpu.compiler import nvrtc_for
 from gpuprof.characterize.on_gpu.device import cuda_version
 from gpuprof.characterize.probes.probe import target_of
 from gpuprof.characterize.record.gpu import DeviceError
-from gpuprof.code.tools.compile import Compiled, NotCompiled
 from gpuprof.errors import EnvironmentProblem, GpuprofError, ProgramFailed
+from gpuprof.sass.tools.compile import Compiled, NotCompiled
 
 CASE_LIMIT_S = 60.0
 """A case that takes longer hangs: it ends the program, and ncu writes what it has of the cases before."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.diagnosis.case import BLOCK, FIXED, INSTRUCTIONS, OCCUPANCY, SLOW, WIDTH, Case, Room
 from benchmarks.diagnosis.compiled import CompiledKernel
-from gpuprof.code.flow.loops import Loop, find_loops
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.sass.flow.loops import Loop, find_loops
+from gpuprof.sass.instruction import Instruction
 
 OCCUPANCY_TOLERANCE = 1.25
 """`fixed` may have so many times the warps: where all wait and nothing else counts, that saves a fifth of the time,

@@ -15,14 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpuprof import __version__
-from gpuprof.code.tools.disassemble import find_disassemblers
-from gpuprof.code.tools.nvrtc import find_nvrtc
 from gpuprof.collect.doctor import PROBLEM, examine
 from gpuprof.collect.installation import choose_ncu
 from gpuprof.collect.machine import InstalledGpu, gpus_here, version_text
 from gpuprof.collect.nvcc import find_nvcc
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.needed_packages import needed_packages
+from gpuprof.sass.tools.disassemble import find_disassemblers
+from gpuprof.sass.tools.nvrtc import find_nvrtc
 
 NCU, NVCC, GPU, COUNTERS, NVRTC = "ncu", "nvcc", "gpu", "counters", "nvrtc"
 TORCH, TRITON, CUPY, JAX = FRAMEWORKS = ("torch", "triton", "cupy", "jax")

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 
 from gpuprof.annotated.counts import ALL_SECTORS, EXCESS_SECTORS, EXECUTED
 from gpuprof.annotated.kernel_code import CountedCode, line_of, total
-from gpuprof.code.patterns.lane_shapes import (
+from gpuprof.model.recorded import Dim3, ProfiledInstruction
+from gpuprof.model.session import Location
+from gpuprof.sass.patterns.lane_shapes import (
     LaneShape,
     LaunchedCode,
     ShapeName,
@@ -23,8 +25,6 @@ from gpuprof.code.patterns.lane_shapes import (
     global_requests,
     lane_shapes,
 )
-from gpuprof.model.recorded import Dim3, ProfiledInstruction
-from gpuprof.model.session import Location
 
 MOST_FRACTION = 0.5
 """The least part of an excess that its cause has."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 
 from gpuprof.annotated.counts import EXECUTED, SAMPLES, opcode_of, stall_metric
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.binary.encodings import is_padding, opcodes_of
-from gpuprof.code.sass.instruction import Instruction, instruction_of
 from gpuprof.model.groups import summed
 from gpuprof.model.recorded import Launch, LaunchDetails, ProfiledInstruction
 from gpuprof.model.session import Location
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.binary.encodings import is_padding, opcodes_of
+from gpuprof.sass.instruction import Instruction, instruction_of
 
 _ISSUED_BEFORE = {"barrier": ("BAR", "UBAR"), "membar": ("MEMBAR", "ERRBAR", "CCTL", "FENCE"), "drain": ("EXIT",)}
 """Opcodes that a warp has issued before it waits for these reasons."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from gpuprof.annotated.counts import EXECUTED, SAMPLES, opcode_of
 from gpuprof.annotated.kernel_code import CountedCode, lines_of, total
-from gpuprof.code.patterns.local_accesses import LOCAL_OPCODES
 from gpuprof.model.recorded import MetricTable, ProfiledInstruction
 from gpuprof.model.session import LineWork
+from gpuprof.sass.patterns.local_accesses import LOCAL_OPCODES
 
 MOST = 64
 _LONGEST_TEXT = 200

@@ -11,7 +11,6 @@ from msgspec import Struct
 from gpuprof.annotated.counts import ALL_SECTORS, EXECUTED, SAMPLES
 from gpuprof.annotated.excerpts import STALL_SAMPLES, sampled_reasons
 from gpuprof.annotated.kernel_code import lines_of, total
-from gpuprof.code.sass.instruction import instruction_of
 from gpuprof.errors import InputError
 from gpuprof.model.analyse import Recorded
 from gpuprof.model.field_types import Fraction, Number, Whole, Word, about
@@ -19,6 +18,7 @@ from gpuprof.model.recorded import SASS_TEXT, SOURCE_LINES, CodeListing, Missing
 from gpuprof.model.session import KernelProfile, Session, StallShare
 from gpuprof.model.sources import kind_named
 from gpuprof.model.stalls import NOT_STALLED
+from gpuprof.sass.instruction import instruction_of
 
 COLLECT = "gpuprof run --set full, or ncu --section SourceCounters"
 """Commands that collect counters of every instruction."""

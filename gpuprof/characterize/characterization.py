@@ -41,12 +41,12 @@ from gpuprof.characterize.schedule import Schedule, duration_s, gone_on_with, pl
 from gpuprof.characterize.sheet.measured import Measured
 from gpuprof.characterize.sheet.measured_text import measured_text
 from gpuprof.characterize.sheet.normal import Published
-from gpuprof.code.tools.nvrtc import Nvrtc
 from gpuprof.errors import GpuprofError, UsageError
 from gpuprof.hardware.certificates import CERTIFICATES, certificate_text
 from gpuprof.hardware.library import SpecLibrary, user_spec_dir
 from gpuprof.hardware.specs import GpuSpec
 from gpuprof.own_files import write_whole
+from gpuprof.sass.tools.nvrtc import Nvrtc
 from gpuprof.units import format_si
 
 SAMPLES_SUFFIX = ".samples.jsonl"

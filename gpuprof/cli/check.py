@@ -23,9 +23,9 @@ from gpuprof.units import counted
 from gpuprof.views.formats import TABLE
 
 if TYPE_CHECKING:
-    from gpuprof.code.tools.programs import CompileLimits
     from gpuprof.review.contract import Review
     from gpuprof.review.inputs.request import ReviewRequest
+    from gpuprof.sass.tools.programs import CompileLimits
 
 
 @click.command("check", cls=WithExamples)
@@ -218,7 +218,7 @@ def _to_check(request: ReviewRequest) -> str:
 
 def _limits(limits: CompileLimits) -> list[str]:
     """Return the options for compile limits that differ from the defaults."""
-    from gpuprof.code.tools.programs import LIMITS
+    from gpuprof.sass.tools.programs import LIMITS
 
     options = [] if limits.seconds == LIMITS.seconds else ["--compile-timeout", f"{limits.seconds:g}"]
     same = limits.memory_bytes == LIMITS.memory_bytes

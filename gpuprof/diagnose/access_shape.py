@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuprof.annotated.excess_accesses import MOST_FRACTION, SHIFTED_FRACTION, ExcessCause
-from gpuprof.code.patterns.lane_shapes import LINE_BYTES, WIDE_BYTES, ShapeName
 from gpuprof.diagnose.thresholds import Threshold, context, percent
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Evidence
+from gpuprof.sass.patterns.lane_shapes import LINE_BYTES, WIDE_BYTES, ShapeName
 
 WIDE = Threshold("neighbouring-words", WIDE_BYTES, "B")
 LINE = Threshold("structure-stride", LINE_BYTES, "B")

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
 from gpuprof.errors import DamagedInput
 from gpuprof.model.recorded import CodeListing, EmbeddedProgram, LaunchDetails, Missing, ProfiledInstruction
 from gpuprof.read.file_bytes import Bytes
@@ -15,6 +14,7 @@ from gpuprof.read.ncu_metrics import NcuMetrics
 from gpuprof.read.protobuf import Malformed, fields
 from gpuprof.read.source_data import InstructionPlace, SourceData
 from gpuprof.read.source_reader import SourceReader
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 
 _MOST_FUNCTIONS = 1000
 _SOURCE_METRICS = ("smsp__pcsamp_", "inst_executed", "thread_inst_executed", "memory_", "smsp__branch_")

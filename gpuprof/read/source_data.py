@@ -12,13 +12,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpuprof.code.binary.cubin_target import target_of
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES, Elf, ElfSection, cubin_elf, text_at
-from gpuprof.code.tools.user_cache import user_cache
 from gpuprof.errors import DamagedInput
 from gpuprof.read.protobuf import Malformed, MessageFields, fields
 from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
+from gpuprof.sass.binary.cubin_target import target_of
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES, Elf, ElfSection, cubin_elf, text_at
+from gpuprof.sass.tools.user_cache import user_cache
 
 _BINARY, _FILES, _RELOCATIONS = 4, 8, 9
 _TEXT = b".text."

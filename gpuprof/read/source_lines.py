@@ -8,10 +8,10 @@ from itertools import chain
 
 import msgspec
 
-from gpuprof.code.binary.line_program import FileAndLine
-from gpuprof.code.binary.line_table import LineRun, line_runs
-from gpuprof.code.tools.user_cache import UserCache, key_of
 from gpuprof.errors import DamagedInput
+from gpuprof.sass.binary.line_program import FileAndLine
+from gpuprof.sass.binary.line_table import LineRun, line_runs
+from gpuprof.sass.tools.user_cache import UserCache, key_of
 
 _KIND = "function lines 1"
 _MOST_STORED = 64 * 2**20

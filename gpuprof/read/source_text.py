@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.tools.disassemble import Disassembler, PlacedText, brings, disassembler_for, placed_texts
-from gpuprof.code.tools.user_cache import UserCache, key_of, user_cache
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.model.recorded import SASS_TEXT, Missing
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.tools.disassemble import Disassembler, PlacedText, brings, disassembler_for, placed_texts
+from gpuprof.sass.tools.user_cache import UserCache, key_of, user_cache
 
 _KIND = "function text 1"
 _MOST_KEPT = 1 << 18

@@ -8,7 +8,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gpuprof.code.tools.demangle import demangled
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.sources import TORCH_TRACE
@@ -39,6 +38,7 @@ from gpuprof.read.torch_words import (
     operand_bytes,
     product,
 )
+from gpuprof.sass.tools.demangle import demangled
 from gpuprof.store.read import no_search_for_garbage
 from gpuprof.timeline.trace import (
     COPY,

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from gpuprof.code.tools.programs import LIMITS
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.read.plain_file import STDIN
@@ -23,6 +22,7 @@ from gpuprof.review.options import (
     standard_of,
     targets_of,
 )
+from gpuprof.sass.tools.programs import LIMITS
 
 GivenSize = str | int | Sequence[int]
 """A block or a grid: 256, "16,16", (16, 16, 1)."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace as replaced
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.tools.disassemble import Disassembler, brings, disassembler_for, find_disassemblers
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
 from gpuprof.review.slices import given_up, reviewed_slice, slices_of
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.tools.disassemble import Disassembler, brings, disassembler_for, find_disassemblers
 from gpuprof.workers import done_by_workers, processors
 
 Progress = Callable[[int, int], None]

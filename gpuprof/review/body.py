@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuprof.code.binary.cubin import InnerFunction
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.flow.loops import jumping_calls
-from gpuprof.code.sass.instruction import Instruction
+from gpuprof.sass.binary.cubin import InnerFunction
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.flow.loops import jumping_calls
+from gpuprof.sass.instruction import Instruction
 
 WINDOW = 64
 """The instructions of a sequence lie no further apart than this, also where others are mixed in."""

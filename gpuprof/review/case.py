@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpuprof.code.formulas.addresses import KernelAddresses
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.model.sass_opcodes import MatrixOpcode, matrix_opcode
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, CodePlace, KernelResources
@@ -17,6 +15,8 @@ from gpuprof.review.memory import accesses_of
 from gpuprof.review.resources import occupancy_of, resources_of
 from gpuprof.review.sequences import LongOperation, operations
 from gpuprof.review.strides import kernel_addresses
+from gpuprof.sass.formulas.addresses import KernelAddresses
+from gpuprof.sass.instruction import Instruction
 
 _MOST_PLACES = 20
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.review.kernel import CompiledKernel
+from gpuprof.sass.instruction import Instruction
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

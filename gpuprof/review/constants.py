@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuprof.code.lanes.constants import PlacedArgument, known_constants
 from gpuprof.review.code import KernelCode
+from gpuprof.sass.lanes.constants import PlacedArgument, known_constants
 
 
 def constants_of(code: KernelCode) -> dict[int, int]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gpuprof.code.sass.instruction import JUMPS, Instruction, Operation
-from gpuprof.code.sass.operands import named, sources, written
+from gpuprof.sass.instruction import JUMPS, Instruction, Operation
+from gpuprof.sass.operands import named, sources, written
 
 FP64_OPCODES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _DIVISION_BY_ZERO = "0x33"

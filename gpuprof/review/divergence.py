@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
-from gpuprof.code.sass.instruction import JUMPS, Instruction
-from gpuprof.code.sass.operands import named, sources
-from gpuprof.code.sass.writes import may_write
+from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
+from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.operands import named, sources
+from gpuprof.sass.writes import may_write
 
 _INDEX = ("SR_TID", "SR_LANE", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_VIRTID")
 _MOST_VISITS = 24

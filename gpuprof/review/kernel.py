@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.contract import ModuleForm
+from gpuprof.sass.binary.cubin import CubinKernel
 
 NO_CODE = "the file holds no machine code of it"
 NO_CODE_HINT = "check the program or its cubin instead"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.flow.graph import flow_of
-from gpuprof.code.formulas.trips import trip_counts
 from gpuprof.review.code import KernelCode
 from gpuprof.review.constants import constants_of
 from gpuprof.review.contract import CodeLoop
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.flow.graph import flow_of
+from gpuprof.sass.formulas.trips import trip_counts
 
 
 def loops_of(code: KernelCode) -> tuple[CodeLoop, ...]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.requests import LaneRequest, Space, requests
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import AccessKind, AccessSpace, CodeAccess
 from gpuprof.review.request_costs import RequestCost, cost_of
 from gpuprof.review.strides import unknown_causes
 from gpuprof.review.walks import MOST_INSTRUCTIONS, ROWS, KernelWalks, walks_of
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.requests import LaneRequest, Space, requests
 
 _SPACES: Mapping[Space, AccessSpace] = {
     "global": "global", "generic": "global", "shared": "shared", "local": "local"

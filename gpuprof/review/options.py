@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuprof.code.tools.programs import CompileLimits
 from gpuprof.errors import UsageError
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.inputs.targets import target_named
+from gpuprof.sass.tools.programs import CompileLimits
 from gpuprof.units import BINARY_PREFIXES, DECIMAL_PREFIXES, parse_quantity
 
 _MOST_THREADS, _MOST_BLOCK = 1024, (1024, 1024, 64)

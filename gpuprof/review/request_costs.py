@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.code.lanes.access import Access, lane_stride, merges, needed, sectors, wavefronts
-from gpuprof.code.sass.requests import Space
+from gpuprof.sass.lanes.access import Access, lane_stride, merges, needed, sectors, wavefronts
+from gpuprof.sass.requests import Space
 
 
 class WalkedWarp(NamedTuple):

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from gpuprof.code.binary.local_memory import LOCAL_OPCODES, LocalMemory, local_memory
-from gpuprof.code.sass.requests import width_bytes
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeOccupancy, KernelResources, LimiterName, SpillCount
 from gpuprof.review.occupancy_steps import occupancy_steps
+from gpuprof.sass.binary.local_memory import LOCAL_OPCODES, LocalMemory, local_memory
+from gpuprof.sass.requests import width_bytes
 from gpuprof.units import counted, format_percent
 
 _SHARED_OPCODES = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS"})

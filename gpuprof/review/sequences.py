@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuprof.code.binary.cubin import InnerFunction
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.sass.instruction import JUMPS, Instruction, Operation
-from gpuprof.code.sass.operands import named
 from gpuprof.review.body import WINDOW, KernelBody
 from gpuprof.review.dependents import dependents, is_last_step, quotient_parts
+from gpuprof.sass.binary.cubin import InnerFunction
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.instruction import JUMPS, Instruction, Operation
+from gpuprof.sass.operands import named
 
 _RCP_BOUND, _SQRT_BOUND = "0x1ffffff", "0x727fffff"
 _TRIG_BOUND = "105615"

@@ -8,10 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 
-from gpuprof.code.binary.elf import INSTRUCTION_BYTES
-from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.sass.instruction import Instruction, without_padding
-from gpuprof.code.tools.disassemble import NotAnswered, brings, disassembled, disassembler_for
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
@@ -19,6 +15,10 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import NO_CODE, CompiledKernel
 from gpuprof.review.reviewed import reviewed_kernel
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.binary.line_table import line_tables
+from gpuprof.sass.instruction import Instruction, without_padding
+from gpuprof.sass.tools.disassemble import NotAnswered, brings, disassembled, disassembler_for
 
 _LEAST_BYTES, _MOST_BYTES = 8_000 * INSTRUCTION_BYTES, 100_000 * INSTRUCTION_BYTES
 """Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""

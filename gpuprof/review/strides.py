@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
-from gpuprof.code.lanes.access import Access, sectors, wavefronts
-from gpuprof.code.lanes.constants import PlacedArgument, known_constants
-from gpuprof.code.sass.requests import requests
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
+from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
+from gpuprof.sass.lanes.access import Access, sectors, wavefronts
+from gpuprof.sass.lanes.constants import PlacedArgument, known_constants
+from gpuprof.sass.requests import requests
 
 _MOST_INSTRUCTIONS = 50_000
 """In longer kernels no address is followed."""

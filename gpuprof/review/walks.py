@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.code.flow.graph import ControlFlowGraph, graph_of
-from gpuprof.code.lanes.access import Access, EveryAccess, every_access
-from gpuprof.code.lanes.constants import PlacedArgument, known_constants, pointers
-from gpuprof.code.lanes.operands import ThreadBlock
-from gpuprof.code.lanes.values import LANES
-from gpuprof.code.lanes.warp_dependence import follows_from_warp
-from gpuprof.code.lanes.warps import any_warp, warps_of
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.review.code import KernelCode
 from gpuprof.review.request_costs import WalkedWarp, all_told_of
+from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.lanes.access import Access, EveryAccess, every_access
+from gpuprof.sass.lanes.constants import PlacedArgument, known_constants, pointers
+from gpuprof.sass.lanes.operands import ThreadBlock
+from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.lanes.warp_dependence import follows_from_warp
+from gpuprof.sass.lanes.warps import any_warp, warps_of
 from gpuprof.units import SECTOR_BYTES
 
 MOST_INSTRUCTIONS = 200_000

@@ -8,7 +8,7 @@ from benchmarks.golden.__main__ import GOLDEN, ROOT
 from benchmarks.golden.differences import differences
 from benchmarks.golden.inputs import GoldenInput, permissive_inputs
 from benchmarks.golden.write import answer
-from gpuprof.code.tools.disassemble import find_disassemblers
+from gpuprof.sass.tools.disassemble import find_disassemblers
 from tests.field.folder import folder
 from tests.test_golden import expected
 

@@ -8,14 +8,14 @@ from itertools import pairwise
 import pytest
 
 from benchmarks.code_against_counters import main
-from gpuprof.code.binary.cubin import read_cubin
-from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.formulas.trips import trip_counts
-from gpuprof.code.sass.instruction import instruction_of
-from gpuprof.code.tools.disassemble import find_disassemblers
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.batches import reviewed_kernels
 from gpuprof.review.slices import reviewed_slice
+from gpuprof.sass.binary.cubin import read_cubin
+from gpuprof.sass.binary.line_table import line_tables
+from gpuprof.sass.formulas.trips import trip_counts
+from gpuprof.sass.instruction import instruction_of
+from gpuprof.sass.tools.disassemble import find_disassemblers
 from tests.field.folder import folder, report
 from tests.readings import report_of
 from tests.review_inputs import modules

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from gpuprof.characterize.gates.compile import compile_kernel
 from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Kernel, Probe
-from gpuprof.code.binary.elf import kernel_code
-from gpuprof.code.tools.compile import Compiled, NotCompiled
-from gpuprof.code.tools.disassemble import disassemble, disassembler_for, find_disassemblers
-from gpuprof.code.tools.nvrtc import Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.tools.compile import Compiled, NotCompiled
+from gpuprof.sass.tools.disassemble import disassemble, disassembler_for, find_disassemblers
+from gpuprof.sass.tools.nvrtc import Nvrtc, find_nvrtc
 
 _TOGETHER = 200
 """So many kernels take 8 s to compile and 0.5 s to disassemble, most of which is the start."""

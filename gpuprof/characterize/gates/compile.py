@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuprof.characterize.probes.probe import Kernel
-from gpuprof.code.tools.compile import Compiled, NotCompiled, compile_file, include_options, target_options
-from gpuprof.code.tools.nvrtc import Nvrtc
+from gpuprof.sass.tools.compile import Compiled, NotCompiled, compile_file, include_options, target_options
+from gpuprof.sass.tools.nvrtc import Nvrtc
 
 
 def compile_kernel(

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpuprof.characterize.probes.probe import Assignment, Count, GateRules
-from gpuprof.code.flow.loops import Loop, find_loops, jumping_calls
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.operands import carried, early_waits, read_by, waits_for, zero_factors
+from gpuprof.sass.flow.loops import Loop, find_loops, jumping_calls
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.operands import carried, early_waits, read_by, waits_for, zero_factors
 
 GateStatus = Literal["pass", "fail", "emulated", "unsupported"]
 

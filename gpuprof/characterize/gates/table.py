@@ -8,9 +8,9 @@ from typing import NamedTuple
 from gpuprof.characterize.gates.check import Checked, check, variants
 from gpuprof.characterize.gates.gate import Judgement
 from gpuprof.characterize.probes.probe import Probe, targets_from
-from gpuprof.code.tools.disassemble import find_disassemblers
-from gpuprof.code.tools.nvrtc import INSTALL_HINT
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.sass.tools.disassemble import find_disassemblers
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT
 
 _WORST_FIRST = ("fail", None, "unsupported", "emulated", "pass")
 

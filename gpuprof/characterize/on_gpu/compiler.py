@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from gpuprof.characterize.record.gpu import DeviceError, Gpu
-from gpuprof.code.tools.compile import target_options
-from gpuprof.code.tools.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.sass.tools.compile import target_options
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, Nvrtc, find_nvrtc
 
 _TRIAL, _SOURCE = "gpuprof_trial", 'extern "C" __global__ void gpuprof_trial(unsigned *out) { *out = 1; }\n'
 _NEWEST = 13

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from gpuprof.code.binary.encodings import Moves, moves_of
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.rule import AT_KERNEL, Findings, Rule, amounts_of, finding
@@ -17,6 +16,7 @@ from gpuprof.diagnose.thresholds import percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.field_types import Confidence
 from gpuprof.model.findings import Cases
+from gpuprof.sass.binary.encodings import Moves, moves_of
 
 SELF_MOVES = percent("self-moves", 5.0)
 

@@ -142,7 +142,7 @@ def _sampled_waits(facts: KernelFacts) -> float | None:
     samples are not known, or other instructions may access local memory.
     """
     # It takes time to follow the code.
-    from gpuprof.code.patterns.local_accesses import local_accesses
+    from gpuprof.sass.patterns.local_accesses import local_accesses
 
     total = sum(facts.code.counted(SAMPLES).values())
     if not total:

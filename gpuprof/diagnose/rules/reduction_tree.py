@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuprof.annotated.counts import EXECUTED
-from gpuprof.code.patterns.reduction_steps import BETWEEN_LANES, steps_of
 from gpuprof.diagnose.bounds import bound_of_wait
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.waits import SHARED_STALLS
 from gpuprof.diagnose.rule import Findings, Rule, TreePlace, amounts_of, finding
 from gpuprof.diagnose.thresholds import BARRIERS, NOTABLE, Threshold, percent
 from gpuprof.hardware.specs import THREAD_OPCODES, WARP_OPCODES
+from gpuprof.sass.patterns.reduction_steps import BETWEEN_LANES, steps_of
 
 ADDING = percent("adding", 33.0)
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gpuprof.annotated.counts import EXECUTED
-from gpuprof.code.patterns.outer_products import outer_products
 from gpuprof.diagnose.bounds import Saving, speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.unit_names import ISSUE, MEMORY, WORK
@@ -30,6 +29,7 @@ from gpuprof.model.product_names import (
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.torch_ranges import product_size
+from gpuprof.sass.patterns.outer_products import outer_products
 
 FUSED_SHARE = percent("fused-share", 80.0)
 OUTER_PRODUCTS = percent("outer-products", 80.0)

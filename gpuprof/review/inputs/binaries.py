@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuprof.code.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.code.binary.host_binary import DeviceCode, device_code
-from gpuprof.code.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
 from gpuprof.review.inputs.chosen import KernelChoice, fitting, module_of_cubin
 from gpuprof.review.inputs.ptx import compiled_ptx
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
+from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
+from gpuprof.sass.binary.host_binary import DeviceCode, device_code
+from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 
 _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuprof.code.binary.cubin import Cubin, CubinKernel, read_cubin
-from gpuprof.code.tools.demangle import demangled
 from gpuprof.errors import DamagedInput
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import runs_on
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
+from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.sass.tools.demangle import demangled
 
 _NAMES_TOLD = 5
 

@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from gpuprof.code.binary.host_binary import binary_kind
-from gpuprof.code.tools.programs import LimitReached
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.model.recorded import dims_text
 from gpuprof.read.identify import Look, is_packed, is_report, unzipped
@@ -24,6 +22,8 @@ from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.inputs.sources import source_modules
 from gpuprof.review.inputs.triton import cubin_beside, triton_module, triton_modules
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule
+from gpuprof.sass.binary.host_binary import binary_kind
+from gpuprof.sass.tools.programs import LimitReached
 from gpuprof.units import counted
 
 _HEAD_BYTES = 2**16

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.tools.compile import NotCompiled
-from gpuprof.code.tools.ptx_lines import NAME, with_own_lines
-from gpuprof.code.tools.ptxas import compile_ptx, known_targets
 from gpuprof.errors import InputError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
+from gpuprof.sass.binary.line_table import line_tables
+from gpuprof.sass.tools.compile import NotCompiled
+from gpuprof.sass.tools.ptx_lines import NAME, with_own_lines
+from gpuprof.sass.tools.ptxas import compile_ptx, known_targets
 
 _MOST_PTX = 512 * 2**20
 _TARGET = re.compile(rb"^[^\S\n]*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)

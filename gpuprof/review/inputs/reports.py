@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from gpuprof.code.binary.cubin import Cubin, CubinKernel, read_cubin
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.recorded import EmbeddedProgram, Launch, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.inputs.chosen import KernelChoice, compiled_kernel
 from gpuprof.review.inputs.targets import target_named
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule, KnownLaunch
+from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
 from gpuprof.units import counted
 
 _REGISTERS = "launch__registers_per_thread"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from gpuprof.code.tools.programs import LIMITS, CompileLimits
 from gpuprof.model.recorded import Dim3
+from gpuprof.sass.tools.programs import LIMITS, CompileLimits
 
 READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so, archives, Triton's cache and .ncu-rep"
 

@@ -10,9 +10,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from gpuprof.code.binary.elf import ELF_START
-from gpuprof.code.binary.line_table import line_tables
-from gpuprof.code.tools.compile import (
+from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.privacy.source_files import repository_root
+from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
+from gpuprof.review.inputs.file_bytes import read_bytes
+from gpuprof.review.inputs.request import ReviewRequest
+from gpuprof.review.inputs.signatures import argument_names, names_for
+from gpuprof.review.inputs.targets import DEFAULT_TARGET
+from gpuprof.review.kernel import InputModule
+from gpuprof.sass.binary.elf import ELF_START
+from gpuprof.sass.binary.line_table import line_tables
+from gpuprof.sass.tools.compile import (
     DEFAULT_STANDARD,
     Compiled,
     NotCompiled,
@@ -23,18 +31,10 @@ from gpuprof.code.tools.compile import (
     include_options,
     target_options,
 )
-from gpuprof.code.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.code.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
-from gpuprof.code.tools.nvrtc_child import compile_apart
-from gpuprof.code.tools.programs import NVCC_HINT, LimitReached, find_programs
-from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
-from gpuprof.privacy.source_files import repository_root
-from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
-from gpuprof.review.inputs.file_bytes import read_bytes
-from gpuprof.review.inputs.request import ReviewRequest
-from gpuprof.review.inputs.signatures import argument_names, names_for
-from gpuprof.review.inputs.targets import DEFAULT_TARGET
-from gpuprof.review.kernel import InputModule
+from gpuprof.sass.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
+from gpuprof.sass.tools.nvrtc_child import compile_apart
+from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, find_programs
 
 _MOST_SOURCE = 64 * 2**20
 _FIRST_WITH_SUFFIX = 90

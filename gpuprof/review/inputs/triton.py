@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuprof.code.binary.cubin import CubinKernel
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.kernel import InputModule, KnownLaunch
+from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.units import WARP_THREADS
 
 _MOST_METADATA = 4 * 2**20

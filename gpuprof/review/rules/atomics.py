@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.formulas.addresses import KernelAddresses, LaneAddress
-from gpuprof.code.formulas.places import RegisterPlace
-from gpuprof.code.lanes.values import LANES
-from gpuprof.code.sass.instruction import JUMPS, Instruction
-from gpuprof.code.sass.operands import named
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeCertainty, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
+from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress
+from gpuprof.sass.formulas.places import RegisterPlace
+from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.operands import named
 
 _RULE = "atomic-contention"
 _ACTION = "Reduce within the warp and the block first, then issue one atomic per block"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.rules.debug_build import SELF_MOVES
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.matrix import older_instructions
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
+from gpuprof.sass.instruction import Instruction
 from gpuprof.units import format_percent
 from gpuprof.words.findings import threshold_text
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from gpuprof.code.lanes.access import Access, wavefronts
-from gpuprof.code.lanes.values import LANES
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeAccess, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
+from gpuprof.sass.lanes.access import Access, wavefronts
+from gpuprof.sass.lanes.values import LANES
 from gpuprof.units import counted
 
 _BANK_BYTES = 4

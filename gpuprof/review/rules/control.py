@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from gpuprof.code.formulas.registers import LaneSums
-from gpuprof.code.sass.instruction import JUMPS, Instruction
-from gpuprof.code.sass.operands import named, sources
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.divergence import divergent_branches
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
+from gpuprof.sass.formulas.registers import LaneSums
+from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.operands import named, sources
 from gpuprof.units import counted
 
 _OF_ALL_THREADS = "0x0"

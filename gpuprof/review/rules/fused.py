@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuprof.code.sass.instruction import JUMPS, Instruction
-from gpuprof.code.sass.operands import named, sources, written
 from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
+from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.operands import named, sources, written
 from gpuprof.units import counted, format_percent
 
 _TYPES = (("FP32", "FMUL", "FADD", "FFMA"), ("FP64", "DMUL", "DADD", "DFMA"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.patterns.outer_products import MULTIPLY_ADDS, outer_products_of_loop
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.rules.tensor_cores_idle import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.model.product_names import is_only_a_convolution, is_product_by_name
@@ -15,6 +13,8 @@ from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding, CodeLoop
 from gpuprof.review.rules.rule import code_evidence, finding_at
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.patterns.outer_products import MULTIPLY_ADDS, outer_products_of_loop
 from gpuprof.units import format_percent
 
 LEAST_MULTIPLIES = 4

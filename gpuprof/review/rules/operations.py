@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.sequences import LongOperation
+from gpuprof.sass.instruction import Instruction
 
 IN_LOOP = percent(
     "instructions of a loop that they take",

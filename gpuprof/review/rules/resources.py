@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.binary.local_memory import LocalMemory, stack_slot
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.requests import width_bytes
 from gpuprof.diagnose.thresholds import EMPTY_LANES, Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.body import is_of_library
@@ -16,6 +13,9 @@ from gpuprof.review.contract import CodeCertainty, CodeFinding, CodeOccupancy
 from gpuprof.review.resources import is_upper_bound, local_memory_of
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
 from gpuprof.review.sequences import LONGEST_REDUCTION_ENTRY
+from gpuprof.sass.binary.local_memory import LocalMemory, stack_slot
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.requests import width_bytes
 from gpuprof.units import WARP_THREADS, counted, format_percent
 from gpuprof.words.findings import threshold_text
 from gpuprof.words.wording import template

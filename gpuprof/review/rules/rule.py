@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuprof.code.sass.instruction import Instruction
 from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeCertainty, CodeFinding
 from gpuprof.review.kernel import InputModule
+from gpuprof.sass.instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

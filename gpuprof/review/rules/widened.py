@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuprof.code.sass.instruction import Instruction
-from gpuprof.code.sass.operands import named, registers_of, sources, written
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.dependents import FP64_OPCODES
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.sequences import LONGEST_REDUCTION_ENTRY
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.operands import named, registers_of, sources, written
 from gpuprof.units import counted
 
 _WIDENS = re.compile(r"^F2F\.(?:\w+\.)*F64\.(?:F32|F16|BF16)\b")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpuprof.code.formulas.addresses import LaneAddress
 from gpuprof.diagnose.thresholds import percent
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.coalescing import widened
 from gpuprof.review.rules.rule import code_evidence, finding_at
+from gpuprof.sass.formulas.addresses import LaneAddress
 
 NARROW = percent("narrow accesses", 50.0, "most accesses must be narrow for width to matter")
 _RULE = "narrow-access"

@@ -1,1 +1,0 @@
-"""Instructions as nvdisasm prints them, and what each reads, writes and asks of memory."""

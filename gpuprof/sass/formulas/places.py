@@ -1,0 +1,194 @@
+"""Where the registers that are read were written: by which instruction, or in the block where ways meet."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Set
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from gpuprof.sass.flow.branches import Branches
+from gpuprof.sass.flow.graph import ControlFlowGraph
+from gpuprof.sass.instruction import Instruction, Operation
+from gpuprof.sass.operands import named, sources
+from gpuprof.sass.writes import may_write
+
+_MOST_MEETINGS = 50_000
+"""Pairs of a block and of where ways from it meet others; with more, registers are taken to meet wherever ways do."""
+
+
+class RegisterPlace(NamedTuple):
+    """A register at a place: as the instruction `at` a number in a block leaves it; -1: as the block begins.
+
+    `bare`: as if the predicate of that instruction were true.
+    """
+
+    block: int
+    at: int
+    name: str
+    bare: bool = True
+
+
+class RegisterPlaces:
+    """The places of one kernel that registers come from.
+
+    A block begins with what the last block that all ways to it go through leaves behind, unless ways meet in it that
+    come from different writers (its dominance frontier: Cytron et al., Efficiently Computing Static Single Assignment
+    Form, 1991), or it is where a function begins or comes back to.
+    """
+
+    def __init__(self, graph: ControlFlowGraph, branches: Branches) -> None:
+        self._blocks, self._branches = graph.blocks, branches
+        self._wrote: dict[int, dict[str, list[int]]] = {}
+        self._writing: dict[str, list[int]] = {}
+        for block in sorted(branches.reached):
+            wrote = self._wrote[block] = _writers(self._blocks[block])
+            for name in wrote:
+                self._writing.setdefault(name, []).append(block)
+        self._entries = frozenset(graph.entries)
+        self._called = {block: names for block, names in graph.called.items() if block in branches.reached}
+        self._successors = graph.successors
+        self._begun: dict[str, dict[int, RegisterPlace]] = {}
+        self._met: dict[str, Set[int]] = {}
+        self._ways: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
+        self._reads: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
+
+    def read(self, block: int, index: int, name: str, predicate: str | None = None) -> RegisterPlace:
+        """Return where a register was written that is read before an instruction, under a predicate."""
+        writers = self._wrote.get(block, {}).get(name)
+        nearest = bisect_left(writers, index) - 1 if writers else -1
+        if writers is None or nearest < 0:
+            return self._beginning(block, name)
+        at = writers[nearest]
+        guard = self._blocks[block][at].predicate
+        bare = guard is None or (guard == predicate and self._kept(block, guard, at, index))
+        return RegisterPlace(block, at, name, bare=bare)
+
+    def needs(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        """Return what is read for what a place holds, with what was there before where the instruction may not run."""
+        if place.at < 0:
+            return ()
+        needs = self._reads.get(place)
+        if needs is None:
+            needs = self._reads[place] = self._read_at(place)
+        return needs
+
+    def ways(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        """Return where a register comes from on the ways into a block; nothing for a beginning or behind a call."""
+        ways = self._ways.get(place)
+        if ways is None:
+            begins = place.block in self._entries or place.block in self._returned(place.name)
+            sources = () if begins else self._before[place.block]
+            ways = self._ways[place] = tuple(
+                self.read(source, len(self._blocks[source]), place.name) for source in sources
+            )
+        return ways
+
+    def _read_at(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        block, at, name, bare = place
+        instruction = self._blocks[block][at]
+        if not bare:
+            guard = (instruction.predicate or "").lstrip("@!")
+            return RegisterPlace(block, at, name), self.read(block, at, name), self.read(block, at, guard)
+        return tuple(
+            self.read(block, at, source, instruction.predicate) for source in _names_read(instruction.operation)
+        )
+
+    def _kept(self, block: int, guard: str, since: int, until: int) -> bool:
+        """Tell whether a predicate is as it was."""
+        writers = self._wrote[block].get(guard.lstrip("@!"), [])
+        return bisect_left(writers, since) == bisect_left(writers, until)
+
+    def _beginning(self, block: int, name: str) -> RegisterPlace:
+        """Return where what a register holds at the beginning of a block was written."""
+        begun, above = self._begun.setdefault(name, {}), self._branches.dominators
+        met = self._meetings(name)
+        passed = []
+        while block not in begun:
+            passed.append(block)
+            before = above.get(block, block)
+            if block in met or before == block:
+                begun[block] = RegisterPlace(block, -1, name)
+            elif name in self._wrote[before]:
+                begun[block] = self.read(before, len(self._blocks[before]), name)
+            else:
+                block = before
+        place = begun[block]
+        begun.update(dict.fromkeys(passed, place))
+        return place
+
+    # Where ways meet
+
+    @cached_property
+    def _before(self) -> Mapping[int, tuple[int, ...]]:
+        """Return the blocks before each that are reached."""
+        reached, before = self._branches.reached, self._branches.predecessors
+        return {block: tuple(source for source in sources if source in reached) for block, sources in enumerate(before)}
+
+    def _returned(self, name: str) -> Set[int]:
+        """Return the blocks behind calls of functions that may write a register."""
+        callers = (block for block, names in self._called.items() if names is None or name in names)
+        return {successor for block in callers for successor in self._successors[block]}
+
+    def _meetings(self, name: str) -> Set[int]:
+        """Return the blocks that begin with a register of their own: the ways to them come from different writers."""
+        met = self._met.get(name)
+        if met is None:
+            begin = self._returned(name) | (self._entries if len(self._entries) > 1 else frozenset())
+            met = self._met[name] = begin | self._spread([*begin, *self._writing.get(name, ())])
+        return met
+
+    def _spread(self, blocks: list[int]) -> Set[int]:
+        frontiers = self._frontiers
+        if frontiers is None:
+            return {block for block, sources in self._before.items() if len(sources) > 1}
+        met: set[int] = set()
+        while blocks:
+            for meeting in frontiers.get(blocks.pop(), ()):
+                if meeting not in met:
+                    met.add(meeting)
+                    blocks.append(meeting)
+        return met
+
+    @cached_property
+    def _frontiers(self) -> Mapping[int, list[int]] | None:
+        """Return for each block where ways that go through it first meet others; None: too many."""
+        frontiers: dict[int, list[int]] = {}
+        left = _MOST_MEETINGS
+        for block, before in self._before.items():
+            for source in before if len(before) > 1 else ():
+                for passed in self._up(source, block):
+                    frontier = frontiers.setdefault(passed, [])
+                    if frontier and frontier[-1] == block:
+                        break
+                    frontier.append(block)
+                    left -= 1
+            if left < 0:
+                return None
+        return frontiers
+
+    def _up(self, source: int, block: int) -> Iterator[int]:
+        """Yield a block before another, and those that all ways to it go through, up to one that is before all."""
+        above = self._branches.dominators
+        last = above[block] if above[block] != block else None
+        while source != last:
+            yield source
+            if above[source] == source:
+                break
+            source = above[source]
+
+
+def _writers(block: tuple[Instruction, ...]) -> dict[str, list[int]]:
+    """Return for registers the instructions that may write them."""
+    wrote: dict[str, list[int]] = {}
+    for index, instruction in enumerate(block):
+        for name in may_write(instruction):
+            wrote.setdefault(name, []).append(index)
+    return wrote
+
+
+@lru_cache(maxsize=1 << 16)
+def _names_read(operation: Operation) -> tuple[str, ...]:
+    """Return the registers that operands that are read name, each once."""
+    read = sources(Instruction.at(0, operation))
+    return tuple(dict.fromkeys(name for operand in read for name in named(operand)))

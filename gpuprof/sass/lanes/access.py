@@ -1,0 +1,292 @@
+"""Which addresses the lanes of a warp touch, by the compiled code alone, and what such a request costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph, graph_of
+from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.lanes.operands import Reader, ThreadBlock
+from gpuprof.sass.lanes.places import lanes_of, place_of
+from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.lanes.walk import Walk
+from gpuprof.sass.requests import LaneRequest, RequestKind, Space, requests
+from gpuprof.units import SECTOR_BYTES
+
+Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
+
+_SCOPES: tuple[tuple[bool, Holds, Holds], ...] = (
+    (False, "always", "first turn"),
+    (True, "block 0", "first turn of block 0"),
+)
+_ALL = (1 << LANES) - 1
+_BANKS = 32
+_BANK_BYTES = 4
+_LINE_BYTES = 128
+_MATRICES = ("LDSM", "STSM")
+BRANCHES = JUMPS | ENDS
+
+
+class Access(Struct, frozen=True):
+    """One memory instruction of one warp.
+
+    `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None where that is not known.
+    Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory where all
+    of it is known, 1 where nothing is. `active`: the lanes that may take part; none where the warp never comes to the
+    instruction. `holds`: when that is so: in each iteration of the loops that the instruction is in, or in the first
+    of each; in every block of the grid, or in block 0.
+    """
+
+    address: int
+    opcode: str
+    space: Space
+    kind: RequestKind
+    width_bytes: int
+    offsets: tuple[int, ...] | None = None
+    start: int = 0
+    alignment: int = 1
+    active: tuple[bool, ...] = (True,) * LANES
+    holds: Holds = "always"
+
+    @property
+    def runs(self) -> bool:
+        """Tell whether the warp may come to the instruction."""
+        return any(self.active)
+
+
+class EveryAccess(NamedTuple):
+    """What memory instructions do in one warp, by offset and space, and whether it is open which lanes run some."""
+
+    known: Mapping[tuple[int, Space], Access]
+    undecided: bool
+
+
+def accesses(
+    code: Sequence[Instruction],
+    block: tuple[int, int, int],
+    constants: Mapping[int, int],
+    warp: int = 0,
+    most_rounds: int | None = None,
+) -> tuple[Access, ...]:
+    """Return what each memory instruction of a kernel does in one warp of a block of threads.
+
+    `constants` are the known bytes of constant bank 0 by their offset: `constants.constants_for`. What is not
+    given, and what is read from memory, is not known. Lanes that diverge are taken to reconverge as soon as their
+    paths do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
+    Nothing is known of code that takes more than `most_rounds` through its blocks to know.
+    """
+    asked = [(instruction, request) for instruction in code for request in requests(instruction)]
+    known: dict[tuple[int, Space], Access] = {}
+    graph = graph_of(code) if asked else None
+    for first, every, once in _SCOPES:
+        if graph is not None and (not first or any(access.offsets is None for access in known.values())):
+            walk = Walk(graph, ThreadBlock(block, warp, first), constants, most_rounds)
+            if not walk.settled:
+                break
+            walk.every_iteration(partial(_note_access, every, known))
+            walk.first_iteration(partial(_note_access, once, known))
+    return tuple(
+        known.get((instruction.address, request.space), _unknown(instruction, request, 0 if graph else _ALL))
+        for instruction, request in asked
+    )
+
+
+def _note_access(
+    holds: Holds, known: dict[tuple[int, Space], Access], instruction: Instruction, reader: Reader
+) -> None:
+    """Note what is known of an instruction that the warp comes to, if nothing is known as yet."""
+    for request in requests(instruction):
+        old = known.get((instruction.address, request.space))
+        if old is None or old.offsets is None:
+            access = _access(instruction, request, reader, holds)
+            if access.runs and (old is None or access.offsets is not None):
+                known[instruction.address, request.space] = access
+
+
+def _unknown(instruction: Instruction, request: LaneRequest, active: int) -> Access:
+    at, opcode, width_bytes = instruction.address, instruction.opcode, request.width_bytes
+    return Access(at, opcode, request.space, kind=request.kind, width_bytes=width_bytes, active=lanes_of(active))
+
+
+def _access(
+    instruction: Instruction, request: LaneRequest, reader: Reader, holds: Holds, *, followed: bool = True
+) -> Access:
+    active = reader.running() & (request.lanes or _ALL)
+    unknown = _unknown(instruction, request, active)
+    place = place_of(reader, request) if request.lanes and followed else None
+    return unknown if place is None else replace(unknown, **place._asdict(), holds=holds)
+
+
+def every_access(
+    graph: ControlFlowGraph,
+    block: ThreadBlock,
+    constants: Mapping[int, int],
+    most_rounds: int | None = None,
+    addresses: frozenset[int] | None = None,
+) -> EveryAccess | None:
+    """Return what memory instructions do in a warp each time that they run; None where that takes too many rounds.
+
+    Only `addresses` are followed, by the offsets of instructions; of others it is said which lanes run them.
+    """
+    walk = Walk(graph, block, constants, most_rounds, addresses)
+    if not walk.settled:
+        return None
+    known: dict[tuple[int, Space], Access] = {}
+    undecided = False
+
+    def visit(instruction: Instruction, reader: Reader) -> None:
+        nonlocal undecided
+        asked = requests(instruction)
+        if instruction.predicate and (asked or instruction.name in BRANCHES):
+            flag = reader.flag(instruction.predicate[1:])
+            undecided |= flag is None or not (flag.exact or flag.uniform)
+        followed = addresses is None or instruction.address in addresses
+        for request in asked:
+            access = _access(instruction, request, reader, "always", followed=followed)
+            if access.runs:
+                known[instruction.address, request.space] = access
+
+    walk.every_iteration(visit)
+    return EveryAccess(known, undecided)
+
+
+def sectors(access: Access) -> int | None:
+    """Return how many 32-byte sectors of global or local memory one request touches; None where that is not known.
+
+    A sector is an aligned 32-byte chunk of a cache line (Nsight Compute, Kernel Profiling Guide, Metrics Decoder).
+    Of lane 0's address, what is not known counts as zero: an unknown base is a multiple of 128. In local memory the
+    same words of all lanes lie side by side (CUDA C++ Programming Guide, Local Memory).
+    """
+    spans = _spans(access)
+    if access.space not in {"global", "local"} or spans is None:
+        return None
+    if access.space == "local":
+        together = SECTOR_BYTES // _BANK_BYTES
+        rows = ((lane, range(begin // _BANK_BYTES, end // _BANK_BYTES + 1)) for lane, (begin, end) in spans.items())
+        return len({(lane // together, word) for lane, row in rows for word in row})
+    touched = (range(begin // SECTOR_BYTES, end // SECTOR_BYTES + 1) for begin, end in spans.values())
+    return len({sector for span in touched for sector in span})
+
+
+def needed(access: Access) -> int:
+    """Return the sectors, or wavefronts, that the lanes of a request need side by side; where they are known to touch
+    the same, as many as what they touch needs, of shared memory as many as the lanes are served in without conflicts.
+    """
+    served = _served(access) if access.kind == "load" and access.opcode.startswith("LDS.") else None
+    if served is not None and not merges(access):
+        return served[1]
+    spans = _spans(access)
+    if spans is None or access.space == "local":
+        size = access.width_bytes if access.space != "local" else max(_BANK_BYTES, access.width_bytes)
+        moved = sum(access.active) * size
+    else:
+        moved = len({byte for begin, end in spans.values() for byte in range(begin, end + 1)})
+    return -(-moved // (LANES * _BANK_BYTES if access.space == "shared" else SECTOR_BYTES))
+
+
+def lane_stride(access: Access) -> int | None:
+    """Return by how many bytes each lane lies further than the one before it, if that is the same for all."""
+    if access.offsets is None or sum(access.active) < 2:
+        return None
+    places = [(lane, offset) for lane, offset in enumerate(access.offsets) if access.active[lane]]
+    strides = {(after - before) / (lane - other) for (other, before), (lane, after) in pairwise(places)}
+    stride = strides.pop()
+    return int(stride) if not strides and stride == int(stride) else None
+
+
+def _spans(access: Access) -> dict[int, tuple[int, int]] | None:
+    """Return the first and the last byte that each lane touches, of those that take part."""
+    if access.offsets is None:
+        return None
+    begins = (access.start + offset for offset in access.offsets)
+    return {lane: (begin, begin + access.width_bytes - 1) for lane, begin in enumerate(begins) if access.active[lane]}
+
+
+def ways(access: Access) -> int | None:
+    """Return how many times as long as without bank conflicts one shared-memory request takes, rounded up: 1 is none.
+
+    That is its wavefronts ÷ those that its width needs at least: 1 for lanes of 4 bytes and less, 2 of 8, 4 of 16.
+    """
+    served = _served(access)
+    return served and -(-served[0] // served[1])
+
+
+def wavefronts(access: Access, source: Access | None = None) -> int | None:
+    """Return in how many passes the banks serve one shared-memory request; None where that is not known.
+
+    `source` is the global side of an LDGSTS: what came from different cache lines is written in different passes, as
+    the counters of A100 show.
+    """
+    served = _served(access, source)
+    return served and served[0]
+
+
+def _served(access: Access, source: Access | None = None) -> tuple[int, int] | None:
+    """Return the wavefronts of a shared-memory request, and how many there would be without conflicts.
+
+    Successive 32-bit words lie in successive ones of 32 banks, each of which serves one word at a time, to all lanes
+    that ask for it (CUDA C++ Programming Guide, Compute Capability 5.x, Shared Memory; 7.x and newer the same). Lanes
+    of 8 bytes are served in halves of the warp, of 16 bytes in quarters, which the probes of bank-conflict measure;
+    of a load that is `_paired`, twice as many at a time.
+    """
+    spans = _spans(access)
+    if access.space != "shared" or spans is None or (source is not None and source.offsets is None):
+        return None
+    together = LANES * _BANK_BYTES // max(_BANK_BYTES, access.width_bytes)
+    paired = _is_wide_load(access) and _paired(spans, range(LANES))
+    together *= 2 if paired else 1
+    lines = {lane: begin // _LINE_BYTES for lane, (begin, _) in (_spans(source) or {}).items()} if source else {}
+    groups: dict[tuple[int, int], set[int]] = {}
+    for lane, (begin, end) in spans.items():
+        group = lane // together, lines.get(lane, 0)
+        groups.setdefault(group, set()).update(range(begin // _BANK_BYTES, end // _BANK_BYTES + 1))
+    passes = sum(max(Counter(word % _BANKS for word in group).values()) for group in groups.values())
+    return passes, min(passes, 2 * len(groups)) if paired else len(groups)
+
+
+def merges(access: Access) -> bool:
+    """Tell whether lanes of a shared-memory request ask for the same words in a way whose passes are not known.
+
+    Atomics on one word follow one another. Groups of lanes of 8 and 16 bytes may be served together where some lanes
+    are off, stores to the same words, and loads of which only one half of the warp is `_paired`: then `wavefronts` is
+    no more than a bound. Rows of an LDSM or STSM are served matrix by matrix.
+    """
+    spans = _spans(access)
+    if access.space != "shared" or spans is None or access.opcode.startswith(_MATRICES):
+        return False
+    asked = Counter(
+        word for begin, end in spans.values() for word in range(begin // _BANK_BYTES, end // _BANK_BYTES + 1)
+    )
+    apart = len(asked) == sum(asked.values())
+    if access.kind == "atomic" and not apart:
+        return True
+    if access.width_bytes <= _BANK_BYTES or (apart and len(spans) == LANES):
+        return False
+    if _is_wide_load(access) and len(spans) == LANES:
+        halves = {_paired(spans, range(first, first + LANES // 2)) for first in (0, LANES // 2)}
+        if halves == {_paired(spans, range(LANES))}:
+            return False
+    at_least = max(Counter(word % _BANKS for word in asked).values(), default=0)
+    return at_least < (wavefronts(access) or 0)
+
+
+def _is_wide_load(access: Access) -> bool:
+    return access.kind == "load" and access.width_bytes > _BANK_BYTES and not access.opcode.startswith(_MATRICES)
+
+
+def _paired(spans: Mapping[int, tuple[int, int]], lanes: Iterable[int]) -> bool:
+    """Tell whether each of these lanes loads the same as its neighbour, or each the same as the next but one.
+
+    The register file takes 128 bytes a cycle, and of such loads two registers at once: one of 16 bytes a lane takes 2
+    wavefronts instead of 4 (https://forums.developer.nvidia.com/t/77228, by NVIDIA, on 7.0 to 7.5; the counters of
+    A10G agree for 16 bytes). Other lanes that load the same save none.
+    """
+    where = list(lanes)
+    return any(all(lane in spans and spans[lane] == spans.get(lane ^ by) for lane in where) for by in (1, 2))

@@ -1,0 +1,236 @@
+"""The shapes of a warp's global accesses, from the addresses of its lanes in the code."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, compress, pairwise
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.lanes.access import Access, accesses
+from gpuprof.sass.lanes.constants import constants_for
+from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.requests import LaneRequest, requests
+from gpuprof.units import SECTOR_BYTES
+
+MOST_ROUNDS = 12
+"""The most rounds through the code; more take seconds."""
+ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
+
+WIDE_BYTES = 16
+"""The most bytes that a thread can access at once."""
+LINE_BYTES = 128
+"""The bytes of a cache line."""
+_SPACES = frozenset({"global", "generic"})
+EDGE = 1.0
+"""A row of lanes that begins inside a sector touches one sector more.
+
+A single word fills a part of one.
+"""
+
+
+class LaneShape(Struct, frozen=True):
+    """How the lanes of a warp access memory in one instruction.
+
+    `apart`: the bytes from most lanes to the next; None if code and launch do not show it.
+    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it
+    is in a loop.
+    `step`: the bytes from one iteration to the next; None if there is no such step.
+    """
+
+    name: ShapeName
+    width_bytes: int
+    apart: int | None
+    beside: int = 1
+    step: int | None = None
+
+
+class LaunchedCode(NamedTuple):
+    """The code of a kernel, and how it was launched."""
+
+    code: tuple[Instruction, ...]
+    target: str
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
+
+
+class WarpRequest(NamedTuple):
+    """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
+
+    `most`: the unused sectors that it touches; as many as for lanes far apart if that is not known.
+    """
+
+    kind: str
+    shape: LaneShape | None
+    most: float
+
+
+@lru_cache(maxsize=32)
+def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
+    """Return the shape of each global access by address; contiguous lanes count as misaligned.
+
+    An access has no shape if all lanes touch one address: it never moves more than it needs.
+    """
+    walked = _walked(launch)
+    return shapes_of(*walked) if walked is not None else {}
+
+
+@lru_cache(maxsize=32)
+def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
+    """Return every global load and store by its address; nothing if the code cannot be followed."""
+    walked = _walked(launch)
+    if walked is None:
+        return {}
+    addresses, lanes = walked
+    shapes = shapes_of(addresses, lanes)
+    known = {}
+    for instruction in launch.code:
+        for request in requests(instruction):
+            if request.space in _SPACES and request.kind in {"load", "store"}:
+                at = instruction.address
+                most = _most_unused(addresses.of.get((at, request.space)), lanes.get(at, ()), request)
+                known[at] = WarpRequest(request.kind, shapes.get(at), most)
+    return known
+
+
+def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
+    """Return the terms of addresses, and the known offsets of active lanes.
+
+    None if jumps are not known.
+    """
+    constants = constants_for(launch.target, launch.block, launch.grid)
+    addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
+    if addresses is None or not addresses.of:
+        return None
+    lanes = {}
+    for access in accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS):
+        if access.offsets is not None and _is_typical(access, addresses):
+            lanes[access.address] = tuple(compress(access.offsets, access.active))
+    return addresses, lanes
+
+
+def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRequest) -> float:
+    """Return the maximum number of sectors of a request beyond those that its bytes fill."""
+    width = request.width_bytes
+    apart = LANES * max(0.0, 1.0 - width / SECTOR_BYTES)
+    if item is None:
+        return apart
+    distances = _distances(item, lanes)
+    numbers = [distance for distance in distances if distance is not None]
+    beside = max(numbers.count(width), numbers.count(-width))
+    ends = EDGE * (1 + len(distances) - beside) if beside else 0.0
+    if None in distances:
+        return min(apart, 2 * ends or apart)
+    begins = set(accumulate(numbers, initial=0))
+    sectors = set[int]()
+    for begin in begins:
+        sectors |= {begin // SECTOR_BYTES, (begin + width - 1) // SECTOR_BYTES}
+    return min(apart, len(sectors) - len(begins) * width / SECTOR_BYTES + ends)
+
+
+def _is_typical(access: Access, addresses: KernelAddresses) -> bool:
+    """Return whether an access is alike in each iteration, unless loaded values change it."""
+    item = addresses.of.get((access.address, access.space))
+    return item is not None and not (access.holds.startswith("first turn") and addresses.looked_up(item) is not False)
+
+
+def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
+    """Return the shape of each global access by address.
+
+    `lanes` has the offsets of active lanes, if known.
+    """
+    groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
+    for (_, space), item in addresses.of.items():
+        if space in _SPACES:
+            groups[item.base, item.request.kind, item.loop].append(item)
+    shapes = {}
+    for group in groups.values():
+        for run in _runs(group):
+            for item in run.accesses:
+                address = item.instruction.address
+                shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
+                if shape is not None:
+                    shapes[address] = shape
+    return shapes
+
+
+def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
+    """Return the distance of each lane from the one before it; None if it is not known."""
+    if lanes:
+        return [after - before for before, after in pairwise(lanes)]
+    if item.varying:
+        return [None]
+    parts = zip(item.apart, *item.times.values(), strict=True)
+    return [after[0] - before[0] if after[1:] == before[1:] else None for before, after in pairwise(parts)]
+
+
+def _majority(distances: Sequence[int | None]) -> int | None:
+    """Return the value of more than half of the distances; None if there is none."""
+    number = max(set(distances), key=distances.count, default=None)
+    return number if 2 * distances.count(number) > len(distances) else None
+
+
+def _shape(
+    item: LaneAddress, distances: Sequence[int | None], run: _Run, addresses: KernelAddresses
+) -> LaneShape | None:
+    if not any(distances) and None not in distances:
+        return None
+    width = item.request.width_bytes
+    apart = _majority(distances)
+    if apart is not None and abs(apart) == width:
+        whole = distances.count(apart) == len(distances)
+        return LaneShape("misaligned", width, apart) if whole else LaneShape("partial", width, None)
+    step = item.step
+    if step is not None and abs(step) > run.size:
+        step = None
+    name = _by_neighbours(item, run, apart, step)
+    if name is None and None in distances:
+        looked_up = addresses.looked_up(item)
+        if looked_up is None:
+            return None
+        if looked_up:
+            name = "scatter"
+    return LaneShape(name or "stride", width, apart or None, run.beside, step)
+
+
+def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
+    """Return a shape by the other words that a thread touches."""
+    if step is None and apart is not None and WIDE_BYTES < abs(apart) <= LINE_BYTES:
+        place = bisect_left(run.offsets, item.offset)
+        near = run.offsets[max(0, place - 1) : place + 2]
+        if any(0 < abs(offset - item.offset) < abs(apart) for offset in near):
+            return "structure"
+    is_wide = run.size >= WIDE_BYTES or (apart is not None and run.size == abs(apart))
+    return "neighbours" if step is not None or (run.beside > 1 and is_wide) else None
+
+
+class _Run(NamedTuple):
+    """Adjacent accesses of a thread: their bytes and words, and the offsets of their group."""
+
+    accesses: tuple[LaneAddress, ...]
+    size: int
+    beside: int
+    offsets: Sequence[int]
+
+
+def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
+    """Split accesses of one base into runs of adjacent ones."""
+    offsets = sorted({item.offset for item in group})
+    runs: list[list[LaneAddress]] = []
+    ends: list[int] = []
+    for item in sorted(group, key=lambda item: item.offset):
+        end = item.offset + item.request.width_bytes
+        if runs and item.offset <= ends[-1]:
+            runs[-1].append(item)
+            ends[-1] = max(ends[-1], end)
+        else:
+            runs.append([item])
+            ends.append(end)
+    for run, end in zip(runs, ends, strict=True):
+        yield _Run(tuple(run), end - run[0].offset, len({item.offset for item in run}), offsets)

@@ -1,0 +1,105 @@
+"""What an instruction asks of memory: which space, how much a lane, and which operand holds the address."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from gpuprof.sass.instruction import Instruction, Operation
+from gpuprof.units import WARP_THREADS as LANES
+
+Space = Literal["global", "shared", "local", "generic"]
+RequestKind = Literal["load", "store", "atomic", "copy"]
+
+_REQUESTS: dict[str, tuple[RequestKind, tuple[Space, ...]]] = {
+    "LDG": ("load", ("global",)),
+    "STG": ("store", ("global",)),
+    "ATOMG": ("atomic", ("global",)),
+    "REDG": ("atomic", ("global",)),
+    "RED": ("atomic", ("global",)),
+    "LDS": ("load", ("shared",)),
+    "LDSM": ("load", ("shared",)),
+    "STS": ("store", ("shared",)),
+    "STSM": ("store", ("shared",)),
+    "ATOMS": ("atomic", ("shared",)),
+    "LDL": ("load", ("local",)),
+    "STL": ("store", ("local",)),
+    "LD": ("load", ("generic",)),
+    "ST": ("store", ("generic",)),
+    "ATOM": ("atomic", ("generic",)),
+    "LDGSTS": ("copy", ("shared", "global")),
+}
+_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8, "128": 16, "256": 32}
+_VECTOR = re.compile(r"B?F(\d{1,3})x(\d{1,3})")
+_WIDEST = 32
+_MATRICES = re.compile(r"^(?:LDSM|STSM)\.16\.MT?88(?:\.([24]))?$")
+_MATRIX_NAMES = {"LDSM", "STSM"}
+_ROW_BYTES = 16
+
+
+class LaneRequest(Struct, frozen=True):
+    """One side of a memory instruction. `lanes`: those whose addresses count, a bit for each; 0: not known."""
+
+    space: Space
+    kind: RequestKind
+    width_bytes: int
+    operand: str
+    lanes: int
+
+    @property
+    def wide(self) -> bool:
+        """Tell whether the address is of two words."""
+        return self.space in {"global", "generic"}
+
+
+def requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
+    """Return what a memory instruction asks for; nothing for others, and for those that never run."""
+    return _requests(instruction.operation) if instruction.name in _REQUESTS else ()
+
+
+@lru_cache(maxsize=1 << 16)
+def _requests(operation: Operation) -> tuple[LaneRequest, ...]:
+    instruction = Instruction.at(0, operation)
+    if instruction.idle:
+        return ()
+    kind, spaces = _REQUESTS[instruction.name]
+    places = [operand for operand in instruction.operands if "[" in operand and not operand.startswith("c[")]
+    width = width_bytes(instruction)
+    return tuple(
+        LaneRequest(space, kind, width, operand=operand, lanes=_lanes(instruction))
+        for space, operand in zip(spaces, places, strict=False)
+    )
+
+
+def width_bytes(instruction: Instruction) -> int:
+    """Return how many bytes each lane moves; LDSM and STSM: how long the row is that a lane points to."""
+    if instruction.name in _MATRIX_NAMES:
+        return _ROW_BYTES
+    for part in instruction.opcode.split("."):
+        vector = _VECTOR.fullmatch(part)
+        if vector:
+            return min(_WIDEST, int(vector[1]) * int(vector[2]) // 8)
+        if part in _WIDTHS:
+            return _WIDTHS[part]
+    return 4
+
+
+def registers_filled(instruction: Instruction) -> int:
+    """Return how many registers a load fills from each that it names, at most; 32 bytes fill two groups of four."""
+    if instruction.name in _MATRIX_NAMES:
+        return _matrices(instruction) or 4
+    return min(4, -(-width_bytes(instruction) // 4))
+
+
+def _lanes(instruction: Instruction) -> int:
+    """Return the lanes that count: the first eight point to the rows of the first matrix, and so on (PTX, ldmatrix)."""
+    return (1 << (8 * _matrices(instruction) if instruction.name in _MATRIX_NAMES else LANES)) - 1
+
+
+def _matrices(instruction: Instruction) -> int:
+    """Return how many matrices LDSM or STSM moves; 0: its form is not known."""
+    match = _MATRICES.match(instruction.opcode)
+    return int(match[1] or "1") if match else 0
