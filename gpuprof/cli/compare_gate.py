@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,13 +15,22 @@ from gpuprof.errors import UsageError, hinted
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
-    from gpuprof.comparison.contract import Comparison, Gate, GateCheck
+    from gpuprof.comparison.contract import Gate, GateCheck
     from gpuprof.comparison.gate.accepted import Accepted
     from gpuprof.comparison.gate.limits import GateLimit
     from gpuprof.comparison.pair import NamedMatch
     from gpuprof.comparison.sides import Run
 
 _LABEL = 60
+
+
+unclear_option = click.option(
+    "--unclear",
+    type=click.Choice(["pass", "fail"]),
+    default="pass",
+    show_default=True,
+    help="Whether a limit that cannot be judged exits with 7.",
+)
 
 
 def gate_options(function: Command) -> Command:
@@ -32,10 +41,7 @@ def gate_options(function: Command) -> Command:
             help="Exit with 6 where a kernel rises by more: time:3%, instructions:1%, dram-bytes:1%, registers, "
             "spills; total-time:2% is of the run. Repeatable.",
         ),
-        click.option(
-            "--unclear", type=click.Choice(["pass", "fail"]), default="pass", show_default=True,
-            help="Whether a limit that cannot be judged exits with 7.",
-        ),
+        unclear_option,
         click.option(
             "--accept", metavar="FILE", help="Let pass the regressions that this TOML file has, with reason and end."
         ),
@@ -73,7 +79,7 @@ def match_in_time(base: Sequence[Run], new: Sequence[Run], match: Sequence[Named
     """Raise UsageError if the expressions of --match take too long on the kernels' names."""
     from gpuprof.model.kernel_match import kernel_pattern
 
-    with _in_time("--match"):
+    with in_time("--match"):
         for runs, texts in ((base, [item.base for item in match]), (new, [item.new for item in match])):
             names = {(kernel.label, kernel.demangled) for run in runs for kernel in run.session.kernels}
             for pattern in [kernel_pattern(text, "--match") for text in texts]:
@@ -85,7 +91,7 @@ def narrowed_in_time(compared: Compared, kernels: Sequence[str], exclude: Sequen
     """Return the comparison of the kernels that are asked for."""
     from gpuprof.comparison.selection import narrowed
 
-    with _in_time(_CHOOSING):
+    with in_time(_CHOOSING):
         return narrowed(compared, kernels, exclude)
 
 
@@ -93,7 +99,7 @@ def tell_unused(compared: Compared, kernels: Sequence[str], exclude: Sequence[st
     """Say on stderr which patterns were typed and name no kernel; a lone one of --kernel is an error elsewhere."""
     from gpuprof.comparison.selection import unused
 
-    with _in_time(_CHOOSING):
+    with in_time(_CHOOSING):
         idle = {
             "--kernel": unused(compared, kernels, "--kernel") if len(kernels) > 1 else (),
             "--exclude": unused(compared, exclude, "--exclude") if was_typed("exclude") else (),
@@ -108,7 +114,7 @@ def refuse_idle(compared: Compared, limits: Sequence[GateLimit]) -> None:
     from gpuprof.model.kernel_match import kernel_pattern
 
     changes = compared.comparison.kernels
-    with _in_time("--fail-on"):
+    with in_time("--fail-on"):
         for limit in limits if was_typed("fail_on") else ():
             pattern = kernel_pattern(limit.pattern, "--fail-on") if limit.pattern is not None else None
             if pattern is not None and not any(fits(pattern, change) for change in changes):
@@ -122,34 +128,38 @@ def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequenc
     from gpuprof.api_compare import today
     from gpuprof.comparison.gate.gate import gated
 
-    with _in_time("--fail-on and --accept"):
+    with in_time("--fail-on and --accept"):
         return gated(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
 
 
 def closing_line(compared: Compared) -> str:
     """Say which limit failed first, and for which kernel; else that the gate has passed, and what it cannot judge."""
     comparison = compared.comparison
-    gate = comparison.gate
-    assert gate is not None
+    assert comparison.gate is not None
+    new = sum(change.match == "new" for change in comparison.kernels)
+    same = "; both sides are the same recording" if comparison.identical else ""
+    return gate_line(comparison.gate, {change.id: change.label for change in comparison.kernels}, new) + same
+
+
+def gate_line(gate: Gate, labels: Mapping[int, str], new: int) -> str:
+    """Say the same of any gate: `labels` are those of the kernels, of which `new` have no base."""
     checks = [check for check in gate.checks if check.word == "regression"]
     if not checks and not gate.passed:
         checks = [check for check in gate.checks if check.word in ("unclear", "not-compared")]
     if not checks:
-        return _passed(compared, gate)
+        return _passed(gate, new)
     more = f"; {len(checks) - 1} more" if len(checks) > 1 else ""
-    return f"gate failed: {_check_text(checks[0], comparison)}{more}"
+    return f"gate failed: {_check_text(checks[0], labels)}{more}"
 
 
-def _passed(compared: Compared, gate: Gate) -> str:
+def _passed(gate: Gate, new: int) -> str:
     from gpuprof.words.comparison_gate import kept_text, others_text
 
     others = others_text(gate)
     if not has_judged(gate):
         return f"gate passed, but no limit could be judged: {others or 'there are no kernels'}"
-    new = sum(change.match == "new" for change in compared.comparison.kernels)
-    told = f"gate passed: {', '.join(filter(None, (kept_text(gate), others)))}"
-    same = "; both sides are the same recording" if compared.comparison.identical else ""
-    return f"{told}{f'; {new} new without a base' if new else ''}{same}"
+    text = f"gate passed: {', '.join(filter(None, (kept_text(gate), others)))}"
+    return text + (f"; {new} new without a base" if new else "")
 
 
 def has_judged(gate: Gate) -> bool:
@@ -157,17 +167,17 @@ def has_judged(gate: Gate) -> bool:
     return gate.ok > 0 or any(check.word == "accepted" for check in gate.checks)
 
 
-def _check_text(check: GateCheck, comparison: Comparison) -> str:
+def _check_text(check: GateCheck, labels: Mapping[int, str]) -> str:
     from gpuprof.text import cut_middle, printable
     from gpuprof.words.comparison_gate import CHECK_WORDS
 
-    label = next((change.label for change in comparison.kernels if change.id == check.kernel), None)
+    label = labels.get(check.kernel) if check.kernel is not None else None
     whose = f" of {cut_middle(printable(label), _LABEL)}" if label is not None else ""
     unclear = "" if check.word == "regression" else f" is {CHECK_WORDS[check.word]}"
     return f"{check.limit[:100]}{whose}{unclear}: {check.sentence}"
 
 
-def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
+def in_time(what: str) -> contextlib.AbstractContextManager[None]:
     """Raise UsageError if expressions take too long."""
     message = f"{what}: it takes longer than {patience.LIMIT_S:g} s on the kernels' names"
     return patience.within(patience.LIMIT_S, UsageError(message, "write it without a repeat inside a repeat"))
