@@ -13,7 +13,7 @@ import click
 from gpuprof.cli.check_gate import closing_line, gate_options
 from gpuprof.cli.check_outputs import file_formats, is_in_file, print_reviewed, writing, written
 from gpuprof.cli.check_progress import CodeProgress
-from gpuprof.cli.compare_gate import in_time, refuse_without_limits
+from gpuprof.cli.compare_gate import refuse_without_limits
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
@@ -135,10 +135,10 @@ class _Asked:
             salvage=options["salvage"],
             keep_private=options["keep_private"],
         )
-        gate = gate_request(request.files, options["base"], options["fail_on"], options["unclear"])
+        gate = gate_request(request, options["base"], options["fail_on"], options["unclear"])
         refuse_without_limits(gate.limits, options["unclear"])
         return cls(
-            request=request,
+            request=_in_time(request),
             gate=gate,
             form=options["form"],
             outputs=outputs,
@@ -161,10 +161,9 @@ def _check(asked: _Asked) -> int:
     Returns the exit code of the gate.
     """
     from gpuprof.review.gate import judged
-    from gpuprof.review.limits import OPTION
 
     refused: list[GpuprofError] = []
-    review = judged(asked.request, asked.gate, partial(_reviewed, refused=refused), partial(in_time, OPTION))
+    review = judged(asked.request, asked.gate, partial(_reviewed, refused=refused))
     written(review, asked.outputs, asked.top)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
@@ -181,18 +180,23 @@ def _check(asked: _Asked) -> int:
     return 0
 
 
+def _in_time(request: ReviewRequest) -> ReviewRequest:
+    """Return a request that limits how long expressions may take."""
+    from gpuprof.cli import patience
+
+    limit = UsageError(
+        f"an expression of --kernel or --fail-on takes longer than {patience.LIMIT_S:g} s on the kernels' names",
+        "write it without a repeat inside a repeat",
+    )
+    return replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
+
+
 def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
     """Review what can be; `refused` gets the errors of the other files."""
     from gpuprof._version import __version__
-    from gpuprof.cli import patience
     from gpuprof.cli.interrupt import unwinding
     from gpuprof.review.review import review
 
-    limit = UsageError(
-        f"--kernel {request.kernel!r:.80} takes longer than {patience.LIMIT_S:g} s on the kernels' names",
-        "write it without a repeat inside a repeat",
-    )
-    request = replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
     with unwinding(), CodeProgress() as progress:
         return review(request, __version__, progress, lambda _, error: refused.append(error))
 

@@ -79,7 +79,7 @@ def match_in_time(base: Sequence[Run], new: Sequence[Run], match: Sequence[Named
     """Raise UsageError if the expressions of --match take too long on the kernels' names."""
     from gpuprof.model.kernel_match import kernel_pattern
 
-    with in_time("--match"):
+    with _in_time("--match"):
         for runs, texts in ((base, [item.base for item in match]), (new, [item.new for item in match])):
             names = {(kernel.label, kernel.demangled) for run in runs for kernel in run.session.kernels}
             for pattern in [kernel_pattern(text, "--match") for text in texts]:
@@ -91,7 +91,7 @@ def narrowed_in_time(compared: Compared, kernels: Sequence[str], exclude: Sequen
     """Return the comparison of the kernels that are asked for."""
     from gpuprof.comparison.selection import narrowed
 
-    with in_time(_CHOOSING):
+    with _in_time(_CHOOSING):
         return narrowed(compared, kernels, exclude)
 
 
@@ -99,7 +99,7 @@ def tell_unused(compared: Compared, kernels: Sequence[str], exclude: Sequence[st
     """Say on stderr which patterns were typed and name no kernel; a lone one of --kernel is an error elsewhere."""
     from gpuprof.comparison.selection import unused
 
-    with in_time(_CHOOSING):
+    with _in_time(_CHOOSING):
         idle = {
             "--kernel": unused(compared, kernels, "--kernel") if len(kernels) > 1 else (),
             "--exclude": unused(compared, exclude, "--exclude") if was_typed("exclude") else (),
@@ -114,7 +114,7 @@ def refuse_idle(compared: Compared, limits: Sequence[GateLimit]) -> None:
     from gpuprof.model.kernel_match import kernel_pattern
 
     changes = compared.comparison.kernels
-    with in_time("--fail-on"):
+    with _in_time("--fail-on"):
         for limit in limits if was_typed("fail_on") else ():
             pattern = kernel_pattern(limit.pattern, "--fail-on") if limit.pattern is not None else None
             if pattern is not None and not any(fits(pattern, change) for change in changes):
@@ -128,7 +128,7 @@ def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequenc
     from gpuprof.api_compare import today
     from gpuprof.comparison.gate.gate import gated
 
-    with in_time("--fail-on and --accept"):
+    with _in_time("--fail-on and --accept"):
         return gated(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
 
 
@@ -177,7 +177,7 @@ def _check_text(check: GateCheck, labels: Mapping[int, str]) -> str:
     return f"{check.limit[:100]}{whose}{unclear}: {check.sentence}"
 
 
-def in_time(what: str) -> contextlib.AbstractContextManager[None]:
+def _in_time(what: str) -> contextlib.AbstractContextManager[None]:
     """Raise UsageError if expressions take too long."""
     message = f"{what}: it takes longer than {patience.LIMIT_S:g} s on the kernels' names"
     return patience.within(patience.LIMIT_S, UsageError(message, "write it without a repeat inside a repeat"))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import FindingChange, FindingWord, SourceLine
-from gpuprof.comparison.finding_changes import source_line
+from gpuprof.comparison.contract import SourceLine
 from gpuprof.model.kernel_names import parse_name, unnumbered
 from gpuprof.model.session import Finding
 from gpuprof.review.contract import (
@@ -28,11 +27,16 @@ from gpuprof.review.contract import (
 
 _HASH = re.compile(r"[0-9a-f]{8,}")
 """nvcc puts hashes of the file's path and text into the names of static kernels."""
-_ALIKE, _ALIKE_IN_NAME = 0.8, 0.5
-"""Least share of instructions with the same opcodes; the lower one for kernels of the same function."""
-_MOST_COMPARED = 100_000
-_MOST_ALIGNED = 40_000
-"""Largest products of two lengths: pairs of kernels, and lines, whose alignment takes their square or more."""
+_LEAST_ALIKE = 0.8
+_SAME_FUNCTION = 0.3
+"""Kernels are the same if their instructions have this likeness by opcode; a common function counts as a part of it."""
+_MOST_PAIRS = 40_000
+"""Most pairs of kernels, or of lines, that are tried: aligning takes their number or more."""
+_KEYS: tuple[tuple[BuildMatch, Callable[[ReviewedKernel], Hashable]], ...] = (
+    ("exact", lambda kernel: (kernel.target, kernel.name)),
+    ("renamed", lambda kernel: (kernel.target, _HASH.sub("", kernel.mangled))),
+    ("renamed", lambda kernel: (kernel.target, unnumbered(kernel.name)[0])),
+)
 _Item = TypeVar("_Item")
 
 
@@ -44,151 +48,129 @@ class BuildPair(NamedTuple):
     new: ReviewedKernel | None
 
 
-def with_changes(review: Review, base: Review, pairs: Sequence[BuildPair]) -> Review:
+def with_changes(review: Review, base: Review, pairs: Iterable[BuildPair]) -> Review:
     """Return a review with what differs from the base."""
-    kernels = tuple(map(_build_change, pairs))
-    return replace(review, changes=BuildChanges(files=base.files, kernels=kernels, notes=base.notes))
+    return replace(review, changes=BuildChanges(files=base.files, kernels=tuple(map(_build_change, pairs))))
 
 
-def build_pairs(base: Sequence[ReviewedKernel], new: Sequence[ReviewedKernel]) -> list[BuildPair]:
+def build_pairs(base: Iterable[ReviewedKernel], new: Sequence[ReviewedKernel]) -> list[BuildPair]:
     """Pair kernels of the same architecture: in the order of the new build, then those that are gone."""
-    left = list(base)
-    pairs: dict[int, BuildPair] = {}
+    left = {kernel.id: kernel for kernel in base}
+    pairs = {kernel.id: BuildPair("new", None, kernel) for kernel in new}
     for match, key in _KEYS:
         groups: defaultdict[Hashable, list[ReviewedKernel]] = defaultdict(list)
-        for kernel in left:
+        for kernel in left.values():
             groups[key(kernel)].append(kernel)
         for kernel in new:
-            if kernel.id not in pairs and groups[key(kernel)]:
-                pairs[kernel.id] = BuildPair(match, groups[key(kernel)].pop(0), kernel)
-        left = [kernel for group in groups.values() for kernel in group]
-    unpaired = [kernel for kernel in new if kernel.id not in pairs]
-    for before, after in _similar(left, unpaired):
-        left.remove(before)
-        pairs[after.id] = BuildPair("similar", before, after)
-    ordered = [pairs.get(kernel.id, BuildPair("new", None, kernel)) for kernel in new]
-    return [*ordered, *(BuildPair("gone", kernel, None) for kernel in left)]
-
-
-_KEYS: tuple[tuple[BuildMatch, Callable[[ReviewedKernel], Hashable]], ...] = (
-    ("exact", lambda kernel: (kernel.target, kernel.name, kernel.block, kernel.grid)),
-    ("exact", lambda kernel: (kernel.target, kernel.name)),
-    ("renamed", lambda kernel: (kernel.target, _HASH.sub("", kernel.mangled))),
-    ("renamed", lambda kernel: (kernel.target, unnumbered(kernel.name)[0])),
-)
-
-
-def _similar(
-    base: Sequence[ReviewedKernel], new: Sequence[ReviewedKernel]
-) -> Iterator[tuple[ReviewedKernel, ReviewedKernel]]:
-    """Yield kernels with nearly the same opcodes, those of the same function and the most alike first."""
-    if len(base) * len(new) > _MOST_COMPARED:
-        return
-    candidates = []
-    for before in base:
-        for after in new:
-            same_name = parse_name(before.name).base == parse_name(after.name).base
-            likeness = _likeness(before, after) if before.target == after.target else 0.0
-            if likeness >= (_ALIKE_IN_NAME if same_name else _ALIKE):
-                candidates.append((same_name, likeness, before, after))
-    candidates.sort(key=lambda candidate: candidate[:2], reverse=True)
-    paired: set[tuple[str, int]] = set()
-    for *_, before, after in candidates:
-        sides = {("base", before.id), ("new", after.id)}
-        if paired.isdisjoint(sides):
-            paired |= sides
-            yield before, after
+            if pairs[kernel.id].base is None and groups[key(kernel)]:
+                first = groups[key(kernel)].pop(0)
+                pairs[kernel.id] = BuildPair(match, left.pop(first.id), kernel)
+    for kernel in new:
+        if pairs[kernel.id].base is None and 0 < len(left) * len(new) <= _MOST_PAIRS:
+            likeness, number = max((_likeness(other, kernel), -other.id) for other in left.values())
+            if likeness >= _LEAST_ALIKE:
+                pairs[kernel.id] = BuildPair("similar", left.pop(-number), kernel)
+    return [*pairs.values(), *(BuildPair("gone", kernel, None) for kernel in left.values())]
 
 
 def _likeness(base: ReviewedKernel, new: ReviewedKernel) -> float:
-    """Return the instructions that both have by opcode ÷ those that either has."""
+    """Return the instructions that both have by opcode ÷ those that either has; more for the same function."""
+    if base.target != new.target:
+        return 0.0
     before, after = (Counter({item.opcode: item.count for item in side.opcodes}) for side in (base, new))
-    return (before & after).total() / max((before | after).total(), 1)
+    alike = (before & after).total() / max((before | after).total(), 1)
+    return alike + _SAME_FUNCTION * (parse_name(base.name).base == parse_name(new.name).base)
 
 
 def _build_change(pair: BuildPair) -> BuildChange:
-    kernel = pair.new or pair.base
+    base, new = pair.base, pair.new
+    kernel = new or base
     assert kernel is not None, "a pair has a kernel"
-    values = values_of(pair.base, pair.new) if pair.base is not None and pair.new is not None else ()
+    values = values_of(base, new) if base is not None and new is not None else []
+    before = base.findings if base is not None else ()
+    after = new.findings if new is not None else ()
     return BuildChange(
-        kernel=pair.new.id if pair.new is not None else None,
+        kernel=new.id if new is not None else None,
         label=kernel.label,
-        target=kernel.target,
         match=pair.match,
-        name=pair.base.name if pair.base is not None else None,
+        name=base.name if base is not None else None,
         values=tuple(value for value in values if value.base != value.new),
-        findings=tuple(finding_changes(pair.base, pair.new)),
+        came=tuple(added_findings(before, after)),
+        went=tuple(added_findings(after, before)),
     )
+
+
+def added_findings(base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of each rule beyond as many as the base has."""
+    left = Counter(finding.rule for finding in base)
+    for finding in new:
+        left[finding.rule] -= 1
+        if left[finding.rule] < 0:
+            yield finding
 
 
 def values_of(base: ReviewedKernel | None, new: ReviewedKernel) -> list[CodeChange]:
     """Return the values of a kernel in both builds, changed or not; without a base those of the new build."""
     before = _kernel_values(base) if base is not None else {}
     values = []
-    for name, (value, unit) in _kernel_values(new).items():
-        old, _ = before.get(name, (None, unit))
-        values.append(CodeChange(name=name, unit=unit, base=old, new=value, added=base is None))
+    for name, value in _kernel_values(new).items():
+        unit = _UNITS.get(name, "")
+        values.append(CodeChange(name=name, unit=unit, base=before.get(name), new=value, added=base is None))
     for loop, after in _aligned(base.loops if base is not None else (), new.loops, lambda loop: loop.depth):
-        if loop is not None and after is not None:
-            values.append(_loop_change(loop, after))
-    base_lines = _lines_of(base.accesses) if base is not None else []
-    for line, new_line in _aligned(base_lines, _lines_of(new.accesses), lambda line: (line[0].space, line[0].kind)):
-        if new_line is not None:
-            values += _access_changes(line or [], new_line)
+        if loop is not None:
+            change = CodeChange(
+                name="loop-instructions",
+                of="loop",
+                base=loop.instructions,
+                new=after.instructions,
+                location=_location(after),
+            )
+            values.append(change)
+    lines = _lines_of(base.accesses) if base is not None else []
+    for line, new_line in _aligned(lines, _lines_of(new.accesses), lambda line: (line[0].space, line[0].kind)):
+        values += _access_changes(line or [], new_line)
     return list(dict.fromkeys(values))
 
 
-def _kernel_values(kernel: ReviewedKernel) -> Mapping[str, tuple[float | None, str]]:
-    """Return the values of a whole kernel by name, with their units."""
+_UNITS = {"shared-memory": "B", "stack-bytes": "B", "spilled-bytes": "B", "occupancy": "fraction"}
+
+
+def _kernel_values(kernel: ReviewedKernel) -> dict[str, float | None]:
+    """Return the values of a whole kernel by name."""
     resources = kernel.resources
     spills = resources.spills
     return {
-        "registers": (resources.registers, ""),
-        "shared-memory": (resources.static_shared_bytes, "B"),
-        "stack-bytes": (resources.stack_bytes, "B"),
-        "spilled-bytes": (spills.load_bytes + spills.store_bytes if spills is not None else None, "B"),
-        "occupancy": (kernel.occupancy.fraction if kernel.occupancy is not None else None, "fraction"),
-        "instructions": (resources.instructions, ""),
+        "registers": resources.registers,
+        "shared-memory": resources.static_shared_bytes,
+        "stack-bytes": resources.stack_bytes,
+        "spilled-bytes": spills.load_bytes + spills.store_bytes if spills is not None else None,
+        "occupancy": kernel.occupancy.fraction if kernel.occupancy is not None else None,
+        "instructions": resources.instructions,
     }
 
 
 def _aligned(
     base: Sequence[_Item], new: Sequence[_Item], key: Callable[[_Item], Hashable]
-) -> Iterator[tuple[_Item | None, _Item | None]]:
-    """Yield the items of both sides in order, those with equal keys together: line numbers may have moved."""
-    before: list[Hashable] = list(map(key, base))
-    after: list[Hashable] = list(map(key, new))
-    if before != after and len(before) * len(after) > _MOST_ALIGNED:
-        before = list(_numbered(before))
-        after = list(_numbered(after))
-    for word, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if word == "equal":
-            yield from zip(base[i1:i2], new[j1:j2], strict=True)
-        else:
-            yield from ((item, None) for item in base[i1:i2])
-            yield from ((None, item) for item in new[j1:j2])
+) -> Iterator[tuple[_Item | None, _Item]]:
+    """Yield the items of the new side in order, each with that of the base: line numbers may have moved."""
+    before: Sequence[Hashable] = list(map(key, base))
+    after: Sequence[Hashable] = list(map(key, new))
+    if len(base) * len(new) > _MOST_PAIRS:
+        before = _numbered(before)
+        after = _numbered(after)
+    for word, start, _, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        for index in range(new_start, new_end):
+            yield base[start + index - new_start] if word == "equal" else None, new[index]
 
 
-def _numbered(keys: Iterable[Hashable]) -> Iterator[Hashable]:
-    """Yield keys that differ, each with how often it was there: they align in linear time."""
-    seen: Counter[Hashable] = Counter()
+def _numbered(keys: Iterable[Hashable]) -> Sequence[Hashable]:
+    """Return each key with how often it was before it: keys that differ are aligned in linear time."""
+    seen = Counter[Hashable]()
+    numbered = []
     for key in keys:
+        numbered.append((key, seen[key]))
         seen[key] += 1
-        yield key, seen[key]
-
-
-def _loop_change(base: CodeLoop, new: CodeLoop) -> CodeChange:
-    return CodeChange(
-        name="loop-instructions",
-        of="loop",
-        base=base.instructions,
-        new=new.instructions,
-        location=_location(new),
-    )
-
-
-def _location(item: CodeLoop | CodeAccess) -> SourceLine | None:
-    return SourceLine(item.file, item.line) if item.file is not None and item.line is not None else None
+    return numbered
 
 
 def _lines_of(accesses: Iterable[CodeAccess]) -> list[list[CodeAccess]]:
@@ -200,12 +182,12 @@ def _lines_of(accesses: Iterable[CodeAccess]) -> list[list[CodeAccess]]:
     for access in accesses:
         if access.space != "local":
             lines[access.file or "", access.line or 0, access.space, access.kind].append(access)
-    return [sorted(lines[key], key=_rank, reverse=True) for key in sorted(lines)]
+    return [sorted(lines[key], key=_rank) for key in sorted(lines)]
 
 
 def _rank(access: CodeAccess) -> float:
     passes = _passes(access)
-    return passes if passes is not None else math.inf
+    return -passes if passes is not None else -math.inf
 
 
 def _passes(access: CodeAccess) -> float | None:
@@ -231,32 +213,5 @@ def _access_changes(base: Sequence[CodeAccess], new: Sequence[CodeAccess]) -> It
         )
 
 
-def finding_changes(base: ReviewedKernel | None, new: ReviewedKernel | None) -> Iterator[FindingChange]:
-    """Yield the findings that went and that came, by rule and their order; one of one side alone is new or gone."""
-    sides = [_by_rule(side.findings if side is not None else ()) for side in (base, new)]
-    words: tuple[FindingWord, FindingWord] = ("went", "came")
-    for word, own, other in zip(words, sides, reversed(sides), strict=True):
-        for rule, findings in own.items():
-            for finding in findings[len(other[rule]) :]:
-                yield _finding_change(word, finding)
-
-
-def _by_rule(findings: Iterable[Finding]) -> defaultdict[str, list[Finding]]:
-    rules: defaultdict[str, list[Finding]] = defaultdict(list)
-    for finding in findings:
-        rules[finding.rule].append(finding)
-    return rules
-
-
-def _finding_change(word: FindingWord, finding: Finding) -> FindingChange:
-    return FindingChange(
-        word=word,
-        id=finding.id,
-        rule=finding.rule,
-        severity=finding.severity,
-        base=finding.headline if word == "went" else "",
-        new=finding.headline if word == "came" else "",
-        promised=None,
-        gained=None,
-        location=source_line(finding),
-    )
+def _location(item: CodeLoop | CodeAccess) -> SourceLine | None:
+    return SourceLine(item.file, item.line) if item.file is not None and item.line is not None else None

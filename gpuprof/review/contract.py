@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from gpuprof.comparison.contract import FindingChange, Gate, SourceLine, ValueChange
+from gpuprof.comparison.contract import Gate, SourceLine, ValueChange
 from gpuprof.model.field_types import ByteCount, Fraction, Number, Positive, Whole, Word, about
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
@@ -185,11 +185,16 @@ class BuildChange(Struct, frozen=True, kw_only=True):
 
     kernel: Annotated[Whole | None, about("id of the kernel in this review; null: it is gone")]
     label: Annotated[str, about("short name, of the new build if it has the kernel")]
-    target: Annotated[Word, about("architecture that it is compiled for")]
     match: Annotated[BuildMatch, about("why these kernels are taken for each other")]
     name: Annotated[str | None, about("demangled name in the base; null: the kernel is new")]
     values: Annotated[tuple[CodeChange, ...], about("values that differ")]
-    findings: Annotated[tuple[FindingChange, ...], about("findings that came and that went")]
+    came: Annotated[tuple[Finding, ...], about("findings that the base does not have")]
+    went: Annotated[tuple[Finding, ...], about("findings that only the base has")]
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether it is in both builds with other values or findings."""
+        return self.match not in ("new", "gone") and bool(self.values or self.came or self.went)
 
 
 class BuildChanges(Struct, frozen=True, kw_only=True):
@@ -197,7 +202,6 @@ class BuildChanges(Struct, frozen=True, kw_only=True):
 
     files: Annotated[tuple[str, ...], about("files of the base")]
     kernels: Annotated[tuple[BuildChange, ...], about("kernels of the new build in order, then those that are gone")]
-    notes: Annotated[tuple[str, ...], about("what was left out of the base, and why, in sentences")] = ()
 
 
 class Review(Struct, frozen=True, kw_only=True):

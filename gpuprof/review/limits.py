@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class CodeLimit(GateLimit, frozen=True):
     level: Severity = "info"
 
 
-def code_limits(texts: Sequence[str], *, has_base: bool) -> tuple[CodeLimit, ...]:
+def code_limits(texts: Iterable[str], *, has_base: bool) -> tuple[CodeLimit, ...]:
     """Parse limits. Raises UsageError for an invalid one, and for two that contradict each other."""
     hint = "write [KERNEL=]LIMIT, such as spills, registers:64 or uncoalesced-global:high"
     return without_contradiction([_limit(split_limit(text, OPTION, hint), has_base) for text in texts], OPTION)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.session import Finding
@@ -33,17 +32,12 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
         occupancy=case.occupancy,
         loops=case.loops,
         accesses=case.accesses,
-        opcodes=tuple(_opcodes(code)),
+        opcodes=tuple(OpcodeCount(*item) for item in Counter(item.name for item in code.code).most_common()),
         findings=_findings(case, number) if kernel.has_code else (),
         has_lines=bool(code.lines),
         unreviewed=code.unread,
         notes=(*kernel.notes, *_assumptions(case)),
     )
-
-
-def _opcodes(code: KernelCode) -> Iterator[OpcodeCount]:
-    for opcode, count in Counter(instruction.name for instruction in code.code).most_common():
-        yield OpcodeCount(opcode, count)
 
 
 def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
