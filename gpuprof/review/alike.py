@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -9,10 +10,11 @@ from msgspec.structs import replace
 
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.recorded import Dim3, dims_text
-from gpuprof.model.session import Finding
+from gpuprof.model.session import Finding, Location
 from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel
 from gpuprof.words.file_names import file_name
 
+_PREDICATE = re.compile(r"^@!?\w+\s+")
 _BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
 """Fields of loops and accesses that differ between architectures although the line is the same."""
 
@@ -142,16 +144,39 @@ def _line(finding: Finding) -> tuple[str, int | None] | None:
 
 
 def shared_findings(review: Review, groups: Sequence[KernelGroup]) -> list[SharedFinding]:
-    """Return each finding once, the gravest first: the instances of a template share their lines."""
-    shared: dict[object, SharedFinding] = {}
-    for finding in review.findings:
-        shared[finding.id, len(shared)] = SharedFinding(finding)
+    """Return those on the files, then those of kernels, each once, the gravest first.
+
+    The instances of a template share the lines of their findings; without lines they say the same.
+    """
+    shared: dict[tuple[object, ...], SharedFinding] = {}
     for group in groups:
         for found in group.findings:
-            key = (found.finding.rule, found.finding.headline, _line(found.finding) or group.kernel.id)
+            key = (found.finding.rule, found.finding.headline, _line(found.finding))
             before = shared.get(key, SharedFinding(found.finding))
             shared[key] = replace(before, owners=(*before.owners, (group, found)))
-    return sorted(shared.values(), key=_gravity)
+    return [*map(SharedFinding, review.findings), *sorted(shared.values(), key=_gravity)]
+
+
+def same_resources(variants: Sequence[Variant]) -> list[list[Variant]]:
+    """Return the variants in groups that take the same resources and have findings of the same rules."""
+    groups: dict[tuple[object, ...], list[Variant]] = {}
+    for variant in variants:
+        kernel = variant.kernel
+        taken = replace(kernel.resources, code_bytes=None, instructions=None, barriers=None)
+        limits = (kernel.occupancy.fraction, kernel.occupancy.limiters) if kernel.occupancy is not None else None
+        rules = tuple(finding.rule for finding in kernel.findings)
+        groups.setdefault((taken, limits, rules, kernel.unreviewed), []).append(variant)
+    return list(groups.values())
+
+
+def same_places(finding: Finding) -> list[list[Location]]:
+    """Return the places of a finding in groups of one line and opcode."""
+    groups: dict[tuple[object, ...], list[Location]] = {}
+    for place in finding.places:
+        opcode = _PREDICATE.sub("", place.sass or "").partition(" ")[0]
+        key = (place.file, place.line, opcode) if place.line is not None else (place.pc,)
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
 
 
 def same_accesses(accesses: Sequence[CodeAccess]) -> list[tuple[CodeAccess, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.review.alike import FoundIn, KernelGroup, SharedFinding, grouped_kernels, shared_findings
 from gpuprof.review.contract import Review, ReviewedKernel
 from gpuprof.text import cut_middle
@@ -47,7 +46,6 @@ _ROWS_OF_SECTIONS = 3000
 _MOST_NOTES = 40
 _BRIEF_NOTES = 3
 _MOST_MODULES = 60
-_MOST_FILES = 6
 _FEW = 3
 _NAME_LENGTH = 100
 _TOOL_LENGTH = 300
@@ -110,31 +108,30 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
     groups = every[: top or None]
     sections = groups[:_MOST_SECTIONS]
     anchors = set(map(section_anchor, sections))
-    blocks = [
-        *_summary(review, every),
-        Note("Read from the compiled code, without a GPU: nothing here is a measured time.", "muted"),
-        Facts(tuple(_files(review))),
-    ]
+    blocks = list(_summary(review, every))
     if lists:
+        blocks.append(Note("Read from the compiled code, without a GPU: nothing here is a measured time.", "muted"))
         fixes = tuple(_fixes(shared_findings(review, groups), _TOP, anchors))
         if fixes:
             blocks += [Heading("Fix first", anchor="fix-first"), *fixes]
         if groups:
             blocks.append(Heading("Kernels", anchor="kernels"))
-            blocks.append(review_table(every, min(len(groups), _MOST_ROWS), sections))
-    if sections:
+            blocks.append(review_table(every, min(len(groups), _MOST_ROWS), anchors))
         about = (
             "Memory accesses have the cost of a request of a full warp: sectors of 32 bytes, or wavefronts in shared "
-            "memory. The mark on a bar is what consecutive addresses would need."
+            "memory. They need what consecutive addresses would cost."
         )
-        blocks += [Heading("Kernel by kernel", anchor="details"), Note(about, "muted")]
+        if sections:
+            blocks += [Heading("Kernel by kernel", anchor="details"), Note(about, "muted")]
     rows = min(max(_ROWS_OF_SECTIONS // (len(sections) or 1), 6), 80)
     for group in sections:
         blocks.append(code_section(group, rows, is_open=group is sections[0]))
     rest = len(every) - len(sections)
     if rest:
         blocks.append(Note(f"… and {counted(rest, 'more kernel')}: --kernel REGEX chooses some", "muted"))
+    notes = (*review.notes, *_counted_notes(review.kernels)) if lists else review.notes
     blocks += [Heading("Provenance", anchor="provenance"), *_provenance(review)]
+    blocks += _notes(notes, _MOST_NOTES, "--format json has all")
     return Document(_title(review), tuple(blocks), review.gpuprof_version)
 
 
@@ -187,6 +184,7 @@ def _fix(item: SharedFinding, anchors: Collection[str]) -> Recommendation:
     kernels: Inline = ""
     href = ""
     names = []
+    has_line = finding.place is not None and finding.place.file is not None
     for group, found in item.owners:
         name = cut_middle(f"#{group.kernel.id} {label_in_file(group)}", _NAME_LENGTH)
         names.append(joined_by(" ", name, f"({only_text(found)})" if found.only else ""))
@@ -201,7 +199,7 @@ def _fix(item: SharedFinding, anchors: Collection[str]) -> Recommendation:
         gain=finding.severity,
         of="",
         condition=loops_text(finding.loops),
-        place=code_place(finding.place),
+        place=code_place(finding.place) if len(item.owners) == 1 or has_line else "",
         kernels=kernels,
         certainty=code_certainty(finding),
         spread=f", {short_list(names[1:], _FEW - 1)}" if names[1:] else "",
@@ -227,29 +225,6 @@ def _listed(names: Iterable[str], most: int) -> str:
     return short_list([cut_middle(name, _NAME_LENGTH) for name in names], most)
 
 
-def _files(review: Review) -> Iterator[tuple[str, Inline]]:
-    """Yield the files, and what is known of the launches and of lines."""
-    yield "files", _listed(map(file_name, review.files), _MOST_FILES)
-    kernels = review.kernels
-    if kernels:
-        sizes = [_sizes("block", [kernel.block for kernel in kernels])]
-        sizes.append(_sizes("grid", [kernel.grid for kernel in kernels]))
-        if any(kernel.resources.dynamic_shared_bytes is None for kernel in kernels):
-            sizes.append("dynamic shared memory not given")
-        yield "launch", "; ".join(sizes)
-        with_lines = sum(kernel.has_lines for kernel in kernels)
-        lines = f"in {with_lines} of {counted(len(kernels), 'kernel')}" if with_lines < len(kernels) else "yes"
-        yield "line numbers", lines if with_lines else "none: compile with -lineinfo"
-
-
-def _sizes(what: str, sizes: Sequence[Dim3 | None]) -> str:
-    known = [dims_text(size) for size in dict.fromkeys(sizes) if size is not None]
-    if not known:
-        return f"{what} not known"
-    unknown = ", not known for some kernels" if None in sizes else ""
-    return f"{what} {short_list(known, _FEW)}{unknown}"
-
-
 def _origin(review: Review) -> Iterator[tuple[str, Inline]]:
     yield "gpuprof", f"{review.gpuprof_version}, from the code alone, without a GPU"
     for index, tool in enumerate(review.tools[:_TOP]):
@@ -257,7 +232,7 @@ def _origin(review: Review) -> Iterator[tuple[str, Inline]]:
 
 
 def _provenance(review: Review) -> Iterator[Block]:
-    """Yield the tools, the device code of the files, and what was assumed or left out."""
+    """Yield the tools, and the device code of the files."""
     yield Facts(tuple(_origin(review)))
     rows = []
     for module in review.modules[:_MOST_MODULES]:
@@ -267,8 +242,6 @@ def _provenance(review: Review) -> Iterator[Block]:
         left_out = len(review.modules) - len(rows)
         more = f"… and {counted(left_out, 'more module')}" if left_out else ""
         yield Table("Device code in the files", _MODULE_COLUMNS, tuple(rows), more=more)
-    notes = (*review.notes, *_counted_notes(review.kernels))
-    yield from _notes(notes, _MOST_NOTES, "--format json has all")
 
 
 def _counted_notes(kernels: Iterable[ReviewedKernel]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuprof.model.recorded import dims_text
@@ -17,8 +17,9 @@ from gpuprof.review.alike import (
     request_cost,
     same_accesses,
     same_memory,
+    same_places,
 )
-from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelArgument, ReviewedKernel, SpillCount
+from gpuprof.review.contract import CodeAccess, CodeOccupancy, KernelArgument, ReviewedKernel, SpillCount
 from gpuprof.text import cut_middle
 from gpuprof.units import WARP_THREADS, counted, format_percent, significant
 from gpuprof.views.document import (
@@ -33,7 +34,6 @@ from gpuprof.views.document import (
     Note,
     Table,
     Tone,
-    Tree,
     filled,
 )
 from gpuprof.views.kernel import evidence_shown, finding_anchor
@@ -57,11 +57,14 @@ _MOST_ARGUMENTS = 24
 _MOST_NAMES = 4
 _MOST_PLACES = 20
 _MOST_PARTS = 8
-# Loops that are drawn inside one another; deeper ones are beside the last of them.
-_DEEPEST = 8
-_REST = ": --format json has all"
-_PREDICATE = re.compile(r"^@!?\w+\s+")
 _NONE = "–"
+_LOOPS = (
+    Column("loop", "name"),
+    Column("depth", "number"),
+    Column("trips", "number"),
+    Column("instructions", "number"),
+    Column("costly accesses", "number"),
+)
 _ACCESSES = (
     Column("line", "name"),
     Column("offset", rank=3),
@@ -143,18 +146,11 @@ def only_text(found: FoundIn) -> str:
 
 
 def _places(finding: CodeFinding, most: int) -> list[str]:
-    """Return the places of a finding, those of one line and opcode once, and how many are left out."""
-    groups: dict[tuple[object, ...], list[Location]] = {}
-    for place in finding.places or filter(None, [finding.place]):
-        opcode = _PREDICATE.sub("", place.sass or "").partition(" ")[0]
-        key = (place.file, place.line, opcode) if place.line is not None else (place.pc,)
-        groups.setdefault(key, []).append(place)
-    alike = list(groups.values())
-    texts = [instruction_text(places[0], len(places)) for places in alike[:most]]
-    more = finding.more_places + sum(map(len, alike[most:]))
-    if more:
-        texts.append(f"and {counted(more, 'more place')}")
-    return texts
+    """Return the places of a finding, equal ones once, and how many are left out."""
+    groups = same_places(finding)
+    texts = [instruction_text(places[0], len(places)) for places in groups[:most]]
+    more = finding.more_places + sum(map(len, groups[most:]))
+    return [*texts, f"and {counted(more, 'more place')}"] if more else texts
 
 
 def variant_names(variants: Sequence[Variant]) -> str:
@@ -236,37 +232,22 @@ def _argument(argument: KernelArgument) -> str:
 
 
 def _memory(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
-    if kernel.loops:
-        yield _loops(kernel, most)
-        more = len(kernel.loops) - most
-        if more > 0:
-            yield Note(f"… and {counted(more, 'more loop')}{_REST}", "muted")
+    costly: Counter[int | None] = Counter()
+    for access in kernel.accesses:
+        costly[access.loop] += is_costly(access)
+    loops = []
+    for loop in kernel.loops[:most]:
+        place = code_place(Location(file=loop.file, line=loop.line, pc=loop.start, sass=None))
+        trips = str(loop.trips) if loop.trips is not None else "not constant"
+        loops.append((place, str(loop.depth), trips, str(loop.instructions), str(costly[loop.id] or _NONE)))
+    if loops:
+        yield Table("Loops", _LOOPS, tuple(loops), more=_left_out(len(kernel.loops) - len(loops), "more loop"))
     if kernel.accesses:
         yield from _accesses(kernel, most)
 
 
-def _loops(kernel: ReviewedKernel, most: int) -> Tree:
-    costly: dict[int | None, int] = {}
-    for access in kernel.accesses:
-        costly[access.loop] = costly.get(access.loop, 0) + is_costly(access)
-    around: dict[int | None, int] = {}
-    inner: dict[int | None, list[CodeLoop]] = {}
-    for loop in kernel.loops[:most]:
-        owner = around.get(loop.parent)
-        inner.setdefault(owner, []).append(loop)
-        around[loop.id] = loop.id if owner is None or loop.depth <= _DEEPEST else owner
-
-    def tree(loop: CodeLoop) -> Tree:
-        return Tree(_loop_text(loop, costly.get(loop.id, 0)), children=tuple(map(tree, inner.get(loop.id, ()))))
-
-    return Tree(counted(len(kernel.loops), "loop"), children=tuple(map(tree, inner[None])))
-
-
-def _loop_text(loop: CodeLoop, costly: int) -> str:
-    place = code_place(Location(file=loop.file, line=loop.line, pc=loop.start, sass=None))
-    trips = counted(loop.trips, "trip") if loop.trips is not None else "trips not constant"
-    accesses = f"{counted(costly, 'access', 'es')} with more than needed" if costly else ""
-    return joined_by(", ", f"{place}: {trips}", counted(loop.instructions, "instruction"), accesses)
+def _left_out(count: int, noun: str) -> str:
+    return f"… and {counted(count, noun)}: --format json has all" if count else ""
 
 
 def _accesses(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
@@ -279,13 +260,12 @@ def _accesses(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
             reasons.setdefault(access.unknown, f"({len(reasons) + 1})")
     full = max([float(WARP_THREADS), *(request_cost(access) or 0.0 for access, *_ in shown)])
     depths: dict[int | None, int] = {loop.id: loop.depth for loop in kernel.loops}
-    more = len(groups) - len(shown)
     yield filled(
         Table(
             "Memory accesses",
             _ACCESSES,
             tuple(_access_row(accesses, depths, reasons, full) for accesses in shown),
-            more=f"… and {counted(more, 'more row')}{_REST}" if more else "",
+            more=_left_out(len(groups) - len(shown), "more row"),
         )
     )
     if reasons:
