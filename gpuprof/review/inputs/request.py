@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from gpuprof.model.recorded import Dim3
+from gpuprof.privacy.source_files import PathMap
 from gpuprof.sass.tools.programs import LIMITS, CompileLimits
 
 READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so, archives, Triton's cache and .ncu-rep"
@@ -21,7 +22,7 @@ class ReviewRequest:
     a kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
     by ordinal or name ("3", "N"). `defines`, `include_folders`, `standard` and `flags` are for compilers of sources.
     `limits` are of each compilation. `salvage`: of damaged reports what can be read. `keep_private`: folders, and
-    secrets in names, stay.
+    secrets in names, stay; `path_maps` say where source folders lie in the repository.
     """
 
     files: tuple[str, ...]
@@ -38,6 +39,7 @@ class ReviewRequest:
     limits: CompileLimits = LIMITS
     salvage: bool = False
     keep_private: bool = False
+    path_maps: tuple[PathMap, ...] = ()
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def compiler_options(self) -> list[str]:
