@@ -173,7 +173,7 @@ def check(
     for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
-    from gpuprof.review.gate import gate_request, judged
+    from gpuprof.review.gate import judged
     from gpuprof.review.review import review
 
     request = request_of(
@@ -193,8 +193,7 @@ def check(
         salvage=salvage,
         keep_private=keep_private,
     )
-    gate = gate_request(request, base, fail_on, unclear)
-    return judged(request, gate, lambda request: review(request, __version__))
+    return judged(request, lambda request: review(request, __version__), base=base, fail_on=fail_on, unclear=unclear)
 
 
 def load_spec(name: str) -> LoadedSession:

@@ -29,7 +29,6 @@ from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
-    from gpuprof.review.gate import GateRequest
     from gpuprof.review.inputs.request import ReviewRequest
     from gpuprof.sass.tools.programs import CompileLimits
 
@@ -102,10 +101,10 @@ def command(files: tuple[str, ...], **options: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is reviewed, and where it is written."""
+    """What is reviewed, what is compared and checked, and where it is written."""
 
     request: ReviewRequest
-    gate: GateRequest
+    gate: Mapping[str, Any]
     form: str
     outputs: tuple[Path, ...]
     look: WriteOptions
@@ -115,7 +114,6 @@ class _Asked:
     def of(cls, files: Sequence[str], options: Mapping[str, Any]) -> _Asked:
         """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
         from gpuprof.review.asked import request_of
-        from gpuprof.review.gate import gate_request
 
         outputs = tuple(options["outputs"])
         request = request_of(
@@ -135,14 +133,13 @@ class _Asked:
             salvage=options["salvage"],
             keep_private=options["keep_private"],
         )
-        gate = gate_request(request, options["base"], options["fail_on"], options["unclear"])
-        refuse_without_limits(gate.limits, options["unclear"])
-        inputs = (*files, *gate.base)
-        refuse_outputs(options["form"], outputs, inputs, has_limits=bool(gate.limits), force=options["force"])
+        refuse_without_limits(options["fail_on"], options["unclear"])
+        inputs = (*files, *options["base"])
+        refuse_outputs(options["form"], outputs, inputs, has_limits=bool(options["fail_on"]), force=options["force"])
         path_maps = path_maps_of(options["path_maps"])
         return cls(
             request=_in_time(replace(request, path_maps=path_maps)),
-            gate=gate,
+            gate={name: options[name] for name in ("base", "fail_on", "unclear")},
             form=options["form"],
             outputs=outputs,
             # Cleaning shortens paths to the repository, so path maps apply before it.
@@ -166,7 +163,7 @@ def _check(asked: _Asked) -> int:
     from gpuprof.review.gate import judged
 
     refused: list[GpuprofError] = []
-    review = judged(asked.request, asked.gate, partial(_reviewed, refused=refused))
+    review = judged(asked.request, partial(_reviewed, refused=refused), **asked.gate)
     written(review, asked.outputs, asked.look)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
@@ -178,7 +175,7 @@ def _check(asked: _Asked) -> int:
     _refuse_unreviewed(review)
     if review.gate is not None:
         return review.gate.exit_code
-    if asked.form == TABLE and not chosen and not asked.verbose and not asked.gate.base:
+    if asked.form == TABLE and not chosen and not asked.verbose and not asked.gate["base"]:
         _tell_next(review, asked.request)
     return 0
 

@@ -193,8 +193,8 @@ class BuildChange(Struct, frozen=True, kw_only=True):
 
     @property
     def is_changed(self) -> bool:
-        """Return whether it is in both builds with other values or findings."""
-        return self.match not in ("new", "gone") and bool(self.values or self.came or self.went)
+        """Return whether it is new or gone, or has other values or findings."""
+        return self.match in ("new", "gone") or bool(self.values or self.came or self.went)
 
 
 class BuildChanges(Struct, frozen=True, kw_only=True):
