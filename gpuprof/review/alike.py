@@ -66,6 +66,12 @@ class SharedFinding(Struct, frozen=True):
     finding: Finding
     owners: tuple[tuple[KernelGroup, FoundIn], ...] = ()
 
+    @property
+    def place(self) -> Location | None:
+        """Return its place; None if it is at another offset in each kernel."""
+        place = self.finding.place
+        return place if place is not None and (place.file is not None or len(self.owners) < 2) else None
+
 
 def grouped_kernels(review: Review) -> list[KernelGroup]:
     """Return the kernels with the gravest findings first, then those that were not reviewed."""

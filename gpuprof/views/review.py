@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.review.alike import FoundIn, KernelGroup, SharedFinding, grouped_kernels, shared_findings
-from gpuprof.review.contract import Review, ReviewedKernel
-from gpuprof.text import cut_middle
+from gpuprof.review.contract import Review
 from gpuprof.units import counted
 from gpuprof.views.document import (
     Block,
@@ -47,8 +46,6 @@ _MOST_NOTES = 40
 _BRIEF_NOTES = 3
 _MOST_MODULES = 60
 _FEW = 3
-_NAME_LENGTH = 100
-_TOOL_LENGTH = 300
 _FORMS = {"sass": "machine code", "ptx": "PTX"}
 _MODULE_COLUMNS = (Column("module", "name"), Column("architecture"), Column("form"), Column("kernels", "number"))
 
@@ -64,10 +61,10 @@ def print_review(
 
     if verbose or chosen:
         print_document(console, whole_review(review, top, lists=not chosen))
-    elif top is None:
-        print_document(console, brief_review(review, 0, _SCREEN_ROWS), "short", SCREEN_HEIGHT)
     else:
-        print_document(console, brief_review(review, top, top), "short")
+        rows = _SCREEN_ROWS if top is None else top
+        height = SCREEN_HEIGHT if top is None else None
+        print_document(console, brief_review(review, top or 0, rows), "short", height)
 
 
 def comment_lines(review: Review, options: WriteOptions) -> Iterator[str]:
@@ -129,9 +126,8 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
     rest = len(every) - len(sections)
     if rest:
         blocks.append(Note(f"… and {counted(rest, 'more kernel')}: --kernel REGEX chooses some", "muted"))
-    notes = (*review.notes, *_counted_notes(review.kernels)) if lists else review.notes
     blocks += [Heading("Provenance", anchor="provenance"), *_provenance(review)]
-    blocks += _notes(notes, _MOST_NOTES, "--format json has all")
+    blocks += _notes(review.notes, _MOST_NOTES, "--format json has all")
     return Document(_title(review), tuple(blocks), review.gpuprof_version)
 
 
@@ -141,14 +137,13 @@ def _summary(review: Review, groups: Sequence[KernelGroup]) -> Iterator[Block]:
     unread: dict[str, list[str]] = {}
     for group in groups:
         if group.unreviewed:
-            unread.setdefault(group.unreviewed, []).append(cut_middle(label_in_file(group), _NAME_LENGTH))
+            unread.setdefault(group.unreviewed, []).append(label_in_file(group))
     for why, names in unread.items():
         yield Note(f"not reviewed: {short_list(names, _FEW)}: {full_stop(why)}", "warning")
 
 
 def _headline(review: Review, groups: Sequence[KernelGroup]) -> str:
     """Write what was read and how much there is to change: "transpose.cu for sm_90: 3 kernels, 2 with findings"."""
-    files = _listed(map(file_name, review.files), _FEW)
     targets = ", ".join(dict.fromkeys(kernel.target for kernel in review.kernels))
     launches = sum(group.launches for group in groups)
     in_launches = f"in {counted(launches, 'launch', 'es')}" if launches else ""
@@ -160,11 +155,11 @@ def _headline(review: Review, groups: Sequence[KernelGroup]) -> str:
     unread = sum(bool(group.unreviewed) for group in groups)
     if unread:
         findings += f"; {unread} of them not reviewed" if unread < len(groups) else ", not reviewed"
-    left_out = []
-    for item in review.unreviewed:
-        left_out.append(joined_by(" ", "part of" if item.file in review.files else "", file_name(item.file)))
-    of_files = f"{_listed(left_out, _FEW)} not reviewed" if left_out else ""
-    return joined_by("; ", f"{joined_by(' for ', files, targets)}: {kernels}, {findings}", of_files)
+    of_files = ""
+    if review.unreviewed:
+        part = any(item.file in review.files for item in review.unreviewed)
+        of_files = f"{'part of ' if part else ''}{_files(item.file for item in review.unreviewed)} not reviewed"
+    return joined_by("; ", f"{joined_by(' for ', _files(review.files), targets)}: {kernels}, {findings}", of_files)
 
 
 def _fixes(
@@ -184,9 +179,9 @@ def _fix(item: SharedFinding, anchors: Collection[str]) -> Recommendation:
     kernels: Inline = ""
     href = ""
     names = []
-    has_line = finding.place is not None and finding.place.file is not None
+    place = item.place
     for group, found in item.owners:
-        name = cut_middle(f"#{group.kernel.id} {label_in_file(group)}", _NAME_LENGTH)
+        name = f"#{group.kernel.id} {label_in_file(group)}"
         names.append(joined_by(" ", name, f"({only_text(found)})" if found.only else ""))
     if item.owners:
         first = section_anchor(item.owners[0][0])
@@ -199,7 +194,7 @@ def _fix(item: SharedFinding, anchors: Collection[str]) -> Recommendation:
         gain=finding.severity,
         of="",
         condition=loops_text(finding.loops),
-        place=code_place(finding.place) if len(item.owners) == 1 or has_line else "",
+        place=code_place(place.file, place.line, place.pc) if place is not None else "",
         kernels=kernels,
         certainty=code_certainty(finding),
         spread=f", {short_list(names[1:], _FEW - 1)}" if names[1:] else "",
@@ -218,17 +213,17 @@ def _notes(notes: Sequence[str], most: int, rest: str) -> Iterator[Block]:
 
 
 def _title(review: Review) -> str:
-    return f"Code review: {_listed(map(file_name, review.files), _FEW)}"
+    return f"Code review: {_files(review.files)}"
 
 
-def _listed(names: Iterable[str], most: int) -> str:
-    return short_list([cut_middle(name, _NAME_LENGTH) for name in names], most)
+def _files(files: Iterable[str]) -> str:
+    return short_list(list(map(file_name, files)), _FEW)
 
 
 def _origin(review: Review) -> Iterator[tuple[str, Inline]]:
     yield "gpuprof", f"{review.gpuprof_version}, from the code alone, without a GPU"
     for index, tool in enumerate(review.tools[:_TOP]):
-        yield "" if index else "tools", cut_middle(tool[: 8 * _TOOL_LENGTH], _TOOL_LENGTH)
+        yield "" if index else "tools", tool
 
 
 def _provenance(review: Review) -> Iterator[Block]:
@@ -236,19 +231,8 @@ def _provenance(review: Review) -> Iterator[Block]:
     yield Facts(tuple(_origin(review)))
     rows = []
     for module in review.modules[:_MOST_MODULES]:
-        name = cut_middle(file_name(module.origin), _NAME_LENGTH)
-        rows.append((name, module.target, _FORMS[module.form], str(module.kernels)))
+        rows.append((file_name(module.origin), module.target, _FORMS[module.form], str(module.kernels)))
     if rows:
         left_out = len(review.modules) - len(rows)
         more = f"… and {counted(left_out, 'more module')}" if left_out else ""
         yield Table("Device code in the files", _MODULE_COLUMNS, tuple(rows), more=more)
-
-
-def _counted_notes(kernels: Iterable[ReviewedKernel]) -> Iterator[str]:
-    """Yield each note on kernels, with the number of those that have it."""
-    numbers: dict[str, int] = {}
-    for kernel in kernels:
-        for note in dict.fromkeys(kernel.notes):
-            numbers[note] = numbers.get(note, 0) + 1
-    for note, number in numbers.items():
-        yield f"{note} ({counted(number, 'kernel')})"

@@ -8,16 +8,14 @@ from msgspec.structs import replace
 
 from gpuprof.model.recorded import configuration_text
 from gpuprof.review.alike import KernelGroup, Variant, same_resources
-from gpuprof.review.contract import CodeOccupancy, SpillCount
-from gpuprof.text import cut_middle
+from gpuprof.review.contract import SpillCount
 from gpuprof.units import counted, format_percent
 from gpuprof.views.document import Cell, Column, Inline, Table, filled
 from gpuprof.views.kernel import finding_anchor
 from gpuprof.views.review_kernel import label_in_file, section_anchor, variant_names
-from gpuprof.words.review_values import NOT_KNOWN, bytes_text, shared_text
-from gpuprof.words.sentences import joined_by, short_list
+from gpuprof.words.review_values import bytes_text, limit_text, range_text, shared_text
+from gpuprof.words.sentences import joined_by
 
-_NAME_LENGTH = 120
 _NONE = "–"
 # All architectures of the review.
 _ALL = "all"
@@ -41,13 +39,13 @@ _COLUMNS = (
 
 def review_table(groups: Sequence[KernelGroup], shown: int, sections: Collection[str] | None = None) -> Table:
     """Return the rows of the first `shown` kernels, with links to `sections`; without these for other media."""
-    targets = dict.fromkeys(variant.kernel.target for group in groups for variant in group.variants)
+    targets = list(dict.fromkeys(variant.kernel.target for group in groups for variant in group.variants))
     rows: list[tuple[Inline, ...]] = []
     owners: list[int] = []
     anchors = []
     for place, group in enumerate(groups[:shown], 1):
         for variants in same_resources(group.variants):
-            rows.append(tuple(_cells(group, variants, sections, short_list(list(targets), len(targets)))))
+            rows.append(tuple(_cells(group, variants, sections, targets)))
             owners.append(place)
             anchors.append(f"row-{variants[0].kernel.id}")
     no_block = any(group.kernel.occupancy is None and group.kernel.block is None for group in groups)
@@ -64,7 +62,7 @@ def review_table(groups: Sequence[KernelGroup], shown: int, sections: Collection
 
 
 def _cells(
-    group: KernelGroup, variants: Sequence[Variant], sections: Collection[str] | None, targets: str
+    group: KernelGroup, variants: Sequence[Variant], sections: Collection[str] | None, targets: Sequence[str]
 ) -> Iterator[Inline]:
     kernels = [variant.kernel for variant in variants]
     kernel = kernels[0]
@@ -73,36 +71,34 @@ def _cells(
     anchor = section_anchor(group)
     is_linked = sections is not None and anchor in sections
     yield Cell(str(kernel.id), order=kernel.id)
-    yield Cell(cut_middle(label_in_file(group), _NAME_LENGTH), href=anchor if is_linked else "")
+    yield Cell(label_in_file(group), href=anchor if is_linked else "")
     yield _finding(group, variants, is_linked=is_linked)
-    names = variant_names(variants)
-    yield _ALL if names == targets else names
+    yield _ALL if [variant.name for variant in variants] == targets else variant_names(variants)
     yield configuration_text(kernel.grid, kernel.block) if len(kernels) == 1 else ""
     launches = sum(variant.launches for variant in variants)
     yield str(launches) if launches else ""
     yield _amounts([taken.registers])
     static = taken.static_shared_bytes
     shared = static + (taken.dynamic_shared_bytes or 0) if static is not None else None
-    yield replace(_amounts([shared]), text=shared_text(static, taken.dynamic_shared_bytes))
-    yield replace(_amounts([taken.stack_bytes]), text=bytes_text(taken.stack_bytes))
+    yield _amounts([shared], shared_text(static, taken.dynamic_shared_bytes))
+    yield _amounts([taken.stack_bytes], bytes_text(taken.stack_bytes))
     yield _spills(taken.spills)
+    limit = ""
     if occupancy is None:
         yield Cell(_NONE, "muted")
     else:
+        limit = limit_text(occupancy.limiters, (step.sentence for step in occupancy.steps))
         percent = f"{'≤ ' if occupancy.needs_dynamic else ''}{format_percent(occupancy.fraction)}"
-        yield Cell(percent, order=occupancy.fraction, bar=occupancy.fraction, whole=_limit(occupancy))
+        yield Cell(percent, order=occupancy.fraction, bar=occupancy.fraction, whole=limit)
     yield _amounts([each.resources.instructions for each in kernels])
     yield _amounts([len(each.loops) if each.unreviewed is None else None for each in kernels])
     # The sections of a page have it.
-    yield _limit(occupancy) if sections is None and occupancy is not None else ""
+    yield limit if sections is None else ""
 
 
-def _amounts(values: Sequence[int | None]) -> Cell:
-    """Write the values of variants: "80–84"."""
-    known = sorted({value for value in values if value is not None})
-    if not known:
-        return Cell(NOT_KNOWN, "muted")
-    return Cell("–".join(map(str, dict.fromkeys((known[0], known[-1])))), order=known[-1])
+def _amounts(values: Sequence[int | None], text: str = "") -> Cell:
+    known = [value for value in values if value is not None]
+    return Cell(text or range_text(values), "" if known else "muted", order=max(known, default=None))
 
 
 def _spills(spills: SpillCount | None) -> Cell:
@@ -111,13 +107,6 @@ def _spills(spills: SpillCount | None) -> Cell:
     number = spills.loads + spills.stores
     in_loops = f" ({spills.in_loops} in loops)" if spills.in_loops else ""
     return Cell(f"{number}{in_loops}", "warning" if number else "", order=number)
-
-
-def _limit(occupancy: CodeOccupancy) -> str:
-    """Write the limiters of occupancy, and the next step: "limited by registers: at 64 registers …"."""
-    steps = dict.fromkeys(step.sentence for step in occupancy.steps)
-    limiters = " and ".join(occupancy.limiters)
-    return joined_by(": ", f"limited by {limiters}" if limiters else "", " or ".join(steps))
 
 
 def _finding(group: KernelGroup, variants: Sequence[Variant], *, is_linked: bool) -> Cell:
