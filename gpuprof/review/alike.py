@@ -13,6 +13,7 @@ from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.model.session import Finding, Location
 from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel
 from gpuprof.words.file_names import file_name
+from gpuprof.words.sentences import joined_by
 
 _PREDICATE = re.compile(r"^@!?\w+\s+")
 _BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
@@ -48,6 +49,11 @@ class KernelGroup(Struct, frozen=True):
     def kernel(self) -> ReviewedKernel:
         """Return the first variant, whose number and name the group has."""
         return self.variants[0].kernel
+
+    @property
+    def name(self) -> str:
+        """Return the short name, with the file if there are several."""
+        return joined_by(" in ", self.kernel.label, self.file)
 
     @property
     def launches(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.review.alike import FoundIn, KernelGroup, SharedFinding, grouped_kernels, shared_findings
@@ -25,10 +25,10 @@ from gpuprof.views.document import (
 )
 from gpuprof.views.kernel import finding_anchor
 from gpuprof.views.options import WriteOptions
-from gpuprof.views.review_kernel import code_finding, code_section, label_in_file, only_text, section_anchor
+from gpuprof.views.review_kernel import code_finding, code_section, section_anchor
 from gpuprof.views.review_table import review_table
 from gpuprof.words.file_names import file_name
-from gpuprof.words.review_values import code_certainty, code_place, loops_text
+from gpuprof.words.review_values import code_certainty, code_place, left_out, loops_text, only_text
 from gpuprof.words.sentences import full_stop, joined_by, short_list
 
 if TYPE_CHECKING:
@@ -38,15 +38,17 @@ if TYPE_CHECKING:
 MARKER = "<!-- gpuprof-check -->"
 _TOP = 20
 _SCREEN_ROWS = 26
-_MOST_ROWS = 1000
 _MOST_SECTIONS = 500
 # Rows that the tables of all sections share: with them a page of 500 kernels stays below 5 MB.
 _ROWS_OF_SECTIONS = 3000
 _MOST_NOTES = 40
 _BRIEF_NOTES = 3
 _MOST_MODULES = 60
+_ABOUT_ACCESSES = (
+    "Memory accesses have the cost of a request of a full warp: sectors of 32 bytes, or wavefronts in shared memory. "
+    "They need what consecutive addresses would cost."
+)
 _FEW = 3
-_FORMS = {"sass": "machine code", "ptx": "PTX"}
 _MODULE_COLUMNS = (Column("module", "name"), Column("architecture"), Column("form"), Column("kernels", "number"))
 
 
@@ -80,7 +82,7 @@ def page_lines(review: Review, options: WriteOptions) -> list[str]:
     """Return the lines of the page."""
     from gpuprof.views.html import render_page
 
-    return render_page(whole_review(review, options.top)).split("\n")
+    return render_page(whole_review(review, min(options.top or _MOST_SECTIONS, _MOST_SECTIONS))).split("\n")
 
 
 def brief_review(review: Review, findings: int, kernels: int) -> Document:
@@ -90,7 +92,7 @@ def brief_review(review: Review, findings: int, kernels: int) -> Document:
     shown = shared[: findings or None]
     blocks = [*_summary(review, groups), *_fixes(shared, len(shown), title="Fix first")]
     if groups:
-        blocks.append(review_table(groups, kernels or len(groups)))
+        blocks.append(review_table(groups, kernels))
     blocks += _notes(review.notes, _BRIEF_NOTES, "-v shows all")
     if shown:
         reasons = Findings(tuple(code_finding(FoundIn(item.finding)) for item in shown))
@@ -103,30 +105,20 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
     """Return everything about the first `top` kernels (0 or None: all), with `lists` of all findings and kernels."""
     every = grouped_kernels(review)
     groups = every[: top or None]
-    sections = groups[:_MOST_SECTIONS]
-    anchors = set(map(section_anchor, sections))
     blocks = list(_summary(review, every))
     if lists:
         blocks.append(Note("Read from the compiled code, without a GPU: nothing here is a measured time.", "muted"))
-        fixes = tuple(_fixes(shared_findings(review, groups), _TOP, anchors))
+        fixes = tuple(_fixes(shared_findings(review, groups), _TOP, has_sections=True))
         if fixes:
             blocks += [Heading("Fix first", anchor="fix-first"), *fixes]
         if groups:
-            blocks.append(Heading("Kernels", anchor="kernels"))
-            blocks.append(review_table(every, min(len(groups), _MOST_ROWS), anchors))
-        about = (
-            "Memory accesses have the cost of a request of a full warp: sectors of 32 bytes, or wavefronts in shared "
-            "memory. They need what consecutive addresses would cost."
-        )
-        if sections:
-            blocks += [Heading("Kernel by kernel", anchor="details"), Note(about, "muted")]
-    rows = min(max(_ROWS_OF_SECTIONS // (len(sections) or 1), 6), 80)
-    for group in sections:
-        blocks.append(code_section(group, rows, is_open=group is sections[0]))
-    rest = len(every) - len(sections)
-    if rest:
-        blocks.append(Note(f"… and {counted(rest, 'more kernel')}: --kernel REGEX chooses some", "muted"))
-    blocks += [Heading("Provenance", anchor="provenance"), *_provenance(review)]
+            blocks += [Heading("Kernels", anchor="kernels"), review_table(groups, 0, has_sections=True)]
+            blocks += [Heading("Kernel by kernel", anchor="details"), Note(_ABOUT_ACCESSES, "muted")]
+    rows = min(max(_ROWS_OF_SECTIONS // (len(groups) or 1), 6), 80)
+    for group in groups:
+        blocks.append(code_section(group, rows, is_open=group is groups[0]))
+    rest = left_out(len(every) - len(groups), "kernel", "--kernel REGEX chooses some")
+    blocks += [*_notes((rest,), 1, ""), Heading("Provenance", anchor="provenance"), *_provenance(review)]
     blocks += _notes(review.notes, _MOST_NOTES, "--format json has all")
     return Document(_title(review), tuple(blocks), review.gpuprof_version)
 
@@ -137,7 +129,7 @@ def _summary(review: Review, groups: Sequence[KernelGroup]) -> Iterator[Block]:
     unread: dict[str, list[str]] = {}
     for group in groups:
         if group.unreviewed:
-            unread.setdefault(group.unreviewed, []).append(label_in_file(group))
+            unread.setdefault(group.unreviewed, []).append(group.name)
     for why, names in unread.items():
         yield Note(f"not reviewed: {short_list(names, _FEW)}: {full_stop(why)}", "warning")
 
@@ -163,31 +155,23 @@ def _headline(review: Review, groups: Sequence[KernelGroup]) -> str:
 
 
 def _fixes(
-    shared: Sequence[SharedFinding], most: int, anchors: Collection[str] = (), title: str = ""
+    shared: Sequence[SharedFinding], most: int, title: str = "", *, has_sections: bool = False
 ) -> Iterator[Block]:
-    """Yield the first findings of all kernels, with links to the kernels that have a section."""
+    """Yield the first findings of all kernels, with links to the kernels' sections if there are some."""
     if shared:
-        items = tuple(_fix(item, anchors) for item in shared[:most])
-        left_out = len(shared) - len(items)
-        where = ", below at their kernels" if anchors else ": --top 0 shows all"
-        more = f"And {counted(left_out, 'more finding')}{where}." if left_out > 0 else ""
-        yield Recommendations(items, more=more, title=title)
+        items = tuple(_fix(item, has_section=has_sections) for item in shared[:most])
+        rest = "below at their kernels" if has_sections else "--top 0 shows all"
+        yield Recommendations(items, more=left_out(len(shared) - len(items), "finding", rest), title=title)
 
 
-def _fix(item: SharedFinding, anchors: Collection[str]) -> Recommendation:
+def _fix(item: SharedFinding, *, has_section: bool) -> Recommendation:
     finding = item.finding
-    kernels: Inline = ""
-    href = ""
-    names = []
     place = item.place
+    names = []
     for group, found in item.owners:
-        name = f"#{group.kernel.id} {label_in_file(group)}"
-        names.append(joined_by(" ", name, f"({only_text(found)})" if found.only else ""))
-    if item.owners:
-        first = section_anchor(item.owners[0][0])
-        is_linked = first in anchors
-        kernels = Cell(names[0], href=first if is_linked else "")
-        href = finding_anchor(item.owners[0][1].finding.id) if is_linked else ""
+        only = f"({only_text(found.only)})" if found.only else ""
+        names.append(joined_by(" ", f"#{group.kernel.id} {group.name}", only))
+    anchor = section_anchor(item.owners[0][0]) if item.owners and has_section else ""
     return Recommendation(
         headline=finding.headline,
         action=finding.action,
@@ -195,21 +179,19 @@ def _fix(item: SharedFinding, anchors: Collection[str]) -> Recommendation:
         of="",
         condition=loops_text(finding.loops),
         place=code_place(place.file, place.line, place.pc) if place is not None else "",
-        kernels=kernels,
+        kernels=Cell("".join(names[:1]), href=anchor),
         certainty=code_certainty(finding),
         spread=f", {short_list(names[1:], _FEW - 1)}" if names[1:] else "",
         rule=finding.rule,
         severity=finding.severity,
         doubted=finding.confidence == "guess",
-        href=href,
+        href=finding_anchor(finding.id) if anchor else "",
     )
 
 
 def _notes(notes: Sequence[str], most: int, rest: str) -> Iterator[Block]:
-    for note in notes[:most]:
+    for note in filter(None, (*notes[:most], left_out(len(notes) - most, "note", rest))):
         yield Note(note, "muted")
-    if len(notes) > most:
-        yield Note(f"… and {counted(len(notes) - most, 'more note')}: {rest}", "muted")
 
 
 def _title(review: Review) -> str:
@@ -222,8 +204,7 @@ def _files(files: Iterable[str]) -> str:
 
 def _origin(review: Review) -> Iterator[tuple[str, Inline]]:
     yield "gpuprof", f"{review.gpuprof_version}, from the code alone, without a GPU"
-    for index, tool in enumerate(review.tools[:_TOP]):
-        yield "" if index else "tools", tool
+    yield "tools", "; ".join(review.tools[:_TOP])
 
 
 def _provenance(review: Review) -> Iterator[Block]:
@@ -231,8 +212,7 @@ def _provenance(review: Review) -> Iterator[Block]:
     yield Facts(tuple(_origin(review)))
     rows = []
     for module in review.modules[:_MOST_MODULES]:
-        rows.append((file_name(module.origin), module.target, _FORMS[module.form], str(module.kernels)))
+        rows.append((file_name(module.origin), module.target, module.form.upper(), str(module.kernels)))
     if rows:
-        left_out = len(review.modules) - len(rows)
-        more = f"… and {counted(left_out, 'more module')}" if left_out else ""
+        more = left_out(len(review.modules) - len(rows), "module", "--format json has all")
         yield Table("Device code in the files", _MODULE_COLUMNS, tuple(rows), more=more)

@@ -20,7 +20,7 @@ from gpuprof.review.alike import (
     same_memory,
     same_places,
 )
-from gpuprof.review.contract import CodeAccess, KernelArgument, ReviewedKernel
+from gpuprof.review.contract import CodeAccess, ReviewedKernel
 from gpuprof.text import cut_middle
 from gpuprof.units import WARP_THREADS, counted, significant
 from gpuprof.views.document import (
@@ -41,14 +41,18 @@ from gpuprof.views.kernel import finding_block
 from gpuprof.words.file_names import file_name
 from gpuprof.words.review_values import (
     NOT_KNOWN,
+    argument_text,
     bytes_text,
     code_certainty,
     code_place,
     code_text,
     cost_text,
     instruction_text,
+    left_out,
     limit_text,
     loops_text,
+    only_text,
+    range_text,
     shared_text,
     spilled_text,
 )
@@ -57,12 +61,12 @@ from gpuprof.words.sentences import joined_by, short_list
 _NAME_LENGTH = 200
 _WHOLE_LENGTH = 2_000
 _SYMBOL_LENGTH = 300
-_ARGUMENT_LENGTH = 60
 _MOST_ARGUMENTS = 24
 _MOST_NAMES = 4
 _MOST_PLACES = 20
 _MOST_PARTS = 8
 _NONE = "–"
+_REST = "--format json has all"
 _LOOPS = (
     Column("loop", "name"),
     Column("depth", "number"),
@@ -85,8 +89,7 @@ _ACCESSES = (
 
 def code_section(group: KernelGroup, most: int, *, is_open: bool) -> Fold:
     """Return everything about a kernel; each of its tables has at most so many rows."""
-    kernel = group.kernel
-    title = Cell(f"#{kernel.id} {label_in_file(group)}", whole=cut_middle(kernel.name, _WHOLE_LENGTH))
+    title = f"#{group.kernel.id} {group.name}"
     return Fold(title, tuple(_blocks(group, most)), open=is_open, anchor=section_anchor(group))
 
 
@@ -95,16 +98,11 @@ def section_anchor(group: KernelGroup) -> str:
     return f"kernel-{group.kernel.id}"
 
 
-def label_in_file(group: KernelGroup) -> str:
-    """Return the short name of a kernel, with its file if there are several."""
-    return joined_by(" in ", group.kernel.label, group.file)
-
-
 def _blocks(group: KernelGroup, most: int) -> Iterator[Block]:
     kernel = group.kernel
     if kernel.name != kernel.label:
-        name = cut_middle(kernel.name, _WHOLE_LENGTH)
-        yield Note(Cell(cut_middle(name, _NAME_LENGTH), whole=name, code=True), "muted")
+        name = cut_middle(kernel.name, _NAME_LENGTH)
+        yield Note(Cell(name, whole=cut_middle(kernel.name, _WHOLE_LENGTH), code=True), "muted")
     if group.unreviewed:
         yield Note(f"not reviewed: {group.unreviewed}", "warning")
     elif not group.findings:
@@ -127,13 +125,8 @@ def code_finding(found: FoundIn, most: int = _MOST_NAMES) -> Finding:
     """Return a finding with at most so many of its places."""
     finding = found.finding
     first, *others = _places(finding, most) or [""]
-    certainty = joined_by(", ", code_certainty(finding), loops_text(finding.loops), only_text(found))
+    certainty = joined_by(", ", code_certainty(finding), loops_text(finding.loops), only_text(found.only))
     return replace(finding_block(finding, certainty, Cell(first, code=True)), places=tuple(others))
-
-
-def only_text(found: FoundIn) -> str:
-    """Write which variants of a kernel have a finding; empty if all have."""
-    return f"only {short_list(found.only, _MOST_NAMES)}" if found.only else ""
 
 
 def _places(finding: CodeFinding, most: int) -> list[str]:
@@ -163,10 +156,11 @@ def _facts(group: KernelGroup) -> Iterator[tuple[str, Inline]]:
         elif name not in ("block", "grid"):
             # The names of the variants have these.
             parts = [f"{text or 'none'} ({short_list(names, _MOST_NAMES)})" for text, names in texts.items()]
-            yield name, short_list(parts, _MOST_PARTS)
+            yield name, "; ".join(parts)
     kernel = group.kernel
     if kernel.arguments:
-        yield "arguments", short_list(list(map(_argument, kernel.arguments)), _MOST_ARGUMENTS)
+        arguments = [argument_text(item.ordinal, item.name, item.size_bytes, item.value) for item in kernel.arguments]
+        yield "arguments", short_list(arguments, _MOST_ARGUMENTS)
     # A symbol that is cut is of no use.
     if kernel.mangled not in (kernel.name, kernel.label) and len(kernel.mangled) <= _SYMBOL_LENGTH:
         yield "symbol", Cell(kernel.mangled, code=True)
@@ -178,11 +172,11 @@ def _quantities(kernel: ReviewedKernel) -> Iterator[tuple[str, str]]:
     taken = kernel.resources
     yield "block", dims_text(kernel.block) if kernel.block is not None else NOT_KNOWN
     yield "grid", dims_text(kernel.grid) if kernel.grid is not None else ""
-    yield "registers", f"{taken.registers} per thread" if taken.registers is not None else NOT_KNOWN
+    yield "registers", range_text([taken.registers])
     yield "shared", shared_text(taken.static_shared_bytes, taken.dynamic_shared_bytes)
-    yield "stack", f"{bytes_text(taken.stack_bytes)} per thread" if taken.stack_bytes else bytes_text(taken.stack_bytes)
+    yield "stack", bytes_text(taken.stack_bytes)
     yield "spills", spilled_text(*astuple(taken.spills)) if taken.spills is not None else NOT_KNOWN
-    yield "barriers", str(taken.barriers) if taken.barriers is not None else NOT_KNOWN
+    yield "barriers", range_text([taken.barriers])
     yield "code", code_text(taken.instructions, taken.code_bytes)
     bounds = f"{counted(taken.max_threads, 'thread')} per block" if taken.max_threads is not None else ""
     required = f"block {dims_text(taken.required_block)} required" if taken.required_block is not None else ""
@@ -190,11 +184,6 @@ def _quantities(kernel: ReviewedKernel) -> Iterator[tuple[str, str]]:
     occupancy = kernel.occupancy
     yield "occupancy", occupancy.sentence if occupancy is not None else NOT_KNOWN
     yield "next step", limit_text((), (step.sentence for step in occupancy.steps)) if occupancy is not None else ""
-
-
-def _argument(argument: KernelArgument) -> str:
-    name = joined_by(" ", str(argument.ordinal), cut_middle(argument.name or "", _ARGUMENT_LENGTH))
-    return f"{name} = {argument.value}" if argument.value is not None else f"{name} ({bytes_text(argument.size_bytes)})"
 
 
 def _memory(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
@@ -207,13 +196,9 @@ def _memory(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
         trips = str(loop.trips) if loop.trips is not None else "not constant"
         loops.append((place, str(loop.depth), trips, str(loop.instructions), str(costly[loop.id] or _NONE)))
     if loops:
-        yield Table("Loops", _LOOPS, tuple(loops), more=_left_out(len(kernel.loops) - len(loops), "more loop"))
+        yield Table("Loops", _LOOPS, tuple(loops), more=left_out(len(kernel.loops) - len(loops), "loop", _REST))
     if kernel.accesses:
         yield from _accesses(kernel, most)
-
-
-def _left_out(count: int, noun: str) -> str:
-    return f"… and {counted(count, noun)}: --format json has all" if count else ""
 
 
 def _accesses(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
@@ -230,11 +215,11 @@ def _accesses(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
             "Memory accesses",
             _ACCESSES,
             tuple(_access_row(accesses, depths, reasons) for accesses in shown),
-            more=_left_out(len(groups) - len(shown), "more row"),
+            more=left_out(len(groups) - len(shown), "row", _REST),
         )
     )
     if reasons:
-        yield Facts(tuple((number, reason) for reason, number in reasons.items()), "Costs that are not known")
+        yield Facts(tuple(zip(reasons.values(), reasons, strict=True)), "Costs that are not known")
 
 
 def _access_row(
@@ -245,7 +230,7 @@ def _access_row(
     unit = "wavefront" if access.space == "shared" else "sector"
     needed = access.needed_per_request
     times = f" ×{len(accesses)}" if len(accesses) > 1 else ""
-    opcodes = short_list(list(dict.fromkeys(each.opcode for each in accesses)), _MOST_NAMES)
+    opcodes = ", ".join(dict.fromkeys(each.opcode for each in accesses))
     stride = access.lane_stride_bytes if access.space != "local" else None
     tone: Tone = "warning" if is_costly(access) else ""
     return (

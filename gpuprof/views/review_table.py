@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.model.recorded import configuration_text
 from gpuprof.review.alike import KernelGroup, Variant, same_resources
 from gpuprof.review.contract import SpillCount
-from gpuprof.units import counted, format_percent
+from gpuprof.units import format_percent
 from gpuprof.views.document import Cell, Column, Inline, Table, filled
 from gpuprof.views.kernel import finding_anchor
-from gpuprof.views.review_kernel import label_in_file, section_anchor, variant_names
-from gpuprof.words.review_values import bytes_text, limit_text, range_text, shared_text
+from gpuprof.views.review_kernel import section_anchor, variant_names
+from gpuprof.words.review_values import bytes_text, left_out, limit_text, range_text, shared_text
 from gpuprof.words.sentences import joined_by
 
 _NONE = "–"
@@ -37,42 +37,39 @@ _COLUMNS = (
 )
 
 
-def review_table(groups: Sequence[KernelGroup], shown: int, sections: Collection[str] | None = None) -> Table:
-    """Return the rows of the first `shown` kernels, with links to `sections`; without these for other media."""
+def review_table(groups: Sequence[KernelGroup], shown: int, *, has_sections: bool = False) -> Table:
+    """Return the rows of the first `shown` kernels (0: all), with links to their sections if they have some."""
     targets = list(dict.fromkeys(variant.kernel.target for group in groups for variant in group.variants))
     rows: list[tuple[Inline, ...]] = []
     owners: list[int] = []
     anchors = []
-    for place, group in enumerate(groups[:shown], 1):
+    for place, group in enumerate(groups[: shown or None], 1):
         for variants in same_resources(group.variants):
-            rows.append(tuple(_cells(group, variants, sections, targets)))
+            rows.append(tuple(_cells(group, variants, targets, has_sections=has_sections)))
             owners.append(place)
             anchors.append(f"row-{variants[0].kernel.id}")
     no_block = any(group.kernel.occupancy is None and group.kernel.block is None for group in groups)
 
     def more(count: int) -> str:
-        left_out = groups[owners[count - 1] :]
-        found = sum(bool(group.findings) for group in left_out)
-        kernels = f"… and {counted(len(left_out), 'more kernel')}, {found} with findings: --top 0 shows all"
-        return joined_by("; ", kernels if left_out else "", "occupancy needs --block" if no_block else "")
+        rest = groups[owners[count - 1] :]
+        found = sum(bool(group.findings) for group in rest)
+        text = left_out(len(rest), "kernel", f"{found} with findings, --top 0 shows all")
+        return joined_by("; ", text, "occupancy needs --block" if no_block else "")
 
-    is_page = sections is not None
-    table = Table("Kernels", _COLUMNS, tuple(rows), tuple(anchors) if is_page else (), more(len(rows)), filter=is_page)
+    table = Table("Kernels", _COLUMNS, tuple(rows), tuple(anchors), more(len(rows)), filter=has_sections)
     return replace(filled(table, "0", "0 B", _NONE, _ALL), short_more=more)
 
 
 def _cells(
-    group: KernelGroup, variants: Sequence[Variant], sections: Collection[str] | None, targets: Sequence[str]
+    group: KernelGroup, variants: Sequence[Variant], targets: Sequence[str], *, has_sections: bool
 ) -> Iterator[Inline]:
     kernels = [variant.kernel for variant in variants]
     kernel = kernels[0]
     taken = kernel.resources
     occupancy = kernel.occupancy
-    anchor = section_anchor(group)
-    is_linked = sections is not None and anchor in sections
     yield Cell(str(kernel.id), order=kernel.id)
-    yield Cell(label_in_file(group), href=anchor if is_linked else "")
-    yield _finding(group, variants, is_linked=is_linked)
+    yield Cell(group.name, href=section_anchor(group) if has_sections else "")
+    yield _finding(group, variants, has_section=has_sections)
     yield _ALL if [variant.name for variant in variants] == targets else variant_names(variants)
     yield configuration_text(kernel.grid, kernel.block) if len(kernels) == 1 else ""
     launches = sum(variant.launches for variant in variants)
@@ -92,8 +89,7 @@ def _cells(
         yield Cell(percent, order=occupancy.fraction, bar=occupancy.fraction, whole=limit)
     yield _amounts([each.resources.instructions for each in kernels])
     yield _amounts([len(each.loops) if each.unreviewed is None else None for each in kernels])
-    # The sections of a page have it.
-    yield limit if sections is None else ""
+    yield "" if has_sections else limit
 
 
 def _amounts(values: Sequence[int | None], text: str = "") -> Cell:
@@ -109,12 +105,12 @@ def _spills(spills: SpillCount | None) -> Cell:
     return Cell(f"{number}{in_loops}", "warning" if number else "", order=number)
 
 
-def _finding(group: KernelGroup, variants: Sequence[Variant], *, is_linked: bool) -> Cell:
+def _finding(group: KernelGroup, variants: Sequence[Variant], *, has_section: bool) -> Cell:
     names = {variant.name for variant in variants}
     found = [item.finding for item in group.findings if not item.only or names.intersection(item.only)]
     if found:
         more = f" +{len(found) - 1}" if len(found) > 1 else ""
-        href = finding_anchor(found[0].id) if is_linked else ""
+        href = finding_anchor(found[0].id) if has_section else ""
         return Cell(found[0].rule + more, found[0].severity, href, order=len(found), whole=found[0].headline)
     if variants[0].kernel.unreviewed is not None:
         return Cell("not reviewed", "warning")

@@ -8,10 +8,12 @@ from gpuprof.model.session import Finding, Location
 from gpuprof.text import cut_middle
 from gpuprof.units import counted, format_binary, significant
 from gpuprof.words.file_names import file_name
-from gpuprof.words.sentences import joined_by
+from gpuprof.words.sentences import joined_by, short_list
 
 NOT_KNOWN = "not known"
 _SASS_LENGTH = 160
+_NAME_LENGTH = 60
+_MOST_NAMES = 4
 _LARGE = 1024
 
 
@@ -81,6 +83,17 @@ def cost_text(cost: float | None, unit: str) -> str:
     return f"{significant(cost, strip=True)} {unit}{'s' if cost != 1 else ''}"
 
 
+def only_text(variants: Sequence[str]) -> str:
+    """Write which variants of a kernel have a finding; empty if all have."""
+    return f"only {short_list(variants, _MOST_NAMES)}" if variants else ""
+
+
+def argument_text(ordinal: int, name: str | None, size: int, value: int | None) -> str:
+    """Write an argument: "2 n = 4096", "0 out (8 B)"."""
+    text = joined_by(" ", str(ordinal), cut_middle(name or "", _NAME_LENGTH))
+    return f"{text} = {value}" if value is not None else f"{text} ({bytes_text(size)})"
+
+
 def limit_text(limiters: Sequence[str], steps: Iterable[str]) -> str:
     """Write the limiters of occupancy, and the next step: "limited by registers: at 64 registers …"; empty if none."""
     limits = " and ".join(limiters)
@@ -91,3 +104,8 @@ def range_text(values: Iterable[int | None]) -> str:
     """Write the values of several variants: "80–84"."""
     known = sorted({value for value in values if value is not None})
     return "–".join(map(str, dict.fromkeys((known[0], known[-1])))) if known else NOT_KNOWN
+
+
+def left_out(count: int, noun: str, rest: str) -> str:
+    """Write how many are left out: "… and 3 more notes: -v shows all"; empty if none."""
+    return f"… and {counted(count, f'more {noun}')}: {rest}" if count > 0 else ""
