@@ -81,7 +81,7 @@ def build_change(pair: BuildPair) -> BuildChange:
         kernel=new.id if new is not None else None,
         label=kernel.label,
         match=pair.match,
-        name=base.name if base is not None else None,
+        base=base.label if base is not None else None,
         values=tuple(value for value in values if value.base != value.new),
         came=tuple(added_findings(before, after)),
         went=tuple(added_findings(after, before)),

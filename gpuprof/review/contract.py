@@ -186,7 +186,7 @@ class BuildChange(Struct, frozen=True, kw_only=True):
     kernel: Annotated[Whole | None, about("id of the kernel in this review; null: it is gone")]
     label: Annotated[str, about("short name, of the new build if it has the kernel")]
     match: Annotated[BuildMatch, about("why these kernels are taken for each other")]
-    name: Annotated[str | None, about("demangled name in the base; null: the kernel is new")]
+    base: Annotated[str | None, about("short name in the base; null: the kernel is new")]
     values: Annotated[tuple[CodeChange, ...], about("values that differ")]
     came: Annotated[tuple[Finding, ...], about("findings that the base does not have")]
     went: Annotated[tuple[Finding, ...], about("findings that only the base has")]

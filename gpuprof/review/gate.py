@@ -66,8 +66,10 @@ def judged(
             names = "; ".join(kernel.label[:100] for kernel in result.kernels[:_MOST_NAMED])
             raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
     checks = list(_checks(pairs, fitting, has_base=bool(files)))
-    checked = {check.limit for check in checks}
-    checks += [_not_compared(limit) for limit in limits if limit.text not in checked]
+    checked = {name for check in checks for name in (check.limit, check.quantity)}
+    for limit in limits:
+        if limit.text not in checked and (limit.pattern is not None or limit.quantity not in checked):
+            checks.append(_not_compared(limit))
     return replace(result, gate=gate_of(checks, unclear_fails=unclear == "fail"))
 
 
@@ -78,9 +80,7 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
     return any(pattern.fits(kernel.label, kernel.name) for kernel in (pair.base, pair.new) if kernel is not None)
 
 
-def _checks(
-    pairs: Iterable[BuildPair], fitting: Iterable[Sequence[CodeLimit]], *, has_base: bool
-) -> Iterator[GateCheck]:
+def _checks(pairs: Iterable[BuildPair], fitting: Iterable[list[CodeLimit]], *, has_base: bool) -> Iterator[GateCheck]:
     """Yield the checks of kernels of the new build, with the limits that are for each pair."""
     for pair, limits in zip(pairs, fitting, strict=True):
         for limit in deciding(limits):
@@ -97,7 +97,7 @@ def _not_compared(limit: CodeLimit) -> GateCheck:
         kernel=None,
         word="not-compared",
         change=None,
-        sentence="no kernel is in both builds",
+        sentence="there is no kernel to check",
     )
 
 

@@ -53,7 +53,7 @@ def _rows(change: BuildChange, targets: Mapping[int, str]) -> Iterator[tuple[Inl
     """Yield the values and findings that differ of a kernel in both builds."""
     if change.match in ("new", "gone"):
         return
-    was = f"{change.name} → " if change.match == "similar" else ""
+    was = f"{change.base} → " if change.match == "similar" else ""
     name = Cell(cut_middle(f"{was}{change.label}", _NAME_LENGTH), href=targets.get(change.kernel or 0, ""))
     for value in change.values:
         yield name, joined_by(", ", count_name(value.name), value.of, line_text(value.location)), *_sides(value)
