@@ -1,4 +1,4 @@
-"""What is one thing in a review: a kernel on several architectures, equal launches, equal findings and accesses."""
+"""The parts of a review that are one thing: a kernel on several architectures, equal launches, findings, accesses."""
 
 from __future__ import annotations
 
