@@ -82,10 +82,12 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
 
 def _checks(pairs: Iterable[BuildPair], fitting: Iterable[list[CodeLimit]], *, has_base: bool) -> Iterator[GateCheck]:
     """Yield the checks of kernels of the new build, with the limits that are for each pair."""
-    for pair, limits in zip(pairs, fitting, strict=True):
-        for limit in deciding(limits):
-            if pair.new is not None and (pair.base is not None or not has_base or limit.quantity not in _OF_BOTH):
-                yield _check(limit, pair.base, pair.new, has_base=has_base)
+    for (_, base, new), limits in zip(pairs, fitting, strict=True):
+        if new is not None:
+            values = values_of(base, new)
+            for limit in deciding(limits):
+                if base is not None or not has_base or limit.quantity not in _OF_BOTH:
+                    yield _check(limit, base, new, values, has_base=has_base)
 
 
 def _not_compared(limit: CodeLimit) -> GateCheck:
@@ -101,14 +103,21 @@ def _not_compared(limit: CodeLimit) -> GateCheck:
     )
 
 
-def _check(limit: CodeLimit, base: ReviewedKernel | None, new: ReviewedKernel, *, has_base: bool) -> GateCheck:
+def _check(
+    limit: CodeLimit,
+    base: ReviewedKernel | None,
+    new: ReviewedKernel,
+    values: Iterable[CodeChange],
+    *,
+    has_base: bool,
+) -> GateCheck:
     """Return the worst result of a limit for the values or findings of a kernel."""
     check = replace(_not_compared(limit), kernel=new.id)
     for side in (new, base):
         if side is not None and side.unreviewed is not None and limit.quantity not in _WITHOUT_CODE:
             return replace(check, word="unclear", sentence=side.unreviewed)
     if limit.quantity in LIMITED:
-        results = list(_of_values(check, values_of(base, new), has_base=has_base))
+        results = list(_of_values(check, values, has_base=has_base))
     else:
         before = _found(limit, base) if base is not None else []
         results = [_of_finding(check, finding) for finding in added_findings(before, _found(limit, new))]
