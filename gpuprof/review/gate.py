@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
 from msgspec.structs import replace
@@ -61,10 +61,7 @@ def judged(
         return result
     with request.in_time():
         fitting = [[limit for limit in limits if _fits(limit, pair)] for pair in pairs]
-    for limit in limits:
-        if limit.pattern is not None and not any(limit in its for its in fitting):
-            names = "; ".join(kernel.label[:100] for kernel in result.kernels[:_MOST_NAMED])
-            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
+    _refuse_idle(limits, fitting, result.kernels)
     checks = list(_checks(pairs, fitting, has_base=bool(files)))
     checked = {name for check in checks for name in (check.limit, check.quantity)}
     for limit in limits:
@@ -78,6 +75,16 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
         return True
     pattern = kernel_pattern(limit.pattern, OPTION)
     return any(pattern.fits(kernel.label, kernel.name) for kernel in (pair.base, pair.new) if kernel is not None)
+
+
+def _refuse_idle(
+    limits: Iterable[CodeLimit], fitting: Iterable[Sequence[CodeLimit]], kernels: Sequence[ReviewedKernel]
+) -> None:
+    """Raise UsageError for a limit on kernels that neither build has."""
+    for limit in limits:
+        if limit.pattern is not None and not any(limit in its for its in fitting):
+            names = "; ".join(kernel.label[:100] for kernel in kernels[:_MOST_NAMED])
+            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
 
 
 def _checks(pairs: Iterable[BuildPair], fitting: Iterable[list[CodeLimit]], *, has_base: bool) -> Iterator[GateCheck]:
