@@ -159,7 +159,7 @@ def test_each_target_has_a_compiler_that_knows_it() -> None:
 
 
 def test_without_a_compiler_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(border, "_candidates", lambda environ: iter([tmp_path / "libnvrtc.so.13"]))
+    monkeypatch.setattr(border, "_candidates", lambda: [tmp_path / "libnvrtc.so.13"])
     find_nvrtc.cache_clear()
     try:
         with pytest.raises(EnvironmentProblem) as caught:
@@ -222,7 +222,7 @@ def found_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Di
     """Let these be all the nvdisasm there are, and return what is found."""
 
     def found(*paths: Path) -> tuple[Disassembler, ...]:
-        monkeypatch.setattr(programs, "_candidates", lambda name, environ: iter(paths))
+        monkeypatch.setattr(programs, "_candidates", lambda name: iter(paths))
         programs.find_programs.cache_clear()
         return find_disassemblers()
 

@@ -18,7 +18,8 @@ from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.instruction import Instruction, without_padding
-from gpuprof.sass.tools.disassemble import NotAnswered, brings, disassembled, disassembler_for
+from gpuprof.sass.tools.disassemble import brings, disassembled, disassembler_for
+from gpuprof.sass.tools.programs import NotFinished
 
 _LEAST_BYTES, _MOST_BYTES = 8_000 * INSTRUCTION_BYTES, 100_000 * INSTRUCTION_BYTES
 """Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""
@@ -92,7 +93,7 @@ def _disassembled(kernels: Sequence[CompiledKernel]) -> list[tuple[Instruction, 
         return [_no_tool(kernel.target) for kernel in kernels]
     try:
         return disassembled(tool, kernels[0].target, [kernel.kernel.code for kernel in kernels])
-    except NotAnswered as error:
+    except NotFinished as error:
         return [str(error)] * len(kernels)
     except EnvironmentProblem as error:
         if len(kernels) == 1:

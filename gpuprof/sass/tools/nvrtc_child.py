@@ -1,4 +1,4 @@
-"""Compiles with NVRTC in a process of its own: a source that makes it crash or run on ends that process alone."""
+"""Compiles with NVRTC in a process of its own: a source that makes it crash or hang ends that process alone."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _REQUEST, _REPLY, _CUBIN = "request.json", "reply.json", "code.cubin"
 def compile_apart(
     nvrtc: Nvrtc, source: str, name: str, options: Sequence[str], limits: CompileLimits = LIMITS
 ) -> CompileOutcome:
-    """Compile one translation unit. Raises LimitReached, and EnvironmentProblem where NVRTC itself fails."""
+    """Compile one translation unit. Raises LimitReached, and EnvironmentProblem if NVRTC itself fails."""
     with private_folder() as folder:
         request = {"library": str(nvrtc.path), "source": source, "name": name, "options": list(options)}
         (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
-        command = python_command("gpuprof.sass.tools.nvrtc_child", str(folder))
-        outcome = compile_in(folder, command, limits)
+        outcome = compile_in(folder, python_command("gpuprof.sass.tools.nvrtc_child", str(folder)), limits)
         reply = folder / _REPLY
         if outcome.code or not reply.is_file():
-            raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.said.strip()[-300:]}")
+            raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.log.strip()[-300:]}")
         answer = json.loads(reply.read_text(encoding="utf-8"))
         if "problem" in answer:
             raise EnvironmentProblem(answer["problem"])
         cubin = folder / _CUBIN
-        if not cubin.is_file():
-            refuse_without_memory(answer["log"], limits)
-        return CompileOutcome(cubin.read_bytes() if cubin.is_file() else None, answer["log"])
+        if cubin.is_file():
+            return CompileOutcome(cubin.read_bytes(), answer["log"])
+        refuse_without_memory(answer["log"], limits)
+        return CompileOutcome(None, answer["log"])
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Do in the child what the request in its folder says."""
+    """Do the request in a folder, in the child."""
     folder = Path(arguments[0])
     request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
     try:
