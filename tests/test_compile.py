@@ -18,7 +18,7 @@ from gpuprof.characterize.gates.check import Variant, check, variants
 from gpuprof.characterize.gates.compile import compile_kernel, compile_options
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.errors import DamagedInput, EnvironmentProblem
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import kernel_code
 from gpuprof.sass.tools import compile as compiling
 from gpuprof.sass.tools import nvrtc as border
 from gpuprof.sass.tools import programs

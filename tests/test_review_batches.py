@@ -19,8 +19,7 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
-from gpuprof.sass.binary.cubin import CubinKernel
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import CubinKernel, kernel_code
 from gpuprof.sass.tools.compile import compiler_for, target_options
 from gpuprof.sass.tools.disassemble import Disassembler
 from gpuprof.workers import done_by_workers, processors

@@ -23,8 +23,7 @@ from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
 from gpuprof.review.rules import resources as rules
 from gpuprof.sass.binary import local_memory
-from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, read_cubin
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, kernel_code, read_cubin
 from gpuprof.sass.binary.local_memory import LocalMemory
 from gpuprof.sass.instruction import parse_sass
 from gpuprof.sass.requests import width_bytes

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin_attributes import (
     Attributes,
     CubinParameter,
@@ -47,6 +48,7 @@ _MIN_STACK_SIZE = 0x12
 _REGISTERS = 0x2F
 _SYSCALL_OFFSETS = 0x46
 _BARRIERS = 0x4C
+_NAMES_SHOWN, _LONGEST_SHOWN = 5, 200
 
 Calls = tuple[tuple[int, str], ...]
 
@@ -83,15 +85,13 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
 
 
 class Cubin(Struct, frozen=True, kw_only=True):
-    """The kernels of a cubin for a target such as "sm_90a". `has_debug`: it was compiled for a debugger.
+    """The kernels of a cubin for a target such as "sm_90a".
 
     `relocatable`: it is to be linked (`-rdc=true`), so its kernels may call and use what other files have.
     """
 
     target: str
     kernels: tuple[CubinKernel, ...]
-    has_lines: bool
-    has_debug: bool
     relocatable: bool = False
 
 
@@ -101,13 +101,20 @@ def read_cubin(data: bytes) -> Cubin:
         elf = cubin_elf(data)
         _check_sizes(elf)
         target = target_of(elf)
-        return Cubin(
-            target=target,
-            kernels=_kernels(elf, target),
-            has_lines=elf.named(".debug_line") is not None,
-            has_debug=elf.named(".debug_info") is not None,
-            relocatable=elf.kind == RELOCATABLE,
-        )
+        return Cubin(target=target, kernels=_kernels(elf, target), relocatable=elf.kind == RELOCATABLE)
+
+
+def kernel_code(cubin: bytes, entry: str) -> bytes:
+    """Return the instructions of a kernel, by its mangled name.
+
+    Raises DamagedInput if this is no cubin, is damaged, or has no such kernel.
+    """
+    kernels = read_cubin(cubin).kernels
+    for kernel in kernels:
+        if kernel.mangled == entry and kernel.code:
+            return kernel.code
+    names = ", ".join(kernel.mangled[:_LONGEST_SHOWN] for kernel in kernels[:_NAMES_SHOWN])
+    raise DamagedInput(f"the cubin has no kernel {entry!r:.200}; it has {names or 'none'}")
 
 
 def _check_sizes(elf: Elf) -> None:
@@ -202,10 +209,10 @@ def _calls(tables: _Tables, number: int) -> Iterator[tuple[int, str]]:
     section = tables.relocations.get(number)
     if section is None:
         return
-    for relocation in tables.elf.relocations(section):
-        symbol = tables.symbols[relocation.symbol]
+    for place, called, _ in tables.elf.relocations(section):
+        symbol = tables.symbols[called]
         if symbol.kind == _FUNCTION and symbol.section != number:
-            yield relocation.place // INSTRUCTION_BYTES * INSTRUCTION_BYTES, symbol.name
+            yield place // INSTRUCTION_BYTES * INSTRUCTION_BYTES, symbol.name
 
 
 def _system_calls(tables: _Tables, found: Attributes, externs: Sequence[int]) -> Iterator[tuple[int, str]]:

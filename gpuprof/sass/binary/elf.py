@@ -37,7 +37,6 @@ _NAMES_ELSEWHERE = 0xFFFF
 _MOST_SECTIONS = 300_000
 _MOST_SHARED = 8
 """Names may overlap in their table; together they may be this many times as long as the table."""
-_NAMES_SHOWN, _LONGEST_SHOWN = 5, 200
 
 
 class Sliceable(Protocol):
@@ -98,15 +97,7 @@ class ElfSymbol(NamedTuple):
     size: int
 
 
-class Relocation(NamedTuple):
-    """A place that names a symbol, by its number; the addend of a RELA section, else None."""
-
-    place: int
-    symbol: int
-    addend: int | None
-
-
-class Elf(Struct, frozen=True, kw_only=True):
+class Elf(NamedTuple):
     """A 64-bit little-endian ELF file."""
 
     data: Sliceable
@@ -137,13 +128,13 @@ class Elf(Struct, frozen=True, kw_only=True):
             symbols.append(ElfSymbol(strings.at(name), info & 0xF, *others))
         return tuple(symbols)
 
-    def relocations(self, section: ElfSection) -> Iterator[Relocation]:
-        """Yield the relocations of a section of a kind in `RELOCATIONS`."""
+    def relocations(self, section: ElfSection) -> Iterator[tuple[int, int, int | None]]:
+        """Yield place, number of the symbol, and addend, if the section has some, of each relocation."""
         layout = RELOCATIONS.get(section.kind)
         if layout is None:
             raise ValueError("its relocations are of an unknown kind")
         for place, info, *addend in layout.iter_unpack(_whole_items(self.content(section), layout)):
-            yield Relocation(place, info >> 32, addend[0] if addend else None)
+            yield place, info >> 32, addend[0] if addend else None
 
 
 class _Strings:
@@ -170,14 +161,8 @@ def read_elf(data: Sliceable) -> Elf:
     if len(head) < _HEADER.size or not head.startswith(_IDENT):
         raise ValueError("not a 64-bit little-endian ELF file")
     abi_version, kind, machine, _, _, _, table, flags, _, _, _, size, count, names = _HEADER.unpack(head)
-    return Elf(
-        data=data,
-        abi_version=abi_version,
-        kind=kind,
-        machine=machine,
-        flags=flags,
-        sections=_sections(data, table, size, count, names) if table else (),
-    )
+    sections = _sections(data, table, size, count, names) if table else ()
+    return Elf(data, abi_version, kind, machine, flags, sections)
 
 
 def _sections(data: Sliceable, table: int, size: int, count: int, names: int) -> tuple[ElfSection, ...]:
@@ -226,18 +211,3 @@ def cubin_elf(cubin: bytes) -> Elf:
     if elf.machine != MACHINE_CUDA:
         raise ValueError("not an ELF file for CUDA")
     return elf
-
-
-def kernel_code(cubin: bytes, entry: str) -> bytes:
-    """Return the instructions of a kernel, by its mangled name.
-
-    Raises DamagedInput if this is no cubin, has no such kernel, or ends within its code.
-    """
-    with refusing_damage("the cubin"):
-        elf = cubin_elf(cubin)
-        section = elf.named(TEXT + entry)
-        if section is not None and section.has_bytes:
-            return elf.content(section)
-    kernels = [section.name.removeprefix(TEXT) for section in elf.sections if section.name.startswith(TEXT)]
-    shown = ", ".join(name[:_LONGEST_SHOWN] for name in kernels[:_NAMES_SHOWN])
-    raise DamagedInput(f"the cubin has no kernel {entry!r:.200}; it has {shown or 'none'}")

@@ -30,7 +30,7 @@ _KINDS: dict[int, EntryKind] = {1: "ptx", 2: "sass", 8: "lto"}
 _JOINED = 256
 """The kind of an entry that several were packed into together (`nvcc -concat`); its header lists them."""
 _JOINED_COUNT = struct.Struct("<II")
-_JOINED_ENTRY = struct.Struct("<H6xQ4xI4xIIIQ16x")
+_JOINED_ENTRY = struct.Struct("<H18xI4xIIIQ16x")
 _FURTHER = struct.Struct("<II")
 _LZ4, _ZSTD = 0x2000, 0x8000
 _ACCELERATED, _FAMILY = 1 << 20, 1 << 21
@@ -49,7 +49,6 @@ class FatEntry(Struct, frozen=True, kw_only=True):
     kind: EntryKind
     target: str
     compressed: bool
-    unpacked_bytes: int
     header: FilePart
     stored: FilePart
     place: int = 0
@@ -114,7 +113,6 @@ def _entries(data: Sliceable, at: int, end: int) -> Iterator[FatEntry]:
             kind=_KINDS.get(kind, "other"),
             target=_target(kind, number, flags),
             compressed=compressed,
-            unpacked_bytes=unpacked if compressed else size,
             header=FilePart(data, at, header_bytes),
             stored=FilePart(data, at + header_bytes, size),
         )
@@ -144,8 +142,8 @@ def _joined(packed: FatEntry) -> Iterator[FatEntry]:
         count, size = _JOINED_COUNT.unpack_from(table)
         at = _JOINED_COUNT.size
         while at < size:
-            kind, unpacked, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
-            members.append((_KINDS.get(kind, "other"), _target(kind, number, flags), unpacked))
+            kind, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
+            members.append((_KINDS.get(kind, "other"), _target(kind, number, flags)))
             length = name + name_size if name_size else 0
             if further:
                 length = sum(_FURTHER.unpack_from(table, at + further))
@@ -154,8 +152,8 @@ def _joined(packed: FatEntry) -> Iterator[FatEntry]:
         raise DamagedInput("the fat binary is truncated within the table of a packed entry") from error
     if len(members) != count or at != size:
         raise DamagedInput("the table of a packed entry of the fat binary does not add up")
-    alike = Counter(kind for kind, _, _ in members)
+    alike = Counter(kind for kind, _ in members)
     seen: Counter[EntryKind] = Counter()
-    for kind, target, unpacked in members:
-        yield replace(packed, kind=kind, target=target, unpacked_bytes=unpacked, place=seen[kind], alike=alike[kind])
+    for kind, target in members:
+        yield replace(packed, kind=kind, target=target, place=seen[kind], alike=alike[kind])
         seen[kind] += 1
