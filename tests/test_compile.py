@@ -222,7 +222,7 @@ def found_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Di
     """Let these be all the nvdisasm there are, and return what is found."""
 
     def found(*paths: Path) -> tuple[Disassembler, ...]:
-        monkeypatch.setattr(programs, "_candidates", lambda name: iter(paths))
+        monkeypatch.setattr(programs, "_candidates", lambda name: paths)
         programs.find_programs.cache_clear()
         return find_disassemblers()
 

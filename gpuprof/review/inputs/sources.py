@@ -216,7 +216,7 @@ def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, request: ReviewRequest
     if outcome.cubin is None:
         why = first_errors(outcome.log, source.quotes) or f"{nvrtc} makes no machine code of it"
         return NotCompiled(False, why, outcome.log)
-    return compiled_with(outcome.cubin, str(nvrtc), options, outcome.log)
+    return compiled_with(outcome.cubin, nvrtc, options)
 
 
 def _is_of_option(refused: NotCompiled) -> bool:

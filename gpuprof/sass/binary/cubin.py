@@ -18,6 +18,7 @@ from gpuprof.sass.binary.cubin_attributes import (
     last_of,
     numbers_in,
     parameters_in,
+    spills_in,
 )
 from gpuprof.sass.binary.cubin_target import NEW_ABI, target_of
 from gpuprof.sass.binary.elf import (
@@ -67,7 +68,7 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
     `code` is its machine code from the first instruction on, empty if it was taken out. `stack_bytes` is the local
     memory of a thread, including its calls. `parameters_offset` is the start of its parameters in constant bank 0.
     `inner` are functions within its code; `calls` are those outside it, by the offset of the instruction that names
-    them.
+    them. `spills` are the offsets of instructions that the toolkit marks as spills, None if it marks none.
     """
 
     mangled: str
@@ -82,6 +83,7 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
     parameters_offset: int | None = None
     inner: tuple[InnerFunction, ...] = ()
     calls: Calls = ()
+    spills: frozenset[int] | None = None
 
 
 class Cubin(Struct, frozen=True, kw_only=True):
@@ -200,6 +202,7 @@ def _kernels_in(tables: _Tables, number: int, functions: Sequence[int]) -> Itera
                 parameters_offset=int.from_bytes(bank[4:6], "little") if len(bank) == 8 else None,
                 inner=inner,
                 calls=calls,
+                spills=spills_in(found),
             ),
         )
 

@@ -16,6 +16,10 @@ _FORMS = (1, 2, 3, _SIZED)
 _PARAMETER = 0x17
 _LARGE_PARAMETER = 0x45
 """EIATTR_KPARAM_INFO_V2, instead of the other if parameters take more than 4 KiB: 16 bits for the size."""
+_ANNOTATIONS, _SPILL_REFILL = 0x55, 1
+_API_VERSION, _MARKS_SPILLS = 0x37, 129
+"""The attribute with the release of the toolkit, ten times, and the first known to mark spills (of 12.9, 13.0, 13.4 and
+13.5 all do)."""
 
 Attributes = Mapping[int, Sequence[bytes]]
 """Values by the number of their attribute."""
@@ -82,3 +86,16 @@ def parameters_in(found: Attributes) -> tuple[CubinParameter, ...]:
                 _, ordinal, offset, bits = struct.unpack("<IHHI", value)
                 parameters.add((ordinal, offset, bits >> 18 if number == _PARAMETER else bits & 0xFFFF))
     return tuple(CubinParameter(ordinal=at, offset=offset, size_bytes=size) for at, offset, size in sorted(parameters))
+
+
+def spills_in(found: Attributes) -> frozenset[int] | None:
+    """Return the offsets of instructions that are marked as spills; None if the toolkit marks none."""
+    spills = set()
+    for value in found.get(_ANNOTATIONS, ()):
+        numbers = numbers_in(value)
+        for kind, offset in zip(numbers[::2], numbers[1::2], strict=False):
+            if kind == _SPILL_REFILL:
+                spills.add(offset)
+    if not spills and int.from_bytes(last_of(found, _API_VERSION), "little") < _MARKS_SPILLS:
+        return None
+    return frozenset(spills)

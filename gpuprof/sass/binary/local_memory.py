@@ -9,27 +9,17 @@ loads a slot for the last time, shows where they begin; that much is a guess.
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin import CubinKernel
-from gpuprof.sass.binary.cubin_attributes import attributes, last_of
-from gpuprof.sass.binary.elf import Elf, cubin_elf, refusing_damage
 from gpuprof.sass.instruction import Instruction
 
 LOCAL_OPCODES = frozenset({"LDL", "STL"})
 _STACK_POINTER = "R1"
 _OF_STACK = re.compile(r"\[R1(?:\+(-?)0x([0-9a-f]+))?\]")
 _READS_STACK = re.compile(r"\bR1\b")
-_INFO = ".nv.info."
-_ANNOTATIONS, _SPILL_REFILL = 0x55, 1
-_API_VERSION, _MARKS_SPILLS = 0x37, 129
-"""The attribute with the release of the toolkit, ten times, and the first known to mark spills (of 12.9, 13.0, 13.4 and
-13.5 all do)."""
 
 
 class LocalMemory(Struct, frozen=True, kw_only=True):
@@ -40,16 +30,15 @@ class LocalMemory(Struct, frozen=True, kw_only=True):
     guessed: bool = False
 
 
-def local_memory(cubin: bytes, kernel: CubinKernel, code: Sequence[Instruction]) -> LocalMemory:
+def local_memory(kernel: CubinKernel, code: Sequence[Instruction]) -> LocalMemory:
     """Return the accesses to local memory of a kernel and of the functions within its code."""
     accesses = [instruction for instruction in code if instruction.name in LOCAL_OPCODES and not instruction.idle]
     if not accesses:
         return LocalMemory()
-    marked = _marked(cubin).get(kernel.mangled)
-    spills = set(marked or ())
+    spills = set(kernel.spills or ())
     guessed = False
     for number, function in enumerate(_functions(kernel, code)):
-        if marked is None or number:
+        if kernel.spills is None or number:
             # What a function saves of its caller's registers is not marked, and ptxas -v counts it as spills.
             slots, sure = _spills(function)
             spills.update(slots)
@@ -59,28 +48,6 @@ def local_memory(cubin: bytes, kernel: CubinKernel, code: Sequence[Instruction])
         arrays=tuple(access for access in accesses if access.address not in spills),
         guessed=guessed,
     )
-
-
-@lru_cache(maxsize=4)
-def _marked(cubin: bytes) -> Mapping[str, frozenset[int]]:
-    """Return the offsets of spill instructions by kernel, for all kernels whose toolkit marks them."""
-    try:
-        with refusing_damage("the cubin"):
-            return dict(_marks(cubin_elf(cubin)))
-    except DamagedInput:
-        return {}
-
-
-def _marks(elf: Elf) -> Iterator[tuple[str, frozenset[int]]]:
-    for section in elf.sections:
-        if section.name.startswith(_INFO):
-            found = attributes(elf.content(section))
-            marks: set[int] = set()
-            for value in found.get(_ANNOTATIONS, ()):
-                pairs = struct.iter_unpack("<II", value[: len(value) // 8 * 8])
-                marks.update(offset for kind, offset in pairs if kind == _SPILL_REFILL)
-            if marks or int.from_bytes(last_of(found, _API_VERSION), "little") >= _MARKS_SPILLS:
-                yield section.name.removeprefix(_INFO), frozenset(marks)
 
 
 def _functions(kernel: CubinKernel, code: Sequence[Instruction]) -> list[list[Instruction]]:

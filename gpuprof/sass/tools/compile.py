@@ -66,7 +66,7 @@ def compile_file(
     outcome = nvrtc.compile(source.read_text(encoding="utf-8"), source.name, options)
     if outcome.cubin is None:
         return _refusal(outcome.log)
-    return compiled_with(outcome.cubin, str(nvrtc), options, outcome.log)
+    return compiled_with(outcome.cubin, nvrtc, options, outcome.log)
 
 
 def compiler_for(target: str) -> Nvrtc | None:
@@ -74,10 +74,9 @@ def compiler_for(target: str) -> Nvrtc | None:
     return next((nvrtc for nvrtc in find_nvrtc() if nvrtc.knows(target)), None)
 
 
-def compiled_with(cubin: bytes, compiler: str, options: tuple[str, ...], log: str) -> Compiled:
+def compiled_with(cubin: bytes, compiler: object, options: tuple[str, ...], log: str = "") -> Compiled:
     """Return a cubin with its compiler and options, but for the folders of this machine."""
-    sha256 = hashlib.sha256(cubin).hexdigest()
-    return Compiled(cubin=cubin, sha256=sha256, compiler=compiler, options=recorded(options), log=log)
+    return Compiled(cubin, hashlib.sha256(cubin).hexdigest(), str(compiler), recorded(options), log)
 
 
 def recorded(options: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 from gpuprof.errors import EnvironmentProblem
@@ -168,12 +169,12 @@ def _unknown(
 
 def _read(tool: Disassembler, target: str, code: bytes) -> list[_Text]:
     instructions = parse_sass(_run(tool, target, code))
-    count = len(code) // INSTRUCTION_BYTES
-    if len(instructions) != count:
+    whole = len(code) // INSTRUCTION_BYTES
+    if len(instructions) != whole:
         parsed = {(item.address - _BASE) // INSTRUCTION_BYTES for item in instructions}
         raise _Refused(
-            f"{len(instructions)} of {count} instructions could be parsed from the output of {tool}",
-            frozenset(range(count)) - parsed,
+            f"{len(instructions)} of {whole} instructions could be parsed from the output of {tool}",
+            frozenset(range(whole)) - parsed,
         )
     texts = []
     for item in instructions:
@@ -202,12 +203,11 @@ def _run(tool: Disassembler, target: str, code: bytes) -> str:
 def _placed(known: _Known, kernel: Sequence[InstructionWord]) -> tuple[Instruction, ...] | str:
     """Return instructions at their addresses, with the addresses in them moved; or why one of them is not known."""
     placed = []
-    for index, word in enumerate(kernel):
+    for address, word in zip(count(0, INSTRUCTION_BYTES), kernel, strict=False):
         text = known[word]
         if isinstance(text, str):
             return text
         operation, read_at = text
-        address = index * INSTRUCTION_BYTES
         if read_at is not None:
             operation = with_addresses_moved(operation, _BASE, address - read_at)
         placed.append(Instruction.at(address, operation))
@@ -217,19 +217,18 @@ def _placed(known: _Known, kernel: Sequence[InstructionWord]) -> tuple[Instructi
 def _placed_texts(known: _Known, kernel: Sequence[InstructionWord]) -> tuple[PlacedText, ...] | str:
     """Return the texts of instructions at their places; or why one of them is not known."""
     placed = []
-    for index, word in enumerate(kernel):
-        learned = known[word]
-        if isinstance(learned, str):
-            return learned
-        operation, read_at = learned
-        text = _spelled(operation)
-        if read_at is None:
-            placed.append(PlacedText(text))
+    for address, word in zip(count(0, INSTRUCTION_BYTES), kernel, strict=False):
+        text = known[word]
+        if isinstance(text, str):
+            return text
+        spelled = _spelled(text.operation)
+        if text.read_at is None:
+            placed.append(PlacedText(spelled))
             continue
-        named = _ADDRESS_LAST.fullmatch(text)
+        named = _ADDRESS_LAST.fullmatch(spelled)
         if named is None:
-            return f"the address in {text} does not stand last"
-        placed.append(PlacedText(named[1], int(named[2], 16) + index * INSTRUCTION_BYTES - read_at))
+            return f"the address in {spelled} is not its last operand"
+        placed.append(PlacedText(named[1], int(named[2], 16) + address - text.read_at))
     return tuple(placed)
 
 

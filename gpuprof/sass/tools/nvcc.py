@@ -52,7 +52,7 @@ def compile_with_nvcc(
         if outcome.code:
             why = first_errors(outcome.log, quotable) or f"nvcc ended with {outcome.code} and gives no reason"
             return NotCompiled(False, why, outcome.log)
-        return compiled_with(cubin.read_bytes() if cubin.is_file() else b"", str(tool), all_options, outcome.log)
+        return compiled_with(cubin.read_bytes() if cubin.is_file() else b"", tool, all_options)
 
 
 def _is_unsafe(word: str) -> bool:

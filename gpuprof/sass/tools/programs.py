@@ -105,19 +105,18 @@ def find_programs(name: str) -> tuple[Program, ...]:
     """Return every program of that name ("ptxas"), newest first, one per version."""
     by_version: dict[tuple[int, int], Program] = {}
     for path in _candidates(name):
-        if path.is_file() and os.access(path, os.X_OK):
-            version = _version(path)
-            if version is not None:
-                by_version.setdefault(version, Program(path, version))
+        version = _version(path)
+        if version is not None:
+            by_version.setdefault(version, Program(path, version))
     return tuple(by_version[version] for version in sorted(by_version, reverse=True))
 
 
-def _candidates(name: str) -> Iterator[Path]:
-    for folder in cuda_folders(_WHEEL_FOLDERS, ("bin",)):
-        yield folder / name
+def _candidates(name: str) -> list[Path]:
+    candidates = [folder / name for folder in cuda_folders(_WHEEL_FOLDERS, ("bin",))]
     on_path = program_on_path(name, os.environ)
     if on_path is not None:
-        yield Path(on_path)
+        candidates.append(Path(on_path))
+    return [path for path in candidates if path.is_file()]
 
 
 def cuda_folders(in_wheels: Sequence[str], in_toolkit: Sequence[str]) -> Iterator[Path]:

@@ -46,7 +46,7 @@ def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMI
         outcome = compile_in(folder, [str(tool.path), *options, "-o", str(cubin), str(source)], limits)
         if outcome.code or not cubin.is_file():
             return _refusal(outcome.log, name, outcome.code)
-        return compiled_with(cubin.read_bytes(), str(tool), options, outcome.log)
+        return compiled_with(cubin.read_bytes(), tool, options)
 
 
 def _tools() -> tuple[Program, ...]:
