@@ -245,6 +245,20 @@ def test_the_newest_disassembler_reads_all_but_the_oldest_target(
     assert disassembler_for("sm_70") is None
 
 
+def test_the_disassembler_in_a_package_of_triton_reads_volta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = tmp_path / "site-packages"
+    old = program(packages / "triton/backends/nvidia/bin/nvdisasm", "Cuda compilation tools, release 12.8, V12.8.55")
+    toolkit = program(tmp_path / "cuda-12.4" / "bin" / "nvdisasm", "Cuda compilation tools, release 12.4, V12.4.99")
+    monkeypatch.syspath_prepend(packages)
+    monkeypatch.setattr(programs, "_TOOLKITS", tmp_path)
+    programs.find_programs.cache_clear()
+    try:
+        assert {old, toolkit} <= {tool.path for tool in find_disassemblers()}
+        assert disassembler_for("sm_70") == Disassembler(old, (12, 8))
+    finally:
+        programs.find_programs.cache_clear()
+
+
 def test_a_disassembler_that_fails_says_why(tmp_path: Path) -> None:
     tool = Disassembler(program(tmp_path / "nvdisasm", "", code=1), (13, 5))
     with pytest.raises(EnvironmentProblem, match=r"nvdisasm 13\.5 .*sm_90a: 1"):

@@ -21,10 +21,7 @@ from gpuprof.sass.tools.programs import NotFinished, Program, find_programs, run
 BRINGS_DISASSEMBLER = "python -m pip install 'gpuprof-cli[check]'"
 _VOLTA = ("sm_70", "sm_72")
 _FIRST_WITHOUT_VOLTA = (13, 0)
-_VOLTA_HINT = (
-    "put the nvdisasm of a CUDA 12 toolkit on PATH, or install one that gpuprof finds: "
-    "python -m pip install triton==3.4.0"
-)
+_VOLTA_HINT = "python -m pip install triton==3.4.0 brings an nvdisasm of CUDA 12, which does; so does a toolkit on PATH"
 """No package of nvdisasm alone reads Volta. Triton 3.4 and 3.6 have that of CUDA 12.8."""
 _PATIENCE_S, _PATIENCE_S_PER_BYTE = 30.0, 0.0002
 """An instruction takes 25 µs, this allows a hundred times that."""
