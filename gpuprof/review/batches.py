@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace as replaced
 
+from gpuprof.diagnose.ranking import numbered
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
@@ -71,7 +72,14 @@ def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> I
         if number == first:
             yield reviewed[first]
         else:
-            yield replaced(reviewed[first], id=number, label=kernel.label, origin=kernel.origin, launch=kernel.launch)
+            yield replaced(
+                reviewed[first],
+                id=number,
+                label=kernel.label,
+                origin=kernel.origin,
+                launch=kernel.launch,
+                findings=tuple(numbered(reviewed[first].findings, number)),
+            )
 
 
 def _identity(kernel: CompiledKernel) -> object:
