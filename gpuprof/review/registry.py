@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from gpuprof.review.rules import arithmetic, build, control, memory, resources
-from gpuprof.review.rules.rule import CodeRule
+from gpuprof.review.rules import (
+    arithmetic,
+    build,
+    divergent_barrier,
+    memory,
+    no_line_info,
+    no_sass_for_target,
+    resources,
+)
+from gpuprof.review.rules.rule import CodeRule, FileRule
 
 CODE_RULES: tuple[CodeRule, ...] = (
     *memory.RULES,
     *resources.RULES,
     *arithmetic.RULES,
-    *control.RULES,
+    divergent_barrier.RULE,
     *build.RULES,
 )
+
+FILE_RULES: tuple[FileRule, ...] = (no_sass_for_target.RULE, no_line_info.RULE)
+"""Rules on files."""
