@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.model.session import Finding
-from gpuprof.review.rules import arithmetic, build, divergent_barrier
+from gpuprof.review.rules import arithmetic, debug_build, divergent_barrier, old_architecture
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.instruction import parse_sass
 from tests.cuda_tools import needs_cuda_wheels
@@ -161,7 +161,7 @@ extern "C" __global__ void multiplies(const unsigned *a, float *c, int n) {
   c[threadIdx.x] = s[0] + s[1] + s[2] + s[3];
 }
 """
-RULES = (*arithmetic.RULES, divergent_barrier.RULE, *build.RULES)
+RULES = (*arithmetic.RULES, divergent_barrier.RULE, debug_build.RULE, old_architecture.RULE)
 TOLD: Mapping[str, tuple[str, set[str], set[int]]] = {
     "divides": ("special-function-bound", {"division-fp32"}, {4}),
     "inverts": ("special-function-bound", {"reciprocal-fp32"}, {6}),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from gpuprof.review.rules import (
     arithmetic,
-    build,
+    debug_build,
     divergent_barrier,
     memory,
     no_line_info,
     no_sass_for_target,
+    old_architecture,
     resources,
 )
 from gpuprof.review.rules.rule import CodeRule, FileRule
@@ -18,7 +19,8 @@ CODE_RULES: tuple[CodeRule, ...] = (
     *resources.RULES,
     *arithmetic.RULES,
     divergent_barrier.RULE,
-    *build.RULES,
+    debug_build.RULE,
+    old_architecture.RULE,
 )
 
 FILE_RULES: tuple[FileRule, ...] = (no_sass_for_target.RULE, no_line_info.RULE)

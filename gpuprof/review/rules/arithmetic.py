@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED
 from gpuprof.diagnose.rules.tensor_cores_idle import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
 from gpuprof.model.session import Finding
 from gpuprof.review.facts import CodeFacts
-from gpuprof.review.rules.fused import unfused
+from gpuprof.review.rules import non_fused_fp
 from gpuprof.review.rules.matrix import without_tensor_cores
 from gpuprof.review.rules.operations import IN_FP64, IN_KERNEL, IN_LOOP, INTEGER, SPECIAL, operations_found
 from gpuprof.review.rules.rule import CodeRule
@@ -59,15 +58,7 @@ RULES: tuple[CodeRule, ...] = (
         thresholds=(IN_LOOP, IN_KERNEL),
         check=_integer,
     ),
-    CodeRule(
-        id="non-fused-fp",
-        title="Unfused additions and multiplications",
-        looks_at="Products (FMUL, DMUL) that one addition of the same straight code reads, and nothing else.",
-        silent="The compiler fused a tenth of the arithmetic or more: what is left mostly cannot be fused. Fewer than "
-        "four pairs, or under a tenth of the type's arithmetic.",
-        thresholds=(NON_FUSED, NEVER_FUSED),
-        check=unfused,
-    ),
+    non_fused_fp.RULE,
     CodeRule(
         id="tensor-cores-idle",
         title="Matrix multiplication without tensor cores",

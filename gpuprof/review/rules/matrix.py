@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from gpuprof.diagnose.rules.tensor_cores_idle import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.model.product_names import is_only_a_convolution, is_product_by_name
-from gpuprof.model.sass_opcodes import MatrixOpcode
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.contract import CodeLoop
 from gpuprof.review.facts import CodeFacts
@@ -43,22 +42,6 @@ _ACCURACY = {
     "int8": "The sums are the same, exact in 32 bits: cublasGemmEx with CUDA_R_8I and CUBLAS_COMPUTE_32I, CUTLASS, "
     "tl.dot on int8, wmma or mma in CUDA.",
 }
-
-
-_OF_LIBRARIES = (
-    "Use a library built for this architecture (cuBLAS, cuDNN, CUTLASS 3 or later, a recent Triton; FlashAttention-3 "
-    "on Hopper, 4 on Blackwell)."
-)
-_OF_TARGETS = (
-    " Compile your own kernels for the architecture-specific target (sm_90a, sm_100a) or, from CUDA 12.9 and Blackwell "
-    "on, the family-specific one (sm_100f): plain sm_90 and sm_100 lack these instructions."
-)
-_TILES = {
-    "wgmma": " wgmma multiplies tiles of 64 rows with four warps: where a block has fewer rows, as in Triton with a "
-    "BLOCK_M under 64 or under four warps, mma.sync is what is left.",
-    "tcgen05": " tcgen05 multiplies tiles of 64 or 128 rows: where a block has fewer, mma.sync is what is left.",
-}
-"""M is 64 for wgmma.mma_async, and 64, 128 or, over two SMs, 256 for tcgen05.mma (PTX ISA, matrix shapes)."""
 
 
 def without_tensor_cores(case: CodeFacts) -> Iterator[Finding]:
@@ -142,46 +125,3 @@ def _faster(arch: ArchSpec, path: str) -> tuple[str, ...]:
         for name, times in best.items()
         if 100 * times >= FASTER.value
     )
-
-
-def older_instructions(case: CodeFacts) -> Iterator[Finding]:
-    """Yield a fact where loops multiply with mma.sync and the architecture has an instruction that replaces it."""
-    arch = case.known.arch
-    if arch is None:
-        return
-    matrix = case.matrix
-    if not matrix or any(opcode.key.instruction != "mma.sync" for _, opcode in matrix):
-        return
-    newer = {name for _, opcode in matrix if (name := _newer(arch, opcode)) is not None}
-    looped = [item for item, _ in matrix if case.depth(item.address)]
-    if not newer or not looped:
-        return
-    name = min(newer)
-    is_specific = case.known.kernel.target.endswith(("a", "f"))
-    yield finding_at(
-        case,
-        "old-architecture",
-        looped,
-        headline=f"Older matrix instructions: mma.sync in loops; {case.known.kernel.target[:20]} has {name}",
-        why=f"{name} reads operands directly from shared memory, without loads into registers, and runs while its "
-        "warps continue; mma.sync does neither.",
-        action=f"Use this architecture's own matrix instructions ({name})",
-        advice=f"{_OF_LIBRARIES}{'' if is_specific else _OF_TARGETS}{_TILES.get(name, '')}",
-        evidence=(code_evidence(len(looped), "", "mma.sync instructions in loops"),),
-    )
-
-
-def _newer(arch: ArchSpec, opcode: MatrixOpcode) -> str | None:
-    """Return the name of another instruction of the architecture that multiplies the same; None where it has none."""
-    names = (key.instruction for key in arch.compute if key.path == opcode.key.path)
-    own = arch.compute.get(opcode.key)
-    for name in names:
-        if name not in (None, "mma.sync"):
-            rates = [
-                fact.value
-                for key, fact in arch.compute.items()
-                if (key.path, key.instruction) == (opcode.key.path, name)
-            ]
-            if own is None or max(rates) > own.value:
-                return name
-    return None
