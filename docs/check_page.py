@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from session_page import contract_page
 
 from gpuprof.diagnose.rule import Rule
-from gpuprof.review.registry import CODE_RULES
-from gpuprof.review.rules.files import FILE_RULES
+from gpuprof.review.registry import CODE_RULES, FILE_RULES
 from gpuprof.review.rules.rule import DescribedRule
 from gpuprof.units import format_si
 from gpuprof.views.exports.json_documents import schema_of_review

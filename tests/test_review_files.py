@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuprof.model.session import Finding
+from gpuprof.review.file_findings import file_findings
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
-from gpuprof.review.rules.files import file_findings
 from gpuprof.sass.binary.cubin import CubinKernel
 from tests.table import each_row
 

@@ -14,6 +14,9 @@ from gpuprof.model.session import Evidence, Finding, Location
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import InputModule
 from gpuprof.sass.instruction import Instruction
+from gpuprof.text import cut_middle
+
+_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ class CodeRule(DescribedRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRule(DescribedRule):
-    """A rule on a whole file: it is asked with the file's name, its modules, and the architectures that are wanted."""
+    """A rule on a file; its check takes the file's name, its modules and the targets that the user named."""
 
     check: Callable[[str, Sequence[InputModule], Sequence[str]], Iterator[Finding]]
 
@@ -78,6 +81,31 @@ def code_finding(
         place=place,
         places=places,
         more_places=more,
+        gain_kernel=None,
+        gain_total=None,
+    )
+
+
+def file_finding(
+    rule: str,
+    file: str,
+    cases: Cases,
+    *,
+    severity: Severity,
+    amounts: Iterable[Amount] = (),
+    labels: Iterable[Label] = (),
+    evidence: Iterable[Evidence] = (),
+) -> Finding:
+    """Return a finding on a file, whose name is the label `file`."""
+    return Finding(
+        rule=rule,
+        severity=severity,
+        confidence="inferred",
+        cases=cases,
+        amounts=tuple(amounts),
+        labels=(Label("file", (cut_middle(file, _LONGEST_NAME),)), *labels),
+        evidence=tuple(evidence),
+        place=None,
         gain_kernel=None,
         gain_total=None,
     )
