@@ -190,16 +190,16 @@ def _refuse_unreviewed(review: Review) -> None:
 
 def _tell_next(review: Review, request: ReviewRequest) -> None:
     """Say what shows more: how the kernels are launched where that is not known, else the first one in depth."""
-    from gpuprof.present.check_blocks import blocks_of, ranked
+    from gpuprof.review.alike import grouped_kernels
 
-    blocks = ranked(blocks_of(review))
-    if not blocks:
+    groups = grouped_kernels(review)
+    if not groups:
         return
     line = _to_check(request)
     if request.block is None and all(kernel.block is None for kernel in review.kernels):
         say(f"next: {line} --block 256")
     else:
-        say(f"next: {line} --kernel '#{blocks[0].kernel.id}'")
+        say(f"next: {line} --kernel '#{groups[0].kernel.id}'")
 
 
 def _to_check(request: ReviewRequest) -> str:

@@ -14,6 +14,7 @@ from gpuprof.cli.output import say, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
 from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings
+from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
@@ -69,7 +70,8 @@ def written(review: Review, outputs: Sequence[Path], top: int | None) -> None:
     """Write all files or none, and say so."""
     if not outputs:
         return
-    write_files({file: _content(review, _format(file), top) for file in outputs}, through_links=True)
+    options = WriteOptions(top)
+    write_files({file: _content(review, _format(file), options) for file in outputs}, through_links=True)
     say(f"wrote {', '.join(map(str, outputs))}")
 
 
@@ -78,15 +80,15 @@ def is_in_file(form: str, outputs: Sequence[Path]) -> bool:
     return form == HTML and any(_format(file).name == HTML for file in outputs)
 
 
-def _content(review: Review, form: Format, top: int | None) -> bytes:
-    return "".join(f"{line}\n" for line in form.lines(review, top)).encode("utf-8", "backslashreplace")
+def _content(review: Review, form: Format, options: WriteOptions) -> bytes:
+    return "".join(f"{line}\n" for line in form.lines(review, options)).encode("utf-8", "backslashreplace")
 
 
 def print_reviewed(review: Review, form: str, top: int | None, *, verbose: bool, chosen: bool) -> None:
     """Print the review: to the terminal, or as lines."""
     row = formats_of("review")[form]
     if form != TABLE:
-        write_lines(row.lines(review, top))
+        write_lines(row.lines(review, WriteOptions(top)))
         return
     from gpuprof.views.terminal import make_console
 

@@ -118,10 +118,10 @@ _FORMATS: dict[Product, tuple[Format, ...]] = {
         Format(HTML, "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"), printed=False),
     ),
     "review": (
-        Format(TABLE, "gpuprof.present.check_console:print_review"),
+        Format(TABLE, "gpuprof.views.review:print_review"),
         Format("json", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
-        Format("md", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
-        Format(HTML, "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
+        Format("md", "gpuprof.views.review:comment_lines", endings=(".md", ".markdown")),
+        Format(HTML, "gpuprof.views.review:page_lines", endings=(".html", ".htm")),
     ),
     "specs": (
         Format(TABLE, view="gpuprof.views.specs:specs_document"),

@@ -147,13 +147,13 @@ def _finding(finding: KernelFinding, kernel: KernelProfile, lines: Collection[st
         action="".join(changes[:1]),
         advice="".join(changes[1:]),
         place=Cell(location_text(finding.place), href=_place_anchor(kernel, finding.place, lines), code=True),
-        evidence=tuple(map(_evidence, finding.evidence)),
+        evidence=tuple(map(evidence_shown, finding.evidence)),
         explained_by=explained_by,
         anchor=finding_anchor(finding.id),
     )
 
 
-def _evidence(item: KernelEvidence) -> Evidence:
+def evidence_shown(item: KernelEvidence) -> Evidence:
     """Return a value that a finding rests on, with a bar if it is a percentage."""
     value = Cell(value_text(item.value, item.unit))
     if item.unit == "%":

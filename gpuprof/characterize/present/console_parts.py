@@ -1,20 +1,20 @@
-"""What the parts of the terminal view are made of: wrapped text, labelled fields, bars. Knows nothing of kernels."""
+"""Parts of the terminal view of measured values: wrapped text, labelled fields, aligned rows."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuprof.text import cut_end, cut_middle, legible
+from gpuprof.text import legible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 LABEL_WIDTH = 15
-TEXT_WIDTH, TABLE_WIDTH = 120, 140
+TEXT_WIDTH = 120
 
 _GLUE = "\u00a0"
 _NUMBER_AND_UNIT = re.compile(r"((?<![\w.])(?<![0-9.,],)[0-9][0-9.,]*(?<=[0-9])|[≤≥=~]) (?=\S)")
@@ -49,11 +49,6 @@ class Sheet(NamedTuple):
     def width(self) -> int:
         """Return how wide a text may be: lines that are too long are hard to read."""
         return min(self.columns, TEXT_WIDTH)
-
-    @property
-    def table_width(self) -> int:
-        """Return how wide a table may be: wider, the eye loses the line."""
-        return min(self.columns, TABLE_WIDTH)
 
     @property
     def blocks(self) -> bool:
@@ -109,22 +104,6 @@ class Sheet(NamedTuple):
         from rich.cells import cell_len
 
         return cell_len(text)
-
-    def fitted(self, text: str, width: int) -> str:
-        """Fit a name from anywhere into so many columns: its middle goes."""
-        return self._cut(cut_middle, text, width)
-
-    def clipped(self, text: str, width: int) -> str:
-        """Fit a sentence from anywhere into so many columns: its last clauses or words go."""
-        return self._cut(cut_end, text, width)
-
-    def _cut(self, cut: Callable[[str, int], str], text: str, width: int) -> str:
-        shown, length = self.legible(text), width
-        if self.cells(shown) <= width:
-            return shown
-        while self.cells(fitted := self.legible(cut(shown, length))) > width and length > 1:
-            length -= 1
-        return fitted
 
 
 def _text(content: str, style: str) -> Text:
