@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.collect.files_of_run import parts_of_runs
@@ -157,6 +157,9 @@ def check(
     compile_memory: str | int = "2GB",
     salvage: bool = False,
     keep_private: bool = False,
+    base: Iterable[str | os.PathLike[str]] = (),
+    fail_on: Iterable[str] = (),
+    unclear: Literal["pass", "fail"] = "pass",
 ) -> Review:
     """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
 
@@ -164,11 +167,13 @@ def check(
     "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name or
     place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers, which take
     `compile_timeout` seconds and `compile_memory` at most for a source and an architecture. `salvage` reviews what can
-    be read of damaged reports. `keep_private` keeps folders, and secrets in names, which are left out otherwise. Raises
-    a GpuprofError: InputError, DamagedInput, EnvironmentProblem
-    where a tool is missing, UsageError for what an argument cannot be.
+    be read of damaged reports. `keep_private` keeps folders, and secrets in names, which are left out otherwise. `base`
+    are files of another build to compare with, `fail_on` limits as --fail-on takes them: the review then has `changes`
+    and a `gate`. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem if a tool is missing, UsageError
+    for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
+    from gpuprof.review.gate import gate_request, judged
     from gpuprof.review.review import review
 
     request = request_of(
@@ -188,7 +193,8 @@ def check(
         salvage=salvage,
         keep_private=keep_private,
     )
-    return review(request, __version__)
+    gate = gate_request(request, base, fail_on, unclear)
+    return judged(request, gate, lambda request: review(request, __version__))
 
 
 def load_spec(name: str) -> LoadedSession:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprof.cli.check_gate import closing_line, gate_options
 from gpuprof.cli.check_outputs import file_formats, is_in_file, print_reviewed, writing, written
 from gpuprof.cli.check_progress import CodeProgress
+from gpuprof.cli.compare_gate import refuse_without_limits
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
@@ -24,6 +27,7 @@ from gpuprof.views.formats import TABLE
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
+    from gpuprof.review.gate import GateRequest
     from gpuprof.review.inputs.request import ReviewRequest
     from gpuprof.sass.tools.programs import CompileLimits
 
@@ -76,20 +80,22 @@ if TYPE_CHECKING:
     help="Value of an argument, by its place from 0 or its name: 3=4096, n=4Ki. Repeatable.",
 )
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or kernel number N; in depth.")
+@gate_options
 @writing
 @salvaging
 @keeping
 @overwriting
 @configured("top")
-def command(files: tuple[str, ...], **options: Any) -> None:
+def command(files: tuple[str, ...], **options: Any) -> int:
     """Review compiled kernels without a GPU: resources, occupancy, loops, memory accesses, costly habits.
 
     FILE is a source (.cu, .ptx), a .cubin, a .fatbin, a program, an object, a library or an archive (.o, .so, .a), a
-    folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run.
+    folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run. Exit code 6: a
+    limit of --fail-on is exceeded; 7: one cannot be judged, with --unclear fail.
     """
     asked = _Asked.of(files, options)
     tell_of_typing(files)
-    _check(asked)
+    return _check(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class _Asked:
     """What is reviewed, and where it is written."""
 
     request: ReviewRequest
+    gate: GateRequest
     form: str
     outputs: tuple[Path, ...]
     force: bool
@@ -107,9 +114,10 @@ class _Asked:
     def of(cls, files: Sequence[str], options: Mapping[str, Any]) -> _Asked:
         """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
         from gpuprof.review.asked import request_of
+        from gpuprof.review.gate import gate_request
 
         outputs = tuple(options["outputs"])
-        file_formats(outputs, files, force=options["force"])
+        file_formats(outputs, (*files, *options["base"]), force=options["force"])
         request = request_of(
             files,
             arch=options["targets"],
@@ -127,8 +135,11 @@ class _Asked:
             salvage=options["salvage"],
             keep_private=options["keep_private"],
         )
+        gate = gate_request(request, options["base"], options["fail_on"], options["unclear"])
+        refuse_without_limits(gate.limits, options["unclear"])
         return cls(
-            request=request,
+            request=_in_time(request),
+            gate=gate,
             form=options["form"],
             outputs=outputs,
             force=options["force"],
@@ -144,33 +155,48 @@ def _kernel(pattern: str | None) -> str | None:
     return pattern
 
 
-def _check(asked: _Asked) -> None:
-    """Review, write what is asked for, and say what to type next; raise what the first file was refused for."""
+def _check(asked: _Asked) -> int:
+    """Review, write what is asked for, and say what to type next; raise what the first file was refused for.
+
+    Returns the exit code of the gate.
+    """
+    from gpuprof.review.gate import judged
+
     refused: list[GpuprofError] = []
-    review = _reviewed(asked.request, refused)
+    review = judged(asked.request, asked.gate, partial(_reviewed, refused=refused))
     written(review, asked.outputs, asked.top)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
         print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
+    if review.gate is not None:
+        say(closing_line(review))
     if refused:
         raise refused[0]
     _refuse_unreviewed(review)
-    if asked.form == TABLE and not chosen and not asked.verbose:
+    if review.gate is not None:
+        return review.gate.exit_code
+    if asked.form == TABLE and not chosen and not asked.verbose and not asked.gate.base:
         _tell_next(review, asked.request)
+    return 0
+
+
+def _in_time(request: ReviewRequest) -> ReviewRequest:
+    """Return a request that limits how long expressions may take."""
+    from gpuprof.cli import patience
+
+    limit = UsageError(
+        f"an expression of --kernel or --fail-on takes longer than {patience.LIMIT_S:g} s on the kernels' names",
+        "write it without a repeat inside a repeat",
+    )
+    return replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
 
 
 def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
     """Review what can be; `refused` gets the errors of the other files."""
     from gpuprof._version import __version__
-    from gpuprof.cli import patience
     from gpuprof.cli.interrupt import unwinding
     from gpuprof.review.review import review
 
-    limit = UsageError(
-        f"--kernel {request.kernel!r:.80} takes longer than {patience.LIMIT_S:g} s on the kernels' names",
-        "write it without a repeat inside a repeat",
-    )
-    request = replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
     with unwinding(), CodeProgress() as progress:
         return review(request, __version__, progress, lambda _, error: refused.append(error))
 

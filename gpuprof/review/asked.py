@@ -48,7 +48,7 @@ def request_of(
 ) -> ReviewRequest:
     """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
     named = tuple(os.fspath(file) for file in files)
-    _refuse(named)
+    refuse_files(named)
     if kernel is not None:
         kernel_pattern(kernel, "--kernel")
     return ReviewRequest(
@@ -73,7 +73,7 @@ def _several(size: GivenSize) -> str | Sequence[int]:
     return (size,) if isinstance(size, int) else size
 
 
-def _refuse(files: Sequence[str]) -> None:
+def refuse_files(files: Sequence[str]) -> None:
     """Raise UsageError where there is no file, one is given twice, or one has no name."""
     if not files:
         raise UsageError("no file given", READS)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.session import Finding
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import KernelArgument, ReviewedKernel
+from gpuprof.review.contract import KernelArgument, OpcodeCount, ReviewedKernel
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
@@ -30,6 +32,7 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
         occupancy=case.occupancy,
         loops=case.loops,
         accesses=case.accesses,
+        opcodes=tuple(OpcodeCount(*item) for item in Counter(item.name for item in code.code).most_common()),
         findings=_findings(case, number) if kernel.has_code else (),
         has_lines=bool(code.lines),
         unreviewed=code.unread,
