@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuprof.review.case import CodeCase
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeFinding, KernelArgument, ReviewedKernel
+from gpuprof.review.contract import ArgumentPart, CodeFinding, KernelArgument, ReviewedKernel
 from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
 
@@ -36,13 +36,17 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
 
 def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
     kernel = code.kernel
-    names = dict(enumerate(kernel.argument_names))
     return tuple(
         KernelArgument(
             ordinal=parameter.ordinal,
-            name=names.get(parameter.ordinal),
+            name=kernel.name_of(parameter),
             size_bytes=parameter.size_bytes,
             value=kernel.shape.arguments.get(parameter.ordinal),
+            parts=tuple(
+                ArgumentPart(offset=part.offset, size_bytes=part.size_bytes, name=str(part), value=value)
+                for part, value in kernel.shape.parts.items()
+                if part.ordinal == parameter.ordinal
+            ),
         )
         for parameter in kernel.kernel.parameters
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
@@ -12,6 +12,7 @@ from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import runs_on
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
 from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.tools.demangle import demangled
 
 _NAMES_TOLD = 5
@@ -108,19 +109,23 @@ def kernels_of(
 ) -> tuple[CompiledKernel, ...]:
     """Return the kernels of a cubin that are asked for."""
     names = demangled([kernel.mangled for kernel in cubin.kernels])
-    return tuple(
-        compiled_kernel(
-            kernel,
-            names.get(kernel.mangled, kernel.mangled),
-            cubin.target,
-            data,
-            origin=origin,
-            choice=choice,
-            shape=shape,
-        )
-        for kernel in cubin.kernels
-        if choice.means(kernel.mangled, names.get(kernel.mangled, kernel.mangled))
-    )
+    debug = debug_arguments(data) if cubin.has_debug else {}
+    kernels = []
+    for kernel in cubin.kernels:
+        name = names.get(kernel.mangled, kernel.mangled)
+        if choice.means(kernel.mangled, name):
+            compiled = compiled_kernel(kernel, name, cubin.target, data, origin=origin, choice=choice, shape=shape)
+            kernels.append(with_members(compiled, debug.get(kernel.mangled, ())))
+    return tuple(kernels)
+
+
+def with_members(kernel: CompiledKernel, debug: Sequence[DebugArgument]) -> CompiledKernel:
+    """Return a kernel with the names of its arguments and their members, if debug information has the same ones."""
+    sizes = [parameter.size_bytes for parameter in kernel.kernel.parameters]
+    if not debug or [argument.size_bytes for argument in debug] != sizes:
+        return kernel
+    names = tuple(argument.name for argument in debug)
+    return replace(kernel, argument_names=names, members=tuple(argument.members for argument in debug))
 
 
 def compiled_kernel(

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.privacy.source_files import repository_root
-from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
+from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin, with_members
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.signatures import argument_names, names_for
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
-from gpuprof.review.kernel import InputModule
+from gpuprof.review.kernel import SCALAR_BYTES, CompiledKernel, InputModule
+from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.binary.elf import ELF_START
 from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.tools.compile import (
@@ -78,7 +79,8 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     declared = argument_names(text)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
     for target in choice.targets or (DEFAULT_TARGET,):
-        compiled = _compiled(source, target, choice.request)
+        request = replace(choice.request, limits=choice.request.limits.begun())
+        compiled = _compiled(source, target, request)
         tool = " ".join((compiled.compiler, *compiled.options))
         module = module_of_cubin(compiled.cubin, name, choice, tools=(tool,), notes=notes, wanted=True)
         if not module.holds and declared:
@@ -87,18 +89,27 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
                 "add a line for each that is to be checked: template __global__ void NAME<TYPE>(PARAMETERS);",
             )
         lines = _lines_of(compiled.cubin, source)
-        yield replace(
-            module,
-            target=target,
-            kernels=tuple(
-                replace(
-                    kernel,
-                    lines=lines.get(kernel.kernel.mangled, {}),
-                    argument_names=names_for(kernel.name, len(kernel.kernel.parameters), declared),
-                )
-                for kernel in module.kernels
-            ),
-        )
+        members = _members(source, target, request) if any(map(_has_structure, module.kernels)) else {}
+        kernels = []
+        for kernel in module.kernels:
+            names = names_for(kernel.name, len(kernel.kernel.parameters), declared)
+            named = replace(kernel, lines=lines.get(kernel.kernel.mangled, {}), argument_names=names)
+            kernels.append(with_members(named, members.get(kernel.kernel.mangled, ())))
+        yield replace(module, target=target, kernels=tuple(kernels))
+
+
+def _has_structure(kernel: CompiledKernel) -> bool:
+    return any(parameter.size_bytes > SCALAR_BYTES for parameter in kernel.kernel.parameters)
+
+
+def _members(source: _Source, target: str, request: ReviewRequest) -> Mapping[str, Sequence[DebugArgument]]:
+    """Return the members of arguments by kernel: compiled for a debugger, a source says them.
+
+    Without them, if that takes too long, parts are named by their offset.
+    """
+    with contextlib.suppress(GpuprofError):
+        return debug_arguments(_by_any(source, target, replace(request, flags=(*request.flags, "-G"))).cubin)
+    return {}
 
 
 def _quoted_folders(source: Path, choice: KernelChoice) -> tuple[str, ...]:
@@ -119,7 +130,6 @@ def _headers(targets: Iterable[str]) -> Iterator[Path]:
 
 def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile as the user says; what does not compile as C++17 is tried as C++20, for what to say of it."""
-    request = replace(request, limits=request.limits.begun())
     try:
         compiled = _by_any(source, target, request)
     except LimitReached:
