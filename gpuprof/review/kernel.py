@@ -10,7 +10,6 @@ from gpuprof.model.recorded import Dim3
 from gpuprof.review.contract import ModuleForm
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.binary.cubin_attributes import CubinParameter
-from gpuprof.sass.binary.debug_arguments import Member
 
 NO_CODE = "the file holds no machine code of it"
 NO_CODE_HINT = "check the program or its cubin instead"
@@ -59,8 +58,8 @@ class CompiledKernel:
     """One kernel for one target; of a report, one launch.
 
     `lines` has the source place of instructions by offset where it was read elsewhere (a report), else None: they are
-    read from the cubin. `argument_names` and `members` are by ordinal, as far as they are known; `label` is the short
-    name, which `review.py` gives. `bare` says why there is no machine code if there is none.
+    read from the cubin. `argument_names` are by ordinal, `members` those of structures; `label` is the short name,
+    which `review.py` gives. `bare` says why there is no machine code if there is none.
     """
 
     name: str
@@ -73,7 +72,7 @@ class CompiledKernel:
     launch: int | None = None
     lines: Mapping[int, tuple[str, int]] | None = None
     argument_names: tuple[str | None, ...] = ()
-    members: tuple[tuple[Member, ...], ...] = ()
+    members: tuple[ArgumentPart, ...] = ()
     notes: tuple[str, ...] = ()
     bare: str | None = None
 
@@ -83,37 +82,26 @@ class CompiledKernel:
         return bool(self.kernel.code)
 
     def part_at(self, offset: int) -> ArgumentPart | None:
-        """Return which number is at an offset from the first parameter."""
+        """Return which number is at an offset from the first parameter: an argument, a member, or a word."""
         for parameter in self.kernel.parameters:
             inside = offset - parameter.offset
             if 0 <= inside < parameter.size_bytes:
-                return self.part_of(parameter, inside)
+                if parameter.size_bytes <= SCALAR_BYTES:
+                    return ArgumentPart(parameter.ordinal, 0, parameter.size_bytes, name=self.name_of(parameter))
+                for member in self.members:
+                    if member.ordinal == parameter.ordinal and 0 <= inside - member.offset < member.size_bytes:
+                        return member
+                return self.word_of(parameter, inside - inside % _WORD_BYTES)
         return None
-
-    def part_of(self, parameter: CubinParameter, offset: int) -> ArgumentPart:
-        """Return which number is at an offset in an argument: all of it, a member, or a word."""
-        if parameter.size_bytes <= SCALAR_BYTES:
-            return ArgumentPart(parameter.ordinal, 0, parameter.size_bytes, name=self.name_of(parameter))
-        for member in self.members_of(parameter):
-            if member.offset <= offset < member.offset + member.size_bytes:
-                return member
-        return self.word_of(parameter, offset - offset % _WORD_BYTES)
 
     def word_of(self, parameter: CubinParameter, offset: int) -> ArgumentPart:
         """Return the four bytes at an offset in an argument, or as many as there are."""
         size = min(_WORD_BYTES, parameter.size_bytes - offset)
         return ArgumentPart(parameter.ordinal, offset, size, f"+{offset}", self.name_of(parameter))
 
-    def members_of(self, parameter: CubinParameter) -> Iterator[ArgumentPart]:
-        """Yield the members of an argument, as far as they are known."""
-        if parameter.ordinal < len(self.members):
-            for member in self.members[parameter.ordinal]:
-                yield ArgumentPart(parameter.ordinal, *member, self.name_of(parameter))
-
     def name_of(self, parameter: CubinParameter) -> str | None:
         """Return the name of an argument, if it is known."""
-        known = parameter.ordinal < len(self.argument_names)
-        return self.argument_names[parameter.ordinal] if known else None
+        return dict(enumerate(self.argument_names)).get(parameter.ordinal)
 
     def given(self) -> Iterator[tuple[int, int, int]]:
         """Yield the numbers that are known: offset from the first parameter, size in bytes and value."""

@@ -65,12 +65,12 @@ def _parts(kernel: CompiledKernel, key: str, keys: Collection[str]) -> Iterator[
     for parameter in _arguments(kernel, key):
         if match is None or match["path"] is None:
             if parameter.size_bytes <= SCALAR_BYTES:
-                yield kernel.part_of(parameter, 0)
+                yield ArgumentPart(parameter.ordinal, 0, parameter.size_bytes)
         elif match["offset"] is None:
-            yield from (member for member in kernel.members_of(parameter) if member.path == match["path"])
+            yield from (member for member in _members(kernel, parameter) if member.path == match["path"])
         elif int(match["offset"]) < parameter.size_bytes:
             offset = int(match["offset"])
-            members = list(kernel.members_of(parameter))
+            members = _members(kernel, parameter)
             word = kernel.word_of(parameter, offset)
             # Of a number of eight bytes, as strides often are, the lower half alone says nothing.
             is_alone = not members and f"{match['argument']}+{offset + word.size_bytes}" not in keys
@@ -88,11 +88,15 @@ def _arguments(kernel: CompiledKernel, key: str) -> Iterator[CubinParameter]:
             yield parameter
 
 
+def _members(kernel: CompiledKernel, parameter: CubinParameter) -> list[ArgumentPart]:
+    return [member for member in kernel.members if member.ordinal == parameter.ordinal]
+
+
 def _refusal(kernels: Sequence[CompiledKernel], key: str) -> UsageError:
     for kernel in kernels:
         for parameter in _arguments(kernel, key):
             argument = f"argument {parameter.ordinal} of {kernel.name:.100}"
-            members = [str(member) for member in kernel.members_of(parameter)]
+            members = [str(member) for member in _members(kernel, parameter)]
             name = kernel.name_of(parameter) or parameter.ordinal
             hint = f"its parts are {_listed(members)}" if members else f"name a part by its offset: {name}+8 is byte 8"
             if parameter.size_bytes > SCALAR_BYTES:

@@ -10,7 +10,7 @@ from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import runs_on
-from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
+from gpuprof.review.kernel import ArgumentPart, CompiledKernel, InputModule, KnownLaunch
 from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
 from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.tools.demangle import demangled
@@ -115,17 +115,21 @@ def kernels_of(
         name = names.get(kernel.mangled, kernel.mangled)
         if choice.means(kernel.mangled, name):
             compiled = compiled_kernel(kernel, name, cubin.target, data, origin=origin, choice=choice, shape=shape)
-            kernels.append(with_members(compiled, debug.get(kernel.mangled, ())))
+            kernels.append(with_names(compiled, debug.get(kernel.mangled, ())))
     return tuple(kernels)
 
 
-def with_members(kernel: CompiledKernel, debug: Sequence[DebugArgument]) -> CompiledKernel:
+def with_names(kernel: CompiledKernel, debug: Sequence[DebugArgument]) -> CompiledKernel:
     """Return a kernel with the names of its arguments and their members, if debug information has the same ones."""
     sizes = [parameter.size_bytes for parameter in kernel.kernel.parameters]
     if not debug or [argument.size_bytes for argument in debug] != sizes:
         return kernel
-    names = tuple(argument.name for argument in debug)
-    return replace(kernel, argument_names=names, members=tuple(argument.members for argument in debug))
+    members = tuple(
+        ArgumentPart(ordinal, *member, argument.name)
+        for ordinal, argument in enumerate(debug)
+        for member in argument.members
+    )
+    return replace(kernel, argument_names=tuple(argument.name for argument in debug), members=members)
 
 
 def compiled_kernel(

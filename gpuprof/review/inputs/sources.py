@@ -12,12 +12,11 @@ from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.privacy.source_files import repository_root
-from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin, with_members
+from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin, with_names
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.request import ReviewRequest
-from gpuprof.review.inputs.signatures import argument_names, names_for
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
-from gpuprof.review.kernel import SCALAR_BYTES, CompiledKernel, InputModule
+from gpuprof.review.kernel import InputModule
 from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.binary.elf import ELF_START
 from gpuprof.sass.binary.line_table import line_tables
@@ -76,37 +75,29 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     text = read_bytes(path, name, _MOST_SOURCE).decode("utf-8-sig", "replace")
     folders = _quoted_folders(path, choice)
     source = _Source(name=name, path=path, text=text, folders=folders)
-    declared = argument_names(text)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
+    arguments: Mapping[str, Sequence[DebugArgument]] = {}
     for target in choice.targets or (DEFAULT_TARGET,):
         request = replace(choice.request, limits=choice.request.limits.begun())
         compiled = _compiled(source, target, request)
         tool = " ".join((compiled.compiler, *compiled.options))
         module = module_of_cubin(compiled.cubin, name, choice, tools=(tool,), notes=notes, wanted=True)
-        if not module.holds and declared:
+        if not module.holds and "__global__" in text:
             raise InputError(
                 f"{name}: has kernels, but none was compiled: nothing instantiates its templates",
                 "add a line for each that is to be checked: template __global__ void NAME<TYPE>(PARAMETERS);",
             )
         lines = _lines_of(compiled.cubin, source)
-        members = _members(source, target, request) if any(map(_has_structure, module.kernels)) else {}
+        arguments = arguments or _arguments(source, target, request)
         kernels = []
         for kernel in module.kernels:
-            names = names_for(kernel.name, len(kernel.kernel.parameters), declared)
-            named = replace(kernel, lines=lines.get(kernel.kernel.mangled, {}), argument_names=names)
-            kernels.append(with_members(named, members.get(kernel.kernel.mangled, ())))
+            placed = replace(kernel, lines=lines.get(kernel.kernel.mangled, {}))
+            kernels.append(with_names(placed, arguments.get(kernel.kernel.mangled, ())))
         yield replace(module, target=target, kernels=tuple(kernels))
 
 
-def _has_structure(kernel: CompiledKernel) -> bool:
-    return any(parameter.size_bytes > SCALAR_BYTES for parameter in kernel.kernel.parameters)
-
-
-def _members(source: _Source, target: str, request: ReviewRequest) -> Mapping[str, Sequence[DebugArgument]]:
-    """Return the members of arguments by kernel: compiled for a debugger, a source says them.
-
-    Without them, if that takes too long, parts are named by their offset.
-    """
+def _arguments(source: _Source, target: str, request: ReviewRequest) -> Mapping[str, Sequence[DebugArgument]]:
+    """Return the arguments by kernel as the compiler names them for a debugger; none if that takes too long."""
     with contextlib.suppress(GpuprofError):
         return debug_arguments(_by_any(source, target, replace(request, flags=(*request.flags, "-G"))).cubin)
     return {}
@@ -151,11 +142,12 @@ def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
 
 def _by_any(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile by NVRTC, and by nvcc what that refuses: it has no host compiler's headers, and no host code."""
-    nvrtc = _nvrtc_for(target)
+    nvcc = nvcc_for(target)
+    # A build's headers are those of a host compiler, too.
+    nvrtc = _nvrtc_for(target) if nvcc is None or not request.header_folders else None
     refused = _by_nvrtc(nvrtc, source, target, request) if nvrtc is not None else None
     if isinstance(refused, Compiled):
         return refused
-    nvcc = nvcc_for(target)
     if nvcc is None:
         if refused is None:
             raise _no_compiler(source, target)
@@ -213,9 +205,9 @@ def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, request: ReviewRequest
     options = (
         *target_options(target, request.standard or DEFAULT_STANDARD),
         _LINES["nvrtc"],
-        *request.flags,
         *(f"--define-macro={define}" for define in request.defines),
-        *include_options(*folders, *cuda_header_folders(nvrtc)),
+        *request.flags,
+        *include_options(*folders, *map(Path, request.header_folders), *cuda_header_folders(nvrtc)),
     )
     try:
         outcome = compile_apart(nvrtc, source.text, source.name, options, request.limits)
@@ -238,9 +230,9 @@ def _nvcc_options(request: ReviewRequest) -> tuple[str, ...]:
     return (
         f"-std={request.standard or DEFAULT_STANDARD}",
         _LINES["nvcc"],
-        *request.flags,
         *(f"-D{define}" for define in request.defines),
-        *include_options(*(Path(folder).absolute() for folder in request.include_folders)),
+        *request.flags,
+        *include_options(*(Path(folder).absolute() for folder in (*request.include_folders, *request.header_folders))),
     )
 
 
