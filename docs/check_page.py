@@ -13,7 +13,7 @@ from gpuprof.review.rules.rule import DescribedRule
 from gpuprof.units import format_si
 from gpuprof.views.exports.json_documents import schema_of_review
 from gpuprof.words.findings import threshold_text
-from gpuprof.words.wording import wording
+from gpuprof.words.wording import CodeWording, wording
 
 INTRO = """What `gpuprof check FILE --format json` writes, and what `gpuprof.check` returns. This page is made from the
 types in `gpuprof/review/contract.py`, as is [the JSON Schema](check.schema.json).
@@ -48,24 +48,24 @@ def code_rules_page() -> str:
     rules: tuple[DescribedRule, ...] = (*CODE_RULES, *FILE_RULES)
     lines = ["# Rules on code\n", RULES_INTRO]
     lines += ["| rule | says |", "|---|---|"]
-    lines += [f"| [`{rule.id}`](#{rule.id}) | {rule.title} |" for rule in rules]
+    lines += [f"| [`{rule.id}`](#{rule.id}) | {_described(rule).title} |" for rule in rules]
     lines.append("")
     for rule in rules:
-        lines += [*rule_lines(rule), f"- **Silent** when: {rule.silent}\n"]
+        lines += [*rule_lines(rule), f"- **Silent** when: {_described(rule).limitations}\n"]
     return "\n".join(lines)
 
 
 def rule_lines(rule: Rule | DescribedRule) -> Iterator[str]:
     """Yield what a rule of either kind is, what it reads, and its thresholds."""
     yield f"## `{rule.id}`\n"
-    title, inputs = (wording(rule.id).title, wording(rule.id).inputs) if isinstance(rule, Rule) else _own(rule)
-    yield f"{title}.\n"
-    yield f"- **Looks at**: {inputs}"
+    text = wording(rule.id) if isinstance(rule, Rule) else _described(rule)
+    yield f"{text.title}.\n"
+    yield f"- **Looks at**: {text.inputs}"
     for item in rule.thresholds:
-        text = threshold_text(item, rule.id)
+        limit = threshold_text(item, rule.id)
         value = format_si(item.value, "s") if item.unit == "s" else f"{item.value:g} {item.unit}".strip()
-        yield f"- **Threshold**, {text.name}: {value}; {text.reason}."
+        yield f"- **Threshold**, {limit.name}: {value}; {limit.reason}."
 
 
-def _own(rule: DescribedRule) -> tuple[str, str]:
-    return rule.title, rule.looks_at
+def _described(rule: DescribedRule) -> CodeWording:
+    return wording(rule.id).code or CodeWording(rule.title, rule.looks_at, rule.silent)

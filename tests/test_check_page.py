@@ -31,7 +31,7 @@ def page_of(review: Review, top: int | None = None) -> str:
 def rich() -> Review:
     """Two architectures of a kernel with findings, loops and accesses, and one kernel without findings."""
     spills = made.finding(
-        "local-memory-spill", made.place(None), headline="7 spills", certainty="guess", loop_depth=0, more_places=4,
+        "local-memory-spill", made.place(None, loops=0), headline="7 spills", confidence="guess", more_places=4,
         evidence=(Evidence("", 12.0, "%", threshold=5.0, meaning="share of the instructions"),),
     )  # fmt: skip
     first = made.kernel(0, made.finding(), spills)

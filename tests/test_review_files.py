@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
 from gpuprof.review.rules.files import file_findings
@@ -24,7 +24,7 @@ def module(target: str, form: str = "sass", *, cubin: bytes = WITH_LINES, launch
     return InputModule(origin=NAME, target=target, form="sass", holds=1, kernels=(kernel,))
 
 
-def told(modules: list[InputModule], *targets: str) -> list[CodeFinding]:
+def told(modules: list[InputModule], *targets: str) -> list[Finding]:
     return list(file_findings(modules, ReviewRequest(files=(NAME,), targets=targets)))
 
 

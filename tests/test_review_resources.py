@@ -15,10 +15,11 @@ from msgspec import structs
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
+from gpuprof.model.session import Finding
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.review.case import CodeCase
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeFinding, CodeOccupancy
+from gpuprof.review.contract import CodeOccupancy
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
 from gpuprof.review.rules import resources as rules
@@ -30,6 +31,7 @@ from gpuprof.sass.instruction import parse_sass
 from gpuprof.sass.requests import width_bytes
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
 from gpuprof.sass.tools.nvrtc import find_nvrtc
+from gpuprof.words.findings import with_sentences
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row
@@ -320,15 +322,15 @@ def _bytes(local: LocalMemory, opcode: str) -> int:
 # Rules.
 
 
-def findings(code: KernelCode, rule: str) -> list[CodeFinding]:
-    case = CodeCase(code)
-    return [finding for item in rules.RULES if item.id == rule for finding in item.check(case)]
+def findings(code: KernelCode, rule: str) -> list[Finding]:
+    case = CodeFacts(code)
+    return [with_sentences(finding) for item in rules.RULES if item.id == rule for finding in item.check(case)]
 
 
 def test_spills_and_arrays_are_told_with_their_instructions() -> None:
     sass = "STL.64 [R1+0x8], R4\nLDL.LU.64 R4, [R1+0x8]\nEXIT"
     (finding,) = findings(made(sass=sass, kernel=taking(255)), "local-memory-spill")
-    assert (finding.certainty, "255" in finding.why) == ("from code", True)
+    assert (finding.confidence, "255" in finding.why) == ("inferred", True)
     assert [place.sass for place in finding.places] == ["STL.64 [R1+0x8], R4", "LDL.LU.64 R4, [R1+0x8]"]
     assert {(item.metric, item.value, item.unit) for item in finding.evidence} >= {("STL", 8.0, "B"), ("LDL", 8.0, "B")}
     (capped,) = findings(made(sass=sass, kernel=taking(64)), "local-memory-spill")
@@ -338,10 +340,10 @@ def test_spills_and_arrays_are_told_with_their_instructions() -> None:
     (saved,) = findings(made(sass=calls, kernel=called), "local-memory-spill")
     assert len({finding.action, capped.action, saved.action}) == 3
     spilled, indexed = findings(made(sass=GUESSED), "local-memory-spill")
-    assert (spilled.certainty, indexed.certainty) == ("guess", "from code")
+    assert (spilled.confidence, indexed.confidence) == ("guess", "inferred")
     for address in ("[R3]", "[R10]", "[R10+0x4]", "[R1+UR4]"):
         array = made(sass=f"STL.128 [R1], R4\nIMAD R3, R0, 0x4, R1\nLDL R2, {address}")
-        assert [place.offset for place in findings(array, "local-memory-spill")[0].places] == [0x20]
+        assert [place.pc for place in findings(array, "local-memory-spill")[0].places] == [0x20]
     # Arguments of printf are none.
     assert findings(made(sass="STL [R1], R0\nIADD3 R6, P0, R1, c[0x0][0x20], RZ\nEXIT"), "local-memory-spill") == []
 
@@ -349,11 +351,11 @@ def test_spills_and_arrays_are_told_with_their_instructions() -> None:
 def test_few_warps_name_the_limiter_and_the_step_as_a_guess() -> None:
     """168 × 32 = 5 376 registers a warp: 3 warps a sub-partition, 12 an SM."""
     (finding,) = findings(made(kernel=taking(168), block=(128, 1, 1)), "low-occupancy")
-    assert (finding.certainty, "19 %" in finding.headline) == ("guess", True)
+    assert (finding.confidence, "19 %" in finding.headline) == ("guess", True)
     assert "128 registers" in finding.action and "25 %" in finding.action
     assert (finding.evidence[0].value, finding.evidence[0].threshold) == (3.0, 4.0)
     (fails,) = findings(made(kernel=taking(255), block=(1024, 1, 1)), "low-occupancy")
-    assert fails.certainty == "from code"
+    assert fails.confidence == "inferred"
 
 
 @each_row(

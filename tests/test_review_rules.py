@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
 from gpuprof.review.rules import arithmetic, build, control
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.instruction import parse_sass
@@ -205,7 +205,7 @@ def test_kernels_that_show_a_habit_are_told_of_it_and_near_misses_are_not(target
         assert [finding.rule for finding in findings] == [rule] * (rule is not None), name
         for finding in findings:
             assert {place.line for place in finding.places} == lines, name
-            assert finding.loop_depth >= (name != "halves")
+            assert finding.loops >= (name != "halves")
             assert {operation.kind for operation in case.operations} == kinds, name
         assert {operation.cost for operation in case.operations} == COSTS.get(name) or name not in COSTS, name
     assert all(operation.slow > 50 for operation in cases["divides"].operations)
@@ -224,7 +224,7 @@ DEBUG = """extern "C" __global__ void k(const float *a, const float *b, float *c
 def test_how_the_code_was_compiled_is_told() -> None:
     (finding,) = told(compiled_cases(DEBUG, "sm_90", ("--fmad=false",))["k"], RULES, "non-fused-fp")
     assert finding.evidence[0].value == pytest.approx(50)
-    assert all(place.sass.startswith("FADD") for place in finding.places)
+    assert all((place.sass or "").startswith("FADD") for place in finding.places)
     (finding,) = told(compiled_cases(DEBUG, "sm_90", ("--device-debug",))["k"], RULES, "debug-build")
     assert 16 <= finding.evidence[0].value <= 44
 
@@ -275,12 +275,12 @@ def test_a_barrier_of_some_warps_in_a_branch_is_meant_so() -> None:
     """
     assert of_text(text.replace("{}", "BAR.SYNC.DEFER_BLOCKING 0x1, 0x80"), "divergent-barrier") == []
     (finding,) = of_text(text.replace("{}", "BAR.SYNC.DEFER_BLOCKING 0x0"), "divergent-barrier")
-    assert [place.offset for place in finding.places] == [0x40]
-    assert finding.certainty == "guess"
+    assert [place.pc for place in finding.places] == [0x40]
+    assert finding.confidence == "guess"
     by_block = text.replace("{}", "BAR.SYNC.DEFER_BLOCKING 0x0").replace("SR_TID.X", "SR_CTAID.X")
     assert of_text(by_block, "divergent-barrier") == []
 
 
-def of_text(text: str, rule: str) -> list[CodeFinding]:
+def of_text(text: str, rule: str) -> list[Finding]:
     code = parse_sass(text)
     return told(case_of(CubinKernel(mangled="kernel", code=b"\0" * 16 * len(code)), code, "sm_90"), RULES, rule)

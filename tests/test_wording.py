@@ -40,6 +40,7 @@ from tests.table import each_row
 from tests.worded import summarised
 
 FILES = sorted(FOLDER.glob("*.yaml"))
+CODE_RULES_FOLDER = FOLDER.parent.parent / "review"
 SECTIONS = ("headline", "sentence", "why", "action", "advice", "evidence")
 CASES = ("headline", "why", "action", "advice")
 BESIDE_RULES = ("shared", "kinds", "answers")
@@ -99,7 +100,7 @@ def pattern(node: ast.expr) -> Iterator[str]:
 
 def names_in_rules() -> Iterator[str]:
     """Every string and every name of an argument in the code of the rules."""
-    for file in FOLDER.parent.rglob("*.py"):
+    for file in (*FOLDER.parent.rglob("*.py"), *CODE_RULES_FOLDER.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg is not None:
                 yield node.arg

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpuprof.model.session import Finding
 from gpuprof.present.check_blocks import Block, BlockFinding
 from gpuprof.present.check_text import access_cost, is_costly, where_text
-from gpuprof.review.contract import CodeAccess, CodeFinding, Review, ReviewedKernel
+from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel
 
 _BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
 """Fields of loops and accesses that differ between architectures although the line is the same."""
@@ -19,7 +20,7 @@ _BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
 class PlacedFinding(Struct, frozen=True):
     """A finding at a line, with the kernels that have it; none where it is on the files as a whole."""
 
-    finding: CodeFinding
+    finding: Finding
     owners: tuple[tuple[Block, BlockFinding], ...]
 
 
@@ -32,7 +33,7 @@ class AlikeAccesses(Struct, frozen=True, kw_only=True):
 
 def placed_findings(review: Review, blocks: Sequence[Block]) -> list[PlacedFinding]:
     """Return each finding once, that in the deepest loops first: instances of a template share their lines."""
-    told: dict[tuple[object, ...], tuple[CodeFinding, list[tuple[Block, BlockFinding]]]] = {}
+    told: dict[tuple[object, ...], tuple[Finding, list[tuple[Block, BlockFinding]]]] = {}
     for finding in review.findings:
         told[(finding.rule, finding.headline, where_text(finding))] = (finding, [])
     for block in blocks:
@@ -40,7 +41,7 @@ def placed_findings(review: Review, blocks: Sequence[Block]) -> list[PlacedFindi
             key = (item.finding.rule, item.finding.headline, where_text(item.finding) or block.kernel.id)
             told.setdefault(key, (item.finding, []))[1].append((block, item))
     placed = [PlacedFinding(finding, tuple(owners)) for finding, owners in told.values()]
-    return sorted(placed, key=lambda item: -item.finding.loop_depth)
+    return sorted(placed, key=lambda item: -item.finding.loops)
 
 
 def alike_accesses(accesses: Sequence[CodeAccess], *, by_opcode: bool) -> list[AlikeAccesses]:

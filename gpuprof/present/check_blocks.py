@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from gpuprof.model.recorded import dims_text
-from gpuprof.review.contract import CodeFinding, Review, ReviewedKernel
+from gpuprof.model.session import Finding
+from gpuprof.review.contract import Review, ReviewedKernel
 
 _TARGET, _BLOCK, _GRID, _SHARED = "target", "block", "grid", "dynamic shared"
 
@@ -29,7 +30,7 @@ class BlockVariant(Struct, frozen=True, kw_only=True):
 class BlockFinding(Struct, frozen=True, kw_only=True):
     """A finding, and the names of the variants that have it; none where all have."""
 
-    finding: CodeFinding
+    finding: Finding
     only: tuple[str, ...]
 
 
@@ -61,7 +62,7 @@ class Block(Struct, frozen=True, kw_only=True):
     @property
     def depth(self) -> int:
         """Return how deep in loops its deepest finding is; -1 without findings."""
-        return max((told.finding.loop_depth for told in self.findings), default=-1)
+        return max((told.finding.loops for told in self.findings), default=-1)
 
 
 def blocks_of(review: Review) -> list[Block]:
@@ -137,7 +138,7 @@ def _name(kernel: ReviewedKernel, about: Sequence[str]) -> str:
 
 def _findings(variants: Sequence[BlockVariant]) -> tuple[BlockFinding, ...]:
     """Return what was found, each once; what counts is which rule says what of which line."""
-    by_text: dict[tuple[object, ...], tuple[CodeFinding, list[str]]] = {}
+    by_text: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
     for variant in variants:
         for finding in variant.kernel.findings:
             first = finding.places[0] if finding.places else None
@@ -150,4 +151,4 @@ def _findings(variants: Sequence[BlockVariant]) -> tuple[BlockFinding, ...]:
         BlockFinding(finding=finding, only=tuple(names) if len(names) < len(variants) else ())
         for finding, names in by_text.values()
     ]
-    return tuple(sorted(told, key=lambda item: -item.finding.loop_depth))
+    return tuple(sorted(told, key=lambda item: -item.finding.loops))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from gpuprof.model.session import Finding
 from gpuprof.present.check_alike import same_memory
 from gpuprof.present.check_blocks import Block, BlockFinding, BlockVariant, file_name
 from gpuprof.present.check_console_access import access_lines, loop_lines
@@ -26,7 +27,7 @@ from gpuprof.present.check_text import (
     where_text,
 )
 from gpuprof.present.console_parts import Sheet
-from gpuprof.review.contract import CodeFinding, KernelArgument, ReviewedKernel
+from gpuprof.review.contract import KernelArgument, ReviewedKernel
 from gpuprof.units import ARROW
 from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import without_stop
@@ -98,7 +99,7 @@ def finding_lines(told: BlockFinding, sheet: Sheet, *, cut: bool) -> Iterator[Te
     where = where_text(finding)
     place = sheet.fitted(where, sheet.width // 2)
     only = f" ({', '.join(told.only[:_MOST_VARIANTS])})" if told.only else ""
-    guess = " (guess)" if finding.certainty == "guess" else ""
+    guess = " (guess)" if finding.confidence == "guess" else ""
     text = f"{place}: {finding.headline}{guess}{only}" if place else f"{finding.headline}{guess}{only}"
     line = limited(sheet, text, most, indent=_INDENT, hang=_HANG)
     line.stylize("cyan", _INDENT, _INDENT + len(place))
@@ -217,12 +218,12 @@ def _card(told: BlockFinding, sheet: Sheet) -> Iterator[Text]:
     yield sheet.field("sure", f"{sure_text(finding)}; rule {finding.rule}")
 
 
-def _places(finding: CodeFinding) -> Iterator[str]:
+def _places(finding: Finding) -> Iterator[str]:
     """Yield the first place with its instruction, and where else it is."""
     if not finding.places:
         return
     first = finding.places[0]
-    offset = f" at 0x{first.offset:x}" if first.offset is not None and first.file is not None else ""
+    offset = f" at 0x{first.pc:x}" if first.pc is not None and first.file is not None else ""
     sass = f": {first.sass:.200}" if first.sass else ""
     more = more_places_text(finding)
     yield f"{place_text(first)}{offset}{sass}{f'; {more}' if more else ''}"

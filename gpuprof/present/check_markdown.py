@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpuprof.model.session import Finding
 from gpuprof.present.check_alike import PlacedFinding, placed_findings
 from gpuprof.present.check_blocks import Block, BlockFinding, blocks_of, ranked
 from gpuprof.present.check_text import (
@@ -21,7 +22,7 @@ from gpuprof.present.check_text import (
     where_text,
 )
 from gpuprof.present.markdown_parts import MOST_CHARACTERS, Page, cell
-from gpuprof.review.contract import CodeFinding, Review
+from gpuprof.review.contract import Review
 from gpuprof.units import ARROW
 from gpuprof.words.profile_values import count_text
 
@@ -63,12 +64,12 @@ def _name(block: Block, told: BlockFinding) -> str:
     return f"{block.kernel.label}{f' in {block.file}' if block.file else ''}{only}"
 
 
-def _line(finding: CodeFinding, names: Sequence[str]) -> str:
+def _line(finding: Finding, names: Sequence[str]) -> str:
     where = where_text(finding)
     begin = f"**{cell(where)}** " if where else ""
     action = f" {ARROW} {cell(finding.action, _WIDTH)}" if finding.action else ""
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    guess = ", a guess" if finding.certainty == "guess" else ""
+    guess = ", a guess" if finding.confidence == "guess" else ""
     about = f" – {', '.join(map(cell, names[:_NAMES]))}{more}{guess}" if names else ""
     return f"- {begin}{cell(finding.headline, _WIDTH)}{action}{about}"
 
@@ -78,7 +79,7 @@ def _unreviewed_line(block: Block) -> str:
     return f"- **{cell(name)}** {cell(unreviewed_text(block.unreviewed), _WIDTH)}"
 
 
-def _details(finding: CodeFinding) -> list[str]:
+def _details(finding: Finding) -> list[str]:
     where = where_text(finding)
     begin = f"**{cell(where)}** " if where else ""
     parts = [finding.why, *evidence_texts(finding), more_places_text(finding)]

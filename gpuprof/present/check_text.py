@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuprof.model.recorded import dims_text
+from gpuprof.model.session import Finding, Location
 from gpuprof.present.check_blocks import Block, blocks_of, file_name
 from gpuprof.review.contract import (
     CodeAccess,
-    CodeFinding,
     CodeLoop,
     CodeOccupancy,
-    CodePlace,
     KernelResources,
     Review,
     ReviewedKernel,
@@ -155,20 +154,20 @@ def launch_text(kernel: ReviewedKernel) -> str:
     return ", ".join(parts)
 
 
-def place_text(place: CodePlace) -> str:
+def place_text(place: Location) -> str:
     """Write where an instruction is: "transpose.cu:12"; without line information "at 0x120"; empty for no place."""
     if place.file is not None:
         name = file_name(place.file)
         return f"{name}:{place.line}" if place.line is not None else name
-    return f"at 0x{place.offset:x}" if place.offset is not None else ""
+    return f"at 0x{place.pc:x}" if place.pc is not None else ""
 
 
-def where_text(finding: CodeFinding) -> str:
+def where_text(finding: Finding) -> str:
     """Write the first place of a finding; empty where it has none."""
     return place_text(finding.places[0]) if finding.places else ""
 
 
-def more_places_text(finding: CodeFinding) -> str:
+def more_places_text(finding: Finding) -> str:
     """Write where else a finding is: "also at transpose.cu:14, and 3 more places"; empty for one place."""
     where = where_text(finding)
     others = [text for text in dict.fromkeys(map(place_text, finding.places)) if text and text != where]
@@ -178,14 +177,14 @@ def more_places_text(finding: CodeFinding) -> str:
     return " ".join(part for part in (listed, beyond) if part)
 
 
-def sure_text(finding: CodeFinding) -> str:
+def sure_text(finding: Finding) -> str:
     """Write how sure a finding is, and where in loops it is: "from code, in 2 loops"."""
-    depth = finding.loop_depth
+    depth = finding.loops
     loops = "" if depth == 0 else ", in a loop" if depth == 1 else f", in {depth} nested loops"
-    return f"{finding.certainty}{loops}"
+    return f"{'guess' if finding.confidence == 'guess' else 'from code'}{loops}"
 
 
-def evidence_texts(finding: CodeFinding) -> Iterator[str]:
+def evidence_texts(finding: Finding) -> Iterator[str]:
     """Write each number that a finding rests on, and what it was held against."""
     for item in finding.evidence:
         if not is_number(item.value):
@@ -197,14 +196,14 @@ def evidence_texts(finding: CodeFinding) -> Iterator[str]:
 
 def loop_text(loop: CodeLoop) -> str:
     """Write a loop: "transpose.cu:10: 64 times, 16 instructions"."""
-    place = place_text(CodePlace(offset=loop.start, sass="", file=loop.file, line=loop.line))
+    place = place_text(Location(file=loop.file, line=loop.line, pc=loop.start, sass=None))
     trips = count_text(loop.trips, "trip") if loop.trips is not None else "trips not constant"
     return f"{place}: {trips}, {count_text(loop.instructions, 'instruction')}"
 
 
 def access_place(access: CodeAccess) -> str:
     """Write where an access is."""
-    return place_text(CodePlace(offset=access.offset, sass="", file=access.file, line=access.line))
+    return place_text(Location(file=access.file, line=access.line, pc=access.offset, sass=None))
 
 
 def cost_text(access: CodeAccess) -> str:

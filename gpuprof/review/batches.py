@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace as replaced
 
+from gpuprof.diagnose.ranking import numbered
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
@@ -91,7 +92,10 @@ def _identity(kernel: CompiledKernel) -> object:
 
 
 def _launched_again(reviewed: ReviewedKernel, kernel: CompiledKernel, number: int) -> ReviewedKernel:
-    return replaced(reviewed, id=number, label=kernel.label, origin=kernel.origin, launch=kernel.launch)
+    findings = tuple(numbered(reviewed.findings, number))
+    return replaced(
+        reviewed, id=number, label=kernel.label, origin=kernel.origin, launch=kernel.launch, findings=findings
+    )
 
 
 def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:

@@ -11,27 +11,15 @@ from msgspec import Struct
 
 from gpuprof.model.field_types import ByteCount, Fraction, Number, Positive, Whole, Word, about
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Finding
 
-ReviewVersion = Literal[3]
-REVIEW_VERSION: ReviewVersion = 3
+ReviewVersion = Literal[4]
+REVIEW_VERSION: ReviewVersion = 4
 AccessSpace = Literal["global", "shared", "local"]
 AccessKind = Literal["load", "store", "atomic"]
 ModuleForm = Literal["sass", "ptx"]
 """`ptx`: no machine code for its target; the driver compiles it when the program starts."""
-CodeCertainty = Literal["from code", "guess"]
-"""`from code`: the instructions show it. `guess`: they show a sign of it."""
 LimiterName = Literal["registers", "shared memory", "block size", "blocks"]
-
-
-class CodePlace(Struct, frozen=True, kw_only=True):
-    """An instruction, and the line that it was compiled from."""
-
-    offset: Annotated[Whole | None, about("bytes from the kernel's first instruction")]
-    sass: Annotated[str, about("the instruction, as nvdisasm prints it")]
-    file: Annotated[str | None, about("source file; null without line information")] = None
-    line: Annotated[Positive | None, about("line number in it")] = None
-    loop: Annotated[Whole | None, about("id of the innermost loop that it is in")] = None
 
 
 class ArgumentPart(Struct, frozen=True, kw_only=True):
@@ -140,21 +128,6 @@ class CodeAccess(Struct, frozen=True, kw_only=True):
     line: Annotated[Positive | None, about("line number in it")] = None
 
 
-class CodeFinding(Struct, frozen=True, kw_only=True):
-    """Something that the code shows, under the name of the diagnosis's rule if it has the same. Never a time."""
-
-    rule: Annotated[Word, about("id of the rule")]
-    certainty: Annotated[CodeCertainty, about("how sure it is")]
-    headline: Annotated[str, about("what was found")]
-    why: Annotated[str, about("cost in instructions, bytes or slots")]
-    action: Annotated[str, about("what to change, in one sentence")]
-    advice: Annotated[str, about("what to change, and how")]
-    evidence: Annotated[tuple[Evidence, ...], about("values that it rests on")]
-    places: Annotated[tuple[CodePlace, ...], about("instructions and lines, deepest in loops first; at most 20")]
-    more_places: Annotated[Whole, about("places that are not listed")] = 0
-    loop_depth: Annotated[Whole, about("number of loops around the first place")] = 0
-
-
 class ReviewedKernel(Struct, frozen=True, kw_only=True):
     """A kernel for one architecture; from a report, one launch."""
 
@@ -172,7 +145,7 @@ class ReviewedKernel(Struct, frozen=True, kw_only=True):
     occupancy: Annotated[CodeOccupancy | None, about("theoretical occupancy; null if block size or limits are unknown")]
     loops: Annotated[tuple[CodeLoop, ...], about("its loops, in the order of their headers")]
     accesses: Annotated[tuple[CodeAccess, ...], about("its memory instructions, in order")]
-    findings: Annotated[tuple[CodeFinding, ...], about("what to change, deepest in loops first")]
+    findings: Annotated[tuple[Finding, ...], about("what to change, deepest in loops first")]
     has_lines: Annotated[bool, about("whether the code has line information")]
     unreviewed: Annotated[str | None, about("why its code could not be reviewed; null: it was")] = None
     notes: Annotated[tuple[str, ...], about("assumptions and unknowns, in sentences")] = ()
@@ -203,6 +176,6 @@ class Review(Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...], about("programs that read or compiled the code, with their versions")]
     modules: Annotated[tuple[ReviewedModule, ...], about("device code in the files")]
     kernels: Annotated[tuple[ReviewedKernel, ...], about("kernels in the order of the files; launches of a report")]
-    findings: Annotated[tuple[CodeFinding, ...], about("findings on the files as a whole, such as missing code")] = ()
+    findings: Annotated[tuple[Finding, ...], about("findings on the files as a whole, such as missing code")] = ()
     unreviewed: Annotated[tuple[UnreviewedFile, ...], about("files that could not be read or compiled")] = ()
     notes: Annotated[tuple[str, ...], about("what was left out, and why, in sentences")] = ()

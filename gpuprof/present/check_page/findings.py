@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from gpuprof.model.session import Location
 from gpuprof.present.check_blocks import Block, BlockFinding
 from gpuprof.present.check_page.fixes import loops_text
 from gpuprof.present.check_page.room import Room
 from gpuprof.present.check_page.texts import card_id, names_text, place, sass, sentence
 from gpuprof.present.check_text import is_number, place_text, where_text
 from gpuprof.present.page.findings import EvidenceRow, evidence_row, rule_name
-from gpuprof.review.contract import CodePlace
 from gpuprof.text import printable
 from gpuprof.words.profile_values import count_text
 from gpuprof.words.sentences import change_texts, full_stop
@@ -69,8 +69,8 @@ def _card(card: str, told: BlockFinding, room: Room, advised: str) -> CodeCard:
     return CodeCard(
         id=card,
         rule=printable(rule_name(finding.rule)),
-        is_guess=finding.certainty == "guess",
-        loops=loops_text(finding.loop_depth),
+        is_guess=finding.confidence == "guess",
+        loops=loops_text(finding.loops),
         only=names_text(told.only),
         headline=sentence(finding.headline),
         where=place(where_text(finding)),
@@ -85,20 +85,20 @@ def _card(card: str, told: BlockFinding, room: Room, advised: str) -> CodeCard:
     )
 
 
-def _places(places: Sequence[CodePlace]) -> Iterator[tuple[CodePlace, int]]:
+def _places(places: Sequence[Location]) -> Iterator[tuple[Location, int]]:
     """Yield places in their order, those of one line and opcode once with how many there are."""
-    groups: dict[tuple[object, ...], list[CodePlace]] = {}
+    groups: dict[tuple[object, ...], list[Location]] = {}
     for item in places:
-        opcode = _PREDICATE.sub("", item.sass).partition(" ")[0]
-        groups.setdefault((item.file, item.line, opcode) if item.line is not None else (item.offset,), []).append(item)
+        opcode = _PREDICATE.sub("", item.sass or "").partition(" ")[0]
+        groups.setdefault((item.file, item.line, opcode) if item.line is not None else (item.pc,), []).append(item)
     for group in groups.values():
         yield group[0], len(group)
 
 
-def _place_row(item: CodePlace, number: int) -> PlaceRow:
+def _place_row(item: Location, number: int) -> PlaceRow:
     return PlaceRow(
         place=place(place_text(item)) if item.file is not None else "",
-        offset=f"0x{item.offset:x}" if item.offset is not None else "",
-        sass=sass(item.sass),
+        offset=f"0x{item.pc:x}" if item.pc is not None else "",
+        sass=sass(item.sass or ""),
         times=f"×{number}" if number > 1 else "",
     )

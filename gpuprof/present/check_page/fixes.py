@@ -46,14 +46,14 @@ def code_fixes(placed: Sequence[PlacedFinding], with_section: Collection[int]) -
         finding = item.finding
         yield CodeFix(
             where=place(where_text(finding)),
-            loops=loops_text(finding.loop_depth),
+            loops=loops_text(finding.loops),
             headline=sentence(finding.headline),
             href=_href(*item.owners[0], with_section) if item.owners else "",
             action=sentence(finding.action),
-            sass=sass(finding.places[0].sass) if finding.places else "",
+            sass=sass(finding.place.sass or "") if finding.place is not None else "",
             owners=tuple(_owner(block, told, with_section) for block, told in item.owners[:_NAMES]),
             more_owners=max(0, len(item.owners) - _NAMES),
-            is_guess=finding.certainty == "guess",
+            is_guess=finding.confidence == "guess",
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from gpuprof.model.session import Location
 from gpuprof.present.check_alike import AlikeAccesses, alike_accesses, memory_key, most_worth
 from gpuprof.present.check_blocks import Block, BlockVariant
 from gpuprof.present.check_page.room import Room
@@ -22,7 +23,7 @@ from gpuprof.present.check_text import (
     place_text,
 )
 from gpuprof.present.page.parts import percent_number
-from gpuprof.review.contract import CodeAccess, CodeLoop, CodePlace, ReviewedKernel
+from gpuprof.review.contract import CodeAccess, CodeLoop, ReviewedKernel
 from gpuprof.units import WARP_THREADS
 from gpuprof.words.profile_values import count_text
 
@@ -122,7 +123,7 @@ def _nested(loops: Sequence[CodeLoop], kernel: ReviewedKernel) -> tuple[LoopItem
 
 
 def _loop(loop: CodeLoop, costly: int) -> LoopItem:
-    where = CodePlace(offset=loop.start, sass="", file=loop.file, line=loop.line)
+    where = Location(file=loop.file, line=loop.line, pc=loop.start, sass=None)
     return LoopItem(
         place=place(place_text(where)),
         trips=count_text(loop.trips, "trip") if loop.trips is not None else "trips not constant",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED
 from gpuprof.diagnose.rules.tensor_cores_idle import FASTER, FUSED_SHARE, MULTIPLIES, OUTER_PRODUCTS
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.fused import unfused
 from gpuprof.review.rules.matrix import without_tensor_cores
 from gpuprof.review.rules.operations import IN_FP64, IN_KERNEL, IN_LOOP, INTEGER, SPECIAL, operations_found
@@ -15,16 +15,16 @@ from gpuprof.review.rules.rule import CodeRule
 from gpuprof.review.rules.widened import widened
 
 
-def _fp64(case: CodeCase) -> Iterator[CodeFinding]:
+def _fp64(case: CodeFacts) -> Iterator[Finding]:
     yield from widened(case)
     yield from operations_found(case, "fp64-bound", IN_FP64)
 
 
-def _special(case: CodeCase) -> Iterator[CodeFinding]:
+def _special(case: CodeFacts) -> Iterator[Finding]:
     return operations_found(case, "special-function-bound", SPECIAL)
 
 
-def _integer(case: CodeCase) -> Iterator[CodeFinding]:
+def _integer(case: CodeFacts) -> Iterator[Finding]:
     return operations_found(case, "integer-bound", INTEGER)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuprof.model.session import Evidence
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeCertainty, CodeFinding
+from gpuprof.model.session import Evidence, Finding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress
 from gpuprof.sass.formulas.places import RegisterPlace
@@ -26,7 +25,7 @@ _LEADS = ("VOTE", "REDUX", "CREDUX", "MATCH", "ELECT", "FLO", "POPC")
 _MOST_FOLLOWED = 64
 
 
-def atomic_contention(case: CodeCase) -> Iterator[CodeFinding]:
+def atomic_contention(case: CodeFacts) -> Iterator[Finding]:
     """Yield atomics of whole warps on one address, and those in loops."""
     if not any(access.kind == "atomic" for access in case.accesses):
         return
@@ -54,7 +53,7 @@ def _may_meet(item: LaneAddress) -> bool:
     return item.request.space != "shared" and not own
 
 
-def _together(case: CodeCase, items: Sequence[LaneAddress]) -> Iterator[CodeFinding]:
+def _together(case: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
     if not items:
         return
     loop = any(case.depth(item.instruction.address) for item in items)
@@ -65,11 +64,10 @@ def _together(case: CodeCase, items: Sequence[LaneAddress]) -> Iterator[CodeFind
         why=f"The {LANES} lanes of a warp have the same address in this atomic, so that each adds to it by itself. "
         f"{_WHY}",
         evidence=(code_evidence(LANES, "lane", "lanes of a warp with the same address", threshold=1.0),),
-        certainty="from code",
     )
 
 
-def _looping(case: CodeCase, items: Sequence[LaneAddress]) -> Iterator[CodeFinding]:
+def _looping(case: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
     if not items:
         return
     count = f"{len(items)} atomics" if len(items) > 1 else "an atomic"
@@ -80,19 +78,19 @@ def _looping(case: CodeCase, items: Sequence[LaneAddress]) -> Iterator[CodeFindi
         why=f"Each iteration of the loop issues {'them' if len(items) > 1 else 'it'} again; the code does not tell "
         f"how many threads meet in one address. {_WHY}",
         evidence=(code_evidence(len(items), "instruction", "atomics in loops"),),
-        certainty="guess",
+        is_guess=True,
     )
 
 
 def _finding(
-    case: CodeCase,
+    case: CodeFacts,
     items: Sequence[LaneAddress],
     *,
     headline: str,
     why: str,
     evidence: tuple[Evidence, ...],
-    certainty: CodeCertainty,
-) -> CodeFinding:
+    is_guess: bool = False,
+) -> Finding:
     return finding_at(
         case,
         _RULE,
@@ -102,7 +100,7 @@ def _finding(
         action=_ACTION,
         advice=_ADVICE,
         evidence=evidence,
-        certainty=certainty,
+        is_guess=is_guess,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.rules.debug_build import SELF_MOVES
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.matrix import older_instructions
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
 from gpuprof.sass.instruction import Instruction
@@ -14,7 +14,7 @@ from gpuprof.units import format_percent
 from gpuprof.words.findings import threshold_text
 
 
-def _debug(case: CodeCase) -> Iterator[CodeFinding]:
+def _debug(case: CodeFacts) -> Iterator[Finding]:
     moves = [item for item in case.known.named("MOV") if _moves_onto_itself(item)]
     share = len(moves) / len(case.code) if case.code else 0.0
     if 100 * share < SELF_MOVES.value:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.access_shape import cases_of_shape
 from gpuprof.diagnose.thresholds import Threshold
-from gpuprof.model.session import Evidence
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeAccess, CodeFinding
+from gpuprof.model.session import Evidence, Finding
+from gpuprof.review.contract import CodeAccess
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.strides import argument_words, cost_words, costs_of_values
@@ -38,7 +38,7 @@ _NEIGHBOUR_BYTES = 4 * 32 * 16
 """As far from another access of the same base, rows that start inside a sector are the taps of a stencil."""
 
 
-def uncoalesced(case: CodeCase) -> Iterator[CodeFinding]:
+def uncoalesced(case: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each shape of access that moves sectors for nothing, and for each argument that may."""
     excess = [access for access in case.accesses if _is_excess(access)]
     unknown = [access for access in case.accesses if _is_open(access)]
@@ -51,7 +51,7 @@ def uncoalesced(case: CodeCase) -> Iterator[CodeFinding]:
     yield from _by_argument(case, addresses, unknown)
 
 
-def widened(case: CodeCase) -> frozenset[int]:
+def widened(case: CodeFacts) -> frozenset[int]:
     """Return the accesses, by offset, that this rule reports with wider accesses as their fix."""
     excess = [access for access in case.accesses if _is_excess(access)]
     addresses = case.addresses if excess else None
@@ -128,7 +128,7 @@ def _is_tap(item: LaneAddress, items: Mapping[int, LaneAddress]) -> bool:
     )  # fmt: skip
 
 
-def _by_shape(case: CodeCase, excess: Sequence[CodeAccess], shapes: Mapping[int, LaneShape]) -> Iterator[CodeFinding]:
+def _by_shape(case: CodeFacts, excess: Sequence[CodeAccess], shapes: Mapping[int, LaneShape]) -> Iterator[Finding]:
     groups: defaultdict[ShapeName, list[CodeAccess]] = defaultdict(list)
     for access in excess:
         shape = shapes.get(access.offset)
@@ -141,8 +141,8 @@ def _by_shape(case: CodeCase, excess: Sequence[CodeAccess], shapes: Mapping[int,
 
 
 def _finding(
-    case: CodeCase, name: ShapeName, accesses: Sequence[CodeAccess], shapes: Mapping[int, LaneShape]
-) -> CodeFinding:
+    case: CodeFacts, name: ShapeName, accesses: Sequence[CodeAccess], shapes: Mapping[int, LaneShape]
+) -> Finding:
     worst = max(accesses, key=lambda access: (case.depth(access.offset), _more(access), -access.offset))
     passes, needed = worst.sectors_per_request or 0.0, worst.needed_per_request or 0.0
     return finding_at(
@@ -158,7 +158,7 @@ def _finding(
             code_evidence(passes, "sector/request", "sectors per request, against those needed", threshold=needed),
             *_shape_evidence(worst, shapes.get(worst.offset)),
         ),
-        certainty="guess" if name == "misaligned" else "from code",
+        is_guess=name == "misaligned",
     )
 
 
@@ -203,7 +203,7 @@ def _shape_evidence(access: CodeAccess, shape: LaneShape | None) -> Iterator[Evi
             yield code_evidence(value, unit, template(_RULE, "evidence", role))
 
 
-def _by_argument(case: CodeCase, addresses: KernelAddresses, unknown: Sequence[CodeAccess]) -> Iterator[CodeFinding]:
+def _by_argument(case: CodeFacts, addresses: KernelAddresses, unknown: Sequence[CodeAccess]) -> Iterator[Finding]:
     """Yield what accesses cost whose stride is an argument, if that is large: one finding an argument."""
     groups: defaultdict[tuple[ArgumentPart, ...], list[tuple[CodeAccess, LaneAddress]]] = defaultdict(list)
     for access in unknown:
@@ -237,8 +237,8 @@ def _is_broadcast(access: CodeAccess, lanes: Sequence[int] | None, passes: float
 
 
 def _argument_finding(
-    case: CodeCase, arguments: Sequence[ArgumentPart], pairs: Sequence[tuple[CodeAccess, LaneAddress]]
-) -> CodeFinding:
+    case: CodeFacts, arguments: Sequence[ArgumentPart], pairs: Sequence[tuple[CodeAccess, LaneAddress]]
+) -> Finding:
     access, item = max(pairs, key=lambda pair: (case.depth(pair[0].offset), -pair[0].offset))
     costs, needed, name = costs_of_values(item), _least(access), argument_words(arguments)
     last, few = costs[max(costs)], costs[1]
@@ -257,7 +257,7 @@ def _argument_finding(
             code_evidence(last, "sector/request", f"sectors per request with a large {name}", threshold=needed),
             code_evidence(few, "sector/request", f"sectors per request where {name} is 1", threshold=needed),
         ),
-        certainty="guess",
+        is_guess=True,
     )
 
 
@@ -271,5 +271,5 @@ def _apart(item: LaneAddress, name: str) -> str:
     return f"Lanes are {name} × {by} B apart" if by else f"How far apart the lanes are depends on {name}"
 
 
-def _instructions(case: CodeCase, accesses: Sequence[CodeAccess]) -> list[Instruction]:
+def _instructions(case: CodeFacts, accesses: Sequence[CodeAccess]) -> list[Instruction]:
     return [case.at[access.offset] for access in accesses if access.offset in case.at]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeAccess, CodeFinding
-from gpuprof.review.rules.rule import code_evidence, finding_at
+from gpuprof.diagnose.rule import amounts_of
+from gpuprof.diagnose.thresholds import context
+from gpuprof.model.findings import Amount, Cases
+from gpuprof.model.session import Evidence, Finding
+from gpuprof.review.contract import CodeAccess
+from gpuprof.review.facts import CodeFacts
+from gpuprof.review.rules.rule import code_finding
 from gpuprof.sass.lanes.access import Access, wavefronts
 from gpuprof.sass.lanes.values import LANES
-from gpuprof.units import counted
 
 _BANK_BYTES = 4
 _MOST_PAD_BYTES = 32
@@ -20,27 +23,27 @@ _MATRICES = ("LDSM", "STSM")
 _COPY = "LDGSTS"
 
 
-def bank_conflicts(case: CodeCase) -> Iterator[CodeFinding]:
+def bank_conflicts(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each stride, or number of wavefronts, of requests that conflict."""
     groups: defaultdict[tuple[float, int | None], list[CodeAccess]] = defaultdict(list)
     conflicting = [
         access
-        for access in case.accesses
+        for access in facts.accesses
         if access.space == "shared" and access.kind != "atomic" and _more(access) >= 1.0
     ]
-    for access in _without_lines(case, conflicting):
+    for access in _without_lines(facts, conflicting):
         groups[round(_ways(access), 2), access.lane_stride_bytes].append(access)
     for (_, stride), accesses in groups.items():
-        yield _finding(case, stride, accesses)
+        yield _finding(facts, stride, accesses)
 
 
-def _without_lines(case: CodeCase, accesses: Sequence[CodeAccess]) -> Iterator[CodeAccess]:
+def _without_lines(facts: CodeFacts, accesses: Sequence[CodeAccess]) -> Iterator[CodeAccess]:
     """Yield accesses with the wavefronts that the banks alone take.
 
     An LDGSTS also takes one for each cache line that it copies from, which no padding of the shared array changes.
     """
     copies = any(access.opcode.startswith(_COPY) for access in accesses)
-    addresses = case.addresses if copies else None
+    addresses = facts.addresses if copies else None
     for access in accesses:
         if not access.opcode.startswith(_COPY):
             yield access
@@ -80,46 +83,41 @@ def _ways(access: CodeAccess) -> float:
     return (access.wavefronts_per_request or 0.0) / _least(access)
 
 
-def _finding(case: CodeCase, stride: int | None, accesses: Sequence[CodeAccess]) -> CodeFinding:
-    worst = max(accesses, key=lambda access: (case.depth(access.offset), _more(access), -access.offset))
-    passes, needed = worst.wavefronts_per_request or 0.0, _least(worst)
-    pad = _padding(worst, stride, unit=_widest(case))
-    apart = f" Lanes are {abs(stride)} B apart." if stride is not None else ""
-    padded = (
-        f"Rows of {abs(stride) + pad} B, {pad} B longer, would take {counted(round(needed), 'wavefront')} per request. "
-        if pad and stride
-        else ""
-    )
-    return finding_at(
-        case,
+def _finding(facts: CodeFacts, stride: int | None, accesses: Sequence[CodeAccess]) -> Finding:
+    worst = max(accesses, key=lambda access: (facts.depth(access.offset), _more(access), -access.offset))
+    passes = worst.wavefronts_per_request or 0.0
+    needed = _least(worst)
+    kinds = Counter(access.kind for access in accesses)
+    amounts = list(amounts_of("wavefront", passes=passes, needed=needed))
+    amounts += amounts_of("", ways=_ways(worst))
+    amounts += [Amount(f"{kind}s", float(count), kind) for kind, count in kinds.items()]
+    why = ["split"]
+    advice = ["pad-or-swizzle"]
+    if stride is not None:
+        why.append("stride")
+        amounts += amounts_of("B", stride=abs(stride))
+        pad = _padding(worst, stride, unit=_widest(facts))
+        if pad is not None:
+            advice.insert(0, "pad-by")
+            amounts += amounts_of("B", pad=pad, row=abs(stride) + pad)
+    of_kinds = "-and-".join(f"{kind}s" for kind in sorted(kinds))
+    return code_finding(
+        facts,
         "shared-bank-conflict",
-        [case.at[access.offset] for access in accesses if access.offset in case.at],
-        headline=f"Shared-memory bank conflicts: {passes:.3g} wavefronts per request, {needed:.3g} needed "
-        f"({_ways(worst):.3g}-way){_kinds(accesses)}",
-        why="Threads of a warp hit different words of one bank, so the access is split into several wavefronts, "
-        f"{_ways(worst):.3g} times as many as needed.{apart}",
-        action="Pad or swizzle the shared array so that a warp's threads hit different banks",
-        advice=f"{padded}Pad the rows of the shared array (for example [32][33]), or swizzle the column index with "
-        "the row (XOR). In Triton, transpose with tl.trans or change num_warps to get another layout.",
+        [facts.at[access.offset] for access in accesses if access.offset in facts.at],
+        Cases(headline=("per-request", of_kinds), why=tuple(why), advice=tuple(advice)),
+        amounts=amounts,
         evidence=(
-            code_evidence(
-                passes, "wavefront/request", "wavefronts per request, against those needed", threshold=needed
-            ),
-            code_evidence(worst.width_bytes, "B", "bytes per thread in one access"),
-            *((code_evidence(stride, "B", "stride from lane to lane"),) if stride is not None else ()),
+            Evidence("", passes, "wavefront/request", needed, role="wavefronts-of-request"),
+            *context("access-bytes", worst.width_bytes, "B"),
+            *context("lane-stride", stride, "B"),
         ),
     )
 
 
-def _kinds(accesses: Sequence[CodeAccess]) -> str:
-    kinds = [(kind, sum(access.kind == kind for access in accesses)) for kind in ("load", "store")]
-    told = [f"{count} {kind}s" if count > 1 else f"a {kind}" for kind, count in kinds if count]
-    return f": {' and '.join(told)}"
-
-
-def _widest(case: CodeCase) -> int:
+def _widest(facts: CodeFacts) -> int:
     """Return the bytes of the widest access to shared memory: rows have to begin at a multiple of it."""
-    return max(_BANK_BYTES, *(access.width_bytes for access in case.accesses if access.space == "shared"))
+    return max(_BANK_BYTES, *(access.width_bytes for access in facts.accesses if access.space == "shared"))
 
 
 def _padding(access: CodeAccess, stride: int | None, *, unit: int) -> int | None:

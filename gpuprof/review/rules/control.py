@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
 from gpuprof.review.divergence import divergent_branches
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
 from gpuprof.sass.formulas.registers import LaneSums
 from gpuprof.sass.instruction import JUMPS, Instruction
@@ -18,7 +18,7 @@ _OF_ALL_THREADS = "0x0"
 """Barrier 0 without a number of threads: what __syncthreads is."""
 
 
-def _barriers(case: CodeCase) -> Iterator[CodeFinding]:
+def _barriers(case: CodeFacts) -> Iterator[Finding]:
     """Yield a finding where a barrier of the whole block stands in a branch, or a loop, that threads take differently.
 
     ptxas puts BSSY and BSYNC around what threads may take differently; a jump that skips the barrier lies between. Of a
@@ -42,7 +42,7 @@ def _is_of_block(instruction: Instruction) -> bool:
     return instruction.is_a("BAR.SYNC") and instruction.operands == (_OF_ALL_THREADS,)
 
 
-def _is_by_index(case: CodeCase, barrier: Instruction) -> bool:
+def _is_by_index(case: CodeFacts, barrier: Instruction) -> bool:
     """Tell whether the predicate of a barrier compares a sum of the thread's index, as far as that is sure."""
     sums = case.addresses.sums if case.addresses is not None else None
     blocks = sums.graph.blocks if sums is not None else ()
@@ -63,7 +63,7 @@ def _is_of_index(sums: LaneSums, symbol: str) -> bool:
     return symbol.startswith("SR_TID") or sums.symbols.of[symbol].kind == "lanes"
 
 
-def _regions(case: CodeCase, barriers: list[int]) -> list[tuple[int, int]]:
+def _regions(case: CodeFacts, barriers: list[int]) -> list[tuple[int, int]]:
     """Return the code between each BSSY and where its threads meet again, if a barrier is in it."""
     spans = [(item.address, item.target) for item in case.known.named("BSSY")] if barriers else []
     return [
@@ -81,7 +81,7 @@ def _skipped(branch: Instruction, barriers: list[Instruction]) -> list[Instructi
     return barriers[bisect_left(addresses, first) : bisect_right(addresses, last - 1)]
 
 
-def _finding(case: CodeCase, behind: dict[int, Instruction]) -> CodeFinding:
+def _finding(case: CodeFacts, behind: dict[int, Instruction]) -> Finding:
     barriers = [case.at[address] for address in sorted(behind)]
     conditions = {condition.address: condition for condition in behind.values()}
     jumps = sum(condition.name in JUMPS for condition in conditions.values())
@@ -101,7 +101,7 @@ def _finding(case: CodeCase, behind: dict[int, Instruction]) -> CodeFinding:
         "with barriers by a count that depends on the block alone. Where the condition is the same for the block by "
         "design, compute it from blockIdx and arguments.",
         evidence=(code_evidence(len(barriers), "", "barriers in such branches"),),
-        certainty="guess",
+        is_guess=True,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from gpuprof.model.session import Evidence
-from gpuprof.review.contract import CodeFinding
+from msgspec.structs import replace
+
+from gpuprof.diagnose.ranking import unique
+from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import compiles_for, runs_on
 from gpuprof.review.kernel import CompiledKernel, InputModule
@@ -21,17 +23,18 @@ _MOST_TARGETS = 12
 
 def file_findings(
     modules: Sequence[InputModule], request: ReviewRequest, refused: Container[str] = ()
-) -> tuple[CodeFinding, ...]:
+) -> tuple[Finding, ...]:
     """Return what the files lack: machine code for an architecture that is asked for, and line tables.
 
     Of a file among `refused` that is told already: it does not compile for an architecture.
     """
-    findings: list[CodeFinding] = []
+    findings: list[Finding] = []
     for name, of_file in _by_file(modules, request.files).items():
         for rule in FILE_RULES:
             wanted = request.targets if name not in refused else [module.target for module in of_file]
             findings += rule.check(name, of_file, wanted)
-    return tuple(findings)
+    names = unique(finding.rule for finding in findings)
+    return tuple(replace(finding, id=name) for finding, name in zip(findings, names, strict=True))
 
 
 def _by_file(modules: Iterable[InputModule], files: Sequence[str]) -> Mapping[str, list[InputModule]]:
@@ -44,7 +47,7 @@ def _by_file(modules: Iterable[InputModule], files: Sequence[str]) -> Mapping[st
     return by_file
 
 
-def _missing_code(name: str, modules: Sequence[InputModule], wanted: Sequence[str]) -> Iterator[CodeFinding]:
+def _missing_code(name: str, modules: Sequence[InputModule], wanted: Sequence[str]) -> Iterator[Finding]:
     """Yield a finding for each architecture that a file has no machine code for; a report has what was launched.
 
     Where no architecture is asked for, it is told of a file that has nothing but PTX.
@@ -66,7 +69,7 @@ def _targets(modules: Sequence[InputModule], form: str) -> list[str]:
     return sorted({module.target for module in modules if module.form == form}, key=lambda name: (len(name), name))
 
 
-def _compiled_at_start(name: str, target: str | None, ptx: Sequence[str], sass: Sequence[str]) -> CodeFinding:
+def _compiled_at_start(name: str, target: str | None, ptx: Sequence[str], sass: Sequence[str]) -> Finding:
     what = f"no machine code for {target}" if target is not None else "no machine code"
     has = f" Its machine code is for {_listed(sass)}." if sass else ""
     flag = _flag(target) if target is not None else "-gencode for the architectures that it runs on"
@@ -80,7 +83,7 @@ def _compiled_at_start(name: str, target: str | None, ptx: Sequence[str], sass: 
     )
 
 
-def _does_not_run(name: str, target: str, sass: Sequence[str], ptx: Sequence[str]) -> CodeFinding:
+def _does_not_run(name: str, target: str, sass: Sequence[str], ptx: Sequence[str]) -> Finding:
     return _finding(
         NO_SASS,
         headline=f"{_short(name)}: nothing in it runs on {target}",
@@ -97,7 +100,7 @@ def _flag(target: str) -> str:
     return f"-gencode arch=compute_{target.removeprefix('sm_')},code={target}"
 
 
-def _missing_lines(name: str, modules: Sequence[InputModule], _wanted: Sequence[str]) -> Iterator[CodeFinding]:
+def _missing_lines(name: str, modules: Sequence[InputModule], _wanted: Sequence[str]) -> Iterator[Finding]:
     """Yield one finding for the kernels of a file that no source line is known of."""
     tables: dict[int, bool] = {}
     kernels = [kernel for module in modules for kernel in module.kernels if kernel.has_code]
@@ -128,16 +131,19 @@ def _has_lines(kernel: CompiledKernel, tables: dict[int, bool]) -> bool:
 
 def _finding(
     rule: str, *, headline: str, why: str, action: str, advice: str, evidence: tuple[Evidence, ...] = ()
-) -> CodeFinding:
-    return CodeFinding(
+) -> Finding:
+    return Finding(
         rule=rule,
-        certainty="from code",
+        severity="medium" if rule == NO_SASS else "info",
+        confidence="inferred",
         headline=headline,
         why=why,
         action=action,
         advice=advice,
         evidence=evidence,
-        places=(),
+        place=None,
+        gain_kernel=None,
+        gain_total=None,
     )
 
 

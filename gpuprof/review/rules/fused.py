@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.sass.instruction import JUMPS, Instruction
 from gpuprof.sass.operands import named, sources, written
@@ -26,7 +26,7 @@ class _Pair(NamedTuple):
     addition: Instruction
 
 
-def unfused(case: CodeCase) -> Iterator[CodeFinding]:
+def unfused(case: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each type whose multiplications and additions are not fused though they could be."""
     own = {address for operation in case.operations for address in operation.parts}
     for name, multiply, add, fused in _TYPES:
@@ -41,7 +41,7 @@ def unfused(case: CodeCase) -> Iterator[CodeFinding]:
             yield _finding(case, name, pairs, (multiply, add, fused), counts[fused] / arithmetic, share)
 
 
-def _count(case: CodeCase, name: str, own: Collection[int]) -> int:
+def _count(case: CodeFacts, name: str, own: Collection[int]) -> int:
     """Return how many instructions have a name and are no part of operations."""
     return sum(item.address not in own for item in case.known.named(name))
 
@@ -75,8 +75,8 @@ def _pairs(code: Sequence[Instruction], multiply: str, add: str) -> Iterator[_Pa
 
 
 def _finding(
-    case: CodeCase, name: str, pairs: Sequence[_Pair], opcodes: tuple[str, str, str], fused: float, share: float
-) -> CodeFinding:
+    case: CodeFacts, name: str, pairs: Sequence[_Pair], opcodes: tuple[str, str, str], fused: float, share: float
+) -> Finding:
     multiply, add, both = opcodes
     return finding_at(
         case,

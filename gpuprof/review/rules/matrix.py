@@ -9,9 +9,9 @@ from gpuprof.diagnose.rules.tensor_cores_idle import FASTER, FUSED_SHARE, MULTIP
 from gpuprof.hardware.specs import ArchSpec, ComputeKey
 from gpuprof.model.product_names import is_only_a_convolution, is_product_by_name
 from gpuprof.model.sass_opcodes import MatrixOpcode
-from gpuprof.model.session import Evidence
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding, CodeLoop
+from gpuprof.model.session import Evidence, Finding
+from gpuprof.review.contract import CodeLoop
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.patterns.outer_products import MULTIPLY_ADDS, outer_products_of_loop
@@ -61,7 +61,7 @@ _TILES = {
 """M is 64 for wgmma.mma_async, and 64, 128 or, over two SMs, 256 for tcgen05.mma (PTX ISA, matrix shapes)."""
 
 
-def without_tensor_cores(case: CodeCase) -> Iterator[CodeFinding]:
+def without_tensor_cores(case: CodeFacts) -> Iterator[Finding]:
     """Yield a finding where the inner loop of a kernel is a matrix product of plain multiply-adds."""
     arch = case.known.arch
     if arch is None or case.matrix or not case.known.has_any(MULTIPLY_ADDS):
@@ -76,7 +76,7 @@ def without_tensor_cores(case: CodeCase) -> Iterator[CodeFinding]:
             return
 
 
-def _product(case: CodeCase, loop: CodeLoop) -> CodeFinding | None:
+def _product(case: CodeFacts, loop: CodeLoop) -> Finding | None:
     code = [item for item in case.between(loop.start, loop.end) if case.innermost.get(item.address) == loop.id]
     multiplies = [item for item in code if item.name in MULTIPLY_ADDS]
     if len(multiplies) < LEAST_MULTIPLIES or 100 * len(multiplies) < MULTIPLIES.value * len(code):
@@ -106,8 +106,8 @@ def _fused(code: Sequence[Instruction], path: str) -> float:
 
 
 def _finding(
-    case: CodeCase, path: str, multiplies: Sequence[Instruction], how: str, evidence: Evidence, *, guess: bool
-) -> CodeFinding | None:
+    case: CodeFacts, path: str, multiplies: Sequence[Instruction], how: str, evidence: Evidence, *, guess: bool
+) -> Finding | None:
     arch = case.known.arch
     faster = _faster(arch, path) if arch is not None else ()
     if not faster:
@@ -122,7 +122,7 @@ def _finding(
         action=f"Run the {_NAMES[path]} matrix multiplication on the tensor cores",
         advice=_ACCURACY[path],
         evidence=(evidence,),
-        certainty="guess" if guess else "from code",
+        is_guess=guess,
     )
 
 
@@ -144,7 +144,7 @@ def _faster(arch: ArchSpec, path: str) -> tuple[str, ...]:
     )
 
 
-def older_instructions(case: CodeCase) -> Iterator[CodeFinding]:
+def older_instructions(case: CodeFacts) -> Iterator[Finding]:
     """Yield a fact where loops multiply with mma.sync and the architecture has an instruction that replaces it."""
     arch = case.known.arch
     if arch is None:

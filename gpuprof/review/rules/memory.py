@@ -24,16 +24,7 @@ RULES: tuple[CodeRule, ...] = (
     ),
     CodeRule(
         id="shared-bank-conflict",
-        title="Shared-memory bank conflicts",
-        looks_at="Wavefronts of a request to shared memory, against those that its width needs.",
-        silent="What lanes touch is not known. Atomics, whose lanes may meet in one word. Lanes that share words: "
-        "fewer wavefronts than the width of the access takes are no conflict. The wavefronts that an LDGSTS takes for "
-        "the cache lines that it copies from.",
-        thresholds=(
-            Threshold(
-                "wavefronts more than needed", 1.0, "wavefront/request", reason="the banks serve whole wavefronts"
-            ),
-        ),
+        thresholds=(Threshold("more-wavefronts", 1.0, "wavefront/request"),),
         check=bank_conflicts,
     ),
     CodeRule(

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuprof.diagnose.thresholds import percent
-from gpuprof.model.session import Evidence
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Evidence, Finding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.sequences import LongOperation
 from gpuprof.sass.instruction import Instruction
@@ -145,7 +144,7 @@ INTEGER = (_NARROW, _WIDE)
 IN_FP64 = (_FP64, _FUNCTIONS_FP64)
 
 
-def operations_found(case: CodeCase, rule: str, groups: Sequence[Costly]) -> Iterator[CodeFinding]:
+def operations_found(case: CodeFacts, rule: str, groups: Sequence[Costly]) -> Iterator[Finding]:
     """Yield a finding for each group of operations that are much of a loop, or of a kernel outside of loops."""
     for group in groups:
         own = [operation for operation in case.operations if operation.kind in group.kinds]
@@ -162,7 +161,7 @@ def _threshold(loop: int | None) -> float:
     return (IN_KERNEL if loop is None else IN_LOOP).value
 
 
-def _shares(case: CodeCase, own: Sequence[LongOperation]) -> dict[int | None, float]:
+def _shares(case: CodeFacts, own: Sequence[LongOperation]) -> dict[int | None, float]:
     """Return which share of the instructions of each loop the operations are; None: of the kernel, outside of loops."""
     costs: dict[int | None, float] = {}
     for operation in own:
@@ -173,12 +172,12 @@ def _shares(case: CodeCase, own: Sequence[LongOperation]) -> dict[int | None, fl
     return {loop: min(1.0, cost / sizes[loop]) for loop, cost in costs.items() if sizes[loop]}
 
 
-def _loops(case: CodeCase, operation: LongOperation) -> list[int | None]:
+def _loops(case: CodeFacts, operation: LongOperation) -> list[int | None]:
     """Return the loop of each part: the reciprocal of a divisor that does not change may stand outside of the loop."""
     return [case.innermost.get(address) for address in operation.parts]
 
 
-def _place(case: CodeCase, operation: LongOperation) -> Instruction:
+def _place(case: CodeFacts, operation: LongOperation) -> Instruction:
     """Return the sign of the operation, or the first product with its reciprocal in a deeper loop."""
     products = [case.at[address] for address in operation.parts if case.at[address].is_a("IMAD.HI")]
     deepest = max(products, key=lambda item: (case.depth(item.address), -item.address), default=operation.at)
@@ -186,8 +185,8 @@ def _place(case: CodeCase, operation: LongOperation) -> Instruction:
 
 
 def _finding(
-    case: CodeCase, rule: str, group: Costly, chosen: Sequence[LongOperation], shares: dict[int | None, float]
-) -> CodeFinding:
+    case: CodeFacts, rule: str, group: Costly, chosen: Sequence[LongOperation], shares: dict[int | None, float]
+) -> Finding:
     at = [_place(case, operation) for operation in chosen]
     total = sum(item.times for item in chosen)
     inside = sum(item.times for item, place in zip(chosen, at, strict=True) if case.depth(place.address))

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.thresholds import EMPTY_LANES, Threshold
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.body import is_of_library
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeCertainty, CodeFinding, CodeOccupancy
+from gpuprof.review.contract import CodeOccupancy
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.resources import is_upper_bound, local_memory_of
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
 from gpuprof.review.sequences import LONGEST_REDUCTION_ENTRY
@@ -35,7 +35,7 @@ _LOCAL, _OCCUPANCY, _BLOCK = "local-memory-spill", "low-occupancy", "block-size"
 _LOCAL_COST = "Every access goes through L1; what L1 cannot keep goes to L2 and DRAM."
 
 
-def _local_memory(case: CodeCase) -> Iterator[CodeFinding]:
+def _local_memory(case: CodeFacts) -> Iterator[Finding]:
     local = local_memory_of(case.known)
     if local.spills:
         yield _spilled(case, local)
@@ -46,7 +46,7 @@ def _local_memory(case: CodeCase) -> Iterator[CodeFinding]:
         yield _indexed(case, arrays, indexed)
 
 
-def _of_library(case: CodeCase) -> list[range]:
+def _of_library(case: CodeFacts) -> list[range]:
     """Return the code of sines, cosines and tangents for large arguments, which keeps an array of its own."""
     inner = case.known.kernel.kernel.inner
     spans = [
@@ -60,7 +60,7 @@ def _of_library(case: CodeCase) -> list[range]:
     return spans
 
 
-def _spilled(case: CodeCase, local: LocalMemory) -> CodeFinding:
+def _spilled(case: CodeFacts, local: LocalMemory) -> Finding:
     cause, action, advice = _cause(case, local.spills)
     return finding_at(
         case,
@@ -75,11 +75,11 @@ def _spilled(case: CodeCase, local: LocalMemory) -> CodeFinding:
             *_local_evidence("LDL", "loaded back", local.spills),
             *_registers_evidence(case),
         ),
-        certainty=_certainty(local),
+        is_guess=local.guessed,
     )
 
 
-def _cause(case: CodeCase, spills: Sequence[Instruction]) -> tuple[str, str, str]:
+def _cause(case: CodeFacts, spills: Sequence[Instruction]) -> tuple[str, str, str]:
     """Return why registers are spilled, what to change, and how."""
     inner = case.known.kernel.kernel.inner
     registers = case.resources.registers
@@ -109,7 +109,7 @@ def _cause(case: CodeCase, spills: Sequence[Instruction]) -> tuple[str, str, str
     )
 
 
-def _indexed(case: CodeCase, arrays: Sequence[Instruction], indexed: Sequence[Instruction]) -> CodeFinding:
+def _indexed(case: CodeFacts, arrays: Sequence[Instruction], indexed: Sequence[Instruction]) -> Finding:
     return finding_at(
         case,
         _LOCAL,
@@ -126,7 +126,7 @@ def _indexed(case: CodeCase, arrays: Sequence[Instruction], indexed: Sequence[In
     )
 
 
-def _amounts(case: CodeCase, accesses: Sequence[Instruction]) -> str:
+def _amounts(case: CodeFacts, accesses: Sequence[Instruction]) -> str:
     """Write "4 loads and 2 stores, 3 of them in loops"."""
     kinds = {"load": "LDL", "store": "STL"}
     numbers = {noun: sum(access.name == name for access in accesses) for noun, name in kinds.items()}
@@ -145,16 +145,12 @@ def _local_evidence(opcode: str, what: str, accesses: Sequence[Instruction]) -> 
         )
 
 
-def _registers_evidence(case: CodeCase) -> Iterator[Evidence]:
+def _registers_evidence(case: CodeFacts) -> Iterator[Evidence]:
     if case.resources.registers is not None:
         yield code_evidence(case.resources.registers, "register", "registers per thread")
 
 
-def _certainty(local: LocalMemory) -> CodeCertainty:
-    return "guess" if local.guessed else "from code"
-
-
-def _occupancy(case: CodeCase) -> Iterator[CodeFinding]:
+def _occupancy(case: CodeFacts) -> Iterator[Finding]:
     occupancy = case.occupancy
     if occupancy is None or not occupancy.limiters or not _is_short_of_warps(case, occupancy):
         return
@@ -180,7 +176,7 @@ def _occupancy(case: CodeCase) -> Iterator[CodeFinding]:
             *_shared_evidence(case),
             *_threads_evidence(case),
         ),
-        certainty="from code" if fails else "guess",
+        is_guess=not fails,
     )
 
 
@@ -188,7 +184,7 @@ def _change(section: str, limiter: str) -> str:
     return template(_OCCUPANCY, section, limiter.replace(" ", "-"))
 
 
-def _is_short_of_warps(case: CodeCase, occupancy: CodeOccupancy) -> bool:
+def _is_short_of_warps(case: CodeFacts, occupancy: CodeOccupancy) -> bool:
     """Tell whether no block fits, or the schedulers have few warps and nothing in the code keeps work in flight."""
     if not occupancy.blocks_per_sm:
         return True
@@ -196,18 +192,18 @@ def _is_short_of_warps(case: CodeCase, occupancy: CodeOccupancy) -> bool:
     return warps is not None and warps < FEW_WARPS.value and not (case.known.has_any(_KEEPS_BUSY) or case.matrix)
 
 
-def _warps_per_scheduler(case: CodeCase, occupancy: CodeOccupancy) -> float | None:
+def _warps_per_scheduler(case: CodeFacts, occupancy: CodeOccupancy) -> float | None:
     arch = case.known.arch
     return occupancy.warps_per_sm / arch.limit("sub_partitions") if arch is not None else None
 
 
-def _warps_evidence(case: CodeCase, occupancy: CodeOccupancy) -> Iterator[Evidence]:
+def _warps_evidence(case: CodeFacts, occupancy: CodeOccupancy) -> Iterator[Evidence]:
     warps = _warps_per_scheduler(case, occupancy)
     if warps is not None:
         yield code_evidence(warps, "warp", FEW_WARPS.name, threshold=FEW_WARPS.value)
 
 
-def _headline(case: CodeCase, occupancy: CodeOccupancy) -> str:
+def _headline(case: CodeFacts, occupancy: CodeOccupancy) -> str:
     limiters = " and ".join(occupancy.limiters)
     if not occupancy.blocks_per_sm:
         return f"Occupancy: no block fits on an SM, by its {limiters}"
@@ -219,24 +215,24 @@ def _capitalised(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _shared_evidence(case: CodeCase) -> Iterator[Evidence]:
+def _shared_evidence(case: CodeFacts) -> Iterator[Evidence]:
     shared = (case.resources.static_shared_bytes or 0) + (case.resources.dynamic_shared_bytes or 0)
     if shared:
         yield code_evidence(shared, "B", "shared memory per block")
 
 
-def _threads_evidence(case: CodeCase) -> Iterator[Evidence]:
+def _threads_evidence(case: CodeFacts) -> Iterator[Evidence]:
     threads = _threads(case)
     if threads is not None:
         yield code_evidence(threads, "thread", "threads per block")
 
 
-def _threads(case: CodeCase) -> int | None:
+def _threads(case: CodeFacts) -> int | None:
     block = case.known.kernel.shape.block or case.resources.required_block
     return math.prod(block) if block is not None else None
 
 
-def _block_size(case: CodeCase) -> Iterator[CodeFinding]:
+def _block_size(case: CodeFacts) -> Iterator[Finding]:
     threads, most = _threads(case), case.resources.max_threads
     if not threads:
         return
@@ -262,7 +258,7 @@ def _block_size(case: CodeCase) -> Iterator[CodeFinding]:
     )
 
 
-def _too_large(case: CodeCase, threads: int, most: int) -> CodeFinding:
+def _too_large(case: CodeFacts, threads: int, most: int) -> Finding:
     return finding_at(
         case,
         _BLOCK,

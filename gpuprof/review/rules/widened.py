@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
 from gpuprof.review.dependents import FP64_OPCODES
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.sequences import LONGEST_REDUCTION_ENTRY
 from gpuprof.sass.instruction import Instruction
@@ -61,7 +61,7 @@ class _Chain:
         return first
 
 
-def widened(case: CodeCase) -> Iterator[CodeFinding]:
+def widened(case: CodeFacts) -> Iterator[Finding]:
     """Yield a finding where FP32 values are widened, computed with in FP64 beside a literal, and narrowed again."""
     if not any(_WIDENS.match(instruction.opcode) for instruction in case.known.named("F2F")):
         return
@@ -94,7 +94,7 @@ def _is_by_accident(chain: _Chain) -> bool:
     return bool(chain.widened and chain.narrowed and chain.literals and not chain.own)
 
 
-def _chains(case: CodeCase) -> list[_Chain]:
+def _chains(case: CodeFacts) -> list[_Chain]:
     """Return the chains of FP64 arithmetic of a kernel, in one pass over its code.
 
     What a loop hands on from turn to turn in FP64 is a sum that is meant to be FP64.
@@ -208,7 +208,7 @@ def _sets_constant(instruction: Instruction) -> bool:
     return instruction.name in _SETS and not any(named(operand) for operand in operands)
 
 
-def _carried(case: CodeCase) -> dict[int, set[str]]:
+def _carried(case: CodeFacts) -> dict[int, set[str]]:
     """Return for the first instruction of each loop the registers that its FP64 arithmetic reads before it writes."""
     carried: dict[int, set[str]] = {}
     left = _MOST_WORK * len(case.code)
@@ -234,7 +234,7 @@ def _handed_on(loop: Sequence[Instruction]) -> set[str]:
     return read_first & summed
 
 
-def _slow_parts(case: CodeCase) -> frozenset[int]:
+def _slow_parts(case: CodeFacts) -> frozenset[int]:
     """Return what sines and cosines of FP32 do in FP64 for large arguments."""
     slow: set[int] = set()
     for operation in case.operations:

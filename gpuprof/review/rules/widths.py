@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.thresholds import percent
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.coalescing import widened
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.sass.formulas.addresses import LaneAddress
@@ -30,7 +30,7 @@ _ADVICE = (
 )
 
 
-def narrow_accesses(case: CodeCase) -> Iterator[CodeFinding]:
+def narrow_accesses(case: CodeFacts) -> Iterator[Finding]:
     """Yield what could be moved in fewer accesses: one finding for words side by side, one for bytes."""
     if not any(access.space == "global" and access.width_bytes < _WIDEST_BYTES for access in case.accesses):
         return
@@ -46,7 +46,7 @@ def narrow_accesses(case: CodeCase) -> Iterator[CodeFinding]:
     yield from _bytes(case, items)
 
 
-def _beside(case: CodeCase, items: Sequence[LaneAddress]) -> Iterator[CodeFinding]:
+def _beside(case: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
     """Yield words side by side of one thread, of accesses that are made together."""
     told = widened(case)
     groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
@@ -76,7 +76,7 @@ def _beside(case: CodeCase, items: Sequence[LaneAddress]) -> Iterator[CodeFindin
             code_evidence(width, "B", "bytes per thread in one access"),
             code_evidence(sum(map(len, runs)), "instruction", "accesses of adjacent words"),
         ),
-        certainty="from code" if aligned else "guess",
+        is_guess=not aligned,
     )
 
 
@@ -142,7 +142,7 @@ def _unit(vector: Sequence[int]) -> int:
     return min((abs(lane - other) for lane, other in zip(vector[1:], vector, strict=False) if lane != other), default=0)
 
 
-def _bytes(case: CodeCase, items: Sequence[LaneAddress]) -> Iterator[CodeFinding]:
+def _bytes(case: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
     """Yield lanes side by side that move a byte or two each, where that is most of what a kernel accesses."""
     deepest = max((case.depth(item.instruction.address) for item in items), default=0)
     inner = [item for item in items if case.depth(item.instruction.address) == deepest]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuprof.model.sass_opcodes import MatrixOpcode, matrix_opcode
+from gpuprof.model.session import Location
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, CodePlace, KernelResources
+from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelResources
 from gpuprof.review.loops import innermost_loops, loops_of
 from gpuprof.review.memory import accesses_of
 from gpuprof.review.resources import occupancy_of, resources_of
@@ -22,7 +23,7 @@ _MOST_PLACES = 20
 
 
 @dataclass(frozen=True, eq=False)
-class CodeCase:
+class CodeFacts:
     """One kernel for the rules."""
 
     known: KernelCode
@@ -91,18 +92,23 @@ class CodeCase:
         loop = self.innermost.get(offset) if offset is not None else None
         return self.loops[loop].depth if loop is not None else 0
 
-    def place(self, instruction: Instruction) -> CodePlace:
+    @cached_property
+    def deepest(self) -> int:
+        """Return the number of loops around its innermost loop, that one included; 0 without loops."""
+        return max((loop.depth for loop in self.loops), default=0)
+
+    def place(self, instruction: Instruction) -> Location:
         """Return where an instruction is."""
         file, line = self.known.lines.get(instruction.address, (None, None))
-        return CodePlace(
-            offset=instruction.address,
-            sass=str(instruction),
+        return Location(
             file=file,
             line=line,
-            loop=self.innermost.get(instruction.address),
+            pc=instruction.address,
+            sass=str(instruction),
+            loops=self.depth(instruction.address),
         )
 
-    def places(self, instructions: Iterable[Instruction]) -> tuple[tuple[CodePlace, ...], int]:
+    def places(self, instructions: Iterable[Instruction]) -> tuple[tuple[Location, ...], int]:
         """Return the first places of these instructions, those deepest in loops first, and how many are left out."""
         ranked = sorted(instructions, key=lambda item: (-self.depth(item.address), item.address))
         return tuple(map(self.place, ranked[:_MOST_PLACES])), max(0, len(ranked) - _MOST_PLACES)
