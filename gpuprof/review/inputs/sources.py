@@ -14,9 +14,11 @@ from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageEr
 from gpuprof.privacy.source_files import repository_root
 from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin, with_names
 from gpuprof.review.inputs.file_bytes import read_bytes
+from gpuprof.review.inputs.headers import FOLDERS, header_hint
 from gpuprof.review.inputs.request import ReviewRequest
+from gpuprof.review.inputs.signatures import names_for, plain_names
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
-from gpuprof.review.kernel import InputModule
+from gpuprof.review.kernel import SCALAR_BYTES, InputModule
 from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.binary.elf import ELF_START
 from gpuprof.sass.binary.line_table import line_tables
@@ -32,7 +34,7 @@ from gpuprof.sass.tools.compile import (
     target_options,
 )
 from gpuprof.sass.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc, library_folders
 from gpuprof.sass.tools.nvrtc_child import compile_apart
 from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, find_programs
 
@@ -76,6 +78,7 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     folders = _quoted_folders(path, choice)
     source = _Source(name=name, path=path, text=text, folders=folders)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
+    declared = plain_names(text)
     arguments: Mapping[str, Sequence[DebugArgument]] = {}
     for target in choice.targets or (DEFAULT_TARGET,):
         request = replace(choice.request, limits=choice.request.limits.begun())
@@ -88,16 +91,22 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
                 "add a line for each that is to be checked: template __global__ void NAME<TYPE>(PARAMETERS);",
             )
         lines = _lines_of(compiled.cubin, source)
-        arguments = arguments or _arguments(source, target, request)
         kernels = []
         for kernel in module.kernels:
             placed = replace(kernel, lines=lines.get(kernel.kernel.mangled, {}))
-            kernels.append(with_names(placed, arguments.get(kernel.kernel.mangled, ())))
+            parameters = kernel.kernel.parameters
+            names = names_for(kernel.name, len(parameters), declared)
+            if names is None or any(parameter.size_bytes > SCALAR_BYTES for parameter in parameters):
+                arguments = arguments or _arguments(source, target, request)
+                placed = with_names(placed, arguments.get(kernel.kernel.mangled, ()))
+            else:
+                placed = replace(placed, argument_names=names)
+            kernels.append(placed)
         yield replace(module, target=target, kernels=tuple(kernels))
 
 
 def _arguments(source: _Source, target: str, request: ReviewRequest) -> Mapping[str, Sequence[DebugArgument]]:
-    """Return the arguments by kernel as the compiler names them for a debugger; none if that takes too long."""
+    """Return the arguments by kernel as a compiler names them for a debugger; none if that takes too long."""
     with contextlib.suppress(GpuprofError):
         return debug_arguments(_by_any(source, target, replace(request, flags=(*request.flags, "-G"))).cubin)
     return {}
@@ -207,7 +216,7 @@ def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, request: ReviewRequest
         _LINES["nvrtc"],
         *(f"--define-macro={define}" for define in request.defines),
         *request.flags,
-        *include_options(*folders, *map(Path, request.header_folders), *cuda_header_folders(nvrtc)),
+        *include_options(*folders, *_others(request), *cuda_header_folders(nvrtc)),
     )
     try:
         outcome = compile_apart(nvrtc, source.text, source.name, options, request.limits)
@@ -232,8 +241,14 @@ def _nvcc_options(request: ReviewRequest) -> tuple[str, ...]:
         _LINES["nvcc"],
         *(f"-D{define}" for define in request.defines),
         *request.flags,
-        *include_options(*(Path(folder).absolute() for folder in (*request.include_folders, *request.header_folders))),
+        *include_options(*(Path(folder).absolute() for folder in request.include_folders), *_others(request)),
     )
+
+
+def _others(request: ReviewRequest) -> list[Path]:
+    """Return the folders of headers that are not the source's own: those of its build, and of packages."""
+    packages = filter(Path.is_dir, library_folders(os.environ, FOLDERS, ()))
+    return [*map(Path, request.header_folders), *packages]
 
 
 def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | None) -> InputError | UsageError:
@@ -248,12 +263,14 @@ def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | Non
         hint = f"--flag={flag[1] or flag[2]}"
     header = _NO_HEADER.search(refused.why)
     if header is not None:
+        name = header[1] or header[2]
         cubin = f"nvcc -cubin -lineinfo -arch={target} {source.path.name}"
         own = (
-            f"-I DIR names the folder of {header[1] or header[2]:.100}; or compile it as your build does, with "
-            f"`{cubin}`, and check {source.path.stem}.cubin"
+            f"-I DIR names the folder of {name:.100}; or compile it as your build does, with "
+            f"--compile-commands or `{cubin}`, and check {source.path.stem}.cubin"
         )
-        hint = f"{own}; {hint}" if hint else own
+        package = header_hint(name)
+        hint = package or (f"{own}; {hint}" if hint else own)
     return InputError(f"{source.name} does not compile for {target}: {why[:2000]}", hint)
 
 
