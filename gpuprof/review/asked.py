@@ -9,7 +9,9 @@ from pathlib import Path
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.read.plain_file import STDIN
+from gpuprof.review.inputs.builds import builds_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
+from gpuprof.review.inputs.torch_headers import torch_build
 from gpuprof.review.options import (
     arguments_of,
     block_of,
@@ -41,18 +43,30 @@ def request_of(
     include: Iterable[str | os.PathLike[str]] = (),
     std: str | None = None,
     flags: Iterable[str] = (),
+    compile_commands: str | os.PathLike[str] | None = None,
+    file: str | None = None,
+    torch: bool = False,
     compile_timeout: float = LIMITS.seconds,
     compile_memory: str | int = LIMITS.memory_bytes,
     salvage: bool = False,
     keep_private: bool = False,
 ) -> ReviewRequest:
-    """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
+    """Return what is asked for. Raises UsageError for what cannot be, before any file is read but a database."""
     named = tuple(os.fspath(file) for file in files)
+    database = os.fspath(compile_commands) if compile_commands is not None else None
+    if file is not None and database is None:
+        raise UsageError(f"--file {file!r:.80} chooses from a database", "name one: --compile-commands FILE")
+    builds = builds_of(database, file) if database is not None else {}
+    named = tuple(dict.fromkeys((*named, *builds)))
     refuse_files(named)
     if kernel is not None:
         kernel_pattern(kernel, "--kernel")
     return ReviewRequest(
         files=named,
+        database=database,
+        chosen_files=file,
+        builds=builds,
+        torch=torch_build() if torch else None,
         targets=targets_of([arch] if isinstance(arch, str) else arch),
         kernel=kernel,
         block=block_of(_several(block)) if block is not None else None,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuprof.errors import DamagedInput
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import runs_on
-from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
+from gpuprof.review.kernel import ArgumentPart, CompiledKernel, InputModule, KnownLaunch
 from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.tools.demangle import demangled
 
 _NAMES_TOLD = 5
@@ -108,19 +109,27 @@ def kernels_of(
 ) -> tuple[CompiledKernel, ...]:
     """Return the kernels of a cubin that are asked for."""
     names = demangled([kernel.mangled for kernel in cubin.kernels])
-    return tuple(
-        compiled_kernel(
-            kernel,
-            names.get(kernel.mangled, kernel.mangled),
-            cubin.target,
-            data,
-            origin=origin,
-            choice=choice,
-            shape=shape,
-        )
-        for kernel in cubin.kernels
-        if choice.means(kernel.mangled, names.get(kernel.mangled, kernel.mangled))
+    debug = debug_arguments(data) if b".debug_info" in data else {}
+    kernels = []
+    for kernel in cubin.kernels:
+        name = names.get(kernel.mangled, kernel.mangled)
+        if choice.means(kernel.mangled, name):
+            compiled = compiled_kernel(kernel, name, cubin.target, data, origin=origin, choice=choice, shape=shape)
+            kernels.append(with_names(compiled, debug.get(kernel.mangled, ())))
+    return tuple(kernels)
+
+
+def with_names(kernel: CompiledKernel, debug: Sequence[DebugArgument]) -> CompiledKernel:
+    """Return a kernel with the names of its arguments and their members, if debug information has the same ones."""
+    sizes = [parameter.size_bytes for parameter in kernel.kernel.parameters]
+    if not debug or [argument.size_bytes for argument in debug] != sizes:
+        return kernel
+    members = tuple(
+        ArgumentPart(ordinal, *member, argument.name)
+        for ordinal, argument in enumerate(debug)
+        for member in argument.members
     )
+    return replace(kernel, argument_names=tuple(argument.name for argument in debug), members=members)
 
 
 def compiled_kernel(

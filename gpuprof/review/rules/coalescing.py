@@ -13,6 +13,7 @@ from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.contract import CodeAccess
 from gpuprof.review.facts import CodeFacts
+from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.strides import argument_words, cost_words, costs_of_values
 from gpuprof.review.strides import stride_arguments as arguments_of
@@ -204,14 +205,14 @@ def _shape_evidence(access: CodeAccess, shape: LaneShape | None) -> Iterator[Evi
 
 def _by_argument(case: CodeFacts, addresses: KernelAddresses, unknown: Sequence[CodeAccess]) -> Iterator[Finding]:
     """Yield what accesses cost whose stride is an argument, if that is large: one finding an argument."""
-    groups: defaultdict[tuple[int, ...], list[tuple[CodeAccess, LaneAddress]]] = defaultdict(list)
+    groups: defaultdict[tuple[ArgumentPart, ...], list[tuple[CodeAccess, LaneAddress]]] = defaultdict(list)
     for access in unknown:
         item = addresses.of.get((access.offset, "global"))
-        ordinals = tuple(sorted(arguments_of(case.known, item))) if item is not None else ()
-        if item is not None and ordinals and _costs_more(access, item):
-            groups[ordinals].append((access, item))
-    for ordinals, pairs in groups.items():
-        yield _argument_finding(case, ordinals, pairs)
+        arguments = tuple(sorted(arguments_of(case.known, item))) if item is not None else ()
+        if item is not None and arguments and _costs_more(access, item):
+            groups[arguments].append((access, item))
+    for arguments, pairs in groups.items():
+        yield _argument_finding(case, arguments, pairs)
 
 
 def _least(access: CodeAccess) -> float:
@@ -236,10 +237,10 @@ def _is_broadcast(access: CodeAccess, lanes: Sequence[int] | None, passes: float
 
 
 def _argument_finding(
-    case: CodeFacts, ordinals: Sequence[int], pairs: Sequence[tuple[CodeAccess, LaneAddress]]
+    case: CodeFacts, arguments: Sequence[ArgumentPart], pairs: Sequence[tuple[CodeAccess, LaneAddress]]
 ) -> Finding:
     access, item = max(pairs, key=lambda pair: (case.depth(pair[0].offset), -pair[0].offset))
-    costs, needed, name = costs_of_values(item), _least(access), argument_words(case.known, ordinals)
+    costs, needed, name = costs_of_values(item), _least(access), argument_words(arguments)
     last, few = costs[max(costs)], costs[1]
     shape: ShapeName = "neighbours" if item.step is not None and abs(item.step) <= WALKED_BYTES else "stride"
     unless = f", unless {name} is 1" if few - needed < MORE.value else ""
@@ -251,7 +252,7 @@ def _argument_finding(
         + _how_many([access for access, _ in pairs]),
         why=f"{_apart(item, name)}. What a request costs by its value: {cost_words(item)}. {_said('why', shape)}",
         action=f"{_said('action', shape)}{unless}",
-        advice=f"{_said('advice', shape)} --arg {ordinals[0]}=VALUE tells what a request costs with a given value.",
+        advice=f"{_said('advice', shape)} --arg {arguments[0]}=VALUE tells what a request costs with a given value.",
         evidence=(
             code_evidence(last, "sector/request", f"sectors per request with a large {name}", threshold=needed),
             code_evidence(few, "sector/request", f"sectors per request where {name} is 1", threshold=needed),
