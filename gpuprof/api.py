@@ -201,7 +201,7 @@ def check(
         salvage=salvage,
         keep_private=keep_private,
     )
-    gate = gate_request(request.files, base, fail_on, unclear)
+    gate = gate_request(request, base, fail_on, unclear)
     return judged(request, gate, lambda request: review(request, __version__))
 
 

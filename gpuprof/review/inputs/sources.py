@@ -34,9 +34,9 @@ from gpuprof.sass.tools.compile import (
     target_options,
 )
 from gpuprof.sass.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc, library_folders
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
 from gpuprof.sass.tools.nvrtc_child import compile_apart
-from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, find_programs
+from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, cuda_folders, find_programs
 
 _MOST_SOURCE = 64 * 2**20
 _FIRST_WITH_SUFFIX = 90
@@ -247,7 +247,7 @@ def _nvcc_options(request: ReviewRequest) -> tuple[str, ...]:
 
 def _others(request: ReviewRequest) -> list[Path]:
     """Return the folders of headers that are not the source's own: those of its build, and of packages."""
-    packages = filter(Path.is_dir, library_folders(os.environ, FOLDERS, ()))
+    packages = filter(Path.is_dir, cuda_folders(FOLDERS, ()))
     return [*map(Path, request.header_folders), *packages]
 
 
