@@ -24,7 +24,6 @@ from gpuprof.sass.binary.cubin_target import NEW_ABI, target_of
 from gpuprof.sass.binary.elf import (
     INSTRUCTION_BYTES,
     RELOCATABLE,
-    RELOCATIONS,
     SYMBOL_TABLE,
     Elf,
     ElfSection,
@@ -156,9 +155,9 @@ def _kernels(elf: Elf, target: str) -> tuple[CubinKernel, ...]:
         registers=by_symbol(of_functions, _REGISTERS),
         frames=by_symbol(of_functions, _FRAME_SIZE),
         stacks=by_symbol(of_functions, _MIN_STACK_SIZE),
-        info={section.info: section for section in elf.sections if section.name.startswith(".nv.info.")},
-        shared={section.info: section for section in elf.sections if section.name.startswith(".nv.shared.")},
-        relocations={section.info: section for section in elf.sections if section.kind in RELOCATIONS},
+        info=_by_owner(elf, ".nv.info."),
+        shared=_by_owner(elf, ".nv.shared."),
+        relocations=_by_owner(elf, ".rel.text.", ".rela.text."),
         reserved_bytes=_RESERVED_BYTES if is_reserved else 0,
     )
     functions: dict[int, list[int]] = {}
@@ -169,6 +168,11 @@ def _kernels(elf: Elf, target: str) -> tuple[CubinKernel, ...]:
     for section, numbers in functions.items():
         kernels.update(_kernels_in(tables, section, numbers))
     return tuple(kernels[number] for number in sorted(kernels))
+
+
+def _by_owner(elf: Elf, *prefixes: str) -> dict[int, ElfSection]:
+    """Return the sections whose names begin so by the numbers of the sections that they belong to."""
+    return {section.info: section for section in elf.sections if section.name.startswith(prefixes)}
 
 
 def _kernels_in(tables: _Tables, number: int, functions: Sequence[int]) -> Iterator[tuple[int, CubinKernel]]:
