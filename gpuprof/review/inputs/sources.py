@@ -34,8 +34,7 @@ from gpuprof.sass.tools.compile import (
     target_options,
 )
 from gpuprof.sass.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
-from gpuprof.sass.tools.nvrtc_child import compile_apart
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, compile_apart, find_nvrtc
 from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, cuda_folders, find_programs
 
 _MOST_SOURCE = 64 * 2**20

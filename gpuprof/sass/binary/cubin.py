@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin_attributes import (
@@ -24,11 +24,9 @@ from gpuprof.sass.binary.cubin_target import NEW_ABI, target_of
 from gpuprof.sass.binary.elf import (
     INSTRUCTION_BYTES,
     RELOCATABLE,
-    RELOCATIONS,
     SYMBOL_TABLE,
     Elf,
     ElfSection,
-    ElfSymbol,
     cubin_elf,
     refusing_damage,
 )
@@ -103,7 +101,9 @@ def read_cubin(data: bytes) -> Cubin:
         elf = cubin_elf(data)
         _check_sizes(elf)
         target = target_of(elf)
-        return Cubin(target=target, kernels=_kernels(elf, target), relocatable=elf.kind == RELOCATABLE)
+        symbol_table = next((section for section in elf.sections if section.kind == SYMBOL_TABLE), None)
+        kernels = _Kernels(elf, target, symbol_table).read() if symbol_table is not None else ()
+        return Cubin(target=target, kernels=kernels, relocatable=elf.kind == RELOCATABLE)
 
 
 def kernel_code(cubin: bytes, entry: str) -> bytes:
@@ -129,147 +129,126 @@ def _check_sizes(elf: Elf) -> None:
         raise ValueError(f"its sections hold {size:,} bytes, and the file has {len(elf.data):,}")
 
 
-class _Tables(NamedTuple):
-    """The tables of a cubin that all kernels share, by number of the section with the code, or of the symbol."""
+class _Kernels:
+    """Reads the kernels of a cubin: tables that all share, by number of the section with the code or of the symbol."""
 
-    elf: Elf
-    symbols: Sequence[ElfSymbol]
-    registers: Mapping[int, int]
-    frames: Mapping[int, int]
-    stacks: Mapping[int, int]
-    info: Mapping[int, ElfSection]
-    shared: Mapping[int, ElfSection]
-    relocations: Mapping[int, ElfSection]
-    reserved_bytes: int
+    def __init__(self, elf: Elf, target: str, symbol_table: ElfSection) -> None:
+        of_functions = attributes(elf.content(elf.named(".nv.info")))
+        self._elf = elf
+        self._symbols = elf.symbols(symbol_table)
+        self._registers = by_symbol(of_functions, _REGISTERS)
+        self._frames = by_symbol(of_functions, _FRAME_SIZE)
+        self._stacks = by_symbol(of_functions, _MIN_STACK_SIZE)
+        self._info = self._by_owner(".nv.info.")
+        self._shared = self._by_owner(".nv.shared.")
+        self._relocations = self._by_owner(".rel.text.", ".rela.text.")
+        is_reserved = int(target.strip("sm_af")) >= _RESERVED_FROM and elf.kind != RELOCATABLE
+        self._reserved_bytes = _RESERVED_BYTES if is_reserved else 0
 
+    def _by_owner(self, *prefixes: str) -> dict[int, ElfSection]:
+        return {section.info: section for section in self._elf.sections if section.name.startswith(prefixes)}
 
-def _kernels(elf: Elf, target: str) -> tuple[CubinKernel, ...]:
-    """Return the kernels in the order of their symbols."""
-    symbol_table = next((section for section in elf.sections if section.kind == SYMBOL_TABLE), None)
-    if symbol_table is None:
-        return ()
-    is_reserved = int(target.strip("sm_af")) >= _RESERVED_FROM and elf.kind != RELOCATABLE
-    of_functions = attributes(elf.content(elf.named(".nv.info")))
-    tables = _Tables(
-        elf=elf,
-        symbols=elf.symbols(symbol_table),
-        registers=by_symbol(of_functions, _REGISTERS),
-        frames=by_symbol(of_functions, _FRAME_SIZE),
-        stacks=by_symbol(of_functions, _MIN_STACK_SIZE),
-        info={section.info: section for section in elf.sections if section.name.startswith(".nv.info.")},
-        shared={section.info: section for section in elf.sections if section.name.startswith(".nv.shared.")},
-        relocations={section.info: section for section in elf.sections if section.kind in RELOCATIONS},
-        reserved_bytes=_RESERVED_BYTES if is_reserved else 0,
-    )
-    functions: dict[int, list[int]] = {}
-    for number, symbol in enumerate(tables.symbols):
-        if symbol.kind == _FUNCTION and symbol.section:
-            functions.setdefault(symbol.section, []).append(number)
-    kernels: dict[int, CubinKernel] = {}
-    for section, numbers in functions.items():
-        kernels.update(_kernels_in(tables, section, numbers))
-    return tuple(kernels[number] for number in sorted(kernels))
+    def read(self) -> tuple[CubinKernel, ...]:
+        """Return the kernels in the order of their symbols."""
+        functions: dict[int, list[int]] = {}
+        for number, symbol in enumerate(self._symbols):
+            if symbol.kind == _FUNCTION and symbol.section:
+                functions.setdefault(symbol.section, []).append(number)
+        kernels: dict[int, CubinKernel] = {}
+        for section, numbers in functions.items():
+            kernels.update(self._in_section(section, numbers))
+        return tuple(kernels[number] for number in sorted(kernels))
 
-
-def _kernels_in(tables: _Tables, number: int, functions: Sequence[int]) -> Iterator[tuple[int, CubinKernel]]:
-    """Yield the kernels of a section with the numbers of their symbols: one, and its other names if it has any."""
-    entries = [function for function in functions if tables.symbols[function].other & _ENTRY]
-    if not entries:
-        return
-    section = tables.elf.sections[number]
-    code = tables.elf.content(section)
-    found = attributes(tables.elf.content(tables.info.get(number)))
-    externs = numbers_in(last_of(found, _EXTERNS))
-    calls = tuple(sorted({*_calls(tables, number), *_system_calls(tables, found, externs)}))
-    bank = last_of(found, _PARAMETER_BANK)
-    max_block = dims_in(last_of(found, _MAX_THREADS))
-    shared = tables.shared.get(number)
-    parameters = parameters_in(found)
-    inner = _inner(tables, functions, section.size, tables.symbols[entries[0]].value)
-    for entry in entries:
-        yield (
-            entry,
-            CubinKernel(
-                mangled=tables.symbols[entry].name,
-                code=code,
-                registers=_registers(tables, entry, section),
-                static_shared_bytes=_shared_bytes(shared, tables.reserved_bytes),
-                stack_bytes=_stack_bytes(tables, entry, has_calls=bool(calls or externs)),
-                barriers=_barriers(tables, section, found, has_info=number in tables.info),
-                max_threads=max_block[0] * max_block[1] * max_block[2] if max_block is not None else None,
-                required_block=dims_in(last_of(found, _REQUIRED_BLOCK)),
-                parameters=parameters,
-                parameters_offset=int.from_bytes(bank[4:6], "little") if len(bank) == 8 else None,
-                inner=inner,
-                calls=calls,
-                spills=spills_in(found),
-            ),
+    def _in_section(self, number: int, functions: Sequence[int]) -> dict[int, CubinKernel]:
+        """Return the kernels of a section by the numbers of their symbols: one, and its other names if it has any."""
+        entries = [function for function in functions if self._symbols[function].other & _ENTRY]
+        if not entries:
+            return {}
+        section = self._elf.sections[number]
+        found = attributes(self._elf.content(self._info.get(number)))
+        externs = numbers_in(last_of(found, _EXTERNS))
+        calls = tuple(sorted({*self._calls(number), *self._system_calls(found, externs)}))
+        bank = last_of(found, _PARAMETER_BANK)
+        max_block = dims_in(last_of(found, _MAX_THREADS))
+        kernel = CubinKernel(
+            mangled="",
+            code=self._elf.content(section),
+            static_shared_bytes=self._shared_bytes(number),
+            barriers=self._barriers(number, found),
+            max_threads=max_block[0] * max_block[1] * max_block[2] if max_block is not None else None,
+            required_block=dims_in(last_of(found, _REQUIRED_BLOCK)),
+            parameters=parameters_in(found),
+            parameters_offset=int.from_bytes(bank[4:6], "little") if len(bank) == 8 else None,
+            inner=self._inner(functions, section.size, self._symbols[entries[0]].value),
+            calls=calls,
+            spills=spills_in(found),
         )
+        kernels = {}
+        for entry in entries:
+            kernels[entry] = replace(
+                kernel,
+                mangled=self._symbols[entry].name,
+                registers=self._registers_of(entry, section),
+                stack_bytes=self._stack_bytes(entry, has_calls=bool(calls or externs)),
+            )
+        return kernels
 
+    def _calls(self, number: int) -> Iterator[tuple[int, str]]:
+        """Yield the functions elsewhere that the code names by a relocation, which may lie within an instruction."""
+        section = self._relocations.get(number)
+        for place, called, _ in self._elf.relocations(section) if section is not None else ():
+            symbol = self._symbols[called]
+            if symbol.kind == _FUNCTION and symbol.section != number:
+                yield place // INSTRUCTION_BYTES * INSTRUCTION_BYTES, symbol.name
 
-def _calls(tables: _Tables, number: int) -> Iterator[tuple[int, str]]:
-    """Yield the functions elsewhere that the code names by a relocation, which may lie within an instruction."""
-    section = tables.relocations.get(number)
-    if section is None:
-        return
-    for place, called, _ in tables.elf.relocations(section):
-        symbol = tables.symbols[called]
-        if symbol.kind == _FUNCTION and symbol.section != number:
-            yield place // INSTRUCTION_BYTES * INSTRUCTION_BYTES, symbol.name
+    def _system_calls(self, found: Attributes, externs: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Yield the calls of a function of the driver, such as vprintf, which no relocation of the code names.
 
+        If there are several such functions, the attributes do not say which one an instruction calls.
+        """
+        if len(externs) == 1 and self._symbols[externs[0]].kind == _FUNCTION:
+            for offset in numbers_in(last_of(found, _SYSCALL_OFFSETS)):
+                yield offset, self._symbols[externs[0]].name
 
-def _system_calls(tables: _Tables, found: Attributes, externs: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """Yield the calls of a function of the driver, such as vprintf, which no relocation of the code names.
+    def _registers_of(self, entry: int, section: ElfSection) -> int | None:
+        """Return the registers of a thread; toolkits before 11, and cuBLAS, have them in the section alone."""
+        registers = self._registers.get(entry)
+        if registers is None and self._elf.abi_version < NEW_ABI:
+            registers = section.info >> 24 or None
+        return registers
 
-    If there are several such functions, the attributes do not say which one an instruction calls.
-    """
-    if len(externs) == 1 and tables.symbols[externs[0]].kind == _FUNCTION:
-        for offset in numbers_in(last_of(found, _SYSCALL_OFFSETS)):
-            yield offset, tables.symbols[externs[0]].name
+    def _shared_bytes(self, number: int) -> int:
+        if number not in self._shared:
+            return 0
+        size = self._shared[number].size
+        return size - self._reserved_bytes if size >= self._reserved_bytes else size
 
+    def _stack_bytes(self, entry: int, *, has_calls: bool) -> int | None:
+        """Return the stack of a kernel with all its calls; before linking, that of a kernel with calls is not known."""
+        least = self._stacks.get(entry)
+        if least is not None:
+            return least if least != _UNKNOWN_STACK else None
+        return None if has_calls else self._frames.get(entry)
 
-def _registers(tables: _Tables, entry: int, section: ElfSection) -> int | None:
-    """Return the registers of a thread; toolkits before 11, and cuBLAS, have them in the section alone."""
-    registers = tables.registers.get(entry)
-    if registers is None and tables.elf.abi_version < NEW_ABI:
-        registers = section.info >> 24 or None
-    return registers
+    def _barriers(self, number: int, found: Attributes) -> int | None:
+        """Return the barriers of a block: an attribute of kernels that have some, in old cubins bits of the section."""
+        if _BARRIERS in found:
+            return found[_BARRIERS][-1][0]
+        if self._elf.abi_version < NEW_ABI:
+            return self._elf.sections[number].flags >> 20 & 0x7F
+        return 0 if number in self._info else None
 
+    def _inner(self, functions: Sequence[int], size: int, start: int) -> tuple[InnerFunction, ...]:
+        """Return the functions in the code of a kernel that are no kernels, by their offsets.
 
-def _shared_bytes(section: ElfSection | None, reserved_bytes: int) -> int:
-    if section is None:
-        return 0
-    return section.size - reserved_bytes if section.size >= reserved_bytes else section.size
-
-
-def _stack_bytes(tables: _Tables, entry: int, *, has_calls: bool) -> int | None:
-    """Return the stack of a kernel with all that it calls; before linking, that of a kernel with calls is not known."""
-    least = tables.stacks.get(entry)
-    if least is not None:
-        return least if least != _UNKNOWN_STACK else None
-    return None if has_calls else tables.frames.get(entry)
-
-
-def _barriers(tables: _Tables, section: ElfSection, found: Attributes, *, has_info: bool) -> int | None:
-    """Return the barriers of a block: an attribute of kernels that have some, in old cubins bits of the section."""
-    if _BARRIERS in found:
-        return found[_BARRIERS][-1][0]
-    if tables.elf.abi_version < NEW_ABI:
-        return section.flags >> 20 & 0x7F
-    return 0 if has_info else None
-
-
-def _inner(tables: _Tables, functions: Sequence[int], size: int, start: int) -> tuple[InnerFunction, ...]:
-    """Return the functions in the code of a kernel that are no kernels, by their offsets.
-
-    `start` is the value of the kernel's symbol, an address if the code was taken from a process.
-    """
-    inner = []
-    for function in functions:
-        symbol = tables.symbols[function]
-        if not symbol.other & _ENTRY:
-            offset = symbol.value if symbol.value < size else symbol.value - start
-            if not 0 <= offset < size:
-                raise ValueError("a function in it lies outside its code")
-            inner.append(InnerFunction(name=symbol.name, offset=offset, size_bytes=symbol.size))
-    return tuple(sorted(inner, key=lambda function: function.offset))
+        `start` is the value of the kernel's symbol, an address if the code was taken from a process.
+        """
+        inner = []
+        for function in functions:
+            symbol = self._symbols[function]
+            if not symbol.other & _ENTRY:
+                offset = symbol.value if symbol.value < size else symbol.value - start
+                if not 0 <= offset < size:
+                    raise ValueError("a function in it lies outside its code")
+                inner.append(InnerFunction(name=symbol.name, offset=offset, size_bytes=symbol.size))
+        return tuple(sorted(inner, key=lambda function: function.offset))

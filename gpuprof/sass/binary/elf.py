@@ -23,8 +23,6 @@ TEXT = ".text."
 RELOCATABLE = 1
 """The kind of file that is to be linked."""
 SYMBOL_TABLE = 2
-RELOCATIONS = {4: struct.Struct("<QQq"), 9: struct.Struct("<QQ")}
-"""The layout of a relocation by the kind of its section, RELA and REL."""
 
 _IDENT = ELF_START + b"\x02\x01"
 _HEADER = struct.Struct("<8xB7xHHIQQQIHHHHHH")
@@ -32,6 +30,8 @@ _SECTION = struct.Struct("<IIQQQQII16x")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _WITHOUT_BYTES = frozenset((8, 0x70000007, 0x70000009, 0x7000000A))
 """Kinds of sections without bytes: NOBITS, and global, local and shared memory of cubins that are to be linked."""
+_RELOCATIONS = {4: struct.Struct("<QQq"), 9: struct.Struct("<QQ")}
+"""The layout of a relocation by the kind of its section, RELA and REL."""
 _NAMES_ELSEWHERE = 0xFFFF
 """SHN_XINDEX: the number does not fit and is in the first section header."""
 _MOST_SECTIONS = 300_000
@@ -130,7 +130,7 @@ class Elf(NamedTuple):
 
     def relocations(self, section: ElfSection) -> Iterator[tuple[int, int, int | None]]:
         """Yield place, number of the symbol, and addend, if the section has some, of each relocation."""
-        layout = RELOCATIONS.get(section.kind)
+        layout = _RELOCATIONS.get(section.kind)
         if layout is None:
             raise ValueError("its relocations are of an unknown kind")
         for place, info, *addend in layout.iter_unpack(_whole_items(self.content(section), layout)):

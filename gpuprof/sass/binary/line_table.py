@@ -30,13 +30,6 @@ class LineRun(NamedTuple):
     line: FileAndLine
 
 
-class _Function(NamedTuple):
-    """The section of a function's code, and the difference between offsets in it and addresses of the table."""
-
-    section: int
-    base: int
-
-
 def line_tables(cubin: bytes, *, innermost: bool = True) -> Mapping[str, Mapping[int, FileAndLine]]:
     """Return the source lines of instructions by offset, by the symbol of their kernel, as of `line_runs`."""
     tables = {}
@@ -58,30 +51,32 @@ def line_runs(cubin: bytes, *, innermost: bool = True) -> Mapping[str, tuple[Lin
     with refusing_damage("the line table of a cubin"):
         elf = cubin_elf(cubin)
         content = elf.content(elf.named(".debug_line"))
-        functions = dict(_functions(elf, content))
+        functions = _functions(elf, content)
         code: dict[int, _Rows] = {}
         for place, address, line in line_rows(content):
-            function = functions.get(place)
-            if function is not None:
-                rows = code.setdefault(function.section, {})
+            if place in functions:
+                number, base = functions[place]
+                rows = code.setdefault(number, {})
                 # An instruction that only begins behind a row is the first that has its line.
-                offset = -(-max(0, address + function.base) // INSTRUCTION_BYTES) * INSTRUCTION_BYTES
+                offset = -(-max(0, address + base) // INSTRUCTION_BYTES) * INSTRUCTION_BYTES
                 if rows.get(offset) is None or (innermost and line is not None):
                     rows[offset] = line
-        sections = {number: elf.sections[number] for number in code}
-        if sum(section.size for section in sections.values()) > max(2 * len(cubin), _LARGEST_WITHOUT_CODE):
+        if sum(elf.sections[number].size for number in code) > max(2 * len(cubin), _LARGEST_WITHOUT_CODE):
             raise ValueError("its functions are larger than the file")
-        return {
-            section.name.removeprefix(TEXT): tuple(_runs(code[number], section.size))
-            for number, section in sections.items()
-        }
+        tables = {}
+        for number, rows in code.items():
+            section = elf.sections[number]
+            tables[section.name.removeprefix(TEXT)] = tuple(_runs(rows, section.size))
+        return tables
 
 
-def _functions(elf: Elf, table: bytes) -> Iterator[tuple[int, _Function]]:
-    """Yield the functions that relocations name, by the places of the table that are relocated.
+def _functions(elf: Elf, table: bytes) -> dict[int, tuple[int, int]]:
+    """Return the functions that relocations name, by the places of the table that are relocated.
 
-    In code that was copied from a running program, symbols are addresses, and so is the number in the table.
+    Each is the section of its code, and the difference between offsets in it and addresses of the table. In code that
+    was copied from a running program, symbols are addresses, and so is the number in the table.
     """
+    functions = {}
     for name in (".rel.debug_line", ".rela.debug_line"):
         section = elf.named(name)
         if section is None:
@@ -97,7 +92,8 @@ def _functions(elf: Elf, table: bytes) -> Iterator[tuple[int, _Function]]:
             else:
                 # The addend replaces the number in the table.
                 base = symbol.value + addend - int.from_bytes(table[place : place + 8], "little")
-            yield place, _Function(symbol.section, base)
+            functions[place] = (symbol.section, base)
+    return functions
 
 
 def _runs(rows: _Rows, size: int) -> Iterator[LineRun]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,8 +17,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuprof.errors import EnvironmentProblem
-from gpuprof.sass.tools.programs import cuda_folders, run
+from gpuprof.errors import EnvironmentProblem, GpuprofError
+from gpuprof.sass.tools.programs import (
+    LIMITS,
+    CompileLimits,
+    compile_in,
+    cuda_folders,
+    private_folder,
+    refuse_without_memory,
+    run,
+)
+from gpuprof.working_folder import python_command
 
 INSTALL_HINT = "install it: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
 OLD_INSTALL_HINT = "python -m pip install nvidia-cuda-nvrtc-cu12"
@@ -32,6 +42,7 @@ INVALID_OPTION = "NVRTC_ERROR_INVALID_OPTION"
 """Its error for an option or a value of one that it does not know."""
 _TRIAL = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).nvrtcVersion"
 _PATIENCE_S = 30.0
+_REQUEST, _REPLY, _CUBIN = "request.json", "reply.json", "code.cubin"
 
 
 class CompileOutcome(NamedTuple):
@@ -161,3 +172,42 @@ def _builtins_beside(path: Path) -> list[ctypes.CDLL]:
         with contextlib.suppress(OSError):
             loaded.append(ctypes.CDLL(str(library)))
     return loaded
+
+
+def compile_apart(
+    nvrtc: Nvrtc, source: str, name: str, options: Sequence[str], limits: CompileLimits = LIMITS
+) -> CompileOutcome:
+    """Compile in a process of its own: a source that makes NVRTC crash or hang ends that process alone.
+
+    Raises LimitReached, and EnvironmentProblem if NVRTC itself fails.
+    """
+    with private_folder() as folder:
+        request = {"library": str(nvrtc.path), "source": source, "name": name, "options": list(options)}
+        (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        outcome = compile_in(folder, python_command("gpuprof.sass.tools.nvrtc", str(folder)), limits)
+        reply = folder / _REPLY
+        if outcome.code or not reply.is_file():
+            raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.log.strip()[-300:]}")
+        answer = json.loads(reply.read_text(encoding="utf-8"))
+        if "problem" in answer:
+            raise EnvironmentProblem(answer["problem"])
+        cubin = folder / _CUBIN
+        if cubin.is_file():
+            return CompileOutcome(cubin.read_bytes(), answer["log"])
+        refuse_without_memory(answer["log"], limits)
+        return CompileOutcome(None, answer["log"])
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do the request in a folder, in the child."""
+    folder = Path(arguments[0])
+    request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+    try:
+        outcome = Nvrtc(Path(request["library"])).compile(request["source"], request["name"], request["options"])
+    except (GpuprofError, OSError) as error:
+        answer = {"problem": str(error)}
+    else:
+        answer = {"log": outcome.log}
+        if outcome.cubin is not None:
+            (folder / _CUBIN).write_bytes(outcome.cubin)
+    (folder / _REPLY).write_text(json.dumps(answer), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuprof.errors import EnvironmentProblem
-from gpuprof.sass.tools.compile import Compiled, NotCompiled, compiled_with
+from gpuprof.sass.tools.compile import Compiled, NotCompiled, compiled_with, first_errors
 from gpuprof.sass.tools.programs import (
     LIMITS,
     NVCC_HINT,
@@ -18,11 +18,10 @@ from gpuprof.sass.tools.programs import (
 )
 
 _TARGET_NAME = re.compile(r"\bsm_\d+[af]?\b")
-_ERROR = re.compile(r"\b(?:error\s*:|fatal\s*:)")
 _REFUSED = re.compile(
     r"cannot be compiled (?:for architecture|to future architecture)|SM version specified|requires \.target"
 )
-_PLACE = re.compile(r"^ptxas (?:[^,]*, line (?P<line>\d+); )?(?:error|fatal)\s*: ")
+_POSITION = re.compile(r"^ptxas [^,\n]*, line (\d+); (?:error|fatal)\s*: ", re.MULTILINE)
 
 
 def known_targets() -> frozenset[str]:
@@ -45,7 +44,9 @@ def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMI
         source.write_bytes(ptx)
         outcome = compile_in(folder, [str(tool.path), *options, "-o", str(cubin), str(source)], limits)
         if outcome.code or not cubin.is_file():
-            return _refusal(outcome.log, name, outcome.code)
+            log = _POSITION.sub(lambda place: f"{name}:{place[1]}: error: ", outcome.log).replace(str(source), name)
+            why = first_errors(log, lambda file: file == name) or f"ptxas ended with {outcome.code}: {log:.300}"
+            return NotCompiled(_REFUSED.search(why) is not None, why, log)
         return compiled_with(cubin.read_bytes(), tool, options)
 
 
@@ -60,15 +61,3 @@ def _targets_of(tool: Program) -> frozenset[str]:
     """Return the targets in the help of a ptxas."""
     _, _, allowed = answer_of(tool.path, "--help").partition("--gpu-name")
     return frozenset(_TARGET_NAME.findall(allowed.partition("\n--")[0]))
-
-
-def _refusal(log: str, name: str, code: int) -> NotCompiled:
-    """Return the first errors in a log of ptxas, with positions as FILE:LINE."""
-    errors = []
-    for line in log.splitlines():
-        if _ERROR.search(line):
-            place = _PLACE.match(line)
-            at = f"{name}:{place['line']}: " if place and place["line"] else ""
-            errors.append((at + _PLACE.sub("", line).strip()).replace("source.ptx", name))
-    why = "; ".join(errors[:3]) or " ".join(log[:600].split())[:300] or f"ptxas ended with {code}"
-    return NotCompiled(_REFUSED.search(why) is not None, why, log)
