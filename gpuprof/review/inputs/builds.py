@@ -36,10 +36,11 @@ _FLAGS = {
 _VALUED = {
     **dict.fromkeys(("D", "define-macro"), "defines"),
     **dict.fromkeys(("U", "undefine-macro"), "undefined"),
-    **dict.fromkeys(("I", "include-path", "isystem", "system-include"), "folders"),
+    **dict.fromkeys(("I", "include-path"), "folders"),
+    **dict.fromkeys(("isystem", "system-include"), "isystem"),
     **dict.fromkeys(("arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code"), "targets"),
     **dict.fromkeys(("cuda-gpu-arch", "offload-arch"), "targets"),
-    **dict.fromkeys(("include", "pre-include"), "included"),
+    **dict.fromkeys(("include", "pre-include"), "include"),
     **dict.fromkeys(("Xptxas", "ptxas-options", "Xcuda-ptxas"), "assembler"),
     **dict.fromkeys(("maxrregcount", "rdc", "ftz", "prec-div", "prec-sqrt", "fmad"), "numbers"),
     "std": "standard",
@@ -125,8 +126,8 @@ def _add(found: Mapping[str, list[str]], kind: str, name: str, value: str, folde
         found[kind].append(os.path.normpath(folder / value))
     elif kind == "targets":
         found[kind] += filter(None, map(target_named, _TARGET.findall(value)))
-    elif kind == "included":
-        flags.append(f"-include={os.path.normpath(folder / value)}")
+    elif kind in {"include", "isystem"}:
+        flags.append(f"-{kind}={os.path.normpath(folder / value)}")
     elif kind == "assembler":
         flags += [f"-Xptxas={text}" for text in value.split(",") if _ASSEMBLER.fullmatch(text)]
     elif kind == "numbers":
