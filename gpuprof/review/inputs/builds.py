@@ -35,7 +35,7 @@ _FLAGS = {
 """Options without a value, by their name without dashes, and how nvcc calls them."""
 _VALUED = {
     **dict.fromkeys(("D", "define-macro"), "defines"),
-    **dict.fromkeys(("U", "undefine-macro"), "undefined"),
+    **dict.fromkeys(("U", "undefine-macro"), "undefine-macro"),
     **dict.fromkeys(("I", "include-path"), "folders"),
     **dict.fromkeys(("isystem", "system-include"), "isystem"),
     **dict.fromkeys(("arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code"), "targets"),
@@ -120,9 +120,7 @@ def _build(arguments: Sequence[str], folder: Path) -> Build:
 
 def _add(found: Mapping[str, list[str]], kind: str, name: str, value: str, folder: Path) -> None:
     flags = found["flags"]
-    if kind == "undefined":
-        found["defines"][:] = [define for define in found["defines"] if define.partition("=")[0] != value]
-    elif kind == "folders":
+    if kind == "folders":
         found[kind].append(os.path.normpath(folder / value))
     elif kind == "targets":
         found[kind] += filter(None, map(target_named, _TARGET.findall(value)))
@@ -130,6 +128,8 @@ def _add(found: Mapping[str, list[str]], kind: str, name: str, value: str, folde
         flags.append(f"-{kind}={os.path.normpath(folder / value)}")
     elif kind == "assembler":
         flags += [f"-Xptxas={text}" for text in value.split(",") if _ASSEMBLER.fullmatch(text)]
+    elif kind == "undefine-macro":
+        flags.append(f"--{kind}={value}")
     elif kind == "numbers":
         flags += [f"-{name}={value}"] if value.isalnum() else []
     else:
