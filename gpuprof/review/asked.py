@@ -20,7 +20,6 @@ from gpuprof.review.options import (
     grid_of,
     limits_of,
     macros_of,
-    named_arguments,
     standard_of,
     targets_of,
 )
@@ -69,10 +68,10 @@ def request_of(
         torch=torch_build() if torch else None,
         targets=targets_of([arch] if isinstance(arch, str) else arch),
         kernel=kernel,
-        block=block_of(_several(block)) if block is not None else None,
-        grid=grid_of(_several(grid)) if grid is not None else None,
+        block=block_of([block] if isinstance(block, int) else block) if block is not None else None,
+        grid=grid_of([grid] if isinstance(grid, int) else grid) if grid is not None else None,
         dynamic_shared_bytes=bytes_of(dynamic_shared) if dynamic_shared is not None else None,
-        arguments=named_arguments(args) if isinstance(args, Mapping) else arguments_of(args),
+        arguments=arguments_of(args),
         defines=macros_of(defines),
         include_folders=tuple(_folder(os.fspath(folder)) for folder in include),
         standard=standard_of(std) if std is not None else None,
@@ -81,10 +80,6 @@ def request_of(
         salvage=salvage,
         keep_private=keep_private,
     )
-
-
-def _several(size: GivenSize) -> str | Sequence[int]:
-    return (size,) if isinstance(size, int) else size
 
 
 def refuse_files(files: Sequence[str]) -> None:

@@ -35,11 +35,12 @@ _FLAGS = {
 """Options without a value, by their name without dashes, and how nvcc calls them."""
 _VALUED = {
     **dict.fromkeys(("D", "define-macro"), "defines"),
-    **dict.fromkeys(("U", "undefine-macro"), "undefined"),
-    **dict.fromkeys(("I", "include-path", "isystem", "system-include"), "folders"),
+    **dict.fromkeys(("U", "undefine-macro"), "undefine-macro"),
+    **dict.fromkeys(("I", "include-path"), "folders"),
+    **dict.fromkeys(("isystem", "system-include"), "isystem"),
     **dict.fromkeys(("arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code"), "targets"),
     **dict.fromkeys(("cuda-gpu-arch", "offload-arch"), "targets"),
-    **dict.fromkeys(("include", "pre-include"), "included"),
+    **dict.fromkeys(("include", "pre-include"), "include"),
     **dict.fromkeys(("Xptxas", "ptxas-options", "Xcuda-ptxas"), "assembler"),
     **dict.fromkeys(("maxrregcount", "rdc", "ftz", "prec-div", "prec-sqrt", "fmad"), "numbers"),
     "std": "standard",
@@ -119,16 +120,16 @@ def _build(arguments: Sequence[str], folder: Path) -> Build:
 
 def _add(found: Mapping[str, list[str]], kind: str, name: str, value: str, folder: Path) -> None:
     flags = found["flags"]
-    if kind == "undefined":
-        found["defines"][:] = [define for define in found["defines"] if define.partition("=")[0] != value]
-    elif kind == "folders":
+    if kind == "folders":
         found[kind].append(os.path.normpath(folder / value))
     elif kind == "targets":
         found[kind] += filter(None, map(target_named, _TARGET.findall(value)))
-    elif kind == "included":
-        flags.append(f"-include={os.path.normpath(folder / value)}")
+    elif kind in {"include", "isystem"}:
+        flags.append(f"-{kind}={os.path.normpath(folder / value)}")
     elif kind == "assembler":
         flags += [f"-Xptxas={text}" for text in value.split(",") if _ASSEMBLER.fullmatch(text)]
+    elif kind == "undefine-macro":
+        flags.append(f"--{kind}={value}")
     elif kind == "numbers":
         flags += [f"-{name}={value}"] if value.isalnum() else []
     else:

@@ -20,7 +20,7 @@ FOLDERS = (
     "nvidia/cudnn/include", "nvidia/nccl/include", "nvidia/nvshmem/include", "cutensor/include",
     "cutlass_library/source/include", "cutlass_library/source/tools/util/include",
 )  # fmt: skip
-"""Where packages have headers that compilers do not look for."""
+"""Folders of packages with headers that compilers do not look in."""
 
 
 def header_hint(header: str) -> str | None:

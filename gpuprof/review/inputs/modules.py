@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.model.recorded import dims_text
 from gpuprof.read.identify import Look, is_packed, is_report, unzipped
 from gpuprof.read.plain_file import PlainFile, known_as, plain_file
 from gpuprof.review.inputs.arguments import with_arguments
 from gpuprof.review.inputs.binaries import binary_modules
-from gpuprof.review.inputs.chosen import KernelChoice, choice_of
+from gpuprof.review.inputs.chosen import NAMES_LISTED, KernelChoice
 from gpuprof.review.inputs.file_bytes import head_of
 from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
 from gpuprof.review.inputs.request import READS, Build, ReviewRequest
@@ -51,7 +52,7 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator
     `refuse`, if it is given, is called with the files that cannot be read, and with the architectures that a source
     cannot be compiled for, if others can.
     """
-    choice = choice_of(request)
+    choice = KernelChoice(request, kernel_pattern(request.kernel, "--kernel") if request.kernel is not None else None)
     modules: list[InputModule] = []
     refused: list[tuple[str, GpuprofError]] = []
     with ExitStack() as stack:
@@ -78,14 +79,14 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator
     if refused and (refuse is None or not modules):
         raise refused[0][1]
     try:
-        modules = _chosen(modules, choice)
+        chosen = _chosen(modules, choice)
     except GpuprofError as error:
         # What was asked for may be in the files that cannot be read.
         raise (refused[0][1] if refused else error) from None
     for name, why in refused:
         if refuse is not None:
             refuse(name, why)
-    yield from modules
+    yield from chosen
 
 
 def _is_packed(look: Look) -> bool:
@@ -170,41 +171,33 @@ def _metadata(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModu
     return [triton_module(cubin_beside(path, name), str(Path(name).with_suffix(".cubin")), choice)]
 
 
-def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
-    """Return the modules with the kernels that are asked for. Raises UsageError and InputError where there is none."""
-    modules = _numbered(modules, choice)
-    _check_chosen(modules, choice)
-    _check_code(modules)
-    return list(with_arguments(modules, choice.request.arguments))
-
-
-def _numbered(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
-    """Leave the kernel of the number that is asked for, if one is."""
-    if choice.pattern is None or choice.pattern.number is None:
-        return list(modules)
+def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> tuple[InputModule, ...]:
+    """Return the modules with the kernels that are asked for. Raises UsageError and InputError if there is none."""
     kernels = [kernel for module in modules for kernel in module.kernels]
-    number = choice.pattern.number
-    if number >= len(kernels):
-        raise UsageError(
-            f"--kernel #{number}: the last kernel is #{len(kernels) - 1}" if kernels else "there is no kernel"
-        )
-    return [
-        replace(module, kernels=tuple(kernel for kernel in module.kernels if kernel is kernels[number]))
-        for module in modules
-    ]
-
-
-def _check_chosen(modules: Sequence[InputModule], choice: KernelChoice) -> None:
-    """Raise UsageError where nothing that was asked for is there."""
-    kernels = [kernel for module in modules for kernel in module.kernels]
+    if choice.pattern is not None and choice.pattern.number is not None:
+        number = choice.pattern.number
+        if number >= len(kernels):
+            last = f"--kernel #{number}: the last kernel is #{len(kernels) - 1}"
+            raise UsageError(last if kernels else "there is no kernel")
+        kernels = [kernels[number]]
+        modules = [
+            replace(module, kernels=tuple(kernel for kernel in module.kernels if kernel is kernels[0]))
+            for module in modules
+        ]
     if kernels:
-        _check_block(kernels, choice)
-        return
+        _check_kernels(kernels, choice.request)
+    else:
+        _check_names(modules, choice)
+    return with_arguments(modules, choice.request.arguments)
+
+
+def _check_names(modules: Sequence[InputModule], choice: KernelChoice) -> None:
+    """Raise UsageError if a name or an architecture was asked for that is not there."""
     if choice.pattern is not None and choice.names:
-        names = list(choice.names)
-        more = " and more" if len(names) > 5 else ""
-        told = "; ".join(f"{name:.100}" for name in names[:5])
-        raise UsageError(f"no kernel matches {choice.pattern.text!r:.80}", f"there are: {told}{more}")
+        names = [f"{name:.100}" for name in choice.names]
+        more = " and more" if len(names) > NAMES_LISTED else ""
+        listed = "; ".join(names[:NAMES_LISTED])
+        raise UsageError(f"no kernel matches {choice.pattern.text!r:.80}", f"there are: {listed}{more}")
     targets = sorted({module.target for module in modules if module.holds})
     if choice.targets and targets and not any(module.form == "ptx" for module in modules):
         raise UsageError(
@@ -212,23 +205,17 @@ def _check_chosen(modules: Sequence[InputModule], choice: KernelChoice) -> None:
         )
 
 
-def _check_code(modules: Sequence[InputModule]) -> None:
-    """Raise InputError where no kernel has machine code: nothing can be said of what is not there."""
-    kernels = [kernel for module in modules for kernel in module.kernels]
-    if not kernels or any(kernel.has_code for kernel in kernels):
-        return
-    names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
-    number = counted(len({kernel.name for kernel in kernels}), "kernel")
-    where = "report" if kernels[0].launch is not None else "file"
-    raise InputError(f"{names}: {number}: no machine code in the {where}, nothing could be reviewed", NO_CODE_HINT)
-
-
-def _check_block(kernels: Sequence[CompiledKernel], choice: KernelChoice) -> None:
-    """Refuse a block that can be applied to no kernel."""
-    block = choice.request.block
+def _check_kernels(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> None:
+    """Raise UsageError for a block that fits no kernel, InputError if no kernel has machine code."""
+    block = request.block
     if block is not None and not any(kernel.shape.block == block for kernel in kernels):
         why = kernels[0].notes[-1].partition(": ")[2]
         raise UsageError(
             f"--block {dims_text(block)} fits no kernel, such as {kernels[0].name:.100}: {why}",
             "leave --block out, or choose kernels by --kernel",
         )
+    if not any(kernel.has_code for kernel in kernels):
+        names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
+        number = counted(len({kernel.name for kernel in kernels}), "kernel")
+        place = "report" if kernels[0].launch is not None else "file"
+        raise InputError(f"{names}: {number}: no machine code in the {place}, nothing could be reviewed", NO_CODE_HINT)

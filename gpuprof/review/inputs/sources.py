@@ -116,7 +116,8 @@ def _quoted_folders(source: Path, choice: KernelChoice) -> tuple[str, ...]:
     folder = source.absolute().parent
     own = repository_root(folder) or str(folder)
     headers = map(str, _headers(choice.targets or (DEFAULT_TARGET,)))
-    return tuple(map(os.path.realpath, (own, *choice.request.include_folders, *_SYSTEM_HEADERS, *headers)))
+    torch = choice.request.torch.include_folders if choice.request.torch is not None else ()
+    return tuple(map(os.path.realpath, (own, *choice.request.include_folders, *torch, *_SYSTEM_HEADERS, *headers)))
 
 
 def _headers(targets: Iterable[str]) -> Iterator[Path]:
@@ -151,7 +152,7 @@ def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
 def _by_any(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile by NVRTC, and by nvcc what that refuses: it has no host compiler's headers, and no host code."""
     nvcc = nvcc_for(target)
-    # A build's headers are those of a host compiler, too.
+    # The headers of a build are those of a host compiler, too.
     nvrtc = _nvrtc_for(target) if nvcc is None or not request.header_folders else None
     refused = _by_nvrtc(nvrtc, source, target, request) if nvrtc is not None else None
     if isinstance(refused, Compiled):
@@ -260,16 +261,18 @@ def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | Non
     flag = _NAMED_FLAG.search(refused.why)
     if flag is not None and hint is None:
         hint = f"--flag={flag[1] or flag[2]}"
-    header = _NO_HEADER.search(refused.why)
-    if header is not None:
+    header = _NO_HEADER.search(refused.log)
+    package = header_hint(header[1] or header[2]) if header is not None else None
+    if package is not None:
+        hint = package
+    elif header is not None and header[0] in refused.why:
         name = header[1] or header[2]
         cubin = f"nvcc -cubin -lineinfo -arch={target} {source.path.name}"
         own = (
             f"-I DIR names the folder of {name:.100}; or compile it as your build does, with "
             f"--compile-commands or `{cubin}`, and check {source.path.stem}.cubin"
         )
-        package = header_hint(name)
-        hint = package or (f"{own}; {hint}" if hint else own)
+        hint = f"{own}; {hint}" if hint else own
     return InputError(f"{source.name} does not compile for {target}: {why[:2000]}", hint)
 
 

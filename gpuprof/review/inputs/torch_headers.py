@@ -13,8 +13,12 @@ from gpuprof.sass.tools.programs import cuda_folders
 _DEFINES = (
     "__CUDA_NO_HALF_OPERATORS__", "__CUDA_NO_HALF_CONVERSIONS__", "__CUDA_NO_BFLOAT16_CONVERSIONS__",
     "__CUDA_NO_HALF2_OPERATORS__", "TORCH_API_INCLUDE_EXTENSION_H", "TORCH_EXTENSION_NAME=extension",
+    "C10_CUDA_NO_CMAKE_CONFIGURE_FILE",
 )  # fmt: skip
-"""With the flag, those of torch.utils.cpp_extension: COMMON_NVCC_FLAGS, and what `CUDAExtension` adds."""
+"""With the flag, those of torch.utils.cpp_extension: COMMON_NVCC_FLAGS, and what `CUDAExtension` adds.
+
+The last one spares a header that a PyTorch for CPUs does not have.
+"""
 
 
 def torch_build() -> Build:
