@@ -36,13 +36,15 @@ class LongOperation:
     """An operation in the code: its kind, its sign, and the offsets of its instructions.
 
     `slow` is the length of its slow path, for some operands only: a called function, or code that others jump over.
-    `prepares` counts instructions whose places are not known. `times` quotients use one reciprocal.
+    `slow_code` has the offsets of code that others jump over, with the comparison before. `prepares` counts
+    instructions whose places are not known. `times` quotients use one reciprocal.
     """
 
     kind: str
     at: Instruction
     parts: tuple[int, ...]
     slow: int = 0
+    slow_code: range = range(0)
     prepares: int = 0
     times: int = 1
 
@@ -213,7 +215,8 @@ def _trigonometry(body: KernelBody, index: int) -> LongOperation | None:
     if branch is None or target is None or target <= body.code[branch].address:
         return None
     slow = body.index(target) - branch - 1
-    return LongOperation("trigonometry-fp32", compare, (compare.address,), slow=slow)
+    slow_code = range(compare.address, target)
+    return LongOperation("trigonometry-fp32", compare, (compare.address,), slow=slow, slow_code=slow_code)
 
 
 def _power(body: KernelBody, index: int) -> LongOperation | None:
