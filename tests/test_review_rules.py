@@ -285,6 +285,14 @@ def test_a_barrier_of_some_warps_in_a_branch_is_meant_so() -> None:
     assert of_text(by_block, "divergent-barrier") == []
 
 
+def test_an_addition_of_two_products_can_be_fused_with_one_of_them() -> None:
+    step = ("FMUL R0, R4, R5", "FMUL R1, R6, R7", "FADD R8, R0, -R1", "STG.E [R2.64], R8")
+    lines = [f"/*{16 * place:04x}*/ {sass};" for place, sass in enumerate((*4 * step, "EXIT"))]
+    (finding,) = of_text("\n".join(lines), "non-fused-fp")
+    assert [place.pc for place in finding.places] == [0x20, 0x60, 0xA0, 0xE0]
+    assert [item.value for item in finding.evidence] == [pytest.approx(100 / 3), 0]
+
+
 def of_text(text: str, rule: str) -> list[Finding]:
     code = parse_sass(text)
     return told(case_of(CubinKernel(mangled="kernel", code=b"\0" * 16 * len(code)), code, "sm_90"), RULES, rule)

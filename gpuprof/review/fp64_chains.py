@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from gpuprof.review.dependents import FP64_OPCODES, names_read, registers_read
 from gpuprof.review.facts import CodeFacts
-from gpuprof.review.sequences import LONGEST_REDUCTION_ENTRY
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import named, registers_of, sources, written
 
@@ -52,13 +51,15 @@ def fp64_chains(facts: CodeFacts) -> Sequence[Fp64Chain]:
     """Return the chains of a kernel, in one pass over its code; none if no FP32 value is widened."""
     if not any(_FROM_FLOAT.match(instruction.opcode) for instruction in facts.known.named("F2F")):
         return ()
-    reductions = _reductions(facts)
+    slow_ends = {operation.slow_code.start: operation.slow_code.stop for operation in facts.operations}
+    slow_end = 0
     sums = _sums_of_loops(facts)
     walk = _Walk()
     for instruction in facts.code:
         for register in sums.get(instruction.address, ()):
             walk.values[register] = walk.new_chain(is_meant=True)
-        if instruction.address not in reductions:
+        slow_end = max(slow_end, slow_ends.get(instruction.address, 0))
+        if instruction.address >= slow_end:
             walk.execute(instruction)
     return [chain for chain in walk.chains if chain.instructions]
 
@@ -197,14 +198,3 @@ def _read_before_written(loop: Sequence[Instruction]) -> set[str]:
             results.update(names)
         written_before.update(names)
     return read_first & results
-
-
-def _reductions(facts: CodeFacts) -> set[int]:
-    """Return the offsets of the FP64 code of FP32 sines and cosines for large arguments."""
-    addresses: set[int] = set()
-    for operation in facts.operations:
-        if operation.kind == "trigonometry-fp32":
-            start = facts.index(operation.at.address)
-            code = facts.code[start : start + operation.slow + LONGEST_REDUCTION_ENTRY]
-            addresses.update(instruction.address for instruction in code)
-    return addresses
