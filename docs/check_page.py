@@ -30,7 +30,7 @@ types in `gpuprof/review/contract.py`, as is [the JSON Schema](check.schema.json
 RULES_INTRO = """What [`gpuprof check`](../how-to/check.md) finds in the code of a kernel and, by the last two rules, in
 a file as a whole. A rule that [the diagnosis](rules.md) of a profiled kernel has, too, has the same id.
 
-- What is found is certain **from code**, where the instructions show it, or a **guess**, where they show a sign of it.
+- What is found is **shown by the code**, if the instructions show it, or **a guess**, if they show a sign of it.
 - A finding names the instructions, those in the deepest loops first, with their lines where the code has line
   information. It never says what they cost in time: that depends on data and on the GPU.
 - What the code does not tell is not guessed: the rule is silent then.

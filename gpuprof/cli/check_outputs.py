@@ -39,7 +39,7 @@ def writing(function: Command) -> Command:
             "--top",
             type=click.IntRange(min=0),
             metavar="N",
-            help="Kernels to show, or findings in md; 0 for all. Default: as many as 30 lines leave, 20 in md.",
+            help="Findings and kernels to show; 0 for all. Default: as many as 30 lines leave, 20 in md.",
         ),
         click.option("-v", "--verbose", is_flag=True, help="Every kernel in depth: loops, accesses, evidence."),
     )

@@ -13,6 +13,7 @@ from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.model.session import Finding, Location
 from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel
 from gpuprof.words.file_names import file_name
+from gpuprof.words.sentences import joined_by
 
 _PREDICATE = re.compile(r"^@!?\w+\s+")
 _BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
@@ -50,6 +51,11 @@ class KernelGroup(Struct, frozen=True):
         return self.variants[0].kernel
 
     @property
+    def name(self) -> str:
+        """Return the short name, with the file if there are several."""
+        return joined_by(" in ", self.kernel.label, self.file)
+
+    @property
     def launches(self) -> int:
         """Return the number of launches in a report; 0 without one."""
         return sum(variant.launches for variant in self.variants)
@@ -65,6 +71,12 @@ class SharedFinding(Struct, frozen=True):
 
     finding: Finding
     owners: tuple[tuple[KernelGroup, FoundIn], ...] = ()
+
+    @property
+    def place(self) -> Location | None:
+        """Return its place; None if it is at another offset in each kernel."""
+        place = self.finding.place
+        return place if place is not None and (place.file is not None or len(self.owners) < 2) else None
 
 
 def grouped_kernels(review: Review) -> list[KernelGroup]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprof.review.alike import FoundIn, KernelGroup, SharedFinding, grouped_kernels, shared_findings
-from gpuprof.review.contract import Review, ReviewedKernel
-from gpuprof.text import cut_middle
+from gpuprof.review.contract import Review
 from gpuprof.units import counted
 from gpuprof.views.document import (
     Block,
@@ -26,10 +25,10 @@ from gpuprof.views.document import (
 )
 from gpuprof.views.kernel import finding_anchor
 from gpuprof.views.options import WriteOptions
-from gpuprof.views.review_kernel import code_finding, code_section, label_in_file, only_text, section_anchor
+from gpuprof.views.review_kernel import code_finding, code_section, section_anchor
 from gpuprof.views.review_table import review_table
 from gpuprof.words.file_names import file_name
-from gpuprof.words.review_values import code_certainty, code_place, loops_text
+from gpuprof.words.review_values import code_certainty, code_place, left_out, loops_text, only_text
 from gpuprof.words.sentences import full_stop, joined_by, short_list
 
 if TYPE_CHECKING:
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
 MARKER = "<!-- gpuprof-check -->"
 _TOP = 20
 _SCREEN_ROWS = 26
-_MOST_ROWS = 1000
 _MOST_SECTIONS = 500
 # Rows that the tables of all sections share: with them a page of 500 kernels stays below 5 MB.
 _ROWS_OF_SECTIONS = 3000
 _MOST_NOTES = 40
 _BRIEF_NOTES = 3
 _MOST_MODULES = 60
+_ABOUT_ACCESSES = (
+    "Memory accesses have the cost of a request of a full warp: sectors of 32 bytes, or wavefronts in shared memory. "
+    "They need what consecutive addresses would cost."
+)
 _FEW = 3
-_NAME_LENGTH = 100
-_TOOL_LENGTH = 300
-_FORMS = {"sass": "machine code", "ptx": "PTX"}
 _MODULE_COLUMNS = (Column("module", "name"), Column("architecture"), Column("form"), Column("kernels", "number"))
 
 
@@ -64,10 +63,10 @@ def print_review(
 
     if verbose or chosen:
         print_document(console, whole_review(review, top, lists=not chosen))
-    elif top is None:
-        print_document(console, brief_review(review, 0, _SCREEN_ROWS), "short", SCREEN_HEIGHT)
     else:
-        print_document(console, brief_review(review, top, top), "short")
+        rows = _SCREEN_ROWS if top is None else top
+        height = SCREEN_HEIGHT if top is None else None
+        print_document(console, brief_review(review, top or 0, rows), "short", height)
 
 
 def comment_lines(review: Review, options: WriteOptions) -> Iterator[str]:
@@ -83,7 +82,7 @@ def page_lines(review: Review, options: WriteOptions) -> list[str]:
     """Return the lines of the page."""
     from gpuprof.views.html import render_page
 
-    return render_page(whole_review(review, options.top)).split("\n")
+    return render_page(whole_review(review, min(options.top or _MOST_SECTIONS, _MOST_SECTIONS))).split("\n")
 
 
 def brief_review(review: Review, findings: int, kernels: int) -> Document:
@@ -93,7 +92,7 @@ def brief_review(review: Review, findings: int, kernels: int) -> Document:
     shown = shared[: findings or None]
     blocks = [*_summary(review, groups), *_fixes(shared, len(shown), title="Fix first")]
     if groups:
-        blocks.append(review_table(groups, kernels or len(groups)))
+        blocks.append(review_table(groups, kernels))
     blocks += _notes(review.notes, _BRIEF_NOTES, "-v shows all")
     if shown:
         reasons = Findings(tuple(code_finding(FoundIn(item.finding)) for item in shown))
@@ -106,32 +105,21 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
     """Return everything about the first `top` kernels (0 or None: all), with `lists` of all findings and kernels."""
     every = grouped_kernels(review)
     groups = every[: top or None]
-    sections = groups[:_MOST_SECTIONS]
-    anchors = set(map(section_anchor, sections))
     blocks = list(_summary(review, every))
     if lists:
         blocks.append(Note("Read from the compiled code, without a GPU: nothing here is a measured time.", "muted"))
-        fixes = tuple(_fixes(shared_findings(review, groups), _TOP, anchors))
+        fixes = tuple(_fixes(shared_findings(review, groups), _TOP, has_sections=True))
         if fixes:
             blocks += [Heading("Fix first", anchor="fix-first"), *fixes]
         if groups:
-            blocks.append(Heading("Kernels", anchor="kernels"))
-            blocks.append(review_table(every, min(len(groups), _MOST_ROWS), anchors))
-        about = (
-            "Memory accesses have the cost of a request of a full warp: sectors of 32 bytes, or wavefronts in shared "
-            "memory. They need what consecutive addresses would cost."
-        )
-        if sections:
-            blocks += [Heading("Kernel by kernel", anchor="details"), Note(about, "muted")]
-    rows = min(max(_ROWS_OF_SECTIONS // (len(sections) or 1), 6), 80)
-    for group in sections:
-        blocks.append(code_section(group, rows, is_open=group is sections[0]))
-    rest = len(every) - len(sections)
-    if rest:
-        blocks.append(Note(f"… and {counted(rest, 'more kernel')}: --kernel REGEX chooses some", "muted"))
-    notes = (*review.notes, *_counted_notes(review.kernels)) if lists else review.notes
-    blocks += [Heading("Provenance", anchor="provenance"), *_provenance(review)]
-    blocks += _notes(notes, _MOST_NOTES, "--format json has all")
+            blocks += [Heading("Kernels", anchor="kernels"), review_table(groups, 0, has_sections=True)]
+            blocks += [Heading("Kernel by kernel", anchor="details"), Note(_ABOUT_ACCESSES, "muted")]
+    rows = min(max(_ROWS_OF_SECTIONS // (len(groups) or 1), 6), 80)
+    for group in groups:
+        blocks.append(code_section(group, rows, is_open=group is groups[0]))
+    rest = left_out(len(every) - len(groups), "kernel", "--kernel REGEX chooses some")
+    blocks += [*_notes((rest,), 1, ""), Heading("Provenance", anchor="provenance"), *_provenance(review)]
+    blocks += _notes(review.notes, _MOST_NOTES, "--format json has all")
     return Document(_title(review), tuple(blocks), review.gpuprof_version)
 
 
@@ -141,14 +129,13 @@ def _summary(review: Review, groups: Sequence[KernelGroup]) -> Iterator[Block]:
     unread: dict[str, list[str]] = {}
     for group in groups:
         if group.unreviewed:
-            unread.setdefault(group.unreviewed, []).append(cut_middle(label_in_file(group), _NAME_LENGTH))
+            unread.setdefault(group.unreviewed, []).append(group.name)
     for why, names in unread.items():
         yield Note(f"not reviewed: {short_list(names, _FEW)}: {full_stop(why)}", "warning")
 
 
 def _headline(review: Review, groups: Sequence[KernelGroup]) -> str:
     """Write what was read and how much there is to change: "transpose.cu for sm_90: 3 kernels, 2 with findings"."""
-    files = _listed(map(file_name, review.files), _FEW)
     targets = ", ".join(dict.fromkeys(kernel.target for kernel in review.kernels))
     launches = sum(group.launches for group in groups)
     in_launches = f"in {counted(launches, 'launch', 'es')}" if launches else ""
@@ -160,75 +147,64 @@ def _headline(review: Review, groups: Sequence[KernelGroup]) -> str:
     unread = sum(bool(group.unreviewed) for group in groups)
     if unread:
         findings += f"; {unread} of them not reviewed" if unread < len(groups) else ", not reviewed"
-    left_out = []
-    for item in review.unreviewed:
-        left_out.append(joined_by(" ", "part of" if item.file in review.files else "", file_name(item.file)))
-    of_files = f"{_listed(left_out, _FEW)} not reviewed" if left_out else ""
-    return joined_by("; ", f"{joined_by(' for ', files, targets)}: {kernels}, {findings}", of_files)
+    of_files = ""
+    if review.unreviewed:
+        part = any(item.file in review.files for item in review.unreviewed)
+        of_files = f"{'part of ' if part else ''}{_files(item.file for item in review.unreviewed)} not reviewed"
+    return joined_by("; ", f"{joined_by(' for ', _files(review.files), targets)}: {kernels}, {findings}", of_files)
 
 
 def _fixes(
-    shared: Sequence[SharedFinding], most: int, anchors: Collection[str] = (), title: str = ""
+    shared: Sequence[SharedFinding], most: int, title: str = "", *, has_sections: bool = False
 ) -> Iterator[Block]:
-    """Yield the first findings of all kernels, with links to the kernels that have a section."""
+    """Yield the first findings of all kernels, with links to the kernels' sections if there are some."""
     if shared:
-        items = tuple(_fix(item, anchors) for item in shared[:most])
-        left_out = len(shared) - len(items)
-        where = ", below at their kernels" if anchors else ": --top 0 shows all"
-        more = f"And {counted(left_out, 'more finding')}{where}." if left_out > 0 else ""
-        yield Recommendations(items, more=more, title=title)
+        items = tuple(_fix(item, has_section=has_sections) for item in shared[:most])
+        rest = "below at their kernels" if has_sections else "--top 0 shows all"
+        yield Recommendations(items, more=left_out(len(shared) - len(items), "finding", rest), title=title)
 
 
-def _fix(item: SharedFinding, anchors: Collection[str]) -> Recommendation:
+def _fix(item: SharedFinding, *, has_section: bool) -> Recommendation:
     finding = item.finding
-    kernels: Inline = ""
-    href = ""
+    place = item.place
     names = []
-    has_line = finding.place is not None and finding.place.file is not None
     for group, found in item.owners:
-        name = cut_middle(f"#{group.kernel.id} {label_in_file(group)}", _NAME_LENGTH)
-        names.append(joined_by(" ", name, f"({only_text(found)})" if found.only else ""))
-    if item.owners:
-        first = section_anchor(item.owners[0][0])
-        is_linked = first in anchors
-        kernels = Cell(names[0], href=first if is_linked else "")
-        href = finding_anchor(item.owners[0][1].finding.id) if is_linked else ""
+        only = f"({only_text(found.only)})" if found.only else ""
+        names.append(joined_by(" ", f"#{group.kernel.id} {group.name}", only))
+    anchor = section_anchor(item.owners[0][0]) if item.owners and has_section else ""
     return Recommendation(
         headline=finding.headline,
         action=finding.action,
         gain=finding.severity,
         of="",
         condition=loops_text(finding.loops),
-        place=code_place(finding.place) if len(item.owners) == 1 or has_line else "",
-        kernels=kernels,
+        place=code_place(place.file, place.line, place.pc) if place is not None else "",
+        kernels=Cell("".join(names[:1]), href=anchor),
         certainty=code_certainty(finding),
         spread=f", {short_list(names[1:], _FEW - 1)}" if names[1:] else "",
         rule=finding.rule,
         severity=finding.severity,
         doubted=finding.confidence == "guess",
-        href=href,
+        href=finding_anchor(finding.id) if anchor else "",
     )
 
 
 def _notes(notes: Sequence[str], most: int, rest: str) -> Iterator[Block]:
-    for note in notes[:most]:
+    for note in filter(None, (*notes[:most], left_out(len(notes) - most, "note", rest))):
         yield Note(note, "muted")
-    if len(notes) > most:
-        yield Note(f"… and {counted(len(notes) - most, 'more note')}: {rest}", "muted")
 
 
 def _title(review: Review) -> str:
-    return f"Code review: {_listed(map(file_name, review.files), _FEW)}"
+    return f"Code review: {_files(review.files)}"
 
 
-def _listed(names: Iterable[str], most: int) -> str:
-    return short_list([cut_middle(name, _NAME_LENGTH) for name in names], most)
+def _files(files: Iterable[str]) -> str:
+    return short_list(list(map(file_name, files)), _FEW)
 
 
 def _origin(review: Review) -> Iterator[tuple[str, Inline]]:
     yield "gpuprof", f"{review.gpuprof_version}, from the code alone, without a GPU"
-    for index, tool in enumerate(review.tools[:_TOP]):
-        yield "" if index else "tools", cut_middle(tool[: 8 * _TOOL_LENGTH], _TOOL_LENGTH)
+    yield "tools", "; ".join(review.tools[:_TOP])
 
 
 def _provenance(review: Review) -> Iterator[Block]:
@@ -236,19 +212,7 @@ def _provenance(review: Review) -> Iterator[Block]:
     yield Facts(tuple(_origin(review)))
     rows = []
     for module in review.modules[:_MOST_MODULES]:
-        name = cut_middle(file_name(module.origin), _NAME_LENGTH)
-        rows.append((name, module.target, _FORMS[module.form], str(module.kernels)))
+        rows.append((file_name(module.origin), module.target, module.form.upper(), str(module.kernels)))
     if rows:
-        left_out = len(review.modules) - len(rows)
-        more = f"… and {counted(left_out, 'more module')}" if left_out else ""
+        more = left_out(len(review.modules) - len(rows), "module", "--format json has all")
         yield Table("Device code in the files", _MODULE_COLUMNS, tuple(rows), more=more)
-
-
-def _counted_notes(kernels: Iterable[ReviewedKernel]) -> Iterator[str]:
-    """Yield each note on kernels, with the number of those that have it."""
-    numbers: dict[str, int] = {}
-    for kernel in kernels:
-        for note in dict.fromkeys(kernel.notes):
-            numbers[note] = numbers.get(note, 0) + 1
-    for note, number in numbers.items():
-        yield f"{note} ({counted(number, 'kernel')})"
