@@ -178,7 +178,7 @@ def check(
     tool is missing, UsageError for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
-    from gpuprof.review.gate import gate_request, judged
+    from gpuprof.review.gate import judged
     from gpuprof.review.review import review
 
     request = request_of(
@@ -201,8 +201,7 @@ def check(
         salvage=salvage,
         keep_private=keep_private,
     )
-    gate = gate_request(request, base, fail_on, unclear)
-    return judged(request, gate, lambda request: review(request, __version__))
+    return judged(request, lambda request: review(request, __version__), base=base, fail_on=fail_on, unclear=unclear)
 
 
 def load_spec(name: str) -> LoadedSession:

@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprof.cli.check_gate import closing_line, gate_options
-from gpuprof.cli.check_outputs import file_formats, is_in_file, print_reviewed, writing, written
+from gpuprof.cli.check_outputs import is_in_file, print_reviewed, refuse_outputs, writing, written
 from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.cli.compare_gate import refuse_without_limits
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, keeping, overwriting, salvaging, tell_of_typing
+from gpuprof.cli.options import AboveZero, keeping, overwriting, path_maps_of, salvaging, tell_of_typing
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, InputError, UsageError
+from gpuprof.privacy.source_files import repository_root
 from gpuprof.review.kernel import NO_CODE_HINT
 from gpuprof.units import counted
 from gpuprof.views.formats import TABLE
+from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
-    from gpuprof.review.gate import GateRequest
     from gpuprof.review.inputs.request import ReviewRequest
     from gpuprof.sass.tools.programs import CompileLimits
 
@@ -107,24 +108,21 @@ def command(files: tuple[str, ...], **options: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is reviewed, and where it is written."""
+    """What is reviewed, what is compared and checked, and where it is written."""
 
     request: ReviewRequest
-    gate: GateRequest
+    gate: Mapping[str, Any]
     form: str
     outputs: tuple[Path, ...]
-    force: bool
-    top: int | None
+    look: WriteOptions
     verbose: bool
 
     @classmethod
     def of(cls, files: Sequence[str], options: Mapping[str, Any]) -> _Asked:
         """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
         from gpuprof.review.asked import request_of
-        from gpuprof.review.gate import gate_request
 
         outputs = tuple(options["outputs"])
-        file_formats(outputs, (*files, *options["base"]), force=options["force"])
         request = request_of(
             files,
             arch=options["targets"],
@@ -145,15 +143,17 @@ class _Asked:
             salvage=options["salvage"],
             keep_private=options["keep_private"],
         )
-        gate = gate_request(request, options["base"], options["fail_on"], options["unclear"])
-        refuse_without_limits(gate.limits, options["unclear"])
+        refuse_without_limits(options["fail_on"], options["unclear"])
+        inputs = (*files, *options["base"])
+        refuse_outputs(options["form"], outputs, inputs, has_limits=bool(options["fail_on"]), force=options["force"])
+        path_maps = path_maps_of(options["path_maps"])
         return cls(
-            request=_in_time(request),
-            gate=gate,
+            request=_in_time(replace(request, path_maps=path_maps)),
+            gate={name: options[name] for name in ("base", "fail_on", "unclear")},
             form=options["form"],
             outputs=outputs,
-            force=options["force"],
-            top=options["top"],
+            # Cleaning shortens paths to the repository, so path maps apply before it.
+            look=WriteOptions(options["top"], repository_root(), path_maps if request.keep_private else ()),
             verbose=options["verbose"],
         )
 
@@ -173,11 +173,11 @@ def _check(asked: _Asked) -> int:
     from gpuprof.review.gate import judged
 
     refused: list[GpuprofError] = []
-    review = judged(asked.request, asked.gate, partial(_reviewed, refused=refused))
-    written(review, asked.outputs, asked.top)
+    review = judged(asked.request, partial(_reviewed, refused=refused), **asked.gate)
+    written(review, asked.outputs, asked.look)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
-        print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
+        print_reviewed(review, asked.form, asked.look, verbose=asked.verbose, chosen=chosen)
     if review.gate is not None:
         say(closing_line(review))
     if refused:
@@ -185,7 +185,7 @@ def _check(asked: _Asked) -> int:
     _refuse_unreviewed(review)
     if review.gate is not None:
         return review.gate.exit_code
-    if asked.form == TABLE and not chosen and not asked.verbose and not asked.gate.base:
+    if asked.form == TABLE and not chosen and not asked.verbose and not asked.gate["base"]:
         _tell_next(review, asked.request)
     return 0
 

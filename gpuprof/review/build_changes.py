@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
-from typing import NamedTuple, TypeVar
-
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from gpuprof.comparison.contract import SourceLine
 from gpuprof.model.kernel_names import parse_name, unnumbered
 from gpuprof.model.session import Finding
 from gpuprof.review.contract import (
     BuildChange,
-    BuildChanges,
     BuildMatch,
     CodeAccess,
     CodeChange,
     CodeLoop,
-    Review,
     ReviewedKernel,
 )
 
@@ -31,13 +25,11 @@ _LEAST_ALIKE = 0.8
 _SAME_FUNCTION = 0.3
 """Kernels are the same if their instructions have this likeness by opcode; a common function counts as a part of it."""
 _MOST_PAIRS = 40_000
-"""Most pairs of kernels, or of lines, that are tried: aligning takes their number or more."""
+"""Most pairs of kernels whose instructions are compared."""
 _KEYS: tuple[tuple[BuildMatch, Callable[[ReviewedKernel], Hashable]], ...] = (
     ("exact", lambda kernel: (kernel.target, kernel.name)),
-    ("renamed", lambda kernel: (kernel.target, _HASH.sub("", kernel.mangled))),
-    ("renamed", lambda kernel: (kernel.target, unnumbered(kernel.name)[0])),
+    ("renamed", lambda kernel: (kernel.target, unnumbered(_HASH.sub("", kernel.mangled))[0])),
 )
-_Item = TypeVar("_Item")
 
 
 class BuildPair(NamedTuple):
@@ -46,11 +38,6 @@ class BuildPair(NamedTuple):
     match: BuildMatch
     base: ReviewedKernel | None
     new: ReviewedKernel | None
-
-
-def with_changes(review: Review, base: Review, pairs: Iterable[BuildPair]) -> Review:
-    """Return a review with what differs from the base."""
-    return replace(review, changes=BuildChanges(files=base.files, kernels=tuple(map(_build_change, pairs))))
 
 
 def build_pairs(base: Iterable[ReviewedKernel], new: Sequence[ReviewedKernel]) -> list[BuildPair]:
@@ -82,7 +69,8 @@ def _likeness(base: ReviewedKernel, new: ReviewedKernel) -> float:
     return alike + _SAME_FUNCTION * (parse_name(base.name).base == parse_name(new.name).base)
 
 
-def _build_change(pair: BuildPair) -> BuildChange:
+def build_change(pair: BuildPair) -> BuildChange:
+    """Return the values and findings of a kernel that differ."""
     base, new = pair.base, pair.new
     kernel = new or base
     assert kernel is not None, "a pair has a kernel"
@@ -93,7 +81,7 @@ def _build_change(pair: BuildPair) -> BuildChange:
         kernel=new.id if new is not None else None,
         label=kernel.label,
         match=pair.match,
-        name=base.name if base is not None else None,
+        base=base.label if base is not None else None,
         values=tuple(value for value in values if value.base != value.new),
         came=tuple(added_findings(before, after)),
         went=tuple(added_findings(after, before)),
@@ -110,26 +98,16 @@ def added_findings(base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[
 
 
 def values_of(base: ReviewedKernel | None, new: ReviewedKernel) -> list[CodeChange]:
-    """Return the values of a kernel in both builds, changed or not; without a base those of the new build."""
+    """Return the values of a kernel in both builds; of accesses and loops those that the base does not have.
+
+    Without a base they are those of the new build.
+    """
     before = _kernel_values(base) if base is not None else {}
     values = []
     for name, value in _kernel_values(new).items():
         unit = _UNITS.get(name, "")
         values.append(CodeChange(name=name, unit=unit, base=before.get(name), new=value, added=base is None))
-    for loop, after in _aligned(base.loops if base is not None else (), new.loops, lambda loop: loop.depth):
-        if loop is not None:
-            change = CodeChange(
-                name="loop-instructions",
-                of="loop",
-                base=loop.instructions,
-                new=after.instructions,
-                location=_location(after),
-            )
-            values.append(change)
-    lines = _lines_of(base.accesses) if base is not None else []
-    for line, new_line in _aligned(lines, _lines_of(new.accesses), lambda line: (line[0].space, line[0].kind)):
-        values += _access_changes(line or [], new_line)
-    return list(dict.fromkeys(values))
+    return [*values, *_part_changes(_parts(base) if base is not None else [], _parts(new))]
 
 
 _UNITS = {"shared-memory": "B", "stack-bytes": "B", "spilled-bytes": "B", "occupancy": "fraction"}
@@ -149,69 +127,64 @@ def _kernel_values(kernel: ReviewedKernel) -> dict[str, float | None]:
     }
 
 
-def _aligned(
-    base: Sequence[_Item], new: Sequence[_Item], key: Callable[[_Item], Hashable]
-) -> Iterator[tuple[_Item | None, _Item]]:
-    """Yield the items of the new side in order, each with that of the base: line numbers may have moved."""
-    before: Sequence[Hashable] = list(map(key, base))
-    after: Sequence[Hashable] = list(map(key, new))
-    if len(base) * len(new) > _MOST_PAIRS:
-        before = _numbered(before)
-        after = _numbered(after)
-    for word, start, _, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        for index in range(new_start, new_end):
-            yield base[start + index - new_start] if word == "equal" else None, new[index]
+class _Part(NamedTuple):
+    """The cost of an access, or the size of a loop."""
+
+    name: str
+    of: str
+    value: float | None
+    needed: float | None = None
+    unknown: str = ""
 
 
-def _numbered(keys: Iterable[Hashable]) -> Sequence[Hashable]:
-    """Return each key with how often it was before it: keys that differ are aligned in linear time."""
-    seen = Counter[Hashable]()
-    numbered = []
-    for key in keys:
-        numbered.append((key, seen[key]))
-        seen[key] += 1
-    return numbered
+_PlacedPart = tuple[_Part, SourceLine | None]
 
 
-def _lines_of(accesses: Iterable[CodeAccess]) -> list[list[CodeAccess]]:
-    """Return the accesses of each source line and kind in the order of the lines, those of unknown and high cost first.
+def _parts(kernel: ReviewedKernel) -> list[_PlacedPart]:
+    """Return the loops and the accesses with their lines, equal ones of a line once: compilers unroll them.
 
     Local memory is left out: its accesses are spills and arrays of the stack.
     """
-    lines: defaultdict[tuple[str, int, str, str], list[CodeAccess]] = defaultdict(list)
-    for access in accesses:
+    parts = []
+    for loop in kernel.loops:
+        parts.append((_Part("loop-instructions", f"loop of depth {loop.depth}", loop.instructions), _line(loop)))
+    for access in kernel.accesses:
+        of = f"{access.space} {access.kind}"
+        needed, unknown = access.needed_per_request, access.unknown
+        if access.space == "shared":
+            part = _Part("wavefronts-per-request", of, access.wavefronts_per_request, needed, unknown)
+        else:
+            part = _Part("sectors-per-request", of, access.sectors_per_request, needed, unknown)
         if access.space != "local":
-            lines[access.file or "", access.line or 0, access.space, access.kind].append(access)
-    return [sorted(lines[key], key=_rank) for key in sorted(lines)]
+            parts.append((part, _line(access)))
+    return list(dict.fromkeys(parts))
 
 
-def _rank(access: CodeAccess) -> float:
-    passes = _passes(access)
-    return -passes if passes is not None else -math.inf
+def _line(item: CodeLoop | CodeAccess) -> SourceLine | None:
+    return SourceLine(item.file, item.line) if item.file is not None and item.line is not None else None
 
 
-def _passes(access: CodeAccess) -> float | None:
-    """Return the sectors of a request or, of shared memory, its wavefronts."""
-    return access.wavefronts_per_request if access.space == "shared" else access.sectors_per_request
+def _part_changes(base: Iterable[_PlacedPart], new: Sequence[_PlacedPart]) -> Iterator[CodeChange]:
+    """Yield the parts of the new side that the base does not have, each with the next one that is left of its kind.
 
-
-def _access_changes(base: Sequence[CodeAccess], new: Sequence[CodeAccess]) -> Iterator[CodeChange]:
-    """Yield the costs of accesses of a line, paired by their rank: compilers reorder and unroll them."""
-    for index, access in enumerate(new):
-        before = base[index * len(base) // len(new)] if base else None
-        if before is not None and before.unknown and before.unknown == access.unknown:
+    Equal parts belong together wherever they are: lines move from build to build.
+    """
+    same = Counter(part for part, _ in base)
+    left: defaultdict[str, list[_Part]] = defaultdict(list)
+    for part in (same - Counter(part for part, _ in new)).elements():
+        left[part.of].append(part)
+    for part, line in new:
+        if same[part] > 0:
+            same[part] -= 1
             continue
+        before = left[part.of].pop(0) if left[part.of] else None
         yield CodeChange(
-            name="wavefronts-per-request" if access.space == "shared" else "sectors-per-request",
-            of=f"{access.space} {access.kind}",
-            base=_passes(before) if before is not None else None,
-            new=_passes(access),
-            base_needed=before.needed_per_request if before is not None else None,
-            new_needed=access.needed_per_request,
-            location=_location(access),
+            name=part.name,
+            of=part.of,
+            base=before.value if before is not None else None,
+            new=part.value,
+            base_needed=before.needed if before is not None else None,
+            new_needed=part.needed,
+            location=line,
             added=before is None,
         )
-
-
-def _location(item: CodeLoop | CodeAccess) -> SourceLine | None:
-    return SourceLine(item.file, item.line) if item.file is not None and item.line is not None else None

@@ -196,15 +196,15 @@ class BuildChange(Struct, frozen=True, kw_only=True):
     kernel: Annotated[Whole | None, about("id of the kernel in this review; null: it is gone")]
     label: Annotated[str, about("short name, of the new build if it has the kernel")]
     match: Annotated[BuildMatch, about("why these kernels are taken for each other")]
-    name: Annotated[str | None, about("demangled name in the base; null: the kernel is new")]
+    base: Annotated[str | None, about("short name in the base; null: the kernel is new")]
     values: Annotated[tuple[CodeChange, ...], about("values that differ")]
     came: Annotated[tuple[Finding, ...], about("findings that the base does not have")]
     went: Annotated[tuple[Finding, ...], about("findings that only the base has")]
 
     @property
     def is_changed(self) -> bool:
-        """Return whether it is in both builds with other values or findings."""
-        return self.match not in ("new", "gone") and bool(self.values or self.came or self.went)
+        """Return whether it is new or gone, or has other values or findings."""
+        return self.match in ("new", "gone") or bool(self.values or self.came or self.went)
 
 
 class BuildChanges(Struct, frozen=True, kw_only=True):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace as replaced
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import GateCheck, GateWord, SourceLine
+from gpuprof.comparison.contract import GateCheck, GateWord
 from gpuprof.comparison.finding_changes import source_line
 from gpuprof.comparison.gate.gate import ORDER, deciding, exceeds, gate_of
 from gpuprof.errors import UsageError
@@ -17,8 +16,8 @@ from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.kernel_match import kernel_pattern, name_patterns
 from gpuprof.model.session import Finding
 from gpuprof.review.asked import refuse_files
-from gpuprof.review.build_changes import BuildPair, added_findings, build_pairs, values_of, with_changes
-from gpuprof.review.contract import CodeChange, Review, ReviewedKernel
+from gpuprof.review.build_changes import BuildPair, added_findings, build_change, build_pairs, values_of
+from gpuprof.review.contract import BuildChanges, CodeChange, Review, ReviewedKernel
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.limits import LIMITED, OPTION, CodeLimit, LimitedValue, code_limits
 from gpuprof.words.review_gate import line_text, value_sentence
@@ -31,64 +30,47 @@ _SOURCES = (".cu", ".cu.gz")
 _MOST_NAMED = 5
 
 
-class GateRequest(NamedTuple):
-    """What a review is compared with and checked against: files of the base, limits, and whether unclear ones fail."""
+def judged(
+    request: ReviewRequest,
+    review: Callable[[ReviewRequest], Review],
+    *,
+    base: Iterable[str | os.PathLike[str]] = (),
+    fail_on: Iterable[str] = (),
+    unclear: str = "pass",
+) -> Review:
+    """Return the review of a request, with what differs from the files of a base and with the gate of limits.
 
-    base: tuple[str, ...] = ()
-    limits: tuple[CodeLimit, ...] = ()
-    unclear_fails: bool = False
-
-
-def gate_request(
-    request: ReviewRequest, base: Iterable[str | os.PathLike[str]], fail_on: Iterable[str], unclear: str
-) -> GateRequest:
-    """Return what a review is compared with and checked against. Raises UsageError for what cannot be."""
+    Raises UsageError for what cannot be, before anything is read, and for a limit that names no kernel; and what
+    `review` raises for a file.
+    """
     files = tuple(os.fspath(file) for file in base)
     refuse_files((*request.files, *files))
     if files and request.kernel is not None:
         name_patterns([request.kernel], "--kernel")
-    return GateRequest(files, code_limits(fail_on, has_base=bool(files)), unclear == "fail")
-
-
-def judged(request: ReviewRequest, gate: GateRequest, review: Callable[[ReviewRequest], Review]) -> Review:
-    """Return the review of a request, with what differs from the base and with the gate.
-
-    Raises UsageError for a limit that names no kernel, and what `review` raises for a file.
-    """
+    limits = code_limits(fail_on, has_base=bool(files))
     result = review(request)
     pairs = [BuildPair("new", None, kernel) for kernel in result.kernels]
-    if gate.base:
-        old = replaced(request, files=gate.base)
-        if not any(file.lower().endswith(_SOURCES) for file in gate.base):
+    if files:
+        old = replaced(request, files=files)
+        if not any(file.lower().endswith(_SOURCES) for file in files):
             old = replaced(old, defines=(), include_folders=(), standard=None, flags=())
-        base = review(old)
-        pairs = build_pairs(base.kernels, result.kernels)
-        result = with_changes(result, base, pairs)
-    if not gate.limits:
+        before = review(old)
+        pairs = build_pairs(before.kernels, result.kernels)
+        result = replace(result, changes=BuildChanges(files=before.files, kernels=tuple(map(build_change, pairs))))
+    if not limits:
         return result
     with request.in_time():
-        fitting = [[limit for limit in gate.limits if _fits(limit, pair)] for pair in pairs]
-    checks = list(_checks(result, gate.limits, list(zip(pairs, fitting, strict=True))))
-    return replace(result, gate=gate_of(checks, unclear_fails=gate.unclear_fails))
-
-
-def _checks(
-    review: Review, limits: Iterable[CodeLimit], fitting: Sequence[tuple[BuildPair, Sequence[CodeLimit]]]
-) -> Iterator[GateCheck]:
-    """Yield the check of each limit for each kernel that it is for; `fitting` are those for a pair."""
-    has_base = review.changes is not None
-    idle = set(limits)
-    for pair, its in fitting:
-        for limit in deciding(its):
-            if pair.new is not None and (pair.base is not None or not has_base or limit.quantity not in _OF_BOTH):
-                idle.discard(limit)
-                yield _gate_check(limit, pair.new.id, _check(limit, pair.base, pair.new, has_base=has_base))
+        fitting = [[limit for limit in limits if _fits(limit, pair)] for pair in pairs]
     for limit in limits:
-        if limit.pattern is not None and not any(limit in its for _, its in fitting):
-            names = "; ".join(kernel.label[:100] for kernel in review.kernels[:_MOST_NAMED])
+        if limit.pattern is not None and not any(limit in its for its in fitting):
+            names = "; ".join(kernel.label[:100] for kernel in result.kernels[:_MOST_NAMED])
             raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
-        if limit in idle:
-            yield _gate_check(limit, None, _Result("not-compared", "no kernel is in both builds"))
+    checks = list(_checks(pairs, fitting, has_base=bool(files)))
+    checked = {name for check in checks for name in (check.limit, check.quantity)}
+    for limit in limits:
+        if limit.text not in checked and (limit.pattern is not None or limit.quantity not in checked):
+            checks.append(_not_compared(limit))
+    return replace(result, gate=gate_of(checks, unclear_fails=unclear == "fail"))
 
 
 def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
@@ -98,39 +80,39 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
     return any(pattern.fits(kernel.label, kernel.name) for kernel in (pair.base, pair.new) if kernel is not None)
 
 
-class _Result(NamedTuple):
-    """The result of a limit, and the reason in words."""
+def _checks(pairs: Iterable[BuildPair], fitting: Iterable[list[CodeLimit]], *, has_base: bool) -> Iterator[GateCheck]:
+    """Yield the checks of kernels of the new build, with the limits that are for each pair."""
+    for pair, limits in zip(pairs, fitting, strict=True):
+        for limit in deciding(limits):
+            if pair.new is not None and (pair.base is not None or not has_base or limit.quantity not in _OF_BOTH):
+                yield _check(limit, pair.base, pair.new, has_base=has_base)
 
-    word: GateWord
-    sentence: str = ""
-    location: SourceLine | None = None
 
-
-def _gate_check(limit: CodeLimit, kernel: int | None, result: _Result) -> GateCheck:
+def _not_compared(limit: CodeLimit) -> GateCheck:
     return GateCheck(
         limit=limit.text,
         quantity=limit.quantity,
         pattern=limit.pattern,
         allowed=limit.most,
-        kernel=kernel,
-        word=result.word,
+        kernel=None,
+        word="not-compared",
         change=None,
-        sentence=result.sentence,
-        location=result.location,
+        sentence="there is no kernel to check",
     )
 
 
-def _check(limit: CodeLimit, base: ReviewedKernel | None, new: ReviewedKernel, *, has_base: bool) -> _Result:
+def _check(limit: CodeLimit, base: ReviewedKernel | None, new: ReviewedKernel, *, has_base: bool) -> GateCheck:
     """Return the worst result of a limit for the values or findings of a kernel."""
+    check = replace(_not_compared(limit), kernel=new.id)
     for side in (new, base):
         if side is not None and side.unreviewed is not None and limit.quantity not in _WITHOUT_CODE:
-            return _Result("unclear", side.unreviewed)
+            return replace(check, word="unclear", sentence=side.unreviewed)
     if limit.quantity in LIMITED:
-        results = list(_of_values(limit, values_of(base, new), has_base=has_base))
+        results = list(_of_values(check, values_of(base, new), has_base=has_base))
     else:
         before = _found(limit, base) if base is not None else []
-        results = list(map(_of_finding, added_findings(before, _found(limit, new))))
-    return min(results, key=lambda result: ORDER.index(result.word), default=_Result("ok"))
+        results = [_of_finding(check, finding) for finding in added_findings(before, _found(limit, new))]
+    return min(results, key=lambda result: ORDER.index(result.word), default=replace(check, word="ok"))
 
 
 def _found(limit: CodeLimit, kernel: ReviewedKernel) -> list[Finding]:
@@ -138,15 +120,15 @@ def _found(limit: CodeLimit, kernel: ReviewedKernel) -> list[Finding]:
     return [item for item in kernel.findings if item.rule == limit.quantity and item.severity in levels]
 
 
-def _of_finding(finding: Finding) -> _Result:
+def _of_finding(check: GateCheck, finding: Finding) -> GateCheck:
     """Return the result of a finding that the base does not have; a guess is unclear."""
     location = source_line(finding)
-    text = joined_by(" at ", finding.headline, line_text(location))
-    return _Result("unclear" if finding.confidence == "guess" else "regression", text, location)
+    word: GateWord = "unclear" if finding.confidence == "guess" else "regression"
+    return replace(check, word=word, sentence=joined_by(": ", line_text(location), finding.headline), location=location)
 
 
-def _of_values(limit: CodeLimit, values: Sequence[CodeChange], *, has_base: bool) -> Iterator[_Result]:
-    limited = LIMITED[limit.quantity]
+def _of_values(check: GateCheck, values: Iterable[CodeChange], *, has_base: bool) -> Iterator[GateCheck]:
+    limited = LIMITED[check.quantity]
     for value in values:
         if value.name == limited.name:
             excess = _rise(value, limited) if has_base else value.new
@@ -154,12 +136,12 @@ def _of_values(limit: CodeLimit, values: Sequence[CodeChange], *, has_base: bool
             if excess is None:
                 word = "unclear"
             elif value.name == "occupancy" and not has_base:
-                word = "regression" if excess < limit.most else "ok"
-            elif exceeds(excess, limit.most):
+                word = "regression" if excess < check.allowed else "ok"
+            elif exceeds(excess, check.allowed):
                 word = "regression"
-            place = joined_by(", ", value.of, line_text(value.location))
-            sentence = value_sentence(value, place, limit.most, has_base=has_base, is_relative=limited.is_relative)
-            yield _Result(word, sentence, value.location)
+            sentence = value_sentence(value, check.allowed, has_base=has_base, is_relative=limited.is_relative)
+            text = joined_by(": ", joined_by(", ", value.of, line_text(value.location)), sentence)
+            yield replace(check, word=word, sentence=text, location=value.location)
 
 
 def _rise(value: CodeChange, limited: LimitedValue) -> float | None:

@@ -61,7 +61,7 @@ def review(
             )
         ),
     )
-    return result if request.keep_private else without_private(result)
+    return result if request.keep_private else without_private(result, request.path_maps)
 
 
 def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:

@@ -37,26 +37,24 @@ def review_changes(review: Review, targets: Mapping[int, str] | None = None) -> 
 def _changes(changes: BuildChanges, targets: Mapping[int, str]) -> Iterator[Block]:
     base = short_list([file_name(file) for file in changes.files], _MOST_NAMES)
     yield Heading(f"Changes against {base}", anchor="changes")
-    changed = [change for change in changes.kernels if change.is_changed]
-    if changed:
-        yield Table("Changes", _COLUMNS, tuple(row for change in changed for row in _rows(change, targets)))
-    named = {
-        "new": [change.label for change in changes.kernels if change.match == "new"],
-        "gone": [change.label for change in changes.kernels if change.match == "gone"],
-        "renamed": [f"{change.label} was {change.name}" for change in changes.kernels if change.match == "similar"],
-    }
-    for word, labels in named.items():
-        if labels:
-            names = short_list([cut_middle(label, _NAME_LENGTH) for label in labels], _MOST_NAMES)
-            yield Note(f"{word}: {names}", "muted")
-    same = len(changes.kernels) - len(changed) - len(named["new"]) - len(named["gone"])
+    rows = [row for change in changes.kernels for row in _rows(change, targets)]
+    if rows:
+        yield Table("Changes", _COLUMNS, tuple(rows))
+    for word in ("new", "gone"):
+        names = [cut_middle(change.label, _NAME_LENGTH) for change in changes.kernels if change.match == word]
+        if names:
+            yield Note(f"{word}: {short_list(names, _MOST_NAMES)}", "muted")
+    same = sum(not change.is_changed for change in changes.kernels)
     if same:
         yield Note(f"{counted(same, 'kernel')} without a change", "muted")
 
 
 def _rows(change: BuildChange, targets: Mapping[int, str]) -> Iterator[tuple[Inline, ...]]:
-    """Yield the values and findings of a kernel that differ."""
-    name = Cell(cut_middle(change.label, _NAME_LENGTH), href=targets.get(change.kernel or 0, ""))
+    """Yield the values and findings that differ of a kernel in both builds."""
+    if change.match in ("new", "gone"):
+        return
+    was = f"{change.base} → " if change.match == "similar" else ""
+    name = Cell(cut_middle(f"{was}{change.label}", _NAME_LENGTH), href=targets.get(change.kernel or 0, ""))
     for value in change.values:
         yield name, joined_by(", ", count_name(value.name), value.of, line_text(value.location)), *_sides(value)
     for finding in change.came:

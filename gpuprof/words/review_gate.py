@@ -7,7 +7,6 @@ from gpuprof.units import spaced
 from gpuprof.words.comparison_gate import allowed_text
 from gpuprof.words.comparison_values import count_name, count_text, value_text
 from gpuprof.words.file_names import file_name
-from gpuprof.words.sentences import joined_by
 
 
 def line_text(location: SourceLine | None) -> str:
@@ -15,8 +14,8 @@ def line_text(location: SourceLine | None) -> str:
     return f"{file_name(location.file)}:{location.line}" if location is not None else ""
 
 
-def value_sentence(value: ValueChange, place: str, most: float, *, has_base: bool, is_relative: bool) -> str:
-    """Write a value, on both sides if there is a base, its place, and how much of it is allowed."""
+def value_sentence(value: ValueChange, most: float, *, has_base: bool, is_relative: bool) -> str:
+    """Write a value, on both sides if there is a base, and how much of it is allowed."""
     if not has_base:
         bound = "at least" if value.name == "occupancy" else "at most"
         allowed = f"{bound} {value_text(most, value.unit, value.name)} is allowed"
@@ -25,6 +24,4 @@ def value_sentence(value: ValueChange, place: str, most: float, *, has_base: boo
     else:
         allowed = f"{spaced(most)} more is allowed"
     text = f"{count_name(value.name)} {value_text(value.new, value.unit, value.name)}"
-    if value.base is not None:
-        text = count_text(value)
-    return f"{joined_by(' of ', text, place)}; {allowed}"
+    return f"{text if value.base is None else count_text(value)}; {allowed}"

@@ -18,6 +18,7 @@ from gpuprof.views.exports.problems import (
     Problem,
     ProblemReport,
     TestCase,
+    cases_of_gate,
     first_line,
     identity_of,
     in_order,
@@ -129,18 +130,9 @@ def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:
 
 
 def _cases_of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:
-    """Yield checks that fail or are unclear, each with its limit, then the kernels whose limits are all kept."""
     kernels = _kernels_by_id(comparison)
-    for check in gate.checks:
-        result: CaseResult = "failure" if gate.fails(check) else "skipped"
-        message = sentence(check.sentence)
-        if check.accepted:
-            message = f"Accepted: {sentence(check.accepted)} {message}"
-        yield _case(kernels.get(check.kernel), result, check.word, message, short_name(check.limit))
-    checked = {check.kernel for check in gate.checks}
-    for kernel in comparison.kernels:
-        if kernel.id not in checked and not kernel.is_one_sided:
-            yield _case(kernel, "passed", "ok", limit="all limits")
+    two_sided = [kernel.id for kernel in comparison.kernels if not kernel.is_one_sided]
+    return cases_of_gate(gate, two_sided, lambda kernel, *values: _case(kernels.get(kernel), *values))
 
 
 def _cases_of_kernels(comparison: Comparison) -> Iterator[TestCase]:

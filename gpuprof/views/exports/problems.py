@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -143,6 +143,26 @@ def problem_of_check(check: GateCheck, gate: Gate, name: str, texts: Iterable[st
         (joined_by("=", check.pattern or "", check.quantity), *identity),
         alarm=alarm,
     )
+
+
+def cases_of_gate(
+    gate: Gate, kernels: Iterable[int], case: Callable[[int | None, CaseResult, str, str, str], TestCase]
+) -> Iterator[TestCase]:
+    """Yield a case for each check that fails or is unclear, then for the kernels whose limits are all kept.
+
+    `case` makes one of a kernel's id, result, kind, message and limit.
+    """
+    checked = set()
+    for check in gate.checks:
+        message = sentence(check.sentence)
+        if check.accepted:
+            message = f"Accepted: {sentence(check.accepted)} {message}"
+        result: CaseResult = "failure" if gate.fails(check) else "skipped"
+        checked.add(check.kernel)
+        yield case(check.kernel, result, check.word, message, short_name(check.limit))
+    for kernel in kernels:
+        if kernel not in checked:
+            yield case(kernel, "passed", "ok", "", "all limits")
 
 
 def identity_of(kernel: ComparedKernel | KernelProfile) -> tuple[str, ...]:

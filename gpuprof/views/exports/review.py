@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from gpuprof.comparison.contract import Gate
 from gpuprof.comparison.finding_changes import source_line
@@ -15,6 +15,7 @@ from gpuprof.views.exports.problems import (
     Problem,
     ProblemReport,
     TestCase,
+    cases_of_gate,
     first_line,
     in_order,
     placed,
@@ -54,48 +55,34 @@ def review_report(review: Review, options: WriteOptions) -> ProblemReport:
 
 def _problems(review: Review, options: WriteOptions) -> Iterator[Problem]:
     """Yield limits that are not kept, and findings to act on; with a base, only those that it does not have."""
-    kernels: Mapping[int | None, ReviewedKernel] = {kernel.id: kernel for kernel in review.kernels}
-    gate = review.gate
+    names: dict[int | None, tuple[str, tuple[str, ...]]] = {None: (_FILES, (_FILES,))}
+    found: dict[int | None, Sequence[Finding]] = {None: review.findings}
+    for kernel in review.kernels:
+        names[kernel.id] = (kernel.label, (kernel.name, kernel.target))
+        found[kernel.id] = kernel.findings
+    for change in review.changes.kernels if review.changes is not None else ():
+        found[change.kernel] = change.came
     judged = set()
+    gate = review.gate
     if gate is not None:
         for check in gate.checks:
-            name, identity = _named(kernels.get(check.kernel))
-            yield placed(problem_of_check(check, gate, name, (), identity), [check.location], options)
+            name, identity = names[check.kernel]
             judged.add((check.kernel, check.quantity))
-    for number, finding in _found(review):
-        if finding.severity in FINDING_LEVELS and (number, finding.rule) not in judged:
-            name, identity = _named(kernels.get(number))
-            level = "note" if finding.confidence == "guess" else FINDING_LEVELS[finding.severity]
-            texts = (finding.headline, finding.action)
-            problem = problem_of(name, finding.rule, level, f": {finding.rule}", texts, identity)
-            yield placed(problem, [source_line(finding)], options)
+            yield placed(problem_of_check(check, gate, name, (), identity), [check.location], options)
+    for number, findings in found.items():
+        name, identity = names[number]
+        for finding in findings:
+            if finding.severity in FINDING_LEVELS and (number, finding.rule) not in judged:
+                level = "note" if finding.confidence == "guess" else FINDING_LEVELS[finding.severity]
+                texts = (finding.headline, finding.action)
+                problem = problem_of(name, finding.rule, level, f": {finding.rule}", texts, identity)
+                yield placed(problem, [source_line(finding)], options)
 
 
-def _found(review: Review) -> Iterator[tuple[int | None, Finding]]:
-    """Yield the findings of the files, then those of kernels with the kernel's number."""
-    for finding in review.findings:
-        yield None, finding
-    for kernel in review.kernels if review.changes is None else ():
-        for finding in kernel.findings:
-            yield kernel.id, finding
-    for change in review.changes.kernels if review.changes is not None else ():
-        for finding in change.came:
-            yield change.kernel, finding
+def _cases(gate: Gate, kernels: Sequence[ReviewedKernel]) -> Iterator[TestCase]:
+    labels: dict[int | None, str] = {kernel.id: short_name(kernel.label) for kernel in kernels}
 
+    def case(kernel: int | None, result: CaseResult, kind: str, message: str, limit: str) -> TestCase:
+        return TestCase(f"{labels.get(kernel, _FILES)}: {limit}", result, kind, message)
 
-def _named(kernel: ReviewedKernel | None) -> tuple[str, tuple[str, ...]]:
-    """Return the name of a kernel, or of the files, and its identity."""
-    return (kernel.label, (kernel.name, kernel.target)) if kernel is not None else (_FILES, (_FILES,))
-
-
-def _cases(gate: Gate, kernels: Iterable[ReviewedKernel]) -> Iterator[TestCase]:
-    """Yield the checks that fail or are unclear, then the kernels that keep all limits."""
-    left: dict[int | None, str] = {kernel.id: short_name(kernel.label) for kernel in kernels}
-    labels = dict(left)
-    for check in gate.checks:
-        left.pop(check.kernel, None)
-        result: CaseResult = "failure" if gate.fails(check) else "skipped"
-        name = f"{labels.get(check.kernel, _FILES)}: {short_name(check.limit)}"
-        yield TestCase(name, result, check.word, sentence(check.sentence))
-    for label in left.values():
-        yield TestCase(f"{label}: all limits", "passed", "ok")
+    return cases_of_gate(gate, [kernel.id for kernel in kernels], case)
