@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.field_types import Severity
-from gpuprof.model.findings import Amount, Cases, Label
+from gpuprof.model.findings import Amount, CaseName, Cases, Label
 from gpuprof.model.session import Evidence, Finding, Location
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import InputModule
@@ -81,6 +82,13 @@ def code_finding(
         gain_kernel=None,
         gain_total=None,
     )
+
+
+def access_counts(kinds: Iterable[str]) -> tuple[CaseName, tuple[Amount, ...]]:
+    """Return the end of a headline with the numbers of loads and stores, and these numbers."""
+    counts = Counter(kinds)
+    names = "-and-".join(f"{kind}s" for kind in sorted(counts))
+    return f"shared/{names}", tuple(Amount(f"{kind}s", float(count), kind) for kind, count in counts.items())
 
 
 def finding_at(
