@@ -107,7 +107,6 @@ def _may_cost_more(of: _OpenAccess) -> bool:
 
 def _of_argument(facts: CodeFacts, ordinals: Sequence[int], accesses: Sequence[_OpenAccess]) -> Finding:
     worst = max(accesses, key=lambda of: (facts.depth(of.access.offset), -of.access.offset))
-    name = argument_words(facts.known, ordinals)
     few, large = worst.sectors[1], worst.sectors[max(worst.sectors)]
     step = worst.item.step
     is_walked = step is not None and abs(step) <= _WALKED_BYTES
@@ -131,10 +130,10 @@ def _of_argument(facts: CodeFacts, ordinals: Sequence[int], accesses: Sequence[_
             *amounts_of("B", times=times),
             *amounts_of("", ordinal=ordinals[0], since=since),
         ),
-        labels=labels_of(argument=(name,)),
+        labels=labels_of(argument=(argument_words(facts.known, ordinals),)),
         evidence=(
-            Evidence("", float(large), "sector/request", worst.needed, role="sectors-if-large", of=(name,)),
-            Evidence("", float(few), "sector/request", worst.needed, role="sectors-if-one", of=(name,)),
+            Evidence("", float(large), "sector/request", worst.needed, role="sectors-if-large"),
+            Evidence("", float(few), "sector/request", worst.needed, role="sectors-if-one"),
         ),
         is_guess=True,
     )
