@@ -1,26 +1,36 @@
-"""All rules on compiled code, in the order of the reference."""
+"""All rules on compiled code, in the order in which their families stand in the reference."""
 
 from __future__ import annotations
 
 from gpuprof.review.rules import (
+    atomic_contention,
+    block_size,
     debug_build,
     divergent_barrier,
     fp64_bound,
     integer_bound,
-    memory,
+    local_memory_spill,
+    low_occupancy,
+    narrow_access,
     no_line_info,
     no_sass_for_target,
     non_fused_fp,
     old_architecture,
-    resources,
+    shared_bank_conflict,
     special_function_bound,
     tensor_cores_idle,
+    uncoalesced_global,
 )
 from gpuprof.review.rules.rule import CodeRule, FileRule
 
 CODE_RULES: tuple[CodeRule, ...] = (
-    *memory.RULES,
-    *resources.RULES,
+    uncoalesced_global.RULE,
+    shared_bank_conflict.RULE,
+    narrow_access.RULE,
+    atomic_contention.RULE,
+    local_memory_spill.RULE,
+    low_occupancy.RULE,
+    block_size.RULE,
     fp64_bound.RULE,
     special_function_bound.RULE,
     integer_bound.RULE,

@@ -34,8 +34,8 @@ class ReviewRequest:
     by ordinal, name or part ("3", "n", "in.stride"). `defines`, `include_folders`, `standard` and `flags` are for
     compilers of sources; those in `builds` come from a build's database, by file, and those in `torch` are for
     extensions of PyTorch. Messages about files in `header_folders` are not quoted. `limits` apply to each compilation.
-    `salvage` reads what it can of damaged reports. `keep_private` keeps folders, and secrets in names; `path_maps` say where source
-    folders lie in the repository.
+    `salvage` reads what it can of damaged reports. `keep_private` keeps folders, and secrets in names;
+    `path_maps` say where source folders lie in the repository.
     """
 
     files: tuple[str, ...]
