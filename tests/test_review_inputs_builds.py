@@ -226,7 +226,7 @@ def test_the_headers_of_torch_are_found_without_importing_it(tmp_path: Path, mon
 
 def test_without_torch_its_option_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
-    monkeypatch.setattr("gpuprof.review.inputs.torch_headers.library_folders", lambda *_: iter(()))
+    monkeypatch.setattr("gpuprof.review.inputs.torch_headers.cuda_folders", lambda *_: iter(()))
     with pytest.raises(EnvironmentProblem) as refused:
         gpuprof.check("k.cu", torch=True)
     assert refused.value.hint
