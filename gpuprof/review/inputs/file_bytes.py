@@ -13,15 +13,15 @@ MOST_BYTES = 4 * 2**30
 
 
 def read_bytes(path: Path, origin: str, most: int = MOST_BYTES) -> bytes:
-    """Read a file. Raises InputError where that is not possible, or it is larger than `most`."""
+    """Read a file. Raises InputError if that is not possible, or it is larger than `most`."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
-            told = os.fstat(file.fileno())
-            if not stat.S_ISREG(told.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"{origin} is not a regular file", "write what it holds to a file, and name that")
-            if told.st_size > most:
-                raise InputError(f"{origin} has {told.st_size:,} bytes; at most {most:,} are read")
-            return file.read(told.st_size)
+            if status.st_size > most:
+                raise InputError(f"{origin} has {status.st_size:,} bytes; at most {most:,} are read")
+            return file.read(status.st_size)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{origin} cannot be read: {why.lower()}") from error
