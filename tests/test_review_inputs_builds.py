@@ -165,6 +165,22 @@ def test_clang_and_lists_of_arguments_are_read_too(tmp_path: Path) -> None:
     assert build.include_folders == (str(tmp_path / "build" / "inc"),)
 
 
+@each_row(
+    ("options", "targets"),
+    [
+        ("-arch=compute_80 -code=sm_86", ("sm_86",)), ("-gencode arch=compute_80,code=sm_86", ("sm_86",)),
+        ("-gencode=arch=compute_80,code=[compute_80,sm_86]", ("sm_86",)), ("-arch=native", ()),
+        ("-gencode arch=compute_90,code=compute_90 -gencode arch=compute_90a,code=sm_90a", ("sm_90", "sm_90a")),
+        ("--gpu-architecture sm_80", ("sm_80",)), ("-gencode arch=compute_80,code=lto_80", ("sm_80",)),
+    ],
+)  # fmt: skip
+def test_the_architectures_of_a_build_are_those_of_its_machine_code(
+    tmp_path: Path, options: str, targets: tuple[str, ...]
+) -> None:
+    ((build,),) = builds_of(database(tmp_path, command(tmp_path, options)), None).values()
+    assert build.targets == targets
+
+
 def test_a_pattern_chooses_sources_and_each_way_of_compiling_one_counts(tmp_path: Path) -> None:
     file = database(
         tmp_path, *(command(tmp_path, options, name) for name in ("a.cu", "b.cu") for options in ("-DX", ""))

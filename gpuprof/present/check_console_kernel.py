@@ -200,7 +200,9 @@ def _occupancy(kernel: ReviewedKernel) -> Iterator[str]:
 def _argument(argument: KernelArgument) -> str:
     name = f"{argument.ordinal} {argument.name:.60}" if argument.name is not None else f"{argument.ordinal}"
     size = f" ({bytes_text(argument.size_bytes)})"
-    return f"{name}{size}" if argument.value is None else f"{name} = {argument.value}"
+    if argument.value is not None:
+        return f"{name} = {argument.value}"
+    return ", ".join([f"{name}{size}", *(f"{part.name:.60} = {part.value}" for part in argument.parts)])
 
 
 def _card(told: BlockFinding, sheet: Sheet) -> Iterator[Text]:

@@ -176,7 +176,10 @@ def _arguments(arguments: Sequence[KernelArgument]) -> str:
 def _argument(argument: KernelArgument) -> str:
     name = cut_middle(printable(argument.name), _ARGUMENT_LENGTH) if argument.name else ""
     text = f"{argument.ordinal} {name}".rstrip()
-    return f"{text} = {argument.value}" if argument.value is not None else f"{text} ({bytes_text(argument.size_bytes)})"
+    if argument.value is not None:
+        return f"{text} = {argument.value}"
+    parts = (f"{cut_middle(printable(part.name), _ARGUMENT_LENGTH)} = {part.value}" for part in argument.parts)
+    return ", ".join([f"{text} ({bytes_text(argument.size_bytes)})", *parts])
 
 
 def _names(kernel: ReviewedKernel, room: Room) -> Iterator[LabelledText]:
