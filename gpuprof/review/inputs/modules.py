@@ -36,11 +36,7 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (_PACKED, "is a compressed archive", "unpack it, and name what is inside: a report, a .so"),
     ((".nsys-rep", ".qdrep", ".sqlite"), "is of Nsight Systems, and has no code", "name a report of ncu"),
     ((".hsaco",), "is compiled for AMD's GPUs", "gpuprof check reads NVIDIA's code"),
-    (
-        (".json",),
-        "has no GPU code",
-        "name the .cubin beside it; of a build: --compile-commands FILE",
-    ),
+    ((".json",), "has no GPU code", "name the .cubin beside it; of a build: --compile-commands FILE"),
     ((".ttir", ".ttgir", ".llir", ".source"), "is intermediate code of Triton", "name the .cubin beside it"),
 )
 """How names of files without use end, what these are, and what to name instead."""
@@ -142,6 +138,8 @@ def _reader(file: PlainFile) -> _Reader:
     if file.is_copy:
         name = name.removesuffix(".gz")
     look = Look(name, file.path, head_of(file.path, file.name, _HEAD_BYTES))
+    if not look.head:
+        raise InputError(f"{file.name} is empty")
     if is_report(look):
         return _report
     kind = binary_kind(look.head)
