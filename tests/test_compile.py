@@ -239,7 +239,6 @@ def test_the_newest_disassembler_reads_all_but_the_oldest_target(
     assert found == (Disassembler(new, (13, 5)), Disassembler(old, (12, 4)))
     assert disassembler_for("sm_90a") == found[0]
     assert disassembler_for("sm_70") == found[1]
-    assert [Disassembler(new, version).reads("sm_70") for version in ((12, 8), (13, 1))] == [True, False]
     found_in(new)
     assert disassembler_for("sm_70") is None
 
