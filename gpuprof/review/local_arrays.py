@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpuprof.review.body import is_of_library
 from gpuprof.review.facts import CodeFacts
-from gpuprof.review.sequences import LONGEST_REDUCTION_ENTRY
 from gpuprof.sass.instruction import Instruction
 
 
@@ -19,9 +18,5 @@ def _library_code(facts: CodeFacts) -> list[range]:
     for function in facts.known.kernel.kernel.inner:
         if is_of_library(function):
             spans.append(range(function.offset, function.offset + function.size_bytes))
-    for operation in facts.operations:
-        if operation.kind == "trigonometry-fp32":
-            start = facts.index(operation.at.address)
-            own = facts.code[start : start + operation.slow + LONGEST_REDUCTION_ENTRY]
-            spans.append(range(own[0].address, own[-1].address + 1))
+    spans += [operation.slow_code for operation in facts.operations]
     return spans

@@ -27,8 +27,6 @@ _CALLS = (
     (re.compile(r"__internal_accurate_pow"), "power-fp64"),
 )
 _PREDICATE = re.compile(r"U?P\d")
-LONGEST_REDUCTION_ENTRY = 16
-"""Instructions from the test for a large argument to the branch around its reduction."""
 
 
 @dataclass(frozen=True, slots=True)

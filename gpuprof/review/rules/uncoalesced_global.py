@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpuprof.diagnose.access_shape import cases_of_shape, lane_evidence
 from gpuprof.diagnose.rule import amounts_of, labels_of
 from gpuprof.diagnose.thresholds import MORE_SECTORS
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Evidence, Finding
+from gpuprof.review.argument_strides import ArgumentAccess, argument_accesses
 from gpuprof.review.contract import CodeAccess
-from gpuprof.review.excess_sectors import ExcessAccess, extra_sectors, is_global, shares_words
+from gpuprof.review.excess_sectors import ExcessAccess, extra_sectors
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
-from gpuprof.review.strides import argument_words, costs_of_values, stride_arguments
-from gpuprof.sass.formulas.addresses import LaneAddress, stride_of
+from gpuprof.review.strides import argument_words
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.lanes.values import LANES
-from gpuprof.sass.patterns.lane_shapes import ShapeName
-from gpuprof.units import SECTOR_BYTES
+from gpuprof.sass.patterns.lane_shapes import LINE_BYTES, ShapeName
 
 _ID = "uncoalesced-global"
-_WALKED_BYTES = 128
-"""A thread that moves on by at most a cache line in each iteration comes back for the words beside the first."""
 
 
 def _uncoalesced(facts: CodeFacts) -> Iterator[Finding]:
@@ -66,54 +61,25 @@ def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess
     )
 
 
-class _OpenAccess(NamedTuple):
-    """An access whose stride is a product with arguments, the sectors of a request by their value, and those needed."""
-
-    access: CodeAccess
-    item: LaneAddress
-    sectors: Mapping[int, int]
-    needed: float
-
-
 def _by_argument(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each argument, or product of them, that may be a large stride."""
-    unknown = [access for access in facts.accesses if is_global(access) and access.sectors_per_request is None]
-    addresses = facts.addresses if unknown else None
-    if addresses is None:
-        return
-    groups: defaultdict[tuple[ArgumentPart, ...], list[_OpenAccess]] = defaultdict(list)
-    for access in unknown:
-        item = addresses.of.get((access.offset, "global"))
-        arguments = tuple(sorted(stride_arguments(facts.known, item))) if item is not None else ()
-        if item is None or not arguments:
-            continue
-        needed = access.needed_per_request or float(-(-LANES * access.width_bytes // SECTOR_BYTES))
-        of_values = _OpenAccess(access, item, costs_of_values(item), needed)
-        if _may_cost_more(of_values):
-            groups[arguments].append(of_values)
-    for arguments, accesses in groups.items():
-        yield _of_argument(facts, arguments, accesses)
+    groups: defaultdict[tuple[ArgumentPart, ...], list[ArgumentAccess]] = defaultdict(list)
+    for of in argument_accesses(facts):
+        if of.most_extra >= MORE_SECTORS.value:
+            groups[of.arguments].append(of)
+    for accesses in groups.values():
+        yield _of_argument(facts, accesses)
 
 
-def _may_cost_more(of: _OpenAccess) -> bool:
-    if not of.sectors:
-        return False
-    worst = max(of.sectors, key=lambda value: of.sectors[value])
-    most = of.sectors[worst]
-    lanes = of.item.lanes(worst)
-    if lanes is not None and shares_words(of.access, lanes, most):
-        return False
-    return most - of.needed >= MORE_SECTORS.value
-
-
-def _of_argument(facts: CodeFacts, arguments: Sequence[ArgumentPart], accesses: Sequence[_OpenAccess]) -> Finding:
+def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Finding:
     worst = max(accesses, key=lambda of: (facts.depth(of.access.offset), -of.access.offset))
-    few, large = worst.sectors[1], worst.sectors[max(worst.sectors)]
     step = worst.item.step
-    is_walked = step is not None and abs(step) <= _WALKED_BYTES
+    # A thread that moves on by at most a cache line in each iteration comes back for the words beside the first.
+    is_walked = step is not None and abs(step) <= LINE_BYTES
     of_shape = cases_of_shape("neighbours" if is_walked else "stride")
-    since = _since(worst.sectors)
-    times = stride_of(next(iter(worst.item.times.values())))
+    apart = "times-argument" if worst.bytes_apart else "by-argument"
+    cost = "by-value" if worst.large_from > 1 else "any-value"
+    is_fine_if_one = worst.if_one - worst.needed < MORE_SECTORS.value
     counts, amounts = access_counts(of.access.kind for of in accesses)
     return code_finding(
         facts,
@@ -121,30 +87,23 @@ def _of_argument(facts: CodeFacts, arguments: Sequence[ArgumentPart], accesses: 
         _instructions(facts, (of.access for of in accesses)),
         Cases(
             headline=("if-large", counts),
-            why=("times-argument" if times else "by-argument", "by-value" if since > 1 else "any-value", *of_shape.why),
-            action=(*of_shape.action, "unless-one") if few - worst.needed < MORE_SECTORS.value else of_shape.action,
+            why=(apart, cost, *of_shape.why),
+            action=(*of_shape.action, "unless-one") if is_fine_if_one else of_shape.action,
             advice=(*of_shape.advice, "give-argument"),
         ),
         amounts=(
             *amounts,
-            *amounts_of("sector", few=few, sectors=large, needed=worst.needed),
-            *amounts_of("B", times=times),
-            *amounts_of("", since=since),
+            *amounts_of("sector", few=worst.if_one, sectors=worst.if_large, needed=worst.needed),
+            *amounts_of("B", times=worst.bytes_apart),
+            *amounts_of("", since=worst.large_from),
         ),
-        labels=labels_of(argument=(argument_words(arguments),), option=(str(arguments[0]),)),
+        labels=labels_of(argument=(argument_words(worst.arguments),), option=(str(worst.arguments[0]),)),
         evidence=(
-            Evidence("", float(large), "sector/request", worst.needed, role="sectors-if-large"),
-            Evidence("", float(few), "sector/request", worst.needed, role="sectors-if-one"),
+            Evidence("", float(worst.if_large), "sector/request", worst.needed, role="sectors-if-large"),
+            Evidence("", float(worst.if_one), "sector/request", worst.needed, role="sectors-if-one"),
         ),
         is_guess=True,
     )
-
-
-def _since(sectors: Mapping[int, int]) -> int:
-    """Return the value from which a request takes as many sectors as with the largest."""
-    large = sectors[max(sectors)]
-    others = [value for value in sectors if sectors[value] != large]
-    return min(value for value in sectors if value > max(others, default=0))
 
 
 def _instructions(facts: CodeFacts, accesses: Iterable[CodeAccess]) -> list[Instruction]:
