@@ -28,6 +28,7 @@ from gpuprof.review.contract import Review
 from gpuprof.store.page import read_session_html
 from gpuprof.store.write import session_lines
 from gpuprof.views.formats import formats_of, printed_formats
+from gpuprof.views.options import WriteOptions
 from tests import builders, reviews
 from tests.cli import gpuprof as command_line
 from tests.formats import text_formats
@@ -362,7 +363,7 @@ def test_a_review_names_no_folder_outside_of_its_repository(repository: Path) ->
     clean = without_private(review)
     forms = formats_of("review")
     for form in text_formats("review"):
-        text = "\n".join(forms[form].lines(clean, 0))
+        text = "\n".join(forms[form].lines(clean, WriteOptions(0)))
         assert "ann.smith" not in text and "acmecorp" not in text, form
     assert "acmecorp" in "\n".join(forms["json"].lines(review, 0))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +24,8 @@ from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
-from gpuprof.sass.binary import local_memory
-from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, read_cubin
-from gpuprof.sass.binary.elf import kernel_code
-from gpuprof.sass.binary.local_memory import LocalMemory
+from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, kernel_code, read_cubin
+from gpuprof.sass.binary.local_memory import LocalMemory, local_memory
 from gpuprof.sass.instruction import parse_sass
 from gpuprof.sass.requests import width_bytes
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
@@ -288,7 +287,7 @@ _PROPERTIES = re.compile(
 @pytest.mark.compilers
 @needs_cuda_wheels
 @each_row("target", ["sm_75", "sm_90", "sm_120"])
-def test_spills_are_those_that_ptxas_reports(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spills_are_those_that_ptxas_reports(target: str) -> None:
     """By its marks in the cubin, and without them by the addresses."""
     options = [f"-arch={target}", "-maxrregcount=32", "--ptxas-options=-v"]
     outcome = find_nvrtc()[0].compile(SPILLING, "spills.cu", options)
@@ -297,20 +296,20 @@ def test_spills_are_those_that_ptxas_reports(target: str, monkeypatch: pytest.Mo
     assert told["spills"][0] > 0
     assert told["both"][0] > 0
     expected = {name: told[name] for name in ("spills", "both", "array")} | {"saves": told["_Z6deeperfi"]}
-    assert _spilled(target, outcome.cubin) == expected
-    monkeypatch.setattr(local_memory, "_marked", lambda _: {})
-    assert _spilled(target, outcome.cubin) == expected
+    kernels = read_cubin(outcome.cubin).kernels
+    assert all(kernel.spills for kernel in kernels if kernel.mangled in ("spills", "both"))
+    assert _spilled(target, kernels) == expected
+    assert _spilled(target, [structs.replace(kernel, spills=None) for kernel in kernels]) == expected
 
 
-def _spilled(target: str, cubin: bytes) -> dict[str, tuple[int, int]]:
+def _spilled(target: str, kernels: Sequence[CubinKernel]) -> dict[str, tuple[int, int]]:
     """Return the bytes that each kernel's spills store and load."""
-    kernels = read_cubin(cubin).kernels
     tool = disassembler_for(target)
     assert tool is not None
     codes = disassemble(tool, target, [kernel.code for kernel in kernels])
     amounts = {}
     for kernel, code in zip(kernels, codes, strict=True):
-        local = local_memory.local_memory(cubin, kernel, code)
+        local = local_memory(kernel, code)
         amounts[kernel.mangled] = (_bytes(local, "STL"), _bytes(local, "LDL"))
     return amounts
 

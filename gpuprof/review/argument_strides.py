@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuprof.review.contract import CodeAccess
 from gpuprof.review.excess_sectors import is_global, shares_words
 from gpuprof.review.facts import CodeFacts
+from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.strides import costs_of_values, stride_arguments
 from gpuprof.sass.formulas.addresses import LaneAddress, stride_of
 from gpuprof.sass.lanes.values import LANES
@@ -22,7 +23,7 @@ class ArgumentAccess(NamedTuple):
 
     access: CodeAccess
     item: LaneAddress
-    ordinals: tuple[int, ...]
+    arguments: tuple[ArgumentPart, ...]
     sectors: Mapping[int, int]
     needed: float
 
@@ -66,8 +67,8 @@ def argument_accesses(facts: CodeFacts) -> Iterator[ArgumentAccess]:
         return
     for access in unknown:
         item = addresses.of.get((access.offset, "global"))
-        ordinals = stride_arguments(facts.known, item) if item is not None else ()
-        sectors = costs_of_values(item) if item is not None and ordinals else {}
+        arguments = stride_arguments(facts.known, item) if item is not None else ()
+        sectors = costs_of_values(item) if item is not None and arguments else {}
         if item is not None and sectors:
             needed = access.needed_per_request or float(-(-LANES * access.width_bytes // SECTOR_BYTES))
-            yield ArgumentAccess(access, item, tuple(sorted(ordinals)), sectors, needed)
+            yield ArgumentAccess(access, item, tuple(sorted(arguments)), sectors, needed)

@@ -43,7 +43,7 @@ def local_memory_of(code: KernelCode) -> LocalMemory:
     """Return the instructions that access local memory, for spills and for arrays."""
     if not code.has_any(LOCAL_OPCODES):
         return LocalMemory()
-    return local_memory(code.kernel.cubin, code.kernel.kernel, code.code)
+    return local_memory(code.kernel.kernel, code.code)
 
 
 def _spills(local: LocalMemory, innermost: Mapping[int, int]) -> SpillCount | None:

@@ -10,7 +10,6 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
     ComparedSide,
     Comparison,
-    GateCheck,
     KernelChange,
     RunCondition,
     SideName,
@@ -32,11 +31,10 @@ from gpuprof.views.document import (
     Inline,
     Note,
     Table,
-    Tone,
 )
+from gpuprof.views.gate import gate_blocks
 from gpuprof.views.options import WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
-from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_rows import changed_rows, folded, quiet_rows
 from gpuprof.words.comparison_values import (
     change_text,
@@ -61,20 +59,13 @@ _FEW_KERNELS = 12
 _MOST_ROWS = 100
 _MOST_OTHERS = 1000
 _MOST_SECTIONS = 20
-_BRIEF_CHECKS = 3
-_PAGE_CHECKS = 10
-_MOST_CHECKS = 60
 _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
 _SHORT_VERDICT = 200
 _MOST_FILES = 3
 _NAME_LENGTH = 120
 _FILE_LENGTH = 100
-_LIMIT_LENGTH = 40
 _NONE = "–"
-_CHECK_TONES: dict[str, Tone] = {
-    "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
-}  # fmt: skip
 _COLUMNS = (
     Column("#", "number"),
     Column("kernel", "name"),
@@ -134,7 +125,7 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     blocks = [
         Note(verdict, "strong", short=cut_end(verdict, _SHORT_VERDICT)),
         Facts((*_sides(comparison), *_conditions(forbidding), *more)),
-        *_gate(comparison),
+        *gate_blocks(comparison.gate, _labels(comparison)),
         *_kernel_table(rows, others),
         *_notes(comparison.notes[:_BRIEF_NOTES]),
         *(_section(change, comparison) for change in rows[:_MOST_SECTIONS]),
@@ -180,7 +171,10 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
         *_notes(comparison.notes),
     ]
     if comparison.gate is not None:
-        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets, are_folded=chosen is None)]
+        blocks += [
+            Heading("Gate", anchor="gate"),
+            *gate_blocks(comparison.gate, _labels(comparison), targets, are_folded=chosen is None),
+        ]
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison.conditions)))]
     blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets)]
@@ -199,6 +193,10 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
     runs = (*_runs("base", compared.base), *_runs("new", compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def _labels(comparison: Comparison) -> dict[int, str]:
+    return {kernel.id: kernel.label for kernel in comparison.kernels}
 
 
 def _without(kernels: Sequence[KernelChange], shown: Sequence[KernelChange]) -> list[KernelChange]:
@@ -253,44 +251,6 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
 def _notes(sentences: Iterable[str]) -> Iterator[Block]:
     for text in sentences:
         yield Note(sentence(text), "muted")
-
-
-def _gate(
-    comparison: Comparison, targets: Mapping[int, str] | None = None, *, are_folded: bool = False
-) -> Iterator[Block]:
-    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few.
-
-    If they `are_folded`, those that do not fail are folded away if they are many.
-    """
-    gate = comparison.gate
-    if gate is None:
-        return
-    yield Note(gate_text(gate), "good" if gate.passed else "bad")
-    labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
-    checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
-    rows = [_check_row(check, labels, targets) for check in checks]
-    most = _BRIEF_CHECKS if targets is None else len(rows)
-    if are_folded:
-        most = max(_PAGE_CHECKS, sum(map(gate.fails, checks)))
-    shown, rest = tuple(rows[:most]), tuple(rows[most:])
-    more = counted(len(rest), "more check")
-    if rest and not are_folded:
-        shown += (("", Cell(f"… and {more}: -v shows all", "muted")),)
-    if shown:
-        yield Facts(shown)
-    if rest:
-        yield Fold(more, (Facts(rest if are_folded else rest[:_MOST_CHECKS]),))
-
-
-def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
-    whose = "the run, " if check.pattern is None else ""
-    href = ""
-    if check.kernel is not None:
-        whose = f"{labels.get(check.kernel, check.kernel)}, "
-        href = targets.get(check.kernel, f"row-{check.kernel}") if targets is not None else ""
-    text = f"{whose}{cut_middle(check.limit, _LIMIT_LENGTH)}: {sentence(check.sentence)}"
-    text = joined_by("; ", text, sentence(check.accepted))
-    return CHECK_WORDS.get(check.word, check.word), Cell(text, _CHECK_TONES[check.word], href=href)
 
 
 def _conditions(conditions: Sequence[RunCondition]) -> Iterator[tuple[str, Inline]]:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views import document as doc
 from gpuprof.views.code_lines import code_lines
-from gpuprof.words.sentences import joined_by
+from gpuprof.words.sentences import joined_by, without_stop
 
 # GitHub takes comments of 65,536 characters; continuous integration may add to them.
 MOST_CHARACTERS = 60_000
@@ -129,8 +129,9 @@ def _(block: doc.Findings) -> Lines:
     for item in block.items:
         about = joined_by(", ", inline(item.gain), inline(item.place), inline(item.explained_by))
         yield f"- **{item.severity}** {_what_to_do(item)}{f' ({about})' if about else ''}"
-        if item.evidence:
-            yield f"  - {'; '.join(inline(doc.evidence_text(evidence)) for evidence in item.evidence)}"
+        reasons = (without_stop(item.why), *map(doc.evidence_text, item.evidence), *item.places)
+        if any(reasons):
+            yield f"  - {joined_by('; ', *map(inline, reasons))}"
 
 
 @_lines.register

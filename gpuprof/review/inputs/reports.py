@@ -13,7 +13,7 @@ from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.inputs.chosen import KernelChoice, compiled_kernel
 from gpuprof.review.inputs.targets import target_named
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule, KnownLaunch
-from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
 from gpuprof.units import counted
 
 _REGISTERS = "launch__registers_per_thread"
@@ -26,25 +26,19 @@ class _Programs:
     """The cubins of a report, each read once."""
 
     def __init__(self) -> None:
-        self._cubins: dict[int, tuple[bytes, Cubin | str]] = {}
-        self._kernels: dict[int, Mapping[str, CubinKernel]] = {}
+        self._read: dict[bytes, tuple[str, Mapping[str, CubinKernel]]] = {}
 
     def kernel(self, program: EmbeddedProgram) -> tuple[str, CubinKernel] | str:
         """Return the target and the kernel of a launch, or why there is none."""
-        key = id(program.cubin)
-        if key not in self._cubins:
+        if program.cubin not in self._read:
             try:
-                cubin: Cubin | str = read_cubin(program.cubin)
+                cubin = read_cubin(program.cubin)
             except DamagedInput as error:
-                cubin = error.message
-            self._cubins[key] = (program.cubin, cubin)
-            if isinstance(cubin, Cubin):
-                self._kernels[key] = {kernel.mangled: kernel for kernel in cubin.kernels}
-        cubin = self._cubins[key][1]
-        if isinstance(cubin, str):
-            return cubin
-        kernel = self._kernels[key].get(program.mangled)
-        return (cubin.target, kernel) if kernel is not None else f"its cubin has no kernel {program.mangled:.100}"
+                return error.message
+            self._read[program.cubin] = cubin.target, {kernel.mangled: kernel for kernel in cubin.kernels}
+        target, kernels = self._read[program.cubin]
+        kernel = kernels.get(program.mangled)
+        return (target, kernel) if kernel is not None else f"its cubin has no kernel {program.mangled:.100}"
 
 
 def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
@@ -68,13 +62,13 @@ def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[In
     there = list(dict.fromkeys(kernel.target for kernel in kernels))
     for target, group in groupby(kernels, key=lambda kernel: kernel.target):
         launches = list(group)
-        wanted = choice.means_target(target, there)
+        wanted = choice.takes_target(target, there)
         yield InputModule(
             origin=origin,
             target=target,
             form="sass",
             holds=len(launches),
-            kernels=tuple(kernel for kernel in launches if wanted and choice.means(kernel.kernel.mangled, kernel.name)),
+            kernels=tuple(kernel for kernel in launches if wanted and choice.takes(kernel.kernel.mangled, kernel.name)),
             tools=(f"ncu {report.tool_version}",) if report.tool_version else (),
             notes=notes,
         )

@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
 from gpuprof.privacy.source_files import repository_root
-from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin
+from gpuprof.review.inputs.chosen import KernelChoice, module_of_cubin, with_names
 from gpuprof.review.inputs.file_bytes import read_bytes
+from gpuprof.review.inputs.headers import FOLDERS, header_hint
 from gpuprof.review.inputs.request import ReviewRequest
-from gpuprof.review.inputs.signatures import argument_names, names_for
+from gpuprof.review.inputs.signatures import names_for, plain_names
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
-from gpuprof.review.kernel import InputModule
+from gpuprof.review.kernel import SCALAR_BYTES, InputModule
+from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.binary.elf import ELF_START
 from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.tools.compile import (
@@ -32,9 +34,8 @@ from gpuprof.sass.tools.compile import (
     target_options,
 )
 from gpuprof.sass.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc
-from gpuprof.sass.tools.nvrtc_child import compile_apart
-from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, find_programs
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, compile_apart, find_nvrtc
+from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, cuda_folders, find_programs
 
 _MOST_SOURCE = 64 * 2**20
 _FIRST_WITH_SUFFIX = 90
@@ -75,30 +76,39 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     text = read_bytes(path, name, _MOST_SOURCE).decode("utf-8-sig", "replace")
     folders = _quoted_folders(path, choice)
     source = _Source(name=name, path=path, text=text, folders=folders)
-    declared = argument_names(text)
     notes = () if choice.targets else (f"{name}: compiled for {DEFAULT_TARGET}, since no --arch was given",)
+    declared = plain_names(text)
+    arguments: Mapping[str, Sequence[DebugArgument]] = {}
     for target in choice.targets or (DEFAULT_TARGET,):
-        compiled = _compiled(source, target, choice.request)
+        request = replace(choice.request, limits=choice.request.limits.begun())
+        compiled = _compiled(source, target, request)
         tool = " ".join((compiled.compiler, *compiled.options))
         module = module_of_cubin(compiled.cubin, name, choice, tools=(tool,), notes=notes, wanted=True)
-        if not module.holds and declared:
+        if not module.holds and "__global__" in text:
             raise InputError(
                 f"{name}: has kernels, but none was compiled: nothing instantiates its templates",
                 "add a line for each that is to be checked: template __global__ void NAME<TYPE>(PARAMETERS);",
             )
         lines = _lines_of(compiled.cubin, source)
-        yield replace(
-            module,
-            target=target,
-            kernels=tuple(
-                replace(
-                    kernel,
-                    lines=lines.get(kernel.kernel.mangled, {}),
-                    argument_names=names_for(kernel.name, len(kernel.kernel.parameters), declared),
-                )
-                for kernel in module.kernels
-            ),
-        )
+        kernels = []
+        for kernel in module.kernels:
+            placed = replace(kernel, lines=lines.get(kernel.kernel.mangled, {}))
+            parameters = kernel.kernel.parameters
+            names = names_for(kernel.name, len(parameters), declared)
+            if names is None or any(parameter.size_bytes > SCALAR_BYTES for parameter in parameters):
+                arguments = arguments or _arguments(source, target, request)
+                placed = with_names(placed, arguments.get(kernel.kernel.mangled, ()))
+            else:
+                placed = replace(placed, argument_names=names)
+            kernels.append(placed)
+        yield replace(module, target=target, kernels=tuple(kernels))
+
+
+def _arguments(source: _Source, target: str, request: ReviewRequest) -> Mapping[str, Sequence[DebugArgument]]:
+    """Return the arguments by kernel as a compiler names them for a debugger; none if that takes too long."""
+    with contextlib.suppress(GpuprofError):
+        return debug_arguments(_by_any(source, target, replace(request, flags=(*request.flags, "-G"))).cubin)
+    return {}
 
 
 def _quoted_folders(source: Path, choice: KernelChoice) -> tuple[str, ...]:
@@ -106,7 +116,8 @@ def _quoted_folders(source: Path, choice: KernelChoice) -> tuple[str, ...]:
     folder = source.absolute().parent
     own = repository_root(folder) or str(folder)
     headers = map(str, _headers(choice.targets or (DEFAULT_TARGET,)))
-    return tuple(map(os.path.realpath, (own, *choice.request.include_folders, *_SYSTEM_HEADERS, *headers)))
+    torch = choice.request.torch.include_folders if choice.request.torch is not None else ()
+    return tuple(map(os.path.realpath, (own, *choice.request.include_folders, *torch, *_SYSTEM_HEADERS, *headers)))
 
 
 def _headers(targets: Iterable[str]) -> Iterator[Path]:
@@ -119,7 +130,6 @@ def _headers(targets: Iterable[str]) -> Iterator[Path]:
 
 def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile as the user says; what does not compile as C++17 is tried as C++20, for what to say of it."""
-    request = replace(request, limits=request.limits.begun())
     try:
         compiled = _by_any(source, target, request)
     except LimitReached:
@@ -141,11 +151,12 @@ def _compiled(source: _Source, target: str, request: ReviewRequest) -> Compiled:
 
 def _by_any(source: _Source, target: str, request: ReviewRequest) -> Compiled:
     """Compile by NVRTC, and by nvcc what that refuses: it has no host compiler's headers, and no host code."""
-    nvrtc = _nvrtc_for(target)
+    nvcc = nvcc_for(target)
+    # The headers of a build are those of a host compiler, too.
+    nvrtc = _nvrtc_for(target) if nvcc is None or not request.header_folders else None
     refused = _by_nvrtc(nvrtc, source, target, request) if nvrtc is not None else None
     if isinstance(refused, Compiled):
         return refused
-    nvcc = nvcc_for(target)
     if nvcc is None:
         if refused is None:
             raise _no_compiler(source, target)
@@ -203,9 +214,9 @@ def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, request: ReviewRequest
     options = (
         *target_options(target, request.standard or DEFAULT_STANDARD),
         _LINES["nvrtc"],
-        *request.flags,
         *(f"--define-macro={define}" for define in request.defines),
-        *include_options(*folders, *cuda_header_folders(nvrtc)),
+        *request.flags,
+        *include_options(*folders, *_others(request), *cuda_header_folders(nvrtc)),
     )
     try:
         outcome = compile_apart(nvrtc, source.text, source.name, options, request.limits)
@@ -216,7 +227,7 @@ def _by_nvrtc(nvrtc: Nvrtc, source: _Source, target: str, request: ReviewRequest
     if outcome.cubin is None:
         why = first_errors(outcome.log, source.quotes) or f"{nvrtc} makes no machine code of it"
         return NotCompiled(False, why, outcome.log)
-    return compiled_with(outcome.cubin, str(nvrtc), options, outcome.log)
+    return compiled_with(outcome.cubin, nvrtc, options)
 
 
 def _is_of_option(refused: NotCompiled) -> bool:
@@ -228,10 +239,16 @@ def _nvcc_options(request: ReviewRequest) -> tuple[str, ...]:
     return (
         f"-std={request.standard or DEFAULT_STANDARD}",
         _LINES["nvcc"],
-        *request.flags,
         *(f"-D{define}" for define in request.defines),
-        *include_options(*(Path(folder).absolute() for folder in request.include_folders)),
+        *request.flags,
+        *include_options(*(Path(folder).absolute() for folder in request.include_folders), *_others(request)),
     )
+
+
+def _others(request: ReviewRequest) -> list[Path]:
+    """Return the folders of headers that are not the source's own: those of its build, and of packages."""
+    packages = filter(Path.is_dir, cuda_folders(FOLDERS, ()))
+    return [*map(Path, request.header_folders), *packages]
 
 
 def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | None) -> InputError | UsageError:
@@ -244,12 +261,16 @@ def _refusal(source: _Source, target: str, refused: NotCompiled, hint: str | Non
     flag = _NAMED_FLAG.search(refused.why)
     if flag is not None and hint is None:
         hint = f"--flag={flag[1] or flag[2]}"
-    header = _NO_HEADER.search(refused.why)
-    if header is not None:
+    header = _NO_HEADER.search(refused.log)
+    package = header_hint(header[1] or header[2]) if header is not None else None
+    if package is not None:
+        hint = package
+    elif header is not None and header[0] in refused.why:
+        name = header[1] or header[2]
         cubin = f"nvcc -cubin -lineinfo -arch={target} {source.path.name}"
         own = (
-            f"-I DIR names the folder of {header[1] or header[2]:.100}; or compile it as your build does, with "
-            f"`{cubin}`, and check {source.path.stem}.cubin"
+            f"-I DIR names the folder of {name:.100}; or compile it as your build does, with "
+            f"--compile-commands or `{cubin}`, and check {source.path.stem}.cubin"
         )
         hint = f"{own}; {hint}" if hint else own
     return InputError(f"{source.name} does not compile for {target}: {why[:2000]}", hint)

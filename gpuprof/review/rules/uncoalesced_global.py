@@ -14,6 +14,7 @@ from gpuprof.review.argument_strides import ArgumentAccess, argument_accesses
 from gpuprof.review.contract import CodeAccess
 from gpuprof.review.excess_sectors import ExcessAccess, extra_sectors
 from gpuprof.review.facts import CodeFacts
+from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
 from gpuprof.review.strides import argument_words
 from gpuprof.sass.instruction import Instruction
@@ -62,10 +63,10 @@ def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess
 
 def _by_argument(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each argument, or product of them, that may be a large stride."""
-    groups: defaultdict[tuple[int, ...], list[ArgumentAccess]] = defaultdict(list)
+    groups: defaultdict[tuple[ArgumentPart, ...], list[ArgumentAccess]] = defaultdict(list)
     for of in argument_accesses(facts):
         if of.most_extra >= MORE_SECTORS.value:
-            groups[of.ordinals].append(of)
+            groups[of.arguments].append(of)
     for accesses in groups.values():
         yield _of_argument(facts, accesses)
 
@@ -94,9 +95,9 @@ def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Findin
             *amounts,
             *amounts_of("sector", few=worst.if_one, sectors=worst.if_large, needed=worst.needed),
             *amounts_of("B", times=worst.bytes_apart),
-            *amounts_of("", ordinal=worst.ordinals[0], since=worst.large_from),
+            *amounts_of("", since=worst.large_from),
         ),
-        labels=labels_of(argument=(argument_words(facts.known, worst.ordinals),)),
+        labels=labels_of(argument=(argument_words(worst.arguments),), option=(str(worst.arguments[0]),)),
         evidence=(
             Evidence("", float(worst.if_large), "sector/request", worst.needed, role="sectors-if-large"),
             Evidence("", float(worst.if_one), "sector/request", worst.needed, role="sectors-if-one"),
