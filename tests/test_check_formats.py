@@ -67,6 +67,16 @@ def test_no_text_of_a_file_is_markup_in_markdown(text: str) -> None:
     assert page.count("<details>") == page.count("</details>") == 2
 
 
+@each_row("top", [None, 0])
+def test_a_comment_is_short_enough_and_counts_what_it_leaves_out(top: int | None) -> None:
+    page = text_of("md", many(1500), top)
+    assert page.startswith("<!-- gpuprof-check -->\n") and len(page) <= 65_536
+    numbered = re.findall(r"^[0-9]+\. ", page, re.MULTILINE)
+    rest = re.search(r"And ([0-9]+) more\.|… and ([0-9]+) more findings", page.replace("\u202f", ""))
+    assert rest is not None and len(numbered) + int(rest[1] or rest[2]) == 1500
+    assert len(numbered) == 20 if top is None else len(numbered) > 100
+
+
 @each_row("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_no_text_of_a_file_is_markup_in_html(text: str) -> None:
     plain, hostile = (Outline(text_of("html", review)) for review in (made.everything(), made.everything(text, text)))

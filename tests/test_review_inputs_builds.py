@@ -103,10 +103,10 @@ def test_without_debug_information_a_part_is_named_by_its_offset(view: str) -> N
 @each_row(
     ("values", "message", "hint"),
     [
-        ({"in": 1024}, "structure of 32 bytes", "in.strides[0]"), ({"0": 1}, "structure of 32 bytes", "in.strides[0]"),
-        ({"in.stride": 1}, "structure of 32 bytes", "in.strides[0]"), ({"in+32": 1}, "structure of 32 bytes", "in.p"),
-        ({"n.x": 1}, "no such part", ""), ({"in.shape.rows": 2**32}, "4 bytes", ""), ({"m.x": 1}, "name", "0 (in)"),
-        ({"in.p": 0, "in+0": 1}, "two values", "once"),
+        ({"in": 1024}, "--arg in:", "structure of 32 bytes (in.p, in.strides[0]"),
+        ({"0": 1}, "--arg 0:", "in.strides[0]"), ({"in.stride": 1}, "--arg in.stride:", "in.strides[0]"),
+        ({"in+32": 1}, "in+32", "in.p"), ({"n.x": 1}, "n.x", "2 (n)"), ({"m.x": 1}, "m.x", "1 (out)"),
+        ({"in.shape.rows": 2**32}, "4 bytes", ""), ({"in.p": 0, "in+0": 1}, "two values", "once"),
     ],
 )  # fmt: skip
 def test_what_no_part_can_be_is_refused_with_the_parts_that_there_are(
@@ -161,6 +161,22 @@ def test_clang_and_lists_of_arguments_are_read_too(tmp_path: Path) -> None:
     (build,) = builds[str(tmp_path / "k.cpp")]
     assert (build.targets, build.flags) == (("sm_80",), ("-use_fast_math",))
     assert build.include_folders == (str(tmp_path / "build" / "inc"),)
+
+
+@each_row(
+    ("options", "targets"),
+    [
+        ("-arch=compute_80 -code=sm_86", ("sm_86",)), ("-gencode arch=compute_80,code=sm_86", ("sm_86",)),
+        ("-gencode=arch=compute_80,code=[compute_80,sm_86]", ("sm_86",)), ("-arch=native", ()),
+        ("-gencode arch=compute_90,code=compute_90 -gencode arch=compute_90a,code=sm_90a", ("sm_90", "sm_90a")),
+        ("--gpu-architecture sm_80", ("sm_80",)), ("-gencode arch=compute_80,code=lto_80", ("sm_80",)),
+    ],
+)  # fmt: skip
+def test_the_architectures_of_a_build_are_those_of_its_machine_code(
+    tmp_path: Path, options: str, targets: tuple[str, ...]
+) -> None:
+    ((build,),) = builds_of(database(tmp_path, command(tmp_path, options)), None).values()
+    assert build.targets == targets
 
 
 def test_a_pattern_chooses_sources_and_each_way_of_compiling_one_counts(tmp_path: Path) -> None:
@@ -226,7 +242,7 @@ def test_the_headers_of_torch_are_found_without_importing_it(tmp_path: Path, mon
 
 def test_without_torch_its_option_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
-    monkeypatch.setattr("gpuprof.review.inputs.torch_headers.library_folders", lambda *_: iter(()))
+    monkeypatch.setattr("gpuprof.review.inputs.torch_headers.cuda_folders", lambda *_: iter(()))
     with pytest.raises(EnvironmentProblem) as refused:
         gpuprof.check("k.cu", torch=True)
     assert refused.value.hint

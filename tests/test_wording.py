@@ -140,7 +140,7 @@ def test_a_rule_has_a_wording_file_with_its_reference_its_sentences_and_its_thre
 
 
 def test_every_wording_file_belongs_to_a_rule_or_is_shared() -> None:
-    of_code = {rule.id for rule in (*CODE_RULES, *FILE_RULES)}
+    of_code = {rule.id for rule in CODE_RULES} | {rule.id for rule in FILE_RULES}
     assert {file.stem for file in FILES} == {rule.id for rule in RULES} | of_code | set(BESIDE_RULES)
 
 

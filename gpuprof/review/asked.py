@@ -83,7 +83,7 @@ def request_of(
 
 
 def refuse_files(files: Sequence[str]) -> None:
-    """Raise UsageError where there is no file, one is given twice, or one has no name."""
+    """Raise UsageError if there is no file, one is given twice, or one has no name."""
     if not files:
         raise UsageError("no file given", READS)
     places: set[str] = set()

@@ -1,4 +1,4 @@
-"""A compiled kernel as it came out of a file, before it is disassembled, and what its user said of launches."""
+"""A compiled kernel as it came out of a file, before it is disassembled, and how it is launched."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class KnownLaunch:
 class CompiledKernel:
     """One kernel for one target; of a report, one launch.
 
-    `lines` has the source place of instructions by offset where it was read elsewhere (a report), else None: they are
-    read from the cubin. `argument_names` are by ordinal, `members` those of structures; `label` is the short name,
+    `lines` has the source place of instructions by offset if it was read elsewhere (a report); None: it is read
+    from the cubin. `argument_names` are by ordinal, `members` those of structures; `label` is the short name,
     which `review.py` gives. `bare` says why there is no machine code if there is none.
     """
 
@@ -116,7 +116,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputModule:
-    """The device code of one file or member: its kernels, or none where it is PTX that nothing compiled.
+    """The device code of one file or member: its kernels, or none if it is PTX that nothing compiled.
 
     `holds` counts its kernels, chosen or not; `kernels` are the chosen ones. `tools` made or unpacked it.
     """

@@ -137,8 +137,12 @@ def _finding(finding: KernelFinding, kernel: KernelProfile, lines: Collection[st
         explained_by = Cell(cause_text(finding, kernel), href=finding_anchor(cause.id))
     certainty = certainty_text(finding.confidence, only_times=without_counters(kernel) is not None)
     place = Cell(location_text(finding.place), href=_place_anchor(kernel, finding.place, lines), code=True)
-    block = finding_block(finding, certainty, place)
-    return replace(block, gain=gain_text(finding), remains=remains_text(finding), explained_by=explained_by)
+    return replace(
+        finding_block(finding, certainty, place),
+        gain=gain_text(finding),
+        remains=remains_text(finding),
+        explained_by=explained_by,
+    )
 
 
 def finding_block(finding: KernelFinding, certainty: str, place: Cell) -> Finding:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views import document as doc
 from gpuprof.views.code_lines import code_lines
@@ -53,12 +55,17 @@ def _fitting(blocks: Iterable[doc.Block], room: int) -> Lines:
 
 
 def _shortened(block: doc.Block, lines: Sequence[str], room: int) -> Lines:
-    """Yield the lines of a block that fit: the first rows of a table, the first blocks of a fold, nothing of others."""
-    if isinstance(block, doc.Table):
+    """Yield the lines of a block that fit: the first rows, recommendations or blocks of a fold, nothing of others."""
+    if isinstance(block, doc.Table | doc.Recommendations):
         ends = accumulate(len(line) + 1 for line in lines)
         rows = sum(end <= room - _TEXT_WIDTH for end in ends) - _HEAD_LINES
-        if rows > 0:
+        if rows <= 0:
+            return
+        if isinstance(block, doc.Table):
             yield from _lines(doc.first_rows(block, rows))
+        else:
+            more = f"And {len(block.items) - rows} more."
+            yield from _lines(replace(block, items=block.items[:rows], more=more))
     elif isinstance(block, doc.Fold) and room > _ENDING:
         yield from _fold(block, room - _ENDING)
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 # CI finds its comment again by this line, to update it.
 MARKER = "<!-- gpuprof-check -->"
 _TOP = 20
-_SCREEN_ROWS = 26
 _MOST_SECTIONS = 500
 # Rows that the tables of all sections share: with them a page of 500 kernels stays below 5 MB.
 _ROWS_OF_SECTIONS = 3000
@@ -65,9 +64,8 @@ def print_review(
     if verbose or chosen:
         print_document(console, whole_review(review, top, lists=not chosen))
     else:
-        rows = _SCREEN_ROWS if top is None else top
         height = SCREEN_HEIGHT if top is None else None
-        print_document(console, brief_review(review, top or 0, rows), "short", height)
+        print_document(console, brief_review(review, top or 0), "short", height)
 
 
 def comment_lines(review: Review, options: WriteOptions) -> Iterator[str]:
@@ -75,8 +73,7 @@ def comment_lines(review: Review, options: WriteOptions) -> Iterator[str]:
     from gpuprof.views.markdown import markdown_lines
 
     yield MARKER
-    top = _TOP if options.top is None else options.top
-    yield from markdown_lines(brief_review(review, top, top))
+    yield from markdown_lines(brief_review(review, _TOP if options.top is None else options.top))
 
 
 def page_lines(review: Review, options: WriteOptions) -> list[str]:
@@ -86,18 +83,18 @@ def page_lines(review: Review, options: WriteOptions) -> list[str]:
     return render_page(whole_review(review, min(options.top or _MOST_SECTIONS, _MOST_SECTIONS))).split("\n")
 
 
-def brief_review(review: Review, findings: int, kernels: int) -> Document:
-    """Return the first findings and the table of the first kernels (0: all); all else is folded away."""
+def brief_review(review: Review, top: int) -> Document:
+    """Return the `top` first findings and kernels (0: all); all else is folded away."""
     groups = grouped_kernels(review)
     shared = shared_findings(review, groups)
-    shown = shared[: findings or None]
+    shown = shared[: top or None]
     blocks = [*_summary(review, groups), *review_changes(review), *_fixes(shared, len(shown), title="Fix first")]
     if groups:
-        blocks.append(review_table(groups, kernels))
+        blocks.append(review_table(groups, top))
     blocks += _notes(review.notes, _BRIEF_NOTES, "-v shows all")
     if shown:
-        reasons = Findings(tuple(code_finding(FoundIn(item.finding)) for item in shown))
-        blocks.append(Fold("Why, and on what the findings rest", (reasons,)))
+        reasons = tuple(Findings((code_finding(FoundIn(item.finding)),)) for item in shown)
+        blocks.append(Fold("Why, and on what the findings rest", reasons))
     blocks.append(Fold("How this was reviewed", (Facts(tuple(_origin(review))),)))
     return Document(_title(review), tuple(blocks), review.gpuprof_version)
 
@@ -208,7 +205,7 @@ def _files(files: Iterable[str]) -> str:
 
 def _origin(review: Review) -> Iterator[tuple[str, Inline]]:
     yield "gpuprof", f"{review.gpuprof_version}, from the code alone, without a GPU"
-    yield "tools", "; ".join(review.tools[:_TOP])
+    yield "tools", "; ".join(review.tools)
 
 
 def _provenance(review: Review) -> Iterator[Block]:

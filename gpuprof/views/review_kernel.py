@@ -52,6 +52,7 @@ from gpuprof.words.review_values import (
     limit_text,
     loops_text,
     only_text,
+    part_text,
     range_text,
     shared_text,
     spilled_text,
@@ -63,7 +64,7 @@ _WHOLE_LENGTH = 2_000
 _SYMBOL_LENGTH = 300
 _MOST_ARGUMENTS = 24
 _MOST_NAMES = 4
-_MOST_PLACES = 20
+_MOST_PLACES = 10
 _MOST_PARTS = 8
 _NONE = "–"
 _REST = "--format json has all"
@@ -108,7 +109,7 @@ def _blocks(group: KernelGroup, most: int) -> Iterator[Block]:
     elif not group.findings:
         yield Note("No finding.", "muted")
     if group.findings:
-        yield Findings(tuple(code_finding(found, min(most, _MOST_PLACES)) for found in group.findings))
+        yield Findings(tuple(map(code_finding, group.findings)))
     yield Facts(tuple(row for row in _facts(group) if row[1]))
     parts = same_memory(group.variants)
     for variants in parts[:_MOST_PARTS]:
@@ -121,19 +122,19 @@ def _blocks(group: KernelGroup, most: int) -> Iterator[Block]:
         yield Note(note, "muted")
 
 
-def code_finding(found: FoundIn, most: int = _MOST_NAMES) -> Finding:
-    """Return a finding with at most so many of its places."""
+def code_finding(found: FoundIn) -> Finding:
+    """Return a finding with its first places."""
     finding = found.finding
-    first, *others = _places(finding, most) or [""]
+    first, *others = _places(finding) or [""]
     certainty = joined_by(", ", code_certainty(finding), loops_text(finding.loops), only_text(found.only))
     return replace(finding_block(finding, certainty, Cell(first, code=True)), places=tuple(others))
 
 
-def _places(finding: CodeFinding, most: int) -> list[str]:
+def _places(finding: CodeFinding) -> list[str]:
     """Return the places of a finding, equal ones once, and how many are left out."""
     groups = same_places(finding)
-    texts = [instruction_text(places[0], len(places)) for places in groups[:most]]
-    more = finding.more_places + sum(map(len, groups[most:]))
+    texts = [instruction_text(places[0], len(places)) for places in groups[:_MOST_PLACES]]
+    more = finding.more_places + sum(map(len, groups[_MOST_PLACES:]))
     return [*texts, f"and {counted(more, 'more place')}"] if more else texts
 
 
@@ -159,12 +160,15 @@ def _facts(group: KernelGroup) -> Iterator[tuple[str, Inline]]:
             yield name, "; ".join(parts)
     kernel = group.kernel
     if kernel.arguments:
-        arguments = [argument_text(item.ordinal, item.name, item.size_bytes, item.value) for item in kernel.arguments]
+        arguments = []
+        for item in kernel.arguments:
+            arguments.append(argument_text(item.ordinal, item.name, item.size_bytes, item.value))
+            arguments += [part_text(part.name, part.value) for part in item.parts]
         yield "arguments", short_list(arguments, _MOST_ARGUMENTS)
     # A symbol that is cut is of no use.
     if kernel.mangled not in (kernel.name, kernel.label) and len(kernel.mangled) <= _SYMBOL_LENGTH:
         yield "symbol", Cell(kernel.mangled, code=True)
-    yield "file", cut_middle(file_name(kernel.origin), _SYMBOL_LENGTH)
+    yield "file", file_name(kernel.origin)
 
 
 def _quantities(kernel: ReviewedKernel) -> Iterator[tuple[str, str]]:

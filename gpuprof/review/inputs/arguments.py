@@ -93,29 +93,26 @@ def _members(kernel: CompiledKernel, parameter: CubinParameter) -> list[Argument
 
 
 def _refusal(kernels: Sequence[CompiledKernel], key: str) -> UsageError:
-    for kernel in kernels:
-        for parameter in _arguments(kernel, key):
-            argument = f"argument {parameter.ordinal} of {kernel.name:.100}"
-            members = [str(member) for member in _members(kernel, parameter)]
-            name = kernel.name_of(parameter) or parameter.ordinal
-            hint = f"its parts are {_listed(members)}" if members else f"name a part by its offset: {name}+8 is byte 8"
-            if parameter.size_bytes > SCALAR_BYTES:
-                return UsageError(f"--arg {key:.80}: {argument} is a structure of {parameter.size_bytes} bytes", hint)
-            return UsageError(f"--arg {key:.80}: {argument} has {parameter.size_bytes} bytes, and no such part")
-    what = "number" if key.isdecimal() else "name"
-    known = dict.fromkeys(f"{kernel.name:.60} has {_named(kernel)}" for kernel in kernels if kernel.has_code)
+    """Return the error for a key that names nothing; kernels without code have no arguments that are known."""
+    known = dict.fromkeys(
+        f"{kernel.name:.60} has {_listed([_described(kernel, parameter) for parameter in kernel.kernel.parameters])}"
+        for kernel in kernels
+        if kernel.has_code
+    )
     more = f" and {len(known) - _MOST_KERNELS} more kernels" if len(known) > _MOST_KERNELS else ""
     hint = "; ".join(list(known)[:_MOST_KERNELS]) + more
-    return UsageError(f"--arg {key:.80}: no kernel has an argument of that {what}", hint)
+    return UsageError(f"--arg {key:.80}: no kernel has such a number among its arguments", hint)
 
 
-def _named(kernel: CompiledKernel) -> str:
-    names = []
-    for parameter in kernel.kernel.parameters:
-        name = kernel.name_of(parameter)
-        names.append(f"{parameter.ordinal} ({name:.40})" if name else str(parameter.ordinal))
-    return _listed(names) or "none"
+def _described(kernel: CompiledKernel, parameter: CubinParameter) -> str:
+    """Return an argument as "0 (in)"; a structure with its parts."""
+    name = kernel.name_of(parameter)
+    if parameter.size_bytes <= SCALAR_BYTES:
+        return f"{parameter.ordinal} ({name:.40})" if name else f"{parameter.ordinal}"
+    members = [str(member) for member in _members(kernel, parameter)]
+    parts = _listed(members or [f"{name or parameter.ordinal}+8 for byte 8"])
+    return f"{parameter.ordinal}, a structure of {parameter.size_bytes} bytes ({parts})"
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "")
+    return ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "") if names else "none"

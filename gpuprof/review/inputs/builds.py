@@ -19,7 +19,6 @@ import msgspec
 from gpuprof.errors import InputError, UsageError
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.request import Build
-from gpuprof.review.inputs.targets import target_named
 
 _MOST_DATABASE, _MOST_RESPONSE, _MOST_RESPONSES = 256 * 2**20, 2**18, 16
 _NAMES_LISTED = 5
@@ -38,11 +37,12 @@ _VALUED = {
     **dict.fromkeys(("U", "undefine-macro"), "undefine-macro"),
     **dict.fromkeys(("I", "include-path"), "folders"),
     **dict.fromkeys(("isystem", "system-include"), "isystem"),
-    **dict.fromkeys(("arch", "gpu-architecture", "code", "gpu-code", "gencode", "generate-code"), "targets"),
-    **dict.fromkeys(("cuda-gpu-arch", "offload-arch"), "targets"),
+    **dict.fromkeys(("arch", "gpu-architecture", "cuda-gpu-arch", "offload-arch"), "targets"),
+    **dict.fromkeys(("code", "gpu-code", "gencode", "generate-code"), "codes"),
     **dict.fromkeys(("include", "pre-include"), "include"),
     **dict.fromkeys(("Xptxas", "ptxas-options", "Xcuda-ptxas"), "assembler"),
-    **dict.fromkeys(("maxrregcount", "rdc", "ftz", "prec-div", "prec-sqrt", "fmad"), "numbers"),
+    **dict.fromkeys(("maxrregcount", "ftz", "prec-div", "prec-sqrt", "fmad"), "numbers"),
+    **dict.fromkeys(("rdc", "relocatable-device-code"), "numbers"),
     "std": "standard",
 }
 _RESPONSES = ("optf", "options-file")
@@ -53,7 +53,7 @@ _ASSEMBLER = re.compile(
 )
 _ATTACHED = re.compile(r"-(isystem|[DUI])=?(.+)", re.DOTALL)
 _IS_CUDA = re.compile(r"\.cu$|\s--?x[= ]?cuda?(?:\s|$)")
-_TARGET = re.compile(r"\b(?:sm|compute)_\d{2,3}[af]?\b")
+_MACHINE_CODE, _OTHER_CODE = re.compile(r"\bsm_\d{2,3}[af]?\b"), re.compile(r"(?:compute|lto)(_\d{2,3}[af]?)\b")
 
 
 class _Entry(msgspec.Struct):
@@ -73,12 +73,13 @@ def builds_of(database: str, pattern: str | None) -> Mapping[str, tuple[Build, .
     builds: dict[str, tuple[Build, ...]] = {}
     others = []
     content = read_bytes(Path(database), database, _MOST_DATABASE)
+    here = f"{Path.cwd()}{os.sep}"
     try:
         entries = msgspec.json.decode(content, type=list[_Entry])
         for entry in entries:
             folder = Path(database).absolute().parent / entry.directory
             path = os.path.normpath(folder / entry.file)
-            name = path.removeprefix(f"{Path.cwd()}{os.sep}")
+            name = path.removeprefix(here)
             if not _IS_CUDA.search(f" {entry.command} {' '.join(entry.arguments)} {path}"):
                 continue
             if pattern is not None and not any(fnmatch(text, pattern) for text in (name, Path(name).name)):
@@ -110,7 +111,7 @@ def _build(arguments: Sequence[str], folder: Path) -> Build:
         elif _FOR_OTHERS.fullmatch(word):
             next(words, "")
     return Build(
-        targets=tuple(dict.fromkeys(found["targets"])),
+        targets=tuple(dict.fromkeys(found["codes"] or found["targets"])),
         defines=tuple(found["defines"]),
         include_folders=tuple(dict.fromkeys(found["folders"])),
         standard=next(reversed(found["standard"]), None),
@@ -122,8 +123,9 @@ def _add(found: Mapping[str, list[str]], kind: str, name: str, value: str, folde
     flags = found["flags"]
     if kind == "folders":
         found[kind].append(os.path.normpath(folder / value))
-    elif kind == "targets":
-        found[kind] += filter(None, map(target_named, _TARGET.findall(value)))
+    elif kind in {"codes", "targets"}:
+        code = value.rpartition("code=")[2]
+        found[kind] += _MACHINE_CODE.findall(code) or [f"sm{number}" for number in _OTHER_CODE.findall(code)]
     elif kind in {"include", "isystem"}:
         flags.append(f"-{kind}={os.path.normpath(folder / value)}")
     elif kind == "assembler":

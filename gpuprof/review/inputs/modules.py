@@ -21,7 +21,7 @@ from gpuprof.review.inputs.file_bytes import head_of
 from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
 from gpuprof.review.inputs.request import READS, Build, ReviewRequest
 from gpuprof.review.inputs.sources import source_modules
-from gpuprof.review.inputs.triton import cubin_beside, triton_module, triton_modules
+from gpuprof.review.inputs.triton import triton_module, triton_modules
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule
 from gpuprof.sass.binary.host_binary import binary_kind
 from gpuprof.sass.tools.programs import LimitReached
@@ -36,9 +36,10 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (_PACKED, "is a compressed archive", "unpack it, and name what is inside: a report, a .so"),
     ((".nsys-rep", ".qdrep", ".sqlite"), "is of Nsight Systems, and has no code", "name a report of ncu"),
     ((".hsaco",), "is compiled for AMD's GPUs", "gpuprof check reads NVIDIA's code"),
+    ((".json",), "has no GPU code", "name the .cubin beside it; of a build: --compile-commands FILE"),
     ((".ttir", ".ttgir", ".llir", ".source"), "is intermediate code of Triton", "name the .cubin beside it"),
 )
-"""What files of no use are told by their names, what they are, and what to name instead."""
+"""How names of files without use end, what these are, and what to name instead."""
 
 
 Refuse = Callable[[str, GpuprofError], None]
@@ -137,6 +138,8 @@ def _reader(file: PlainFile) -> _Reader:
     if file.is_copy:
         name = name.removesuffix(".gz")
     look = Look(name, file.path, head_of(file.path, file.name, _HEAD_BYTES))
+    if not look.head:
+        raise InputError(f"{file.name} is empty")
     if is_report(look):
         return _report
     kind = binary_kind(look.head)
@@ -147,8 +150,6 @@ def _reader(file: PlainFile) -> _Reader:
     for suffixes, what, hint in _OTHERS:
         if name.endswith(suffixes):
             raise InputError(f"{file.name} {what}", hint)
-    if name.endswith(".json") and look.head.lstrip().startswith(b"{"):
-        return _metadata
     if look.head.startswith(b"version https://git-lfs"):
         raise InputError(f"{file.name} is a Git LFS pointer, not the file itself", "git lfs pull")
     if b"\0" not in look.head and (name.endswith(_SOURCES) or _CUDA.search(look.head)):
@@ -165,10 +166,6 @@ def _report(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule
 
 def _cubin(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]:
     return [triton_module(path, name, choice)]
-
-
-def _metadata(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]:
-    return [triton_module(cubin_beside(path, name), str(Path(name).with_suffix(".cubin")), choice)]
 
 
 def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> tuple[InputModule, ...]:

@@ -22,7 +22,7 @@ _MOST_METADATA = 4 * 2**20
 _MOST_IR = 64 * 2**20
 _MOST_FILES = 200_000
 _INTERMEDIATE = (".ttir", ".source", ".ttgir")
-"""What may stand beside a cubin and names arguments. Caches of Triton 3.1 and 3.3 have no names, those of 3.9 have."""
+"""Files beside a cubin that may name arguments. Caches of Triton 3.1 and 3.3 have no names, those of 3.9 have."""
 _ARGUMENT = re.compile(r"%([\w$.-]+): (!?[\w.]+)")
 _UNNAMED = re.compile(r"arg\d+")
 _BYTES = {"!tt.ptr": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -50,7 +50,7 @@ class _Metadata(msgspec.Struct):
 
 
 def triton_modules(folder: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
-    """Yield the kernels of a cache folder, and of those below it. Raises InputError where there is none."""
+    """Yield the kernels of a cache folder, and of those below it. Raises InputError if there is none."""
     cubins = _cubins(folder, origin)
     if not cubins:
         raise InputError(
@@ -72,7 +72,7 @@ def triton_modules(folder: Path, origin: str, choice: KernelChoice) -> Iterator[
 
 
 def triton_module(cubin: Path, origin: str, choice: KernelChoice) -> InputModule:
-    """Return the kernel of a cubin with what lies beside it; the plain cubin where nothing does."""
+    """Return the kernel of a cubin with the metadata beside it, if there are some."""
     data = read_bytes(cubin, origin)
     try:
         metadata = _metadata(cubin.with_suffix(".json"), origin)
@@ -91,16 +91,6 @@ def triton_module(cubin: Path, origin: str, choice: KernelChoice) -> InputModule
         module,
         kernels=tuple(replace(kernel, argument_names=_names(kernel.kernel, declared)) for kernel in module.kernels),
     )
-
-
-def cubin_beside(metadata: Path, origin: str) -> Path:
-    """Return the cubin that metadata are of. Raises InputError where there is none."""
-    cubin = metadata.with_suffix(".cubin")
-    if not cubin.is_file():
-        raise InputError(
-            f"{origin} has no {cubin.name:.100} beside it", "name a .cubin, or the folder of Triton's cache"
-        )
-    return cubin
 
 
 def _cubins(folder: Path, origin: str) -> list[Path]:

@@ -14,7 +14,6 @@ from gpuprof.sass.tools.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
 from gpuprof.sass.tools.programs import cuda_folders
 
 DEFAULT_STANDARD = "c++17"
-_ERROR = re.compile(r"\berror\s*:|^ptxas fatal")
 _SAYS_ERROR = re.compile(r"\berror\b[^:]{0,40}:|\bfatal\b[^:]{0,40}:|^nvcc fatal")
 _INCLUDE = "--include-path="
 _PLACE = re.compile(r"^([^\s(].{0,4096}?)(?:\((\d{1,9})\)|:(\d{1,9}(?::\d{1,9})?)): ")
@@ -27,7 +26,6 @@ _REFUSED = re.compile(
     r"requires \.target|not supported on \.target|cannot be compiled for architecture|Illegal vector size: 8$"
 )
 """The last is the message of NVRTC before 12.9 for a load of 256 bits, which Blackwell has."""
-_POSITION = re.compile(r"^ptxas application ptx input, line \d+; error\s*: ")
 
 
 Quotable = Callable[[str], bool]
@@ -86,22 +84,24 @@ def recorded(options: tuple[str, ...]) -> tuple[str, ...]:
 
 def _refusal(log: str) -> NotCompiled:
     """Read NVRTC's log: the target is to blame if ptxas says so in the first error."""
-    errors = (line.strip() for line in log.splitlines() if _ERROR.search(line))
-    first = next(errors, log.strip()) or "NVRTC gives no reason"
-    return NotCompiled(_REFUSED.search(first) is not None, _POSITION.sub("", first), log)
+    errors = _errors(log, lambda _: True)
+    first = errors[0] if errors else log.strip() or "NVRTC gives no reason"
+    return NotCompiled(_REFUSED.search(first) is not None, first, log)
 
 
 def first_errors(log: str, quotable: Quotable) -> str:
-    """Return the first errors of a compiler with their places as FILE:LINE; empty if it names none.
+    """Return the first errors of a compiler with their places as FILE:LINE; empty if it names none."""
+    return "; ".join(_errors(log, quotable)[:_MOST_ERRORS])
 
-    Lines that begin with a space are those of the files, as compilers quote them.
-    """
+
+def _errors(log: str, quotable: Quotable) -> list[str]:
+    """Return the errors in a log, each once; lines that begin with a space are quoted from files."""
     errors: dict[str, None] = {}
     for line in log.split("\n"):
         if _SAYS_ERROR.search(line) and _ABORTED not in line and not line[0].isspace():
             error = _error(line.rstrip(), quotable)
             errors[error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}…"] = None
-    return "; ".join(list(errors)[:_MOST_ERRORS])
+    return list(errors)
 
 
 def _error(line: str, quotable: Quotable) -> str:

@@ -37,17 +37,9 @@ _UPPER = (1 << 64) - 1 - (((1 << 17) - 1) << 41)
 _MOST_KNOWN = 1 << 19
 """When so many instructions are kept, all are dropped."""
 
+Disassembler = Program
+"""An nvdisasm."""
 InstructionWord = tuple[int, int]
-
-
-class Disassembler(Program):
-    """An nvdisasm that answers, and its version."""
-
-    __slots__ = ()
-
-    def reads(self, target: str) -> bool:
-        """Return whether a disassembler may know the target: those of CUDA 13 no longer read Volta."""
-        return target not in _VOLTA or self.version < _FIRST_WITHOUT_VOLTA
 
 
 class PlacedText(NamedTuple):
@@ -83,12 +75,15 @@ class _Refused(EnvironmentProblem):
 
 def find_disassemblers() -> tuple[Disassembler, ...]:
     """Return every nvdisasm in wheels, on PATH and in CUDA toolkits, newest first, one per version."""
-    return tuple(Disassembler(*tool) for tool in find_programs("nvdisasm"))
+    return find_programs("nvdisasm")
 
 
 def disassembler_for(target: str) -> Disassembler | None:
-    """Return the newest nvdisasm that reads the target, or None."""
-    return next((tool for tool in find_disassemblers() if tool.reads(target)), None)
+    """Return the newest nvdisasm that may know the target, or None: those of CUDA 13 no longer read Volta."""
+    for tool in find_disassemblers():
+        if target not in _VOLTA or tool.version < _FIRST_WITHOUT_VOLTA:
+            return tool
+    return None
 
 
 def brings(target: str, *, newer: bool = False) -> str:

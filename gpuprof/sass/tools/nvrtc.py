@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +41,8 @@ INVALID_OPTION = "NVRTC_ERROR_INVALID_OPTION"
 """Its error for an option or a value of one that it does not know."""
 _TRIAL = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).nvrtcVersion"
 _PATIENCE_S = 30.0
-_REQUEST, _REPLY, _CUBIN = "request.json", "reply.json", "code.cubin"
+_REFUSED = 3
+"""The exit code of the child if NVRTC itself fails."""
 
 
 class CompileOutcome(NamedTuple):
@@ -182,32 +182,28 @@ def compile_apart(
     Raises LimitReached, and EnvironmentProblem if NVRTC itself fails.
     """
     with private_folder() as folder:
-        request = {"library": str(nvrtc.path), "source": source, "name": name, "options": list(options)}
-        (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
-        outcome = compile_in(folder, python_command("gpuprof.sass.tools.nvrtc", str(folder)), limits)
-        reply = folder / _REPLY
-        if outcome.code or not reply.is_file():
+        text, cubin = folder / "source.cu", folder / "code.cubin"
+        text.write_text(source, encoding="utf-8")
+        command = python_command(__name__, str(nvrtc.path), str(text), name, str(cubin), *options)
+        outcome = compile_in(folder, command, limits)
+        if outcome.code == _REFUSED:
+            raise EnvironmentProblem(outcome.messages)
+        if outcome.code:
             raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.log.strip()[-300:]}")
-        answer = json.loads(reply.read_text(encoding="utf-8"))
-        if "problem" in answer:
-            raise EnvironmentProblem(answer["problem"])
-        cubin = folder / _CUBIN
         if cubin.is_file():
-            return CompileOutcome(cubin.read_bytes(), answer["log"])
-        refuse_without_memory(answer["log"], limits)
-        return CompileOutcome(None, answer["log"])
+            return CompileOutcome(cubin.read_bytes(), outcome.output)
+        refuse_without_memory(outcome.output, limits)
+        return CompileOutcome(None, outcome.output)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Do the request in a folder, in the child."""
-    folder = Path(arguments[0])
-    request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+    """Compile in the child; the log goes to its standard output."""
+    library, source, name, cubin, *options = arguments
     try:
-        outcome = Nvrtc(Path(request["library"])).compile(request["source"], request["name"], request["options"])
+        outcome = Nvrtc(Path(library)).compile(Path(source).read_text(encoding="utf-8"), name, options)
     except (GpuprofError, OSError) as error:
-        answer = {"problem": str(error)}
-    else:
-        answer = {"log": outcome.log}
-        if outcome.cubin is not None:
-            (folder / _CUBIN).write_bytes(outcome.cubin)
-    (folder / _REPLY).write_text(json.dumps(answer), encoding="utf-8")
+        sys.stderr.buffer.write(str(error).encode(errors="replace"))
+        sys.exit(_REFUSED)
+    sys.stdout.buffer.write(outcome.log.encode())
+    if outcome.cubin is not None:
+        Path(cubin).write_bytes(outcome.cubin)

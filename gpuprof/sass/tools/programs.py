@@ -8,10 +8,8 @@ import re
 import select
 import shutil
 import signal
-import site
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -120,11 +118,10 @@ def _candidates(name: str) -> list[Path]:
 
 
 def cuda_folders(in_wheels: Sequence[str], in_toolkit: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders of wheels, then those of CUDA toolkits: CUDA_HOME, CUDA_PATH, /usr/local/cuda*."""
-    packages = (sysconfig.get_path("platlib"), sysconfig.get_path("purelib"), *sys.path, site.getusersitepackages())
-    for package in dict.fromkeys(filter(None, packages)):
-        if Path(package).name in {"site-packages", "dist-packages"}:
-            yield from (Path(package) / part for part in in_wheels)
+    """Yield the folders of installed wheels, then those of toolkits: CUDA_HOME, CUDA_PATH, /usr/local/cuda*."""
+    for package in map(Path, sys.path):
+        if package.name in {"site-packages", "dist-packages"}:
+            yield from (package / part for part in in_wheels)
     named = filter(os.path.isabs, (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", "")))
     for toolkit in (*map(Path, named), *sorted(_TOOLKITS.glob("cuda*"))):
         yield from (toolkit / part for part in in_toolkit)
