@@ -239,6 +239,7 @@ def test_the_newest_disassembler_reads_all_but_the_oldest_target(
     assert found == (Disassembler(new, (13, 5)), Disassembler(old, (12, 4)))
     assert disassembler_for("sm_90a") == found[0]
     assert disassembler_for("sm_70") == found[1]
+    assert disassembler_for("sm_61") is None
     found_in(new)
     assert disassembler_for("sm_70") is None
 

@@ -19,9 +19,11 @@ from gpuprof.sass.instruction import Instruction, Operation, names_address, pars
 from gpuprof.sass.tools.programs import NotFinished, Program, find_programs, run
 
 BRINGS_DISASSEMBLER = "python -m pip install 'gpuprof-cli[check]'"
+_BEFORE_VOLTA = re.compile(r"sm_[1-6]\d")
+"""Instructions of these have 8 bytes, which are not read."""
 _VOLTA = ("sm_70", "sm_72")
 _FIRST_WITHOUT_VOLTA = (13, 0)
-_VOLTA_HINT = "python -m pip install triton==3.4.0 brings an nvdisasm of CUDA 12, which does; so does a toolkit on PATH"
+_VOLTA_HINT = "that of CUDA 12 does: python -m pip install triton==3.4.0, or a CUDA 12 toolkit on PATH"
 """No package of nvdisasm alone reads Volta. Triton 3.4 and 3.6 have that of CUDA 12.8."""
 _PATIENCE_S, _PATIENCE_S_PER_BYTE = 30.0, 0.0002
 """An instruction takes 25 µs, this allows a hundred times that."""
@@ -80,6 +82,8 @@ def find_disassemblers() -> tuple[Disassembler, ...]:
 
 def disassembler_for(target: str) -> Disassembler | None:
     """Return the newest nvdisasm that may know the target, or None: those of CUDA 13 no longer read Volta."""
+    if _BEFORE_VOLTA.fullmatch(target):
+        return None
     for tool in find_disassemblers():
         if target not in _VOLTA or tool.version < _FIRST_WITHOUT_VOLTA:
             return tool
@@ -90,6 +94,8 @@ def brings(target: str, *, newer: bool = False) -> str:
     """Return how to get an nvdisasm that reads the target. `newer`: the present one is too old."""
     if target in _VOLTA:
         return _VOLTA_HINT
+    if _BEFORE_VOLTA.fullmatch(target):
+        return "gpuprof reads code for sm_70 and newer"
     return "python -m pip install --upgrade nvidia-cuda-nvdisasm" if newer else BRINGS_DISASSEMBLER
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from gpuprof.errors import EnvironmentProblem, InputError
 from gpuprof.units import format_si
@@ -191,33 +191,39 @@ def run(
     environment["PATH"] = programs_path(os.environ)
     if folder is not None:
         environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
-    limited = ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command]
+    try:
+        if shutil.which(command[0]) is None:
+            raise FileNotFoundError("there is no such program")
+        with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as messages:
+            given.write(stdin)
+            given.seek(0)
+            code = _ended(
+                ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command],
+                patience_s,
+                stdin=given,
+                stdout=output,
+                stderr=messages,
+                env=environment,
+                cwd=cwd,
+            )
+            return Outcome(code, _beginning(output, most_output), _beginning(messages, most_output))
+    except subprocess.TimeoutExpired as error:
+        raise NotFinished(f"{command[0]} did not finish within {patience_s:.0f} s") from error
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem(f"{command[0]} cannot be run: {error}") from error
+
+
+def _ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
+    """Run a program in a session of its own and return its exit code; all of the session ends with the call."""
     started = None
-    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as messages:
-        given.write(stdin)
-        given.seek(0)
-        try:
-            if shutil.which(command[0]) is None:
-                raise FileNotFoundError("there is no such program")
-            with _signals_delayed():
-                started = subprocess.Popen(
-                    limited,
-                    stdin=given,
-                    stdout=output,
-                    stderr=messages,
-                    env=environment,
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-            _wait(started, patience_s)
-        except subprocess.TimeoutExpired as error:
-            raise NotFinished(f"{command[0]} did not finish within {patience_s:.0f} s") from error
-        except (OSError, ValueError) as error:
-            raise EnvironmentProblem(f"{command[0]} cannot be started: {error}") from error
-        finally:
-            if started is not None:
-                _end(started)
-        return Outcome(started.returncode, _beginning(output, most_output), _beginning(messages, most_output))
+    try:
+        with _signals_delayed():
+            started = subprocess.Popen(command, start_new_session=True, **options)
+        _wait(started, patience_s)
+    finally:
+        if started is not None:
+            _end(started)
+    return started.returncode
 
 
 def _beginning(file: IO[bytes], most: int) -> str:
