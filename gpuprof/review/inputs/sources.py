@@ -91,11 +91,14 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
         )
     lines = _lines_of(compiled.cubin, source)
     placed = [replace(kernel, lines=lines.get(kernel.kernel.mangled, {})) for kernel in module.kernels]
+    # Machine code for a debugger takes long to write, PTX less than the first compilation.
+    flags = ("-G",) if compiled.compiler.startswith("NVRTC") else ("-G", "-ptx")
+    request = replace(request, flags=(*request.flags, *flags))
     yield replace(module, target=target, kernels=tuple(_named(placed, source, request)))
 
 
 def _named(kernels: Iterable[CompiledKernel], source: _Source, request: ReviewRequest) -> Iterator[CompiledKernel]:
-    """Yield kernels with the names of their arguments; of structures, and unusual ones, a compiler says them."""
+    """Yield kernels with the names of their arguments; by `request` a compiler says them of structures and others."""
     declared = plain_names(source.text)
     debug: Mapping[str, Sequence[DebugArgument]] | None = None
     for kernel in kernels:
@@ -107,7 +110,7 @@ def _named(kernels: Iterable[CompiledKernel], source: _Source, request: ReviewRe
         if debug is None:
             debug = {}
             with contextlib.suppress(GpuprofError):  # it may take too long: parts are then named by their offset
-                debug = debug_arguments(_by_any(source, replace(request, flags=(*request.flags, "-G"))).cubin)
+                debug = debug_arguments(_by_any(source, request).cubin)
         yield with_names(kernel, debug.get(kernel.kernel.mangled, ()))
 
 

@@ -1,4 +1,4 @@
-"""Reads names and members of kernels' arguments from the debug information of a cubin.
+"""Reads names and members of kernels' arguments from the debug information of a cubin, or of PTX.
 
 Compilers write it with -G (nvcc, NVRTC) or -g (clang): DWARF version 2, texts and references in place
 (https://dwarfstd.org, DWARF Debugging Information Format, version 2 and 4, section 7.5).
@@ -6,12 +6,13 @@ Compilers write it with -G (nvcc, NVRTC) or -g (clang): DWARF version 2, texts a
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from gpuprof.sass.binary.elf import cubin_elf
+from gpuprof.sass.binary.elf import ELF_START, cubin_elf
 
 _MOST_BYTES = 1 << 24
 _MOST_STEPS, _MOST_ELEMENTS, _MOST_DIMENSIONS, _DEEPEST = 1 << 18, 4096, 8, 32
@@ -25,6 +26,7 @@ _UNION = 0x17
 _OTHER_NAMES = frozenset((0x16, 0x26, 0x35, 0x37))
 """typedef, const, volatile and restrict: types that are another one."""
 _POINTERS = frozenset((0x0F, 0x10, 0x42))
+_PTX_NUMBERS = re.compile(rb"\.b(8|16|32|64)[ \t]+([^\n]*)")
 _PLUS_CONSTANT = 0x23
 """DW_OP_plus_uconst, by which a member says where it is."""
 _FIXED_BYTES = {
@@ -54,18 +56,33 @@ class DebugArgument(NamedTuple):
     members: tuple[Member, ...]
 
 
-def debug_arguments(cubin: bytes) -> Mapping[str, tuple[DebugArgument, ...]]:
+def debug_arguments(compiled: bytes) -> Mapping[str, tuple[DebugArgument, ...]]:
     """Return the arguments of each function by its symbol; nothing without debug information, or if it is broken."""
     try:
-        elf = cubin_elf(cubin)
-        info, abbreviations = elf.named(".debug_info"), elf.named(".debug_abbrev")
-        if info is None or abbreviations is None or info.size > _MOST_BYTES:
-            return {}
-        entries = _entries(elf.content(info), elf.content(abbreviations))
+        section = _ptx_section if not compiled.startswith(ELF_START) else _cubin_section
+        entries = _entries(section(compiled, ".debug_info"), section(compiled, ".debug_abbrev"))
         steps = iter(range(_MOST_STEPS))
         return {name: tuple(_arguments(entry, entries, steps)) for name, entry in _functions(entries.values())}
     except (struct.error, ValueError, IndexError, KeyError, OverflowError, RecursionError):
         return {}
+
+
+def _cubin_section(cubin: bytes, name: str) -> bytes:
+    elf = cubin_elf(cubin)
+    section = elf.named(name)
+    return elf.content(section) if section is not None and section.size <= _MOST_BYTES else b""
+
+
+def _ptx_section(ptx: bytes, name: str) -> bytes:
+    """Return the bytes of a section, which PTX has as numbers; labels count as zero."""
+    body = re.search(rb"\.section\s+" + re.escape(name).encode() + rb"\s*\{([^}]*)\}", ptx)
+    content = bytearray()
+    for bits, values in _PTX_NUMBERS.findall(body[1] if body is not None else b""):
+        size = int(bits) // 8
+        for value in values.split(b","):
+            number = int(value) if value.strip().isdigit() else 0
+            content += (number % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(content)
 
 
 class _Entry:
