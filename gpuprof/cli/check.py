@@ -212,7 +212,7 @@ def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
 
 
 def _refuse_unreviewed(review: Review) -> None:
-    """Raise InputError where the code of a kernel was not reviewed: no findings in it means nothing."""
+    """Raise InputError if the code of a kernel was not reviewed: no findings in it means nothing."""
     unread = [kernel for kernel in review.kernels if kernel.unreviewed is not None]
     if not unread:
         return
@@ -225,7 +225,7 @@ def _refuse_unreviewed(review: Review) -> None:
 
 
 def _tell_next(review: Review, request: ReviewRequest) -> None:
-    """Say what shows more: how the kernels are launched where that is not known, else the first one in depth."""
+    """Name the command that shows more: with the block if that is not known, else the first kernel in depth."""
     from gpuprof.review.alike import grouped_kernels
 
     groups = grouped_kernels(review)

@@ -1,4 +1,4 @@
-"""What is one thing in a review: a kernel on several architectures, equal launches, equal findings and accesses."""
+"""The parts of a review that are one thing: a kernel on several architectures, equal launches, findings, accesses."""
 
 from __future__ import annotations
 
@@ -160,13 +160,13 @@ def shared_findings(review: Review, groups: Sequence[KernelGroup]) -> list[Share
 
     The instances of a template share the lines of their findings; without lines they say the same.
     """
-    shared: dict[tuple[object, ...], SharedFinding] = {}
+    owners: dict[tuple[object, ...], list[tuple[KernelGroup, FoundIn]]] = {}
     for group in groups:
         for found in group.findings:
             key = (found.finding.rule, found.finding.headline, _line(found.finding))
-            before = shared.get(key, SharedFinding(found.finding))
-            shared[key] = replace(before, owners=(*before.owners, (group, found)))
-    return [*map(SharedFinding, review.findings), *sorted(shared.values(), key=_gravity)]
+            owners.setdefault(key, []).append((group, found))
+    shared = [SharedFinding(having[0][1].finding, tuple(having)) for having in owners.values()]
+    return [*map(SharedFinding, review.findings), *sorted(shared, key=_gravity)]
 
 
 def same_resources(variants: Sequence[Variant]) -> list[list[Variant]]:
