@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -184,8 +185,8 @@ torch.utils.cpp_extension.CUDA_HOME = os.environ["CUDA_HOME"]
 @pytest.fixture
 def torch_environ(tmp_path: Path) -> dict[str, str]:
     """Return what Job needs so that PyTorch for CPUs builds a CUDA extension; skip without it."""
-    import nvidia
-
+    wheels = importlib.util.find_spec("nvidia")
+    assert wheels is not None and wheels.submodule_search_locations
     python = ROOT / ".venv-torch" / "bin" / "python"
     if not python.exists():
         pytest.skip("there is no environment with PyTorch")
@@ -194,11 +195,10 @@ def torch_environ(tmp_path: Path) -> dict[str, str]:
     (libraries / "sitecustomize.py").write_text(WITH_CUDA)
     (libraries / "empty.cpp").write_text("")
     for name in ("c10_cuda", "torch_cuda", "cudart"):
-        command = ["g++", "-shared", "-o", libraries / f"lib{name}.so", libraries / "empty.cpp"]
-        subprocess.run(command, check=True)
+        subprocess.run(["g++", "-shared", "-o", f"lib{name}.so", "empty.cpp"], cwd=libraries, check=True)
     return {
         "python": f'PYTHONPATH="{libraries}" exec "{python}" -W ignore "$@"',
-        "LIBRARY_PATH": str(libraries), "CUDA_HOME": str(Path(next(iter(nvidia.__path__))) / "cu13"),
+        "LIBRARY_PATH": str(libraries), "CUDA_HOME": f"{next(iter(wheels.submodule_search_locations))}/cu13",
     }  # fmt: skip
 
 

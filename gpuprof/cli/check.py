@@ -13,7 +13,7 @@ import click
 from gpuprof.cli.check_gate import closing_line, gate_options
 from gpuprof.cli.check_outputs import is_in_file, print_reviewed, refuse_outputs, writing, written
 from gpuprof.cli.check_progress import CodeProgress
-from gpuprof.cli.compare_gate import refuse_without_limits
+from gpuprof.cli.compare_gate import keeping_exit_code, refuse_without_limits, say_result
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
@@ -177,9 +177,10 @@ def _check(asked: _Asked) -> int:
     written(review, asked.outputs, asked.look)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
-        print_reviewed(review, asked.form, asked.look, verbose=asked.verbose, chosen=chosen)
+        with keeping_exit_code(review.gate):
+            print_reviewed(review, asked.form, asked.look, verbose=asked.verbose, chosen=chosen)
     if review.gate is not None:
-        say(closing_line(review))
+        say_result(closing_line(review))
     if refused:
         raise refused[0]
     _refuse_unreviewed(review)

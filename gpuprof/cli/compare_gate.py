@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli import patience
 from gpuprof.cli.options import Command, was_typed
-from gpuprof.cli.output import say_unused
+from gpuprof.cli.output import say, say_unused
 from gpuprof.errors import UsageError, hinted
 
 if TYPE_CHECKING:
@@ -130,6 +132,26 @@ def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequenc
 
     with _in_time("--fail-on and --accept"):
         return gated(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
+
+
+@contextlib.contextmanager
+def keeping_exit_code(gate: Gate | None) -> Iterator[None]:
+    """Let the exit code of a gate that fails be returned if the reader of a pipe (head, less) has gone.
+
+    Rich ends the program by SystemExit there.
+    """
+    try:
+        yield
+    except (BrokenPipeError, SystemExit):
+        if gate is None or gate.passed:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say_result(line: str) -> None:
+    """Say the last line on stderr; if that is closed, the exit code is enough."""
+    with contextlib.suppress(OSError):
+        say(line)
 
 
 def closing_line(compared: Compared) -> str:

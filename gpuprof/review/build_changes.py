@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpuprof.comparison.contract import SourceLine
 from gpuprof.model.kernel_names import parse_name, unnumbered
 from gpuprof.model.session import Finding
@@ -127,36 +129,28 @@ def _kernel_values(kernel: ReviewedKernel) -> dict[str, float | None]:
     }
 
 
-class _Part(NamedTuple):
-    """The cost of an access, or the size of a loop."""
-
-    name: str
-    of: str
-    value: float | None
-    needed: float | None = None
-    unknown: str = ""
-
-
-_PlacedPart = tuple[_Part, SourceLine | None]
-
-
-def _parts(kernel: ReviewedKernel) -> list[_PlacedPart]:
-    """Return the loops and the accesses with their lines, equal ones of a line once: compilers unroll them.
+def _parts(kernel: ReviewedKernel) -> list[CodeChange]:
+    """Return loops and accesses as if the base had none, equal ones of a line once: compilers unroll them.
 
     Local memory is left out: its accesses are spills and arrays of the stack.
     """
     parts = []
     for loop in kernel.loops:
-        parts.append((_Part("loop-instructions", f"loop of depth {loop.depth}", loop.instructions), _line(loop)))
+        of = f"loop of depth {loop.depth}"
+        part = CodeChange(name="loop-instructions", of=of, new=loop.instructions, location=_line(loop), added=True)
+        parts.append(part)
     for access in kernel.accesses:
-        of = f"{access.space} {access.kind}"
-        needed, unknown = access.needed_per_request, access.unknown
-        if access.space == "shared":
-            part = _Part("wavefronts-per-request", of, access.wavefronts_per_request, needed, unknown)
-        else:
-            part = _Part("sectors-per-request", of, access.sectors_per_request, needed, unknown)
+        is_shared = access.space == "shared"
+        part = CodeChange(
+            name="wavefronts-per-request" if is_shared else "sectors-per-request",
+            of=f"{access.space} {access.kind}",
+            new=access.wavefronts_per_request if is_shared else access.sectors_per_request,
+            new_needed=access.needed_per_request,
+            location=_line(access),
+            added=True,
+        )
         if access.space != "local":
-            parts.append((part, _line(access)))
+            parts.append(part)
     return list(dict.fromkeys(parts))
 
 
@@ -164,27 +158,21 @@ def _line(item: CodeLoop | CodeAccess) -> SourceLine | None:
     return SourceLine(item.file, item.line) if item.file is not None and item.line is not None else None
 
 
-def _part_changes(base: Iterable[_PlacedPart], new: Sequence[_PlacedPart]) -> Iterator[CodeChange]:
+def _part_changes(base: Iterable[CodeChange], new: Sequence[CodeChange]) -> Iterator[CodeChange]:
     """Yield the parts of the new side that the base does not have, each with the next one that is left of its kind.
 
     Equal parts belong together wherever they are: lines move from build to build.
     """
-    same = Counter(part for part, _ in base)
-    left: defaultdict[str, list[_Part]] = defaultdict(list)
-    for part in (same - Counter(part for part, _ in new)).elements():
+    same = Counter(replace(part, location=None) for part in base)
+    left: defaultdict[str, list[CodeChange]] = defaultdict(list)
+    for part in (same - Counter(replace(part, location=None) for part in new)).elements():
         left[part.of].append(part)
-    for part, line in new:
-        if same[part] > 0:
-            same[part] -= 1
-            continue
-        before = left[part.of].pop(0) if left[part.of] else None
-        yield CodeChange(
-            name=part.name,
-            of=part.of,
-            base=before.value if before is not None else None,
-            new=part.value,
-            base_needed=before.needed if before is not None else None,
-            new_needed=part.needed,
-            location=line,
-            added=before is None,
-        )
+    for part in new:
+        key = replace(part, location=None)
+        if same[key] > 0:
+            same[key] -= 1
+        elif left[part.of]:
+            before = left[part.of].pop(0)
+            yield replace(part, base=before.new, base_needed=before.new_needed, added=False)
+        else:
+            yield part

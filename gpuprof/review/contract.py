@@ -201,11 +201,6 @@ class BuildChange(Struct, frozen=True, kw_only=True):
     came: Annotated[tuple[Finding, ...], about("findings that the base does not have")]
     went: Annotated[tuple[Finding, ...], about("findings that only the base has")]
 
-    @property
-    def is_changed(self) -> bool:
-        """Return whether it is new or gone, or has other values or findings."""
-        return self.match in ("new", "gone") or bool(self.values or self.came or self.went)
-
 
 class BuildChanges(Struct, frozen=True, kw_only=True):
     """What differs between the base and the new build."""

@@ -83,10 +83,8 @@ def _level(written: WrittenLimit) -> Severity:
         near = get_close_matches(written.quantity.lower(), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UsageError(f"{written.shown}: unknown limit {written.quantity!r:.80}", hint)
-    if written.amount is None:
-        return "info"
     for level in SEVERITIES:
-        if level == written.amount:
+        if written.amount == level or (written.amount is None and level == "info"):
             return level
     hint = f"write {written.quantity}:high, :medium or :low"
     raise UsageError(f"{written.shown}: {written.amount!r:.40} is no severity", hint)

@@ -10,6 +10,8 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
     ComparedSide,
     Comparison,
+    Gate,
+    GateCheck,
     KernelChange,
     RunCondition,
     SideName,
@@ -31,10 +33,11 @@ from gpuprof.views.document import (
     Inline,
     Note,
     Table,
+    Tone,
 )
-from gpuprof.views.gate import gate_blocks
 from gpuprof.views.options import WriteOptions
 from gpuprof.words.comparison_conditions import condition_values
+from gpuprof.words.comparison_gate import CHECK_WORDS, gate_text
 from gpuprof.words.comparison_rows import changed_rows, folded, quiet_rows
 from gpuprof.words.comparison_values import (
     change_text,
@@ -59,13 +62,20 @@ _FEW_KERNELS = 12
 _MOST_ROWS = 100
 _MOST_OTHERS = 1000
 _MOST_SECTIONS = 20
+_BRIEF_CHECKS = 3
+_PAGE_CHECKS = 10
+_MOST_CHECKS = 60
 _BRIEF_CONDITIONS = 2
 _BRIEF_NOTES = 2
 _SHORT_VERDICT = 200
 _MOST_FILES = 3
 _NAME_LENGTH = 120
 _FILE_LENGTH = 100
+_LIMIT_LENGTH = 40
 _NONE = "–"
+_CHECK_TONES: dict[str, Tone] = {
+    "regression": "bad", "unclear": "warning", "not-compared": "warning", "accepted": "muted",
+}  # fmt: skip
 _COLUMNS = (
     Column("#", "number"),
     Column("kernel", "name"),
@@ -251,6 +261,43 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Inline]]:
 def _notes(sentences: Iterable[str]) -> Iterator[Block]:
     for text in sentences:
         yield Note(sentence(text), "muted")
+
+
+def gate_blocks(
+    gate: Gate | None, kernels: Mapping[int, str], targets: Mapping[int, str] | None = None, *, are_folded: bool = False
+) -> Iterator[Block]:
+    """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few.
+
+    `kernels` are labels by id. If checks `are_folded`, those that do not fail are folded away if they are many.
+    """
+    if gate is None:
+        return
+    yield Note(gate_text(gate), "good" if gate.passed else "bad")
+    labels = {kernel: cut_middle(label, _LIMIT_LENGTH) for kernel, label in kernels.items()}
+    checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
+    rows = [_check_row(check, labels, targets) for check in checks]
+    most = _BRIEF_CHECKS if targets is None else len(rows)
+    if are_folded:
+        most = max(_PAGE_CHECKS, sum(map(gate.fails, checks)))
+    shown, rest = tuple(rows[:most]), tuple(rows[most:])
+    more = counted(len(rest), "more check")
+    if rest and not are_folded:
+        shown += (("", Cell(f"… and {more}: -v shows all", "muted")),)
+    if shown:
+        yield Facts(shown)
+    if rest:
+        yield Fold(more, (Facts(rest if are_folded else rest[:_MOST_CHECKS]),))
+
+
+def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
+    whose = "the run, " if check.pattern is None else ""
+    href = ""
+    if check.kernel is not None:
+        whose = f"{labels.get(check.kernel, check.kernel)}, "
+        href = targets.get(check.kernel, f"row-{check.kernel}") if targets is not None else ""
+    text = f"{whose}{cut_middle(check.limit, _LIMIT_LENGTH)}: {sentence(check.sentence)}"
+    text = joined_by("; ", text, sentence(check.accepted))
+    return CHECK_WORDS.get(check.word, check.word), Cell(text, _CHECK_TONES[check.word], href=href)
 
 
 def _conditions(conditions: Sequence[RunCondition]) -> Iterator[tuple[str, Inline]]:

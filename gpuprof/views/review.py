@@ -126,7 +126,7 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
 
 def _summary(review: Review, groups: Sequence[KernelGroup]) -> Iterator[Block]:
     """Yield the verdict, and the kernels that were not reviewed."""
-    yield Note(_headline(review, groups), "strong")
+    yield Note(headline(review, groups), "strong")
     unread: dict[str, list[str]] = {}
     for group in groups:
         if group.unreviewed:
@@ -135,7 +135,7 @@ def _summary(review: Review, groups: Sequence[KernelGroup]) -> Iterator[Block]:
         yield Note(f"not reviewed: {short_list(names, _FEW)}: {full_stop(why)}", "warning")
 
 
-def _headline(review: Review, groups: Sequence[KernelGroup]) -> str:
+def headline(review: Review, groups: Sequence[KernelGroup]) -> str:
     """Write what was read and how much there is to change: "transpose.cu for sm_90: 3 kernels, 2 with findings"."""
     targets = ", ".join(dict.fromkeys(kernel.target for kernel in review.kernels))
     launches = sum(group.launches for group in groups)

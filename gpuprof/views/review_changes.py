@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from gpuprof.comparison.finding_changes import source_line
-from gpuprof.review.contract import BuildChange, BuildChanges, CodeChange, Review
+from gpuprof.review.contract import BuildChange, CodeChange, Review
 from gpuprof.text import cut_middle
 from gpuprof.units import counted
 from gpuprof.views.document import Block, Cell, Column, Heading, Inline, Note, Table
-from gpuprof.views.gate import gate_blocks
 from gpuprof.words.comparison_values import change_text, count_name, side_texts
 from gpuprof.words.file_names import file_name
 from gpuprof.words.review_gate import line_text
@@ -29,32 +29,30 @@ _COLUMNS = (
 
 def review_changes(review: Review, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
     """Yield the gate and the changes of a review; `targets` are anchors of its kernels by id, if it has some."""
-    yield from gate_blocks(review.gate, {kernel.id: kernel.label for kernel in review.kernels}, targets)
-    if review.changes is not None:
-        yield from _changes(review.changes, targets or {})
+    if review.gate is not None:
+        from gpuprof.views.comparison import gate_blocks
 
-
-def _changes(changes: BuildChanges, targets: Mapping[int, str]) -> Iterator[Block]:
+        yield from gate_blocks(review.gate, {kernel.id: kernel.label for kernel in review.kernels}, targets)
+    changes = review.changes
+    if changes is None:
+        return
     base = short_list([file_name(file) for file in changes.files], _MOST_NAMES)
     yield Heading(f"Changes against {base}", anchor="changes")
-    rows = [row for change in changes.kernels for row in _rows(change, targets)]
-    if rows:
-        yield Table("Changes", _COLUMNS, tuple(rows))
-    for word in ("new", "gone"):
-        names = [cut_middle(change.label, _NAME_LENGTH) for change in changes.kernels if change.match == word]
-        if names:
-            yield Note(f"{word}: {short_list(names, _MOST_NAMES)}", "muted")
-    same = sum(not change.is_changed for change in changes.kernels)
+    rows = [tuple(_rows(change, targets or {})) for change in changes.kernels]
+    if any(rows):
+        yield Table("Changes", _COLUMNS, tuple(itertools.chain(*rows)))
+    same = rows.count(())
     if same:
         yield Note(f"{counted(same, 'kernel')} without a change", "muted")
 
 
 def _rows(change: BuildChange, targets: Mapping[int, str]) -> Iterator[tuple[Inline, ...]]:
-    """Yield the values and findings that differ of a kernel in both builds."""
-    if change.match in ("new", "gone"):
-        return
+    """Yield the values and findings of a kernel that differ."""
     was = f"{change.base} → " if change.match == "similar" else ""
     name = Cell(cut_middle(f"{was}{change.label}", _NAME_LENGTH), href=targets.get(change.kernel or 0, ""))
+    if change.match in ("new", "gone"):
+        yield name, f"{change.match} kernel", "", "", ""
+        return
     for value in change.values:
         yield name, joined_by(", ", count_name(value.name), value.of, line_text(value.location)), *_sides(value)
     for finding in change.came:

@@ -30,10 +30,12 @@ REGRESSION = "gate-regression"
 ACCEPTED = "gate-accepted"
 UNCLEAR = "gate-unclear"
 SLOWER = "kernel-slower"
+UNREVIEWED = "kernel-unreviewed"
 # Title and meaning of the rules of a comparison, which the diagnosis does not have.
 RULES = {
     REGRESSION: ("A limit of the gate does not hold", "A kernel, or the whole run, exceeds a limit of --fail-on."),
     UNCLEAR: ("A limit of the gate cannot be judged", "The noise or missing data allow no verdict on a limit."),
+    UNREVIEWED: ("A kernel was not reviewed", "Its code is not there, or could not be read: it has no findings."),
     SLOWER: ("A kernel is slower", "A launch takes longer than on the base side, beyond the noise of both."),
 }
 # Rule and words of a check by its result.

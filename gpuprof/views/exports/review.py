@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from gpuprof.comparison.contract import Gate
 from gpuprof.comparison.finding_changes import source_line
 from gpuprof.model.session import Finding
+from gpuprof.review.alike import grouped_kernels
 from gpuprof.review.contract import Review, ReviewedKernel
-from gpuprof.units import counted
 from gpuprof.views.exports.problems import (
     FINDING_LEVELS,
+    UNREVIEWED,
     CaseResult,
     Problem,
     ProblemReport,
@@ -25,6 +26,7 @@ from gpuprof.views.exports.problems import (
     short_name,
 )
 from gpuprof.views.options import WriteOptions
+from gpuprof.views.review import headline
 from gpuprof.words.comparison_gate import gate_text
 from gpuprof.words.file_names import file_name
 
@@ -38,11 +40,10 @@ def review_report(review: Review, options: WriteOptions) -> ProblemReport:
     """
     gate = review.gate
     problems = {(problem.title, problem.message): problem for problem in _problems(review, options)}
-    found = sum(len(kernel.findings) for kernel in review.kernels)
     return ProblemReport(
         command="gpuprof check",
         version=review.gpuprof_version,
-        verdict=f"{counted(len(review.kernels), 'kernel')}, {counted(found, 'finding')}.",
+        verdict=sentence(headline(review, grouped_kernels(review))),
         fallback=first_line(review.files),
         problems=in_order(problems.values()),
         cases=tuple(_cases(gate, review.kernels)) if gate is not None else (),
@@ -60,8 +61,12 @@ def _problems(review: Review, options: WriteOptions) -> Iterator[Problem]:
     for kernel in review.kernels:
         names[kernel.id] = (kernel.label, (kernel.name, kernel.target))
         found[kernel.id] = kernel.findings
+        if kernel.unreviewed is not None:
+            text = f"not reviewed: {kernel.unreviewed}"
+            yield problem_of(kernel.label, UNREVIEWED, "warning", " was not reviewed", [text], (kernel.name,))
     for change in review.changes.kernels if review.changes is not None else ():
-        found[change.kernel] = change.came
+        if change.kernel is not None:
+            found[change.kernel] = change.came
     judged = set()
     gate = review.gate
     if gate is not None:
