@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -38,6 +39,8 @@ from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, compil
 from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, cuda_folders, find_programs
 
 _MOST_SOURCE = 64 * 2**20
+_LEAST_S = 10.0
+"""So long a compiler may take to name arguments; longer if it took longer for the code."""
 _FIRST_WITH_SUFFIX = 90
 _PTX_FILE = re.compile(r"ptxas \S+\.ptx, line \d+; error\s*: ")
 """How ptxas begins what it says of the file that nvcc wrote, and has removed since."""
@@ -80,7 +83,9 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     request = replace(choice.request, limits=choice.request.limits.begun())
     folders = _quoted_folders(path, target, request)
     source = _Source(name=name, path=path, text=text, target=target, folders=folders)
+    begun_s = time.monotonic()
     compiled = _compiled(source, request)
+    took_s = time.monotonic() - begun_s
     tool = " ".join((compiled.compiler, *compiled.options))
     notes = () if choice.targets else (f"{name}: compiled for {target}, since no --arch was given",)
     module = module_of_cubin(compiled.cubin, name, choice, tools=(tool,), notes=notes, wanted=True)
@@ -91,9 +96,10 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
         )
     lines = _lines_of(compiled.cubin, source)
     placed = [replace(kernel, lines=lines.get(kernel.kernel.mangled, {})) for kernel in module.kernels]
-    # Machine code for a debugger takes long to write, PTX less than the first compilation.
+    # PTX for a debugger takes less than machine code, and most often less than the first compilation.
     flags = ("-G",) if compiled.compiler.startswith("NVRTC") else ("-G", "-ptx")
-    request = replace(request, flags=(*request.flags, *flags))
+    limits = request.limits._replace(seconds=max(took_s, _LEAST_S)).begun()
+    request = replace(request, flags=(*request.flags, *flags), limits=limits)
     yield replace(module, target=target, kernels=tuple(_named(placed, source, request)))
 
 

@@ -75,9 +75,9 @@ def _cubin_section(cubin: bytes, name: str) -> bytes:
 
 def _ptx_section(ptx: bytes, name: str) -> bytes:
     """Return the bytes of a section, which PTX has as numbers; labels count as zero."""
-    body = re.search(rb"\.section\s+" + re.escape(name).encode() + rb"\s*\{([^}]*)\}", ptx)
+    body = ptx.partition(b".section\t%b\n\t{" % name.encode())[2].partition(b"}")[0]
     content = bytearray()
-    for bits, values in _PTX_NUMBERS.findall(body[1] if body is not None else b""):
+    for bits, values in _PTX_NUMBERS.findall(body):
         size = int(bits) // 8
         for value in values.split(b","):
             number = int(value) if value.strip().isdigit() else 0
