@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check", cls=WithExamples)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=checkable_files)
+@click.argument("files", nargs=-1, metavar="FILE...", shell_complete=checkable_files)
 @click.option(
     "--arch",
     "targets",
@@ -55,6 +55,13 @@ if TYPE_CHECKING:
     metavar="FLAG",
     help="Other flag of NVRTC or nvcc: --flag=-use_fast_math, --flag=-maxrregcount=64. Repeatable.",
 )
+@click.option(
+    "--compile-commands",
+    metavar="FILE",
+    help="Review the CUDA sources of a build, with its own flags: its compile_commands.json.",
+)
+@click.option("--file", "chosen_files", metavar="GLOB", help="Of that build, only sources whose name matches.")
+@click.option("--torch", is_flag=True, help="Compile sources as extensions of the installed PyTorch: headers, flags.")
 @click.option(
     "--compile-timeout",
     type=AboveZero(),
@@ -77,8 +84,8 @@ if TYPE_CHECKING:
     "--arg",
     "arguments",
     multiple=True,
-    metavar="N|NAME=VALUE",
-    help="Value of an argument, by its place from 0 or its name: 3=4096, n=4Ki. Repeatable.",
+    metavar="NAME=VALUE",
+    help="Value of an argument, by its name, place from 0, or part: n=4Ki, 3=4096, in.stride=1, in+8=1. Repeatable.",
 )
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or kernel number N; in depth.")
 @gate_options
@@ -128,6 +135,9 @@ class _Asked:
             include=options["include_folders"],
             std=options["standard"],
             flags=options["flags"],
+            compile_commands=options["compile_commands"],
+            file=options["chosen_files"],
+            torch=options["torch"],
             compile_timeout=options["compile_timeout"],
             compile_memory=options["compile_memory"],
             salvage=options["salvage"],
@@ -240,7 +250,13 @@ def _to_check(request: ReviewRequest) -> str:
     if request.dynamic_shared_bytes is not None:
         options += ["--dynamic-shared", str(request.dynamic_shared_bytes)]
     options += [part for name, value in request.arguments.items() for part in ("--arg", f"{name}={value}")]
-    return " ".join(("gpuprof check", to_type(request.files), *([shell_line(options)] if options else [])))
+    return " ".join(("gpuprof check", *_typed(request), *([shell_line(options)] if options else [])))
+
+
+def _typed(request: ReviewRequest) -> list[str]:
+    """Return the files that were named, as they are typed; those of a build come with its database."""
+    named = [name for name in request.files if name not in request.builds]
+    return [to_type(named)] if named else []
 
 
 def _limits(limits: CompileLimits) -> list[str]:

@@ -25,13 +25,23 @@ BuildMatch = Literal["exact", "renamed", "similar", "new", "gone"]
 """`exact`: by name; `renamed`: but for numbers and hashes of compilers in it; `similar`: by its instructions."""
 
 
+class ArgumentPart(Struct, frozen=True, kw_only=True):
+    """A part of an argument that is a structure."""
+
+    offset: Annotated[Whole, about("bytes from the start of the argument")]
+    size_bytes: Annotated[ByteCount, about("its size")]
+    name: Annotated[str, about("argument and member, such as in.stride, or offset, such as in+8")]
+    value: Annotated[int, about("as given by --arg")]
+
+
 class KernelArgument(Struct, frozen=True, kw_only=True):
     """A parameter of a kernel."""
 
     ordinal: Annotated[Whole, about("position, from 0")]
     name: Annotated[str | None, about("name in the source or in Triton's metadata")]
     size_bytes: Annotated[ByteCount, about("its size")]
-    value: Annotated[int | None, about("as given by --arg")] = None
+    value: Annotated[int | None, about("as given by --arg; null for a structure")] = None
+    parts: Annotated[tuple[ArgumentPart, ...], about("parts of a structure that --arg gives")] = ()
 
 
 class SpillCount(Struct, frozen=True, kw_only=True):
