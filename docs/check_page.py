@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from session_page import contract_page
 
 from gpuprof.diagnose.rule import Rule
-from gpuprof.review.registry import CODE_RULES
-from gpuprof.review.rules.files import FILE_RULES
-from gpuprof.review.rules.rule import DescribedRule
+from gpuprof.review.registry import CODE_RULES, FILE_RULES
+from gpuprof.review.rules.rule import CodeRule, FileRule
 from gpuprof.units import format_si
 from gpuprof.views.exports.json_documents import schema_of_review
 from gpuprof.words.findings import threshold_text
@@ -44,8 +43,8 @@ def check_page() -> str:
 
 
 def code_rules_page() -> str:
-    """Return the page of the rules on code, as they describe themselves."""
-    rules: tuple[DescribedRule, ...] = (*CODE_RULES, *FILE_RULES)
+    """Return the page of the rules on code."""
+    rules: tuple[CodeRule | FileRule, ...] = (*CODE_RULES, *FILE_RULES)
     lines = ["# Rules on code\n", RULES_INTRO]
     lines += ["| rule | says |", "|---|---|"]
     lines += [f"| [`{rule.id}`](#{rule.id}) | {_described(rule).title} |" for rule in rules]
@@ -55,7 +54,7 @@ def code_rules_page() -> str:
     return "\n".join(lines)
 
 
-def rule_lines(rule: Rule | DescribedRule) -> Iterator[str]:
+def rule_lines(rule: Rule | CodeRule | FileRule) -> Iterator[str]:
     """Yield what a rule of either kind is, what it reads, and its thresholds."""
     yield f"## `{rule.id}`\n"
     text = wording(rule.id) if isinstance(rule, Rule) else _described(rule)
@@ -67,5 +66,7 @@ def rule_lines(rule: Rule | DescribedRule) -> Iterator[str]:
         yield f"- **Threshold**, {limit.name}: {value}; {limit.reason}."
 
 
-def _described(rule: DescribedRule) -> CodeWording:
-    return wording(rule.id).code or CodeWording(rule.title, rule.looks_at, rule.silent)
+def _described(rule: CodeRule | FileRule) -> CodeWording:
+    text = wording(rule.id).code
+    assert text is not None, rule.id
+    return text

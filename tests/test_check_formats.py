@@ -50,6 +50,8 @@ def many(number: int, **changes: Any) -> Review:
 def test_no_text_of_a_file_steers_a_terminal_or_breaks_a_line(form: str, text: str) -> None:
     lines = list(formats_of("review")[form].lines(made.everything(text, text), WriteOptions()))
     assert lines
+    if form == "junit":  # its output has lines of its own
+        lines = "\n".join(lines).split("\n")
     for line in lines:
         assert not [c for c in line if unicodedata.category(c) in HIDDEN - ESCAPED_BY_JSON.get(form, set())]
     "\n".join(lines).encode("utf-8")

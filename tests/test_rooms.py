@@ -39,7 +39,7 @@ NOTHING_OF = {
     "diagnose": {"recordings", "store", "read"},
     "comparison": {"recordings", "sass", "store", "read"},
     "words": {"recordings", "sass", "store", "read"},
-    "review": {"recordings", "store", "comparison"},
+    "review": {"recordings", "store"},
     "collect": {"recordings", "sass", "store", "read", "comparison"},
     "views": {"read"},
     "characterize": {"recordings", "store", "diagnose", "review"},

@@ -24,6 +24,7 @@ Product = Literal[
 TABLE = "table"
 HTML = "html"
 _SESSION_REPORT = "gpuprof.views.exports.session:session_report"
+_REVIEW_REPORT = "gpuprof.views.exports.review:review_report"
 _COMPARISON_REPORT = "gpuprof.views.exports.comparison:comparison_report"
 
 
@@ -122,6 +123,22 @@ _FORMATS: dict[Product, tuple[Format, ...]] = {
         Format("json", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
         Format("md", "gpuprof.views.review:comment_lines", endings=(".md", ".markdown")),
         Format(HTML, "gpuprof.views.review:page_lines", endings=(".html", ".htm")),
+        Format("junit", "gpuprof.views.exports.junit:lines", report=_REVIEW_REPORT, endings=(".xml",)),
+        Format(
+            "sarif",
+            "gpuprof.views.exports.sarif:lines",
+            report=_REVIEW_REPORT,
+            endings=(".sarif", ".sarif.json"),
+            by_line=True,
+        ),
+        Format("github", "gpuprof.views.exports.github:lines", report=_REVIEW_REPORT),
+        Format(
+            "gitlab",
+            "gpuprof.views.exports.gitlab:lines",
+            report=_REVIEW_REPORT,
+            endings=("code-quality-report.json",),
+            by_line=True,
+        ),
     ),
     "specs": (
         Format(TABLE, view="gpuprof.views.specs:specs_document"),

@@ -25,6 +25,7 @@ from gpuprof.views.document import (
 )
 from gpuprof.views.kernel import finding_anchor
 from gpuprof.views.options import WriteOptions
+from gpuprof.views.review_changes import review_changes
 from gpuprof.views.review_kernel import code_finding, code_section, section_anchor
 from gpuprof.views.review_table import review_table
 from gpuprof.words.file_names import file_name
@@ -86,7 +87,7 @@ def brief_review(review: Review, top: int) -> Document:
     groups = grouped_kernels(review)
     shared = shared_findings(review, groups)
     shown = shared[: top or None]
-    blocks = [*_summary(review, groups), *_fixes(shared, len(shown), title="Fix first")]
+    blocks = [*_summary(review, groups), *review_changes(review), *_fixes(shared, len(shown), title="Fix first")]
     if groups:
         blocks.append(review_table(groups, top))
     blocks += _notes(review.notes, _BRIEF_NOTES, "-v shows all")
@@ -101,7 +102,10 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
     """Return everything about the first `top` kernels (0 or None: all), with `lists` of all findings and kernels."""
     every = grouped_kernels(review)
     groups = every[: top or None]
-    blocks = list(_summary(review, every))
+    targets = dict.fromkeys((kernel.id for kernel in review.kernels), "")
+    for group in groups:
+        targets |= dict.fromkeys((variant.kernel.id for variant in group.variants), section_anchor(group))
+    blocks = [*_summary(review, every), *review_changes(review, targets)]
     if lists:
         blocks.append(Note("Read from the compiled code, without a GPU: nothing here is a measured time.", "muted"))
         fixes = tuple(_fixes(shared_findings(review, groups), _TOP, has_sections=True))
@@ -121,7 +125,7 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
 
 def _summary(review: Review, groups: Sequence[KernelGroup]) -> Iterator[Block]:
     """Yield the verdict, and the kernels that were not reviewed."""
-    yield Note(_headline(review, groups), "strong")
+    yield Note(headline(review, groups), "strong")
     unread: dict[str, list[str]] = {}
     for group in groups:
         if group.unreviewed:
@@ -130,7 +134,7 @@ def _summary(review: Review, groups: Sequence[KernelGroup]) -> Iterator[Block]:
         yield Note(f"not reviewed: {short_list(names, _FEW)}: {full_stop(why)}", "warning")
 
 
-def _headline(review: Review, groups: Sequence[KernelGroup]) -> str:
+def headline(review: Review, groups: Sequence[KernelGroup]) -> str:
     """Write what was read and how much there is to change: "transpose.cu for sm_90: 3 kernels, 2 with findings"."""
     targets = ", ".join(dict.fromkeys(kernel.target for kernel in review.kernels))
     launches = sum(group.launches for group in groups)

@@ -52,6 +52,7 @@ from gpuprof.words.review_values import (
     limit_text,
     loops_text,
     only_text,
+    part_text,
     range_text,
     shared_text,
     spilled_text,
@@ -159,7 +160,10 @@ def _facts(group: KernelGroup) -> Iterator[tuple[str, Inline]]:
             yield name, "; ".join(parts)
     kernel = group.kernel
     if kernel.arguments:
-        arguments = [argument_text(item.ordinal, item.name, item.size_bytes, item.value) for item in kernel.arguments]
+        arguments = []
+        for item in kernel.arguments:
+            arguments.append(argument_text(item.ordinal, item.name, item.size_bytes, item.value))
+            arguments += [part_text(part.name, part.value) for part in item.parts]
         yield "arguments", short_list(arguments, _MOST_ARGUMENTS)
     # A symbol that is cut is of no use.
     if kernel.mangled not in (kernel.name, kernel.label) and len(kernel.mangled) <= _SYMBOL_LENGTH:

@@ -94,6 +94,11 @@ def argument_text(ordinal: int, name: str | None, size: int, value: int | None) 
     return f"{text} = {value}" if value is not None else f"{text} ({bytes_text(size)})"
 
 
+def part_text(name: str, value: int) -> str:
+    """Write a part of a structure: "in.stride = 1024"."""
+    return f"{cut_middle(name, _NAME_LENGTH)} = {value}"
+
+
 def limit_text(limiters: Sequence[str], steps: Iterable[str]) -> str:
     """Write the limiters of occupancy, and the next step: "limited by registers: at 64 registers …"; empty if none."""
     limits = " and ".join(limiters)
