@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
+from gpuprof.model.field_types import Severity
 from gpuprof.text import printable, tolerate
 from gpuprof.views import document as doc
 from gpuprof.views.terminal import SCREEN_HEIGHT, print_document
@@ -226,10 +227,11 @@ def test_the_name_of_a_kernel_is_cut_but_not_its_launches(width: int) -> None:
 
 
 def test_recommendations_without_gains_have_no_bars() -> None:
-    items = [doc.Recommendation("what", "do", gain, "", "", "a.cu:1", "kernel", "sure") for gain in ("high", "low")]
+    grades: tuple[Severity, ...] = ("high", "low")
+    items = [doc.Recommendation("what", "do", it, "", "", "a.cu:1", "kernel", "sure", severity=it) for it in grades]
     first = lines_of(doc.Recommendations(tuple(items)))[0]
     assert first.split() == ["high", "what"] and first.index("what") < 20
-    items[1] = replace(items[1], bar=0.5)
+    items[1] = replace(items[1], gain="≤ 5.0 %", bar=0.05)
     assert lines_of(doc.Recommendations(tuple(items)))[0].index("what") > 20
 
 

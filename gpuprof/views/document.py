@@ -102,8 +102,8 @@ class Table(Struct, frozen=True):
 class Recommendation(Struct, frozen=True):
     """A change to make: its place, the time that it saves (`gain`, a share `of` which time), and how certain that is.
 
-    `spread` follows the kernels: how many launches, or in which files. `bar` is the gain from 0 to 1; None if it is
-    unknown or doubted. `href` leads to the finding.
+    If nothing is known of times, `gain` is the severity. `spread` follows the kernels: how many launches, or in which
+    files. `bar` is the gain from 0 to 1; None if it is unknown or doubted. `href` leads to the finding.
     """
 
     headline: str
