@@ -20,7 +20,7 @@ from gpuprof.review.build_changes import BuildPair, added_findings, build_change
 from gpuprof.review.contract import BuildChanges, CodeChange, Review, ReviewedKernel
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.limits import LIMITED, OPTION, CodeLimit, LimitedValue, code_limits
-from gpuprof.words.review_gate import line_text, value_sentence
+from gpuprof.words.review_gate import limited_text, line_text
 from gpuprof.words.sentences import joined_by
 
 _WITHOUT_CODE = ("registers", "occupancy")
@@ -155,8 +155,7 @@ def _of_values(check: GateCheck, values: Iterable[CodeChange], *, has_base: bool
                 word = "regression" if excess < check.allowed else "ok"
             elif exceeds(excess, check.allowed):
                 word = "regression"
-            sentence = value_sentence(value, check.allowed, has_base=has_base, is_relative=limited.is_relative)
-            text = joined_by(": ", joined_by(", ", value.of, line_text(value.location)), sentence)
+            text = joined_by(": ", joined_by(", ", value.of, line_text(value.location)), limited_text(value))
             yield replace(check, word=word, sentence=text, location=value.location)
 
 
