@@ -18,6 +18,7 @@ from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel, SpillCou
 from gpuprof.review.gate import judged
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.limits import CodeLimit, code_limits
+from gpuprof.views.exports import sarif
 from gpuprof.views.exports.review import review_report
 from gpuprof.views.options import WriteOptions
 from tests import reviews as made
@@ -250,6 +251,12 @@ def test_limits_and_findings_become_problems_and_test_cases() -> None:
         ("transpose_naive: transpose=uncoalesced-global", "failure"), ("other: all limits", "passed"),
     ]  # fmt: skip
     assert review_report(answer, WriteOptions()).exit_code is None
+
+
+def test_sarif_leads_to_the_reference_of_rules_on_code() -> None:
+    report = review_report(made.review(kernel(made.finding("shared-bank-conflict"))), WriteOptions())
+    (rule,) = json.loads("".join(sarif.lines(report)))["runs"][0]["tool"]["driver"]["rules"]
+    assert "docs/reference/code-rules.md#shared-bank-conflict" in rule["help"]["text"]
 
 
 def test_with_a_base_only_new_findings_are_problems() -> None:

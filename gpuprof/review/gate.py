@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
 
 from msgspec.structs import replace
@@ -61,10 +61,7 @@ def judged(
         return result
     with request.in_time():
         fitting = [[limit for limit in limits if _fits(limit, pair)] for pair in pairs]
-    for limit in limits:
-        if limit.pattern is not None and not any(limit in its for its in fitting):
-            names = "; ".join(kernel.label[:100] for kernel in result.kernels[:_MOST_NAMED])
-            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
+    _refuse_idle(limits, fitting, result.kernels)
     checks = list(_checks(pairs, fitting, has_base=bool(files)))
     checked = {name for check in checks for name in (check.limit, check.quantity)}
     for limit in limits:
@@ -80,12 +77,24 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
     return any(pattern.fits(kernel.label, kernel.name) for kernel in (pair.base, pair.new) if kernel is not None)
 
 
+def _refuse_idle(
+    limits: Iterable[CodeLimit], fitting: Iterable[Sequence[CodeLimit]], kernels: Sequence[ReviewedKernel]
+) -> None:
+    """Raise UsageError for a limit on kernels that neither build has."""
+    for limit in limits:
+        if limit.pattern is not None and not any(limit in its for its in fitting):
+            names = "; ".join(kernel.label[:100] for kernel in kernels[:_MOST_NAMED])
+            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
+
+
 def _checks(pairs: Iterable[BuildPair], fitting: Iterable[list[CodeLimit]], *, has_base: bool) -> Iterator[GateCheck]:
     """Yield the checks of kernels of the new build, with the limits that are for each pair."""
-    for pair, limits in zip(pairs, fitting, strict=True):
-        for limit in deciding(limits):
-            if pair.new is not None and (pair.base is not None or not has_base or limit.quantity not in _OF_BOTH):
-                yield _check(limit, pair.base, pair.new, has_base=has_base)
+    for (_, base, new), limits in zip(pairs, fitting, strict=True):
+        if new is not None:
+            values = values_of(base, new)
+            for limit in deciding(limits):
+                if base is not None or not has_base or limit.quantity not in _OF_BOTH:
+                    yield _check(limit, base, new, values, has_base=has_base)
 
 
 def _not_compared(limit: CodeLimit) -> GateCheck:
@@ -101,14 +110,21 @@ def _not_compared(limit: CodeLimit) -> GateCheck:
     )
 
 
-def _check(limit: CodeLimit, base: ReviewedKernel | None, new: ReviewedKernel, *, has_base: bool) -> GateCheck:
+def _check(
+    limit: CodeLimit,
+    base: ReviewedKernel | None,
+    new: ReviewedKernel,
+    values: Iterable[CodeChange],
+    *,
+    has_base: bool,
+) -> GateCheck:
     """Return the worst result of a limit for the values or findings of a kernel."""
     check = replace(_not_compared(limit), kernel=new.id)
     for side in (new, base):
         if side is not None and side.unreviewed is not None and limit.quantity not in _WITHOUT_CODE:
             return replace(check, word="unclear", sentence=side.unreviewed)
     if limit.quantity in LIMITED:
-        results = list(_of_values(check, values_of(base, new), has_base=has_base))
+        results = list(_of_values(check, values, has_base=has_base))
     else:
         before = _found(limit, base) if base is not None else []
         results = [_of_finding(check, finding) for finding in added_findings(before, _found(limit, new))]

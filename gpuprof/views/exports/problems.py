@@ -26,6 +26,8 @@ CaseResult = Literal["passed", "failure", "skipped"]
 # Findings of severity info need no fix.
 FINDING_LEVELS: dict[Severity, ProblemLevel] = {"high": "warning", "medium": "warning", "low": "note"}
 WHOLE_RUN = "the whole run"
+CODE_RULES = "code-rules"
+"""The page of the reference with the rules on compiled code."""
 REGRESSION = "gate-regression"
 ACCEPTED = "gate-accepted"
 UNCLEAR = "gate-unclear"
@@ -84,13 +86,15 @@ class TestCase(Struct, frozen=True):
 class ProblemReport(Struct, frozen=True, kw_only=True):
     """The report of a command. `problems` begin with the errors; those without a line are shown at `fallback`.
 
-    `exit_code` is None without a gate. `conditions` are what forbids a verdict, `facts` names and values of the run.
+    `exit_code` is None without a gate. `reference` is the page that describes the rules. `conditions` are what forbids
+    a verdict, `facts` names and values of the run.
     """
 
     command: str
     version: str
     verdict: str
     fallback: SourceLine
+    reference: str = "rules"
     problems: tuple[Problem, ...]
     cases: tuple[TestCase, ...] = ()
     gate: str = ""

@@ -10,6 +10,7 @@ from gpuprof.model.session import Finding
 from gpuprof.review.alike import grouped_kernels
 from gpuprof.review.contract import Review, ReviewedKernel
 from gpuprof.views.exports.problems import (
+    CODE_RULES,
     FINDING_LEVELS,
     UNREVIEWED,
     CaseResult,
@@ -45,6 +46,7 @@ def review_report(review: Review, options: WriteOptions) -> ProblemReport:
         version=review.gpuprof_version,
         verdict=sentence(headline(review, grouped_kernels(review))),
         fallback=first_line(review.files),
+        reference=CODE_RULES,
         problems=in_order(problems.values()),
         cases=tuple(_cases(gate, review.kernels)) if gate is not None else (),
         gate=gate_text(gate) if gate is not None else "",
