@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.collect.files_of_run import parts_of_runs
@@ -160,6 +160,9 @@ def check(
     compile_memory: str | int = "2GB",
     salvage: bool = False,
     keep_private: bool = False,
+    base: Iterable[str | os.PathLike[str]] = (),
+    fail_on: Iterable[str] = (),
+    unclear: Literal["pass", "fail"] = "pass",
 ) -> Review:
     """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
 
@@ -170,10 +173,12 @@ def check(
     and an architecture. `compile_commands` names the database of a build, whose CUDA sources are reviewed with their
     own flags (`file`: those that the pattern matches); `torch` adds the headers and flags of PyTorch's extensions.
     `salvage` reviews what can be read of damaged reports. `keep_private` keeps folders, and secrets in names, which are
-    left out otherwise. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem if a tool is missing,
-    UsageError for what an argument cannot be.
+    left out otherwise. `base` are files of another build to compare with, `fail_on` limits as --fail-on takes them: the
+    review then has `changes` and a `gate`. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem if a
+    tool is missing, UsageError for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
+    from gpuprof.review.gate import judged
     from gpuprof.review.review import review
 
     request = request_of(
@@ -196,7 +201,7 @@ def check(
         salvage=salvage,
         keep_private=keep_private,
     )
-    return review(request, __version__)
+    return judged(request, lambda request: review(request, __version__), base=base, fail_on=fail_on, unclear=unclear)
 
 
 def load_spec(name: str) -> LoadedSession:

@@ -9,7 +9,7 @@ import pytest
 from gpuprof.characterize.gates.check import check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import kernel_code
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.lanes.access import accesses, wavefronts
 from gpuprof.sass.lanes.constants import POINTER, ArgumentBytes, constants_for

@@ -12,7 +12,6 @@ from gpuprof.errors import EnvironmentProblem, GpuprofError, UsageError
 from gpuprof.review.inputs.builds import builds_of
 from gpuprof.review.inputs.headers import header_hint
 from gpuprof.review.inputs.torch_headers import torch_build
-from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.binary.debug_arguments import debug_arguments
 from tests.cli import gpuprof as typed
 from tests.cuda_tools import needs_cuda_wheels
@@ -122,7 +121,6 @@ def test_what_no_part_can_be_is_refused_with_the_parts_that_there_are(
 @needs_cuda_wheels
 def test_broken_debug_information_names_nothing_and_takes_no_time(view: str) -> None:
     (kernel,) = kernels(modules(view, targets=("sm_80",), flags=("-G",))).values()
-    assert read_cubin(kernel.cubin).has_debug
     assert [argument.name for argument in debug_arguments(kernel.cubin)["_Z4rows4ViewIfEPfi"]] == ["in", "out", "n"]
     start = kernel.cubin.index(b"lgenfe")
     for at in range(start - 30, min(start + 600, len(kernel.cubin))):
@@ -244,7 +242,7 @@ def test_the_headers_of_torch_are_found_without_importing_it(tmp_path: Path, mon
 
 def test_without_torch_its_option_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
-    monkeypatch.setattr("gpuprof.review.inputs.torch_headers.library_folders", lambda *_: iter(()))
+    monkeypatch.setattr("gpuprof.review.inputs.torch_headers.cuda_folders", lambda *_: iter(()))
     with pytest.raises(EnvironmentProblem) as refused:
         gpuprof.check("k.cu", torch=True)
     assert refused.value.hint

@@ -13,7 +13,7 @@ from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs import sources
 from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.tools.compile import Compiled
-from gpuprof.sass.tools.programs import private_folder, run_in
+from gpuprof.sass.tools.programs import run
 from gpuprof.sass.tools.ptx_lines import with_own_lines
 from gpuprof.sass.tools.ptxas import compile_ptx
 from tests.cli import gpuprof
@@ -138,12 +138,11 @@ def test_what_needs_a_host_compiler_is_compiled_by_nvcc_with_the_kernels_that_it
 @each_row("ending", ["wait", "exit 3"])
 def test_what_a_program_leaves_running_is_ended_with_it(emptied: Path, ending: str) -> None:
     command = ["sh", "-c", f"sleep 60 & echo $! > {emptied.parent}/pid; {ending}"]
-    with private_folder() as folder:
-        if ending == "wait":
-            with pytest.raises(EnvironmentProblem):
-                run_in(folder, command, 0.3)
-        else:
-            assert run_in(folder, command, 20).code == 3
+    if ending == "wait":
+        with pytest.raises(EnvironmentProblem):
+            run(command, 0.3)
+    else:
+        assert run(command, 20).code == 3
     started = int((emptied.parent / "pid").read_text())
     deadline = time.monotonic() + 20
     while _runs(started) and time.monotonic() < deadline:
@@ -155,11 +154,10 @@ def test_a_program_gets_no_secrets_and_no_more_memory_than_it_may(
     emptied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI_JOB_TOKEN", "secret-token")
-    with private_folder() as folder:
-        assert "secret-token" not in run_in(folder, ["env"], 20).said
-        assert run_in(folder, ["sh", "-c", "ulimit -v; ulimit -c"], 20, 10**9).said == "976562\n0\n"
-    with private_folder() as folder, pytest.raises(EnvironmentProblem):
-        run_in(folder, ["./none"], 20)
+    assert "secret-token" not in run(["env"], 20).log
+    assert run(["sh", "-c", "ulimit -v; ulimit -c"], 20, memory_bytes=10**9).output == "976562\n0\n"
+    with pytest.raises(EnvironmentProblem):
+        run(["./none"], 20)
 
 
 def macros(depth: int) -> str:

@@ -57,7 +57,7 @@ def request_of(
         raise UsageError(f"--file {file!r:.80} chooses from a database", "name one: --compile-commands FILE")
     builds = builds_of(database, file) if database is not None else {}
     named = tuple(dict.fromkeys((*named, *builds)))
-    _refuse(named)
+    refuse_files(named)
     if kernel is not None:
         kernel_pattern(kernel, "--kernel")
     return ReviewRequest(
@@ -82,7 +82,7 @@ def request_of(
     )
 
 
-def _refuse(files: Sequence[str]) -> None:
+def refuse_files(files: Sequence[str]) -> None:
     """Raise UsageError if there is no file, one is given twice, or one has no name."""
     if not files:
         raise UsageError("no file given", READS)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.session import Finding
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import ArgumentPart, KernelArgument, ReviewedKernel
+from gpuprof.review.contract import ArgumentPart, KernelArgument, OpcodeCount, ReviewedKernel
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
@@ -30,11 +33,17 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
         occupancy=case.occupancy,
         loops=case.loops,
         accesses=case.accesses,
+        opcodes=tuple(_opcodes(code)),
         findings=_findings(case, number) if kernel.has_code else (),
         has_lines=bool(code.lines),
         unreviewed=code.unread,
         notes=(*kernel.notes, *_assumptions(case)),
     )
+
+
+def _opcodes(code: KernelCode) -> Iterator[OpcodeCount]:
+    for opcode, count in Counter(instruction.name for instruction in code.code).most_common():
+        yield OpcodeCount(opcode, count)
 
 
 def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpuprof.errors import InputError, UsageError
+from gpuprof.errors import InputError, UsageError, hinted
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.request import Build
 
@@ -152,7 +152,8 @@ def _words(arguments: Sequence[str], folder: Path) -> Iterator[str]:
             files += 1
             if files > _MOST_RESPONSES:
                 raise ValueError(f"a command has more than {_MOST_RESPONSES} response files")
-            text = read_bytes(folder / file, f"{file:.200}", _MOST_RESPONSE).decode("utf-8", "replace")
+            with hinted("it is a response file of a command in the database: build first, then review"):
+                text = read_bytes(folder / file, f"{file:.200}", _MOST_RESPONSE).decode("utf-8", "replace")
             words.extendleft(reversed(shlex.split(text)))
 
 

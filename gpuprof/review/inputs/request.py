@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpuprof.model.recorded import Dim3
+from gpuprof.privacy.source_files import PathMap
 from gpuprof.sass.tools.programs import LIMITS, CompileLimits
 
 READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so, archives, Triton's cache and .ncu-rep"
@@ -33,7 +34,8 @@ class ReviewRequest:
     by ordinal, name or part ("3", "n", "in.stride"). `defines`, `include_folders`, `standard` and `flags` are for
     compilers of sources; those in `builds` come from a build's database, by file, and those in `torch` are for
     extensions of PyTorch. Messages about files in `header_folders` are not quoted. `limits` apply to each compilation.
-    `salvage` reads what it can of damaged reports. `keep_private` keeps folders, and secrets in names.
+    `salvage` reads what it can of damaged reports. `keep_private` keeps folders, and secrets in names;
+    `path_maps` say where source folders lie in the repository.
     """
 
     files: tuple[str, ...]
@@ -55,6 +57,7 @@ class ReviewRequest:
     limits: CompileLimits = LIMITS
     salvage: bool = False
     keep_private: bool = False
+    path_maps: tuple[PathMap, ...] = ()
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def compiler_options(self) -> list[str]:

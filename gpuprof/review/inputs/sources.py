@@ -35,9 +35,8 @@ from gpuprof.sass.tools.compile import (
     target_options,
 )
 from gpuprof.sass.tools.nvcc import compile_with_nvcc, lacks_host_compiler, nvcc_for
-from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, find_nvrtc, library_folders
-from gpuprof.sass.tools.nvrtc_child import compile_apart
-from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, find_programs
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, INVALID_OPTION, Nvrtc, compile_apart, find_nvrtc
+from gpuprof.sass.tools.programs import NVCC_HINT, LimitReached, cuda_folders, find_programs
 
 _MOST_SOURCE = 64 * 2**20
 _LEAST_S = 10.0
@@ -234,13 +233,13 @@ def _by_nvrtc(nvrtc: Nvrtc, source: _Source, request: ReviewRequest) -> Compiled
     if outcome.cubin is None:
         why = first_errors(outcome.log, source.quotes) or f"{nvrtc} makes no machine code of it"
         return NotCompiled(False, why, outcome.log)
-    return compiled_with(outcome.cubin, str(nvrtc), options, outcome.log)
+    return compiled_with(outcome.cubin, nvrtc, options)
 
 
 def _folders(request: ReviewRequest) -> list[Path]:
     """Return the folders of headers: those of the user, of the build, and of packages."""
     named = (Path(folder).absolute() for folder in (*request.include_folders, *request.header_folders))
-    return [*named, *filter(Path.is_dir, library_folders(os.environ, FOLDERS, ()))]
+    return [*named, *filter(Path.is_dir, cuda_folders(FOLDERS, ()))]
 
 
 def _refusal(source: _Source, refused: NotCompiled, hint: str | None) -> InputError | UsageError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.inputs.request import Build
-from gpuprof.sass.tools.nvrtc import library_folders
+from gpuprof.sass.tools.programs import cuda_folders
 
 _DEFINES = (
     "__CUDA_NO_HALF_OPERATORS__", "__CUDA_NO_HALF_CONVERSIONS__", "__CUDA_NO_BFLOAT16_CONVERSIONS__",
@@ -28,7 +28,7 @@ def torch_build() -> Build:
     """
     active = Path(os.environ.get("VIRTUAL_ENV", ""))
     packages = active.glob("lib/python3*/site-packages") if active.is_absolute() else ()
-    for torch in (*(folder / "torch" for folder in packages), *library_folders(os.environ, ("torch",), ())):
+    for torch in (*(folder / "torch" for folder in packages), *cuda_folders(("torch",), ())):
         if (torch / "include" / "ATen").is_dir():
             headers = torch / "include"
             folders = (headers, headers / "torch/csrc/api/include", Path(sysconfig.get_path("include")))

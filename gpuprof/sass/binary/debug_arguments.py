@@ -60,22 +60,22 @@ def debug_arguments(compiled: bytes) -> Mapping[str, tuple[DebugArgument, ...]]:
     """Return the arguments of each function by its symbol; nothing without debug information, or if it is broken."""
     try:
         section = _ptx_section if not compiled.startswith(ELF_START) else _cubin_section
-        entries = _entries(section(compiled, b".debug_info"), section(compiled, b".debug_abbrev"))
+        entries = _entries(section(compiled, ".debug_info"), section(compiled, ".debug_abbrev"))
         steps = iter(range(_MOST_STEPS))
         return {name: tuple(_arguments(entry, entries, steps)) for name, entry in _functions(entries.values())}
     except (struct.error, ValueError, IndexError, KeyError, OverflowError, RecursionError):
         return {}
 
 
-def _cubin_section(cubin: bytes, name: bytes) -> bytes:
+def _cubin_section(cubin: bytes, name: str) -> bytes:
     elf = cubin_elf(cubin)
     section = elf.named(name)
     return elf.content(section) if section is not None and section.size <= _MOST_BYTES else b""
 
 
-def _ptx_section(ptx: bytes, name: bytes) -> bytes:
+def _ptx_section(ptx: bytes, name: str) -> bytes:
     """Return the bytes of a section, which PTX has as numbers; labels count as zero."""
-    body = ptx.partition(b".section\t" + name + b"\n\t{")[2].partition(b"}")[0]
+    body = ptx.partition(b".section\t%b\n\t{" % name.encode())[2].partition(b"}")[0]
     content = bytearray()
     for bits, values in _PTX_NUMBERS.findall(body):
         size = int(bits) // 8
