@@ -166,8 +166,8 @@ def read_elf(data: Sliceable) -> Elf:
 
 
 def _sections(data: Sliceable, table: int, size: int, count: int, names: int) -> tuple[ElfSection, ...]:
-    if size < _SECTION.size:
-        raise ValueError("its section headers are too short")
+    if size != _SECTION.size:
+        raise ValueError(f"its section headers have {size} bytes instead of {_SECTION.size}")
     first = data[table : table + _SECTION.size]
     if len(first) == _SECTION.size:
         _, _, _, _, _, count_if_large, names_if_large, _ = _SECTION.unpack(first)
@@ -185,8 +185,7 @@ def _sections(data: Sliceable, table: int, size: int, count: int, names: int) ->
         raise ValueError(f"the names of its sections take {length:,} bytes; the limit is {_MOST_NAME_BYTES:,}")
     strings = _Strings(data[start : start + length])
     sections = []
-    for at in range(0, len(headers), size):
-        name, kind, flags, _, *others = _SECTION.unpack_from(headers, at)
+    for name, kind, flags, _, *others in _SECTION.iter_unpack(headers):
         sections.append(ElfSection(strings.at(name), kind, flags, *others))
     return tuple(sections)
 
