@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.session import Evidence, Finding, Location
 from gpuprof.review.contract import (
     CodeAccess,
@@ -37,7 +38,7 @@ def place(line: int | None = 12, **changes: Any) -> Location:
 def finding(rule: str = "uncoalesced-global", *places: Location, **changes: Any) -> Finding:
     places = places or (place(), place(14, pc=0x140))
     made = Finding(
-        id=f"0.{rule}",
+        id=rule,
         rule=rule,
         severity="high",
         confidence="inferred",
@@ -159,7 +160,7 @@ def kernel(number: int = 0, *findings: Finding, label: str = "transpose_naive", 
         occupancy=occupancy(),
         loops=(loop(0), loop(1)),
         accesses=accesses(),
-        findings=findings,
+        findings=tuple(numbered(findings, number)),
         has_lines=True,
     )
     return replace(made, **changes)

@@ -22,8 +22,8 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeOccupancy
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
+from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
-from gpuprof.review.rules import resources as rules
 from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, kernel_code, read_cubin
 from gpuprof.sass.binary.local_memory import LocalMemory, local_memory
 from gpuprof.sass.instruction import parse_sass
@@ -323,13 +323,13 @@ def _bytes(local: LocalMemory, opcode: str) -> int:
 
 def findings(code: KernelCode, rule: str) -> list[Finding]:
     case = CodeFacts(code)
-    return [with_sentences(finding) for item in rules.RULES if item.id == rule for finding in item.check(case)]
+    return [with_sentences(finding) for item in CODE_RULES if item.id == rule for finding in item.check(case)]
 
 
 def test_spills_and_arrays_are_told_with_their_instructions() -> None:
     sass = "STL.64 [R1+0x8], R4\nLDL.LU.64 R4, [R1+0x8]\nEXIT"
     (finding,) = findings(made(sass=sass, kernel=taking(255)), "local-memory-spill")
-    assert (finding.confidence, "255" in finding.why) == ("inferred", True)
+    assert (finding.confidence, finding.cases.why[0]) == ("inferred", "no-more-registers")
     assert [place.sass for place in finding.places] == ["STL.64 [R1+0x8], R4", "LDL.LU.64 R4, [R1+0x8]"]
     assert {(item.metric, item.value, item.unit) for item in finding.evidence} >= {("STL", 8.0, "B"), ("LDL", 8.0, "B")}
     (capped,) = findings(made(sass=sass, kernel=taking(64)), "local-memory-spill")
@@ -337,7 +337,9 @@ def test_spills_and_arrays_are_told_with_their_instructions() -> None:
     called = taking(24, inner=(InnerFunction(name="_Z3fibi", offset=0x20, size_bytes=0x30),))
     calls = "CALL.REL.NOINC 0x20\nEXIT\nSTL [R1], R16\nLDL R16, [R1]\nRET.REL.NODEC R20 0x0"
     (saved,) = findings(made(sass=calls, kernel=called), "local-memory-spill")
-    assert len({finding.action, capped.action, saved.action}) == 3
+    assert [item.cases.action for item in (finding, capped, saved)] == [
+        ("lower-pressure",), ("raise-cap",), ("called-functions",)
+    ]  # fmt: skip
     spilled, indexed = findings(made(sass=GUESSED), "local-memory-spill")
     assert (spilled.confidence, indexed.confidence) == ("guess", "inferred")
     for address in ("[R3]", "[R10]", "[R10+0x4]", "[R1+UR4]"):
@@ -350,11 +352,13 @@ def test_spills_and_arrays_are_told_with_their_instructions() -> None:
 def test_few_warps_name_the_limiter_and_the_step_as_a_guess() -> None:
     """168 × 32 = 5 376 registers a warp: 3 warps a sub-partition, 12 an SM."""
     (finding,) = findings(made(kernel=taking(168), block=(128, 1, 1)), "low-occupancy")
-    assert (finding.confidence, "19 %" in finding.headline) == ("guess", True)
-    assert "128 registers" in finding.action and "25 %" in finding.action
+    amounts = {amount.name: amount.value for amount in finding.amounts}
+    assert (finding.confidence, finding.cases.headline, amounts["theoretical"]) == ("guess", ("main",), 0.1875)
+    assert finding.cases.action == ("main", "step-registers")
+    assert (amounts["registers"], amounts["blocks_then"], amounts["occupancy_then"]) == (128, 4, 0.25)
     assert (finding.evidence[0].value, finding.evidence[0].threshold) == (3.0, 4.0)
     (fails,) = findings(made(kernel=taking(255), block=(1024, 1, 1)), "low-occupancy")
-    assert fails.confidence == "inferred"
+    assert (fails.confidence, fails.cases.headline) == ("inferred", ("no-block-fits",))
 
 
 @each_row(

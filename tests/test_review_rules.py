@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.model.session import Finding
-from gpuprof.review.rules import arithmetic, build, control
+from gpuprof.review.registry import CODE_RULES
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.instruction import parse_sass
 from tests.cuda_tools import needs_cuda_wheels
@@ -161,7 +161,11 @@ extern "C" __global__ void multiplies(const unsigned *a, float *c, int n) {
   c[threadIdx.x] = s[0] + s[1] + s[2] + s[3];
 }
 """
-RULES = (*arithmetic.RULES, *control.RULES, *build.RULES)
+NAMES = {
+    "fp64-bound", "special-function-bound", "integer-bound", "non-fused-fp", "tensor-cores-idle",
+    "divergent-barrier", "debug-build", "old-architecture",
+}  # fmt: skip
+RULES = tuple(rule for rule in CODE_RULES if rule.id in NAMES)
 TOLD: Mapping[str, tuple[str, set[str], set[int]]] = {
     "divides": ("special-function-bound", {"division-fp32"}, {4}),
     "inverts": ("special-function-bound", {"reciprocal-fp32"}, {6}),
@@ -234,9 +238,9 @@ def test_how_the_code_was_compiled_is_told() -> None:
 @each_row(("target", "newer"), [("sm_80", None), ("sm_90a", "wgmma"), ("sm_100a", "tcgen05"), ("sm_120", None)])
 def test_older_matrix_instructions_are_told_of_where_there_are_newer(target: str, newer: str | None) -> None:
     case = compiled_cases(MMA, target)["multiplies"]
-    assert [newer in finding.headline for finding in told(case, RULES, "old-architecture") if newer] == [True] * bool(
-        newer
-    )
+    findings = told(case, RULES, "old-architecture")
+    names = [label.texts for finding in findings for label in finding.labels if label.name == "newer"]
+    assert names == ([(newer,)] if newer else [])
     assert told(case, RULES, "tensor-cores-idle") == []
 
 
@@ -279,6 +283,14 @@ def test_a_barrier_of_some_warps_in_a_branch_is_meant_so() -> None:
     assert finding.confidence == "guess"
     by_block = text.replace("{}", "BAR.SYNC.DEFER_BLOCKING 0x0").replace("SR_TID.X", "SR_CTAID.X")
     assert of_text(by_block, "divergent-barrier") == []
+
+
+def test_an_addition_of_two_products_can_be_fused_with_one_of_them() -> None:
+    step = ("FMUL R0, R4, R5", "FMUL R1, R6, R7", "FADD R8, R0, -R1", "STG.E [R2.64], R8")
+    lines = [f"/*{16 * place:04x}*/ {sass};" for place, sass in enumerate((*4 * step, "EXIT"))]
+    (finding,) = of_text("\n".join(lines), "non-fused-fp")
+    assert [place.pc for place in finding.places] == [0x20, 0x60, 0xA0, 0xE0]
+    assert [item.value for item in finding.evidence] == [pytest.approx(100 / 3), 0]
 
 
 def of_text(text: str, rule: str) -> list[Finding]:

@@ -225,6 +225,14 @@ def test_the_name_of_a_kernel_is_cut_but_not_its_launches(width: int) -> None:
     assert "… (45 launches, 52 %), text, measured, if text" in re.sub(r"…[^ ]*", "…", shown)
 
 
+def test_recommendations_without_gains_have_no_bars() -> None:
+    items = [doc.Recommendation("what", "do", gain, "", "", "a.cu:1", "kernel", "sure") for gain in ("high", "low")]
+    first = lines_of(doc.Recommendations(tuple(items)))[0]
+    assert first.split() == ["high", "what"] and first.index("what") < 20
+    items[1] = replace(items[1], bar=0.5)
+    assert lines_of(doc.Recommendations(tuple(items)))[0].index("what") > 20
+
+
 def test_a_screen_without_a_table_is_shortened_too() -> None:
     recommendations = every_block("a text of some words " * 6).blocks[2]
     lines = lines_of(recommendations, form="short", height=15)

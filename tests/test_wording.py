@@ -28,6 +28,7 @@ from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.session import Finding
+from gpuprof.review.registry import CODE_RULES, FILE_RULES
 from gpuprof.sass.patterns.lane_shapes import ShapeName
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
@@ -139,7 +140,8 @@ def test_a_rule_has_a_wording_file_with_its_reference_its_sentences_and_its_thre
 
 
 def test_every_wording_file_belongs_to_a_rule_or_is_shared() -> None:
-    assert {file.stem for file in FILES} == {rule.id for rule in RULES} | set(BESIDE_RULES)
+    of_code = {rule.id for rule in CODE_RULES} | {rule.id for rule in FILE_RULES}
+    assert {file.stem for file in FILES} == {rule.id for rule in RULES} | of_code | set(BESIDE_RULES)
 
 
 def made(*values: float, case: str = "main", kernel: int = 0) -> Finding:

@@ -88,9 +88,10 @@ def _identity(kernel: CompiledKernel) -> object:
         kernel.name,
         kernel.target,
         kernel.kernel,
-        (shape.block, shape.grid, shape.dynamic_shared_bytes, frozenset(shape.arguments.items())),
+        (shape.block, shape.grid, shape.dynamic_shared_bytes),
+        (frozenset(shape.arguments.items()), frozenset(shape.parts.items())),
         id(kernel.cubin) if kernel.lines is None else hash(frozenset(kernel.lines.items())),
-        kernel.argument_names,
+        (kernel.argument_names, kernel.members),
         kernel.notes,
     )
 

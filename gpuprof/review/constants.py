@@ -9,10 +9,7 @@ from gpuprof.sass.lanes.constants import PlacedArgument, known_constants
 def constants_of(code: KernelCode) -> dict[int, int]:
     """Return the known bytes of constant bank 0 by their offset."""
     kernel, shape = code.kernel.kernel, code.kernel.shape
-    given = (
-        PlacedArgument(place.offset, place.size_bytes, shape.arguments.get(place.ordinal))
-        for place in kernel.parameters
-    )
+    given = (PlacedArgument(*place) for place in code.kernel.given())
     return known_constants(
         code.kernel.target,
         shape.block or kernel.required_block,

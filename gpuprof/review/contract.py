@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
+from gpuprof.comparison.contract import Gate, SourceLine, ValueChange
 from gpuprof.model.field_types import ByteCount, Fraction, Number, Positive, Whole, Word, about
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
@@ -20,6 +21,17 @@ AccessKind = Literal["load", "store", "atomic"]
 ModuleForm = Literal["sass", "ptx"]
 """`ptx`: no machine code for its target; the driver compiles it when the program starts."""
 LimiterName = Literal["registers", "shared memory", "block size", "blocks"]
+BuildMatch = Literal["exact", "renamed", "similar", "new", "gone"]
+"""`exact`: by name; `renamed`: but for numbers and hashes of compilers in it; `similar`: by its instructions."""
+
+
+class ArgumentPart(Struct, frozen=True, kw_only=True):
+    """A part of an argument that is a structure."""
+
+    offset: Annotated[Whole, about("bytes from the start of the argument")]
+    size_bytes: Annotated[ByteCount, about("its size")]
+    name: Annotated[str, about("argument and member, such as in.stride, or offset, such as in+8")]
+    value: Annotated[int, about("as given by --arg")]
 
 
 class KernelArgument(Struct, frozen=True, kw_only=True):
@@ -28,7 +40,8 @@ class KernelArgument(Struct, frozen=True, kw_only=True):
     ordinal: Annotated[Whole, about("position, from 0")]
     name: Annotated[str | None, about("name in the source or in Triton's metadata")]
     size_bytes: Annotated[ByteCount, about("its size")]
-    value: Annotated[int | None, about("as given by --arg")] = None
+    value: Annotated[int | None, about("as given by --arg; null for a structure")] = None
+    parts: Annotated[tuple[ArgumentPart, ...], about("parts of a structure that --arg gives")] = ()
 
 
 class SpillCount(Struct, frozen=True, kw_only=True):
@@ -118,6 +131,13 @@ class CodeAccess(Struct, frozen=True, kw_only=True):
     line: Annotated[Positive | None, about("line number in it")] = None
 
 
+class OpcodeCount(Struct, frozen=True):
+    """How many instructions have an opcode."""
+
+    opcode: Annotated[str, about("opcode without modifiers")]
+    count: Annotated[Positive, about("instructions, each counted once")]
+
+
 class ReviewedKernel(Struct, frozen=True, kw_only=True):
     """A kernel for one architecture; from a report, one launch."""
 
@@ -135,6 +155,7 @@ class ReviewedKernel(Struct, frozen=True, kw_only=True):
     occupancy: Annotated[CodeOccupancy | None, about("theoretical occupancy; null if block size or limits are unknown")]
     loops: Annotated[tuple[CodeLoop, ...], about("its loops, in the order of their headers")]
     accesses: Annotated[tuple[CodeAccess, ...], about("its memory instructions, in order")]
+    opcodes: Annotated[tuple[OpcodeCount, ...], about("its instructions by opcode, most first")] = ()
     findings: Annotated[tuple[Finding, ...], about("what to change, deepest in loops first")]
     has_lines: Annotated[bool, about("whether the code has line information")]
     unreviewed: Annotated[str | None, about("why its code could not be reviewed; null: it was")] = None
@@ -157,6 +178,37 @@ class UnreviewedFile(Struct, frozen=True, kw_only=True):
     why: Annotated[str, about("why, in a sentence")]
 
 
+class CodeChange(ValueChange, frozen=True, kw_only=True):
+    """A value of a kernel in the base and in the new build; `base` and `new` are null if they are not known."""
+
+    of: Annotated[str, about("the access or loop that it is of; empty: the whole kernel")] = ""
+    location: Annotated[SourceLine | None, about("line of that in the new build; null: not known")] = None
+    base_needed: Annotated[
+        Number | None, about("sectors or wavefronts in the base if lanes accessed consecutive addresses")
+    ] = None
+    new_needed: Annotated[Number | None, about("the same in the new build")] = None
+    added: Annotated[bool, about("whether the base has no such kernel, access or loop")] = False
+
+
+class BuildChange(Struct, frozen=True, kw_only=True):
+    """A kernel in both builds, or in one of them."""
+
+    kernel: Annotated[Whole | None, about("id of the kernel in this review; null: it is gone")]
+    label: Annotated[str, about("short name, of the new build if it has the kernel")]
+    match: Annotated[BuildMatch, about("why these kernels are taken for each other")]
+    base: Annotated[str | None, about("short name in the base; null: the kernel is new")]
+    values: Annotated[tuple[CodeChange, ...], about("values that differ")]
+    came: Annotated[tuple[Finding, ...], about("findings that the base does not have")]
+    went: Annotated[tuple[Finding, ...], about("findings that only the base has")]
+
+
+class BuildChanges(Struct, frozen=True, kw_only=True):
+    """What differs between the base and the new build."""
+
+    files: Annotated[tuple[str, ...], about("files of the base")]
+    kernels: Annotated[tuple[BuildChange, ...], about("kernels of the new build in order, then those that are gone")]
+
+
 class Review(Struct, frozen=True, kw_only=True):
     """The result of a review of compiled kernels."""
 
@@ -169,3 +221,5 @@ class Review(Struct, frozen=True, kw_only=True):
     findings: Annotated[tuple[Finding, ...], about("findings on the files as a whole, such as missing code")] = ()
     unreviewed: Annotated[tuple[UnreviewedFile, ...], about("files that could not be read or compiled")] = ()
     notes: Annotated[tuple[str, ...], about("what was left out, and why, in sentences")] = ()
+    changes: Annotated[BuildChanges | None, about("what differs from the base; null without a base")] = None
+    gate: Annotated[Gate | None, about("whether the limits are kept; null without limits")] = None

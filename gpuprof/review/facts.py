@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from gpuprof.model.sass_opcodes import MatrixOpcode, matrix_opcode
 from gpuprof.model.session import Location
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelResources
+from gpuprof.review.excess_sectors import ExcessAccess, excess_accesses, has_excess
 from gpuprof.review.loops import innermost_loops, loops_of
 from gpuprof.review.memory import accesses_of
-from gpuprof.review.resources import occupancy_of, resources_of
+from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
 from gpuprof.review.sequences import LongOperation, operations
-from gpuprof.review.strides import kernel_addresses
+from gpuprof.review.strides import block_of, kernel_addresses
+from gpuprof.sass.binary.local_memory import LocalMemory
 from gpuprof.sass.formulas.addresses import KernelAddresses
 from gpuprof.sass.instruction import Instruction
 
@@ -59,6 +62,13 @@ class CodeFacts:
         return kernel_addresses(self.known)
 
     @cached_property
+    def excess(self) -> Mapping[int, ExcessAccess]:
+        """Return the global accesses with excess sectors by their offset, without those of unknown shape."""
+        if not any(map(has_excess, self.accesses)):
+            return {}
+        return excess_accesses(self.accesses, self.addresses)
+
+    @cached_property
     def matrix(self) -> tuple[tuple[Instruction, MatrixOpcode], ...]:
         """Return its matrix instructions, and what each computes."""
         items = self.known.named(*(name for name in self.known.by_name if name.endswith("MMA")))
@@ -70,6 +80,11 @@ class CodeFacts:
         return resources_of(self.known, self.innermost)
 
     @cached_property
+    def local_memory(self) -> LocalMemory:
+        """Return its accesses of local memory: spills and arrays."""
+        return local_memory_of(self.known)
+
+    @cached_property
     def operations(self) -> tuple[LongOperation, ...]:
         """Return the divisions, roots and slow functions that instructions were written for."""
         return operations(self.code, self.known.kernel.kernel.inner)
@@ -78,6 +93,12 @@ class CodeFacts:
     def occupancy(self) -> CodeOccupancy | None:
         """Return its theoretical occupancy; None where block or limits are not known."""
         return occupancy_of(self.known, self.resources)
+
+    @property
+    def threads_per_block(self) -> int | None:
+        """Return the threads of a block as launched, or as the code requires."""
+        block = block_of(self.known)
+        return math.prod(block) if block is not None else None
 
     def index(self, offset: int) -> int:
         """Return the index of the first instruction from an offset on."""

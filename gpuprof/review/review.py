@@ -12,10 +12,10 @@ from gpuprof.privacy.texts import clean_text
 from gpuprof.read.plain_file import known_as
 from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels, unread_targets
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
+from gpuprof.review.file_findings import file_findings
 from gpuprof.review.inputs.modules import Refuse, modules_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule
-from gpuprof.review.rules.files import file_findings
 
 
 def review(
@@ -61,7 +61,7 @@ def review(
             )
         ),
     )
-    return result if request.keep_private else without_private(result)
+    return result if request.keep_private else without_private(result, request.path_maps)
 
 
 def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:

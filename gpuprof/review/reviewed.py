@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.session import Finding
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import KernelArgument, ReviewedKernel
+from gpuprof.review.contract import ArgumentPart, KernelArgument, OpcodeCount, ReviewedKernel
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
@@ -30,6 +33,7 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
         occupancy=case.occupancy,
         loops=case.loops,
         accesses=case.accesses,
+        opcodes=tuple(_opcodes(code)),
         findings=_findings(case, number) if kernel.has_code else (),
         has_lines=bool(code.lines),
         unreviewed=code.unread,
@@ -37,15 +41,24 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
     )
 
 
+def _opcodes(code: KernelCode) -> Iterator[OpcodeCount]:
+    for opcode, count in Counter(instruction.name for instruction in code.code).most_common():
+        yield OpcodeCount(opcode, count)
+
+
 def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
     kernel = code.kernel
-    names = dict(enumerate(kernel.argument_names))
     return tuple(
         KernelArgument(
             ordinal=parameter.ordinal,
-            name=names.get(parameter.ordinal),
+            name=kernel.name_of(parameter),
             size_bytes=parameter.size_bytes,
             value=kernel.shape.arguments.get(parameter.ordinal),
+            parts=tuple(
+                ArgumentPart(offset=part.offset, size_bytes=part.size_bytes, name=str(part), value=value)
+                for part, value in kernel.shape.parts.items()
+                if part.ordinal == parameter.ordinal
+            ),
         )
         for parameter in kernel.kernel.parameters
     )

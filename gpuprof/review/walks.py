@@ -147,10 +147,7 @@ def _constants(code: KernelCode, block: tuple[int, int, int] | None) -> dict[int
     """Return what is known of constant bank 0: the launch configuration, arguments that are given, pointers."""
     kernel, shape = code.kernel.kernel, code.kernel.shape
     eight = {place.offset for place in kernel.parameters if place.size_bytes == 8}
-    given = [
-        PlacedArgument(place.offset, place.size_bytes, shape.arguments.get(place.ordinal))
-        for place in kernel.parameters
-    ]
+    given = [PlacedArgument(*place) for place in code.kernel.given()]
     return known_constants(
         code.kernel.target,
         block,

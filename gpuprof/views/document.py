@@ -145,7 +145,10 @@ class Evidence(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A finding with all that supports it. `explained_by` names the finding that causes it; its own text then folds."""
+    """A finding with all that supports it. `explained_by` names the finding that causes it; its own text then folds.
+
+    `places` are those beside the first.
+    """
 
     rule: str
     severity: Severity
@@ -160,6 +163,7 @@ class Finding(Struct, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     explained_by: Inline = ""
     anchor: str = ""
+    places: tuple[str, ...] = ()
 
 
 class Findings(Struct, frozen=True):

@@ -102,7 +102,7 @@ def _check(
         return _total_time(check, kernels, total)
     kernel = _kernel_of(check, kernels)
     if kernel is None:
-        return f"{count_name(check.quantity)} {_moved(check)}, {_limit(check)}"
+        return f"{count_name(check.quantity)} {_moved(check)}, {allowed_text(check.allowed)}"
     if check.quantity == TIME or kernel.is_one_sided:
         return _kernel_time(check, kernel)
     count = kernel.work.count(check.quantity)
@@ -124,7 +124,7 @@ def _kernel_time(check: GateCheck, kernel: KernelChange) -> str:
         return f"{text}, and the runs are not alike{why}"
     if check.upper is not None:
         text += f", at 99 % confidence up to +{format_percent(check.upper)}"
-    text += f", {_limit(check)}"
+    text += f", {allowed_text(check.allowed)}"
     return text + why if check.because == "doubt" else text
 
 
@@ -141,7 +141,7 @@ def _total_time(
     text = f"{count_name(name)}{of} {_moved(check)}"
     if check.because == "conditions":
         return f"{text}, and the runs are not alike"
-    text += f", {_limit(check)}"
+    text += f", {allowed_text(check.allowed)}"
     if check.because == "noise":
         return f"{text}: the runs are too few, too noisy or at different clocks"
     return text + _stores(check, kernels)
@@ -158,7 +158,7 @@ def _count(check: GateCheck, count: CountChange, kernel: KernelChange) -> str:
         # The reasons beside the work are about a launch.
         why = brief_work_reason(kernel) if check.quantity != LAUNCHES else ""
         return f"{text}, and the runs are not alike{_because(why)}"
-    text += f", {_limit(check)}"
+    text += f", {allowed_text(check.allowed)}"
     if check.because == "few-digits":
         return f"{text}: it was printed or estimated with few digits"
     if check.because == "doubt":
@@ -196,10 +196,11 @@ def _moved(check: GateCheck) -> str:
     return f"{verb} by {format_percent(abs(change))}"
 
 
-def _limit(check: GateCheck) -> str:
-    if not check.allowed:
+def allowed_text(most: float) -> str:
+    """Write the change for the worse that a limit allows."""
+    if not most:
         return "no change for the worse is allowed"
-    return f"{significant(check.allowed * 100, strip=True)} % is allowed"
+    return f"{significant(most * 100, strip=True)} % is allowed"
 
 
 def _because(reason: str) -> str:
