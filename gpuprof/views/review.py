@@ -105,9 +105,11 @@ def whole_review(review: Review, top: int | None = None, *, lists: bool = True) 
     targets = dict.fromkeys((kernel.id for kernel in review.kernels), "")
     for group in groups:
         targets |= dict.fromkeys((variant.kernel.id for variant in group.variants), section_anchor(group))
-    blocks = [*_summary(review, every), *review_changes(review, targets)]
+    blocks = list(_summary(review, every))
     if lists:
         blocks.append(Note("Read from the compiled code, without a GPU: nothing here is a measured time.", "muted"))
+    blocks += review_changes(review, targets)
+    if lists:
         fixes = tuple(_fixes(shared_findings(review, groups), _TOP, has_sections=True))
         if fixes:
             blocks += [Heading("Fix first", anchor="fix-first"), *fixes]

@@ -104,7 +104,10 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
 
 
 def _named(kernels: Iterable[CompiledKernel], source: _Source, request: ReviewRequest) -> Iterator[CompiledKernel]:
-    """Yield kernels with the names of their arguments; by `request` a compiler says them of structures and others."""
+    """Yield kernels with the names of their arguments.
+
+    If one is a structure, or declared in an unusual way, the source is compiled once more, as `request` says.
+    """
     declared = plain_names(source.text)
     debug: Mapping[str, Sequence[DebugArgument]] | None = None
     for kernel in kernels:

@@ -34,7 +34,7 @@ _RELOCATIONS = {4: struct.Struct("<QQq"), 9: struct.Struct("<QQ")}
 """The layout of a relocation by the kind of its section, RELA and REL."""
 _NAMES_ELSEWHERE = 0xFFFF
 """SHN_XINDEX: the number does not fit and is in the first section header."""
-_MOST_SECTIONS = 300_000
+_MOST_SECTIONS, _MOST_NAME_BYTES = 300_000, 2**26
 _MOST_SHARED = 8
 """Names may overlap in their table; together they may be this many times as long as the table."""
 
@@ -166,8 +166,8 @@ def read_elf(data: Sliceable) -> Elf:
 
 
 def _sections(data: Sliceable, table: int, size: int, count: int, names: int) -> tuple[ElfSection, ...]:
-    if size < _SECTION.size:
-        raise ValueError("its section headers are too short")
+    if size != _SECTION.size:
+        raise ValueError(f"its section headers have {size} bytes instead of {_SECTION.size}")
     first = data[table : table + _SECTION.size]
     if len(first) == _SECTION.size:
         _, _, _, _, _, count_if_large, names_if_large, _ = _SECTION.unpack(first)
@@ -181,10 +181,11 @@ def _sections(data: Sliceable, table: int, size: int, count: int, names: int) ->
     if names >= count:
         raise ValueError("its names of sections are missing")
     _, _, _, _, start, length, _, _ = _SECTION.unpack_from(headers, names * size)
+    if length > _MOST_NAME_BYTES:
+        raise ValueError(f"the names of its sections take {length:,} bytes; the limit is {_MOST_NAME_BYTES:,}")
     strings = _Strings(data[start : start + length])
     sections = []
-    for at in range(0, len(headers), size):
-        name, kind, flags, _, *others = _SECTION.unpack_from(headers, at)
+    for name, kind, flags, _, *others in _SECTION.iter_unpack(headers):
         sections.append(ElfSection(strings.at(name), kind, flags, *others))
     return tuple(sections)
 
