@@ -155,7 +155,8 @@ def _of_values(check: GateCheck, values: Iterable[CodeChange], *, has_base: bool
                 word = "regression" if excess < check.allowed else "ok"
             elif exceeds(excess, check.allowed):
                 word = "regression"
-            text = joined_by(": ", joined_by(", ", value.of, line_text(value.location)), limited_text(value))
+            place = joined_by(", ", value.of, line_text(value.location))
+            text = joined_by(": ", place, limited_text(value, is_added=value.added))
             yield replace(check, word=word, sentence=text, location=value.location)
 
 

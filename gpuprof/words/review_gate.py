@@ -12,8 +12,8 @@ def line_text(location: SourceLine | None) -> str:
     return f"{file_name(location.file)}:{location.line}" if location is not None else ""
 
 
-def limited_text(value: ValueChange) -> str:
-    """Write a value that has a limit, on both sides if there is a base."""
-    if value.base is not None:
-        return count_text(value)
-    return f"{count_name(value.name)} {value_text(value.new, value.unit, value.name)}"
+def limited_text(value: ValueChange, *, is_added: bool) -> str:
+    """Write a value that has a limit, on both sides unless the base does not have it."""
+    if is_added:
+        return f"{count_name(value.name)} {value_text(value.new, value.unit, value.name)}"
+    return count_text(value)
