@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.model.field_types import SEVERITIES
+from gpuprof.model.groups import by_key, collected
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.model.session import Finding, Location
 from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel
@@ -81,20 +83,20 @@ class SharedFinding(Struct, frozen=True):
 
 def grouped_kernels(review: Review) -> list[KernelGroup]:
     """Return the kernels with the gravest findings first, then those that were not reviewed."""
-    groups: dict[tuple[object, ...], dict[tuple[object, ...], list[ReviewedKernel]]] = {}
-    seen: dict[tuple[object, ...], int] = {}
+    seen: Counter[Hashable] = Counter()
+    owned: list[tuple[Hashable, ReviewedKernel]] = []
     for kernel in review.kernels:
-        owner: tuple[object, ...] = (kernel.name, kernel.mangled, _file(kernel))
+        owner = (kernel.name, kernel.mangled, _file(kernel))
+        again = -1
         if kernel.launch is None:
             # A file can have several kernels of a name: the first ones for each architecture belong together.
-            again = (*owner, kernel.target)
-            owner = (*owner, seen.setdefault(again, 0))
-            seen[again] += 1
-        like = (kernel.target, kernel.block, kernel.grid, kernel.resources.dynamic_shared_bytes)
-        groups.setdefault(owner, {}).setdefault(like, []).append(kernel)
+            for_target = (*owner, kernel.target)
+            again = seen[for_target]
+            seen[for_target] += 1
+        owned.append(((*owner, again), kernel))
     several = len({_file(kernel) for kernel in review.kernels}) > 1
-    made = [_group(list(variants.values()), several=several) for variants in groups.values()]
-    return sorted(made, key=lambda group: (min(map(_gravity, group.findings), default=(9, 0)), not group.unreviewed))
+    groups = [_group(kernels, several=several) for kernels in collected(owned)]
+    return sorted(groups, key=lambda group: (min(map(_gravity, group.findings), default=(9, 0)), not group.unreviewed))
 
 
 def _file(kernel: ReviewedKernel) -> str:
@@ -105,48 +107,40 @@ def _gravity(found: FoundIn | SharedFinding) -> tuple[int, int]:
     return SEVERITIES.index(found.finding.severity), -found.finding.loops
 
 
-def _group(launched: Sequence[Sequence[ReviewedKernel]], *, several: bool) -> KernelGroup:
-    firsts = [kernels[0] for kernels in launched]
-    variants = []
-    for kernels, name in zip(launched, _names(firsts), strict=True):
-        launches = len(kernels) if kernels[0].launch is not None else 0
-        variants.append(Variant(kernels[0], launches, name))
-    file = file_name(_file(firsts[0])) if several else ""
-    return KernelGroup(tuple(variants), _findings(variants), file)
-
-
-def _names(kernels: Sequence[ReviewedKernel]) -> list[str]:
-    """Name kernels by the values in which they differ: architecture, block, grid, dynamic shared memory."""
-    values = [
-        [kernel.target for kernel in kernels],
-        [_size("block", kernel.block) for kernel in kernels],
-        [_size("grid", kernel.grid) for kernel in kernels],
-        [_dynamic(kernel.resources.dynamic_shared_bytes) for kernel in kernels],
-    ]
+def _group(kernels: Sequence[ReviewedKernel], *, several: bool) -> KernelGroup:
+    """Return a kernel with its variants, named by the values in which they differ."""
+    launched = by_key((_shape(kernel), kernel) for kernel in kernels)
+    values = list(zip(*launched, strict=True))
     differing = [texts for texts in values if len(set(texts)) > 1] or values[:1]
-    return [", ".join(texts) for texts in zip(*differing, strict=True)]
+    variants = []
+    for alike, texts in zip(launched.values(), zip(*differing, strict=True), strict=True):
+        launches = len(alike) if alike[0].launch is not None else 0
+        variants.append(Variant(alike[0], launches, ", ".join(texts)))
+    return KernelGroup(tuple(variants), _findings(variants), file_name(_file(kernels[0])) if several else "")
+
+
+def _shape(kernel: ReviewedKernel) -> Sequence[str]:
+    dynamic = kernel.resources.dynamic_shared_bytes
+    return (
+        kernel.target,
+        _size("block", kernel.block),
+        _size("grid", kernel.grid),
+        f"{dynamic} B dynamic" if dynamic is not None else "dynamic shared memory not known",
+    )
 
 
 def _size(what: str, size: Dim3 | None) -> str:
     return f"{what} {dims_text(size)}" if size is not None else f"{what} not known"
 
 
-def _dynamic(size: int | None) -> str:
-    return f"{size} B dynamic" if size is not None else "dynamic shared memory not known"
-
-
 def _findings(variants: Sequence[Variant]) -> tuple[FoundIn, ...]:
     """Return each finding once: those of one rule that say the same of the same line are one."""
-    found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
+    found: dict[Hashable, tuple[Finding, dict[str, None]]] = {}
     for variant in variants:
         for finding in variant.kernel.findings:
             key = (finding.rule, finding.headline, finding.action, _line(finding))
-            names = found.setdefault(key, (finding, []))[1]
-            if variant.name not in names:
-                names.append(variant.name)
-    result = []
-    for finding, names in found.values():
-        result.append(FoundIn(finding, tuple(names) if len(names) < len(variants) else ()))
+            found.setdefault(key, (finding, {}))[1][variant.name] = None
+    result = [FoundIn(one, tuple(names) if len(names) < len(variants) else ()) for one, names in found.values()]
     return tuple(sorted(result, key=_gravity))
 
 
@@ -160,47 +154,42 @@ def shared_findings(review: Review, groups: Sequence[KernelGroup]) -> list[Share
 
     The instances of a template share the lines of their findings; without lines they say the same.
     """
-    owners: dict[tuple[object, ...], list[tuple[KernelGroup, FoundIn]]] = {}
-    for group in groups:
-        for found in group.findings:
-            key = (found.finding.rule, found.finding.headline, _line(found.finding))
-            owners.setdefault(key, []).append((group, found))
-    shared = [SharedFinding(having[0][1].finding, tuple(having)) for having in owners.values()]
+    found = [(group, item) for group in groups for item in group.findings]
+    keys = [(item.finding.rule, item.finding.headline, _line(item.finding)) for _, item in found]
+    owners = collected(zip(keys, found, strict=True))
+    shared = [SharedFinding(having[0][1].finding, tuple(having)) for having in owners]
     return [*map(SharedFinding, review.findings), *sorted(shared, key=_gravity)]
 
 
 def same_resources(variants: Sequence[Variant]) -> list[list[Variant]]:
     """Return the variants in groups that take the same resources and have findings of the same rules."""
-    groups: dict[tuple[object, ...], list[Variant]] = {}
-    for variant in variants:
-        kernel = variant.kernel
-        taken = replace(kernel.resources, code_bytes=None, instructions=None, barriers=None)
-        limits = (kernel.occupancy.fraction, kernel.occupancy.limiters) if kernel.occupancy is not None else None
-        rules = tuple(finding.rule for finding in kernel.findings)
-        groups.setdefault((taken, limits, rules, kernel.unreviewed), []).append(variant)
-    return list(groups.values())
+    return collected((_taken(variant.kernel), variant) for variant in variants)
+
+
+def _taken(kernel: ReviewedKernel) -> Hashable:
+    resources = replace(kernel.resources, code_bytes=None, instructions=None, barriers=None)
+    limits = (kernel.occupancy.fraction, kernel.occupancy.limiters) if kernel.occupancy is not None else None
+    return resources, limits, tuple(finding.rule for finding in kernel.findings), kernel.unreviewed
 
 
 def same_places(finding: Finding) -> list[list[Location]]:
     """Return the places of a finding in groups of one line and opcode."""
-    groups: dict[tuple[object, ...], list[Location]] = {}
-    for place in finding.places:
-        opcode = _PREDICATE.sub("", place.sass or "").partition(" ")[0]
-        key = (place.file, place.line, opcode) if place.line is not None else (place.pc,)
-        groups.setdefault(key, []).append(place)
-    return list(groups.values())
+    return collected((_line_and_opcode(place), place) for place in finding.places)
 
 
-def same_accesses(accesses: Sequence[CodeAccess]) -> list[tuple[CodeAccess, ...]]:
+def _line_and_opcode(place: Location) -> Hashable:
+    if place.line is None:
+        return place.pc
+    return place.file, place.line, _PREDICATE.sub("", place.sass or "").partition(" ")[0]
+
+
+def same_accesses(accesses: Sequence[CodeAccess]) -> list[list[CodeAccess]]:
     """Return the accesses in order, as groups of those of one line that differ at most in offset and opcode."""
-    groups: dict[CodeAccess, list[CodeAccess]] = {}
-    for access in sorted(accesses, key=lambda access: access.offset):
-        key = access if access.file is None else replace(access, offset=0, opcode="")
-        groups.setdefault(key, []).append(access)
-    return list(map(tuple, groups.values()))
+    ordered = sorted(accesses, key=lambda access: access.offset)
+    return collected((access if access.file is None else _without_place(access), access) for access in ordered)
 
 
-def costliest(groups: Sequence[tuple[CodeAccess, ...]], most: int) -> list[tuple[CodeAccess, ...]]:
+def costliest(groups: Sequence[list[CodeAccess]], most: int) -> list[list[CodeAccess]]:
     """Return `most` groups in their order: those that cost more than they need, then those of unknown cost."""
     kept = sorted(range(len(groups)), key=lambda index: _cheapness(groups[index][0]))[:most]
     return [groups[index] for index in sorted(kept)]
@@ -226,13 +215,10 @@ def is_costly(access: CodeAccess) -> bool:
 
 def same_memory(variants: Sequence[Variant]) -> list[list[Variant]]:
     """Return the variants in groups that have the same loops and accesses, but for offsets and opcodes."""
-    groups: dict[tuple[object, ...], list[Variant]] = {}
-    for variant in variants:
-        kernel = variant.kernel
-        key = tuple(map(_without_place, (*kernel.loops, *kernel.accesses)))
-        groups.setdefault(key, []).append(variant)
-    return list(groups.values())
+    kernels = [variant.kernel for variant in variants]
+    keys = [tuple(map(_without_place, (*kernel.loops, *kernel.accesses))) for kernel in kernels]
+    return collected(zip(keys, variants, strict=True))
 
 
-def _without_place(item: Struct) -> tuple[object, ...]:
+def _without_place(item: Struct) -> Hashable:
     return tuple(getattr(item, name) for name in item.__struct_fields__ if name not in _BY_PLACE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,30 +30,21 @@ class KernelBody:
         """The functions by their offset."""
         return {function.offset: function for function in self.inner}
 
-    def own(self, indices: Sequence[int]) -> list[int]:
-        """Return the indices, of those in order, of instructions outside of the compiler's functions."""
-        spans = sorted(self._library_spans())
-        own = []
-        span = 0
-        for index in indices:
-            address = self.code[index].address
-            while span < len(spans) and spans[span][1] <= address:
-                span += 1
-            if span == len(spans) or address < spans[span][0]:
-                own.append(index)
-        return own
+    def is_own(self, index: int) -> bool:
+        """Return whether an instruction is outside of the compiler's functions."""
+        return not any(self.code[index].address in span for span in self._library_spans)
 
-    def _library_spans(self) -> Iterator[tuple[int, int]]:
-        """Yield begin and end of the compiler's functions; without names, of all code from the first called one on."""
-        for function in self.inner:
-            if is_of_library(function):
-                yield function.offset, function.offset + function.size_bytes
+    @cached_property
+    def _library_spans(self) -> Sequence[range]:
+        """The offsets of the compiler's functions; without names, of all code from the first called one on."""
+        spans = library_spans(self.inner)
         if not self.inner and self.code:
             jumps = jumping_calls(self.code)
             calls = [item for item in self.code if item.name == "CALL" and item.address not in jumps]
             targets = [item.target for item in calls if item.target is not None and item.target > item.address]
             if targets:
-                yield min(targets), self.code[-1].address + INSTRUCTION_BYTES
+                spans.append(range(min(targets), self.code[-1].address + INSTRUCTION_BYTES))
+        return spans
 
     def index(self, address: int) -> int:
         """Return the index of the first instruction from an address on."""
@@ -68,6 +59,7 @@ class KernelBody:
         return self.code[max(0, index - count) : index][::-1]
 
 
-def is_of_library(function: InnerFunction) -> bool:
-    """Return whether a function within a kernel's code is the compiler's, such as the slow path of a sine."""
-    return _OF_LIBRARY.search(function.name) is not None
+def library_spans(inner: Iterable[InnerFunction]) -> list[range]:
+    """Return the offsets of the functions within a kernel's code that are the compiler's: the slow path of a sine."""
+    own = [function for function in inner if _OF_LIBRARY.search(function.name)]
+    return [range(function.offset, function.offset + function.size_bytes) for function in own]

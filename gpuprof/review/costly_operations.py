@@ -10,8 +10,8 @@ from statistics import median_high
 
 from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.thresholds import Threshold, context, percent
-from gpuprof.model.findings import Amount, Cases
-from gpuprof.model.session import Evidence, Finding
+from gpuprof.model.findings import Cases
+from gpuprof.model.session import Finding
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import code_finding
 from gpuprof.review.sequences import LongOperation
@@ -29,11 +29,6 @@ class CostlyOperations:
     operations: Sequence[LongOperation]
     shares: Mapping[int | None, float]
 
-    @cached_property
-    def places(self) -> Sequence[Instruction]:
-        """One instruction of each operation."""
-        return [_place(self.facts, operation) for operation in self.operations]
-
     @property
     def slow(self) -> int:
         """The instructions of the longest slow path."""
@@ -42,10 +37,9 @@ class CostlyOperations:
     @cached_property
     def in_loops(self) -> int:
         """The number of results that are computed in loops."""
-        pairs = zip(self.operations, self.places, strict=True)
-        return sum(operation.times for operation, place in pairs if self.facts.depth(place.address))
+        return sum(item.times for item in self.operations if self.facts.depth(_place(self.facts, item).address))
 
-    @property
+    @cached_property
     def total(self) -> int:
         """The number of results."""
         return sum(operation.times for operation in self.operations)
@@ -57,25 +51,22 @@ class CostlyOperations:
             return "shared/outside-loops"
         return "shared/in-loops" if self.in_loops == self.total else "shared/partly-in-loops"
 
-    @property
-    def amounts(self) -> tuple[Amount, ...]:
-        """Values for their sentences."""
+    def finding(self, rule: str, cases: Cases) -> Finding:
+        """Return the finding of a rule: their number and, if all their instructions are known, the largest share."""
+        evidence = context("operations", self.total, "")
+        if not any(operation.is_call for operation in self.operations):
+            loop = max(self.shares, key=lambda loop: (loop is not None, self.shares[loop]))
+            evidence += (_threshold(loop).evidence(100 * self.shares[loop]),)
         cost = median_high(operation.cost // operation.times for operation in self.operations)
         counts = amounts_of("time", operations=self.total, in_loops=self.in_loops)
-        return counts + amounts_of("instruction", cost=cost, slow=self.slow)
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Their number and, if all their instructions are known, the largest share."""
-        number = context("operations", self.total, "")
-        if any(operation.is_call for operation in self.operations):
-            return number
-        loop = max(self.shares, key=lambda loop: (loop is not None, self.shares[loop]))
-        return (*number, _threshold(loop).evidence(100 * self.shares[loop]))
-
-    def finding(self, rule: str, cases: Cases) -> Finding:
-        """Return the finding of a rule."""
-        return code_finding(self.facts, rule, self.places, cases, amounts=self.amounts, evidence=self.evidence)
+        return code_finding(
+            self.facts,
+            rule,
+            [_place(self.facts, operation) for operation in self.operations],
+            cases,
+            amounts=counts + amounts_of("instruction", cost=cost, slow=self.slow),
+            evidence=evidence,
+        )
 
 
 def costly_operations(facts: CodeFacts, kinds: Iterable[str]) -> CostlyOperations | None:
@@ -97,11 +88,8 @@ def _shares(facts: CodeFacts, operations: Iterable[LongOperation]) -> Mapping[in
         loops = _loops(facts, operation)
         for loop in loops:
             costs[loop] += operation.cost / len(loops)
-    shares = {}
-    for loop, cost in costs.items():
-        size = len(facts.code) if loop is None else facts.loops[loop].instructions
-        shares[loop] = min(1.0, cost / size)
-    return shares
+    sizes = {loop: len(facts.code) if loop is None else facts.loops[loop].instructions for loop in costs}
+    return {loop: min(1.0, cost / sizes[loop]) for loop, cost in costs.items()}
 
 
 def _loops(facts: CodeFacts, operation: LongOperation) -> list[int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from gpuprof.sass.instruction import JUMPS, Instruction, Operation
@@ -20,19 +20,7 @@ _STORES = ("ST", "RED", "ATOM", "BSYNC", "CALL")
 
 def dependents(code: Sequence[Instruction]) -> tuple[int, ...]:
     """Return the offsets of the instructions that depend on the result of the first one."""
-    depending = set(written(code[0])) if code else set()
-    parts = []
-    for instruction in code[1:]:
-        if not depending:
-            break
-        names = written(instruction)
-        ends = instruction.name in JUMPS or instruction.name.startswith(_STORES)
-        if not ends and not _inputs(instruction.operation).isdisjoint(depending):
-            parts.append(instruction.address)
-            depending.update(names)
-        elif instruction.predicate is None:
-            depending.difference_update(names)
-    return tuple(parts)
+    return _followed(code, lambda _depth, item: item.name not in JUMPS and not item.name.startswith(_STORES))
 
 
 def quotient_parts(code: Sequence[Instruction]) -> tuple[int, ...]:
@@ -41,16 +29,32 @@ def quotient_parts(code: Sequence[Instruction]) -> tuple[int, ...]:
     Readers of a quotient are not parts. If the compiler knows that the divisor is not zero, the last step is missing;
     then the longest chain to a quotient ends it.
     """
+    return _followed(
+        code,
+        lambda depth, item: depth < _LONGEST_QUOTIENT and _INTEGER_STEP.match(item.opcode) is not None,
+        is_last_step,
+    )
+
+
+def _followed(
+    code: Sequence[Instruction],
+    is_step: Callable[[int, Instruction], bool],
+    is_last: Callable[[Instruction], bool] = lambda _: False,
+) -> tuple[int, ...]:
+    """Return the offsets of the steps that depend on the first instruction.
+
+    `is_step` takes the depth of what an instruction reads, the number of steps to it; readers of a last step are none.
+    """
     depths = dict.fromkeys(written(code[0]), 0) if code else {}
     parts = []
     for instruction in code[1:]:
         if not depths:
             break
         names = written(instruction)
-        depth = max((depths[name] for name in _inputs(instruction.operation) if name in depths), default=None)
-        if depth is not None and depth < _LONGEST_QUOTIENT and _INTEGER_STEP.match(instruction.opcode):
+        depth = max((depths[name] for name in _inputs(instruction.operation) & depths.keys()), default=None)
+        if depth is not None and is_step(depth, instruction):
             parts.append(instruction.address)
-            if not is_last_step(instruction):
+            if not is_last(instruction):
                 depths.update(dict.fromkeys(names, depth + 1))
                 continue
         elif instruction.predicate is not None:
@@ -85,5 +89,4 @@ def registers_read(operation: Operation) -> frozenset[str]:
 @lru_cache(maxsize=1 << 14)
 def names_read(operation: Operation) -> frozenset[str]:
     """Return the registers and predicates that the operands name, without the guard."""
-    instruction = Instruction.at(0, operation)
-    return frozenset(name for operand in sources(instruction) for name in named(operand))
+    return frozenset(name for operand in sources(Instruction.at(0, operation)) for name in named(operand))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from gpuprof.review.body import WINDOW, KernelBody
 from gpuprof.review.dependents import dependents, is_last_step, names_read, quotient_parts
@@ -59,23 +59,18 @@ class LongOperation:
 
 def operations(code: Sequence[Instruction], inner: Sequence[InnerFunction]) -> tuple[LongOperation, ...]:
     """Return the operations of a kernel by offset, without those within the functions that they call."""
-    readers: dict[int, _Reader] = {}
-    for index, instruction in enumerate(code):
-        reader = _reader_of(instruction.operation)
-        if reader is not None:
-            readers[index] = reader
-    if not readers:
-        return ()
     body = KernelBody(code, inner)
     found: list[LongOperation] = []
-    regions: list[tuple[int, int]] = []
-    for index in body.own(list(readers)):
-        operation = readers[index](body, index)
+    regions: list[range] = []
+    for index, instruction in enumerate(code):
+        reader = _reader_of(instruction.operation)
+        operation = reader(body, index) if reader is not None and body.is_own(index) else None
         if operation is not None:
             found.append(operation)
-            region = _region(body, index) if operation.at.name == "CALL" else None
-            regions += [region] if region is not None else []
-    own = [operation for operation in found if not _is_fast_path(operation, regions)]
+            if instruction.name == "CALL":
+                regions.append(_region(body, index))
+    # A 32-bit division beside the call of a 64-bit one is its short way for small operands.
+    own = [item for item in found if item.kind != "integer-32" or not any(item.at.address in of for of in regions)]
     return tuple(sorted(own, key=lambda operation: operation.at.address))
 
 
@@ -86,32 +81,21 @@ _Reader = Callable[[KernelBody, int], LongOperation | None]
 @lru_cache(maxsize=1 << 14)
 def _reader_of(operation: Operation) -> _Reader | None:
     """Return the reader for an instruction that can be the sign of an operation."""
-    if operation.name == "CALL":
-        return _call
-    if operation.name == "FCHK":
-        return _division
     if operation.opcode in ("MUFU.RCP64H", "MUFU.RSQ64H"):
         return _in_fp64
     if _INTEGER_SEED.match(operation.opcode):
         return _integer_division
-    for operand in operation.operands:
-        reader = _READERS.get((operation.name, operand)) or _READERS.get(("", operand))
+    for sign in ("", *operation.operands):
+        reader = _READERS.get((operation.name, sign)) or _READERS.get(("", sign))
         if reader is not None:
             return reader
     return None
 
 
-def _region(body: KernelBody, index: int) -> tuple[int, int] | None:
-    """Return begin and end of the code from the last BSSY before an instruction to its target."""
+def _region(body: KernelBody, index: int) -> range:
+    """Return the offsets of the code from the last BSSY before an instruction to its target; none without."""
     start = next((item for item in body.before(index) if item.name == "BSSY" and item.operands), None)
-    return (start.address, start.target) if start is not None and start.target is not None else None
-
-
-def _is_fast_path(operation: LongOperation, regions: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a 32-bit division is the short way of a 64-bit one for small operands."""
-    if operation.kind != "integer-32":
-        return False
-    return any(start < operation.at.address < end for start, end in regions)
+    return range(start.address, start.target or 0) if start is not None else range(0)
 
 
 def _call(body: KernelBody, index: int) -> LongOperation | None:
@@ -135,23 +119,14 @@ def _division(body: KernelBody, index: int) -> LongOperation | None:
     if seed is None:
         return None
     branch = _branch_on(body, index)
-    end = index + 16 if branch is None else branch
-    code = body.code[body.index(seed.address) : end + 1]
+    code = body.code[body.index(seed.address) : (branch or index + 16) + 1]
     parts = {seed.address, check.address, *dependents(code)}
     if branch is not None:
         parts.add(body.code[branch].address)
     return LongOperation("division-fp32", check, tuple(sorted(parts)), slow=_slow(body, index))
 
 
-def _reciprocal(body: KernelBody, index: int) -> LongOperation | None:
-    return _with_slow_path(body, index, "reciprocal-fp32", "MUFU.RCP", prepares=3)
-
-
-def _root(body: KernelBody, index: int) -> LongOperation | None:
-    return _with_slow_path(body, index, "root-fp32", "MUFU.RSQ", prepares=2)
-
-
-def _with_slow_path(body: KernelBody, index: int, kind: str, opcode: str, *, prepares: int) -> LongOperation | None:
+def _with_slow_path(body: KernelBody, index: int, *, kind: str, opcode: str, prepares: int) -> LongOperation | None:
     """Return a reciprocal or root whose operand is compared with a bound.
 
     `prepares` are the jump and the instructions before the comparison.
@@ -230,26 +205,29 @@ def _power(body: KernelBody, index: int) -> LongOperation | None:
 
 def _remainder(body: KernelBody, index: int) -> LongOperation | None:
     """Return an fmodf: it scales |divisor|, and compares the dividend with the product."""
-    scale, region = body.code[index], _region(body, index)
+    scale = body.code[index]
+    region = _region(body, index)
     product = scale.operands[0]
-    if region is None or not any(operand.startswith("|") for operand in scale.operands[1:]):
+    if not region or not any(operand.startswith("|") for operand in scale.operands[1:]):
         return None
     compares = [item for item in body.after(index, 4) if item.is_a("FSETP.GTU")]
     if not any(product in named(operand) for item in compares for operand in item.operands):
         return None
-    start, end = map(body.index, region)
-    return LongOperation("remainder-fp32", scale, tuple(item.address for item in body.code[start:end]))
+    code = body.code[body.index(region.start) : body.index(region.stop)]
+    return LongOperation("remainder-fp32", scale, tuple(item.address for item in code))
 
 
 _READERS: Mapping[tuple[str, str], _Reader] = {
-    ("ISETP", "0x1ffffff"): _reciprocal,
-    ("ISETP", "0x727fffff"): _root,
+    ("CALL", ""): _call,
+    ("FCHK", ""): _division,
+    ("ISETP", "0x1ffffff"): partial(_with_slow_path, kind="reciprocal-fp32", opcode="MUFU.RCP", prepares=3),
+    ("ISETP", "0x727fffff"): partial(_with_slow_path, kind="root-fp32", opcode="MUFU.RSQ", prepares=2),
     # The largest |x| for which sinf, cosf and tanf subtract multiples of π/2 in three steps (CUDA's math library).
     ("FSETP", "105615"): _trigonometry,
     ("FMUL", "8388608"): _remainder,
     ("", "0x3a2c32e4"): _power,
 }
-"""Readers by the name of the opcode (empty: any) and a constant among the operands."""
+"""Readers by the name of the opcode and a constant among the operands; empty: any."""
 
 
 def _branch_on(body: KernelBody, index: int) -> int | None:
