@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.sass.flow.loops import jumping_calls
-from gpuprof.sass.instruction import Instruction, parse_sass
-from gpuprof.sass.lanes.access import Access, accesses, sectors, wavefronts, ways
-from gpuprof.sass.lanes.constants import (
+from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.launch_constants import (
     POINTER,
     ArgumentBytes,
     constants_for,
 )
-from gpuprof.sass.lanes.operands import ThreadBlock
-from gpuprof.sass.lanes.warps import any_warp, thread_indices
+from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts, ways
+from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, thread_indices
+from gpuprof.sass.flow.loops import jumping_calls
+from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import compiled_cases
 from tests.table import each_row

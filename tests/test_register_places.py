@@ -7,9 +7,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace, RegisterPlaces
 from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
-from gpuprof.sass.formulas.places import RegisterPlace, RegisterPlaces
 from gpuprof.sass.instruction import parse_sass
 from gpuprof.sass.writes import may_write
 

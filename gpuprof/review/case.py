@@ -15,7 +15,7 @@ from gpuprof.review.memory import accesses_of
 from gpuprof.review.resources import occupancy_of, resources_of
 from gpuprof.review.sequences import LongOperation, operations
 from gpuprof.review.strides import kernel_addresses
-from gpuprof.sass.formulas.addresses import KernelAddresses
+from gpuprof.sass.dataflow.addresses import KernelAddresses
 from gpuprof.sass.instruction import Instruction
 
 _MOST_PLACES = 20

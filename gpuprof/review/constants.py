@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprof.review.code import KernelCode
-from gpuprof.sass.lanes.constants import PlacedArgument, known_constants
+from gpuprof.sass.dataflow.launch_constants import PlacedArgument, known_constants
 
 
 def constants_of(code: KernelCode) -> dict[int, int]:

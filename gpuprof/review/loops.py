@@ -8,8 +8,8 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.constants import constants_of
 from gpuprof.review.contract import CodeLoop
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.dataflow.trip_counts import trip_counts
 from gpuprof.sass.flow.graph import flow_of
-from gpuprof.sass.formulas.trips import trip_counts
 
 
 def loops_of(code: KernelCode) -> tuple[CodeLoop, ...]:

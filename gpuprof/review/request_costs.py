@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.sass.lanes.access import Access, lane_stride, merges, needed, sectors, wavefronts
+from gpuprof.sass.dataflow.request_costs import Access, lane_stride, merges, needed, sectors, wavefronts
 from gpuprof.sass.requests import Space
 
 

@@ -7,9 +7,9 @@ from functools import cached_property, lru_cache
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
-from gpuprof.sass.lanes.access import Access, sectors, wavefronts
-from gpuprof.sass.lanes.constants import PlacedArgument, known_constants
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
+from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts
+from gpuprof.sass.dataflow.launch_constants import PlacedArgument, known_constants
 from gpuprof.sass.requests import requests
 
 _MOST_INSTRUCTIONS = 50_000
@@ -25,6 +25,7 @@ _TOO_LONG = f"the kernel is too long to follow its addresses: more than {_MOST_I
 _CUT_SHORT = "the kernel is too long to follow all that the address is made of"
 _BY_PATHS = "lanes reach it by different paths with different addresses, and only one path is followed"
 _AXES = "xyz"
+THREAD_INDICES = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
 
 
 def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
@@ -178,7 +179,7 @@ class _Explanation:
     def __init__(self, code: KernelCode, addresses: KernelAddresses) -> None:
         self._code, self._addresses = code, addresses
         self._said: dict[str, str] = {}
-        self._blind = block_of(code) is None and addresses.sums.assumed_rows
+        self._blind = block_of(code) is None and any(name in addresses.sums.symbols.of for name in THREAD_INDICES)
         self._block_words = sorted(_known(code, (1, 1, 1), None))[::4]
         self._grid_words = sorted(_known(code, None, (1, 1, 1)))[::4]
 
@@ -233,7 +234,7 @@ class _Explanation:
 
     def _said_of(self, symbol: str) -> str:
         if symbol not in self._said:
-            rest = _CUT_SHORT if self._addresses.sums.cut_short else ""
+            rest = _CUT_SHORT if not self._addresses.sums.settled else ""
             kinds = {self._addresses.symbol(leaf).kind for leaf in self._addresses.leaves(symbol)}
             self._said[symbol] = rest if "beyond" in kinds else self._differs(symbol) or rest
         return self._said[symbol]
@@ -252,7 +253,7 @@ class _Explanation:
             return self._gather(loaded)
         arguments = self._arguments(leaves)
         if kind == "join":
-            return _CUT_SHORT if self._addresses.sums.cut_short else _BY_PATHS
+            return _CUT_SHORT if not self._addresses.sums.settled else _BY_PATHS
         if arguments and kind != "start":
             return f"it follows from the thread index and {arguments} by more than a product, such as a division"
         return _BLOCK_NEEDED if self._blind else ""

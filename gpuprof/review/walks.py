@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from gpuprof.review.code import KernelCode
 from gpuprof.review.request_costs import WalkedWarp, all_told_of
+from gpuprof.sass.dataflow.accesses import EveryAccess, every_access
+from gpuprof.sass.dataflow.expressions import LANES
+from gpuprof.sass.dataflow.launch_constants import PlacedArgument, known_constants, pointers
+from gpuprof.sass.dataflow.request_costs import Access
+from gpuprof.sass.dataflow.solver import Solution, definition_graph
+from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, warps_of
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.lanes.access import Access, EveryAccess, every_access
-from gpuprof.sass.lanes.constants import PlacedArgument, known_constants, pointers
-from gpuprof.sass.lanes.operands import ThreadBlock
-from gpuprof.sass.lanes.values import LANES
-from gpuprof.sass.lanes.warp_dependence import follows_from_warp
-from gpuprof.sass.lanes.warps import any_warp, warps_of
 from gpuprof.units import SECTOR_BYTES
 
 MOST_INSTRUCTIONS = 200_000
@@ -59,7 +59,7 @@ def walks_of(code: KernelCode) -> KernelWalks:
     if block is None:
         return whole
     full = (block[0] * block[1] * block[2]) % LANES == 0
-    if full and every is not None and not (_is_open(every) and follows_from_warp(graph, every.known)):
+    if full and every is not None and not _is_open(every):
         return whole
     most, limit = _most_warps(code), _limit(code, block)
     if most == 0:
@@ -109,7 +109,7 @@ class _Walks:
         """Return what memory instructions do in a warp; only `addresses` are followed, if they are given."""
         key = block, addresses
         if key not in self._known:
-            self._known[key] = every_access(self._graph, block, self._constants, _MOST_ROUNDS, addresses)
+            self._known[key] = every_access(Solution(definition_graph(self._graph), block, self._constants))
         return self._known[key]
 
 

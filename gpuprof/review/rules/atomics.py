@@ -8,10 +8,10 @@ from gpuprof.model.session import Evidence
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeCertainty, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress
-from gpuprof.sass.formulas.places import RegisterPlace
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress
+from gpuprof.sass.dataflow.expressions import LANES, lane_mask
+from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.lanes.values import LANES
 from gpuprof.sass.operands import named
 
 _RULE = "atomic-contention"
@@ -168,10 +168,10 @@ def _tests_lanes(addresses: KernelAddresses, place: RegisterPlace, instruction: 
     tests = instruction.name in {"LOP3", "PLOP3", "R2P"} or {"EQ", "NE"} & set(instruction.opcode.split("."))
     if not tests:
         return False
-    exact = addresses.sums.symbols.lanes_of(addresses.sums.held(place))
-    if exact is not None and exact.exact:
-        return min(sum(map(bool, exact.lanes)), LANES - sum(map(bool, exact.lanes))) == 1
+    exact = lane_mask(addresses.sums.symbols.lanes_of(addresses.sums.held(place)))
+    if exact is not None:
+        return min(exact.bit_count(), LANES - exact.bit_count()) == 1
     held = [addresses.sums.held(read) for read in _reads(addresses, place, instruction) if "P" not in read.name]
-    terms = [term for sum_of in held for term, _ in sum_of.terms if addresses.symbol(term).varies]
+    terms = [term for value in held for term, _ in value.terms if addresses.symbol(term).varies]
     kinds = {addresses.symbol(leaf).kind for leaf in addresses.leaves(*terms)} if terms else set()
-    return bool(terms) and not kinds & {"loaded", "shared"}
+    return any(map(addresses.sums.symbols.varies, held)) and not kinds & {"loaded", "shared"}

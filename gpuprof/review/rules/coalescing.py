@@ -16,9 +16,9 @@ from gpuprof.review.contract import CodeAccess, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
 from gpuprof.review.strides import argument_words, cost_words, costs_of_values
 from gpuprof.review.strides import stride_arguments as arguments_of
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, stride_of
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, stride_of
+from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.lanes.values import LANES
 from gpuprof.sass.patterns.lane_shapes import LaneShape, ShapeName, shapes_of
 from gpuprof.units import SECTOR_BYTES
 from gpuprof.words.wording import filled, template

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeAccess, CodeFinding
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.sass.lanes.access import Access, wavefronts
-from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.dataflow.expressions import LANES
+from gpuprof.sass.dataflow.request_costs import Access, wavefronts
 from gpuprof.units import counted
 
 _BANK_BYTES = 4

@@ -9,7 +9,7 @@ from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.divergence import divergent_branches
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
-from gpuprof.sass.formulas.registers import LaneSums
+from gpuprof.sass.dataflow.solver import Solution
 from gpuprof.sass.instruction import JUMPS, Instruction
 from gpuprof.sass.operands import named, sources
 from gpuprof.units import counted
@@ -54,12 +54,14 @@ def _is_by_index(case: CodeCase, barrier: Instruction) -> bool:
         compare = blocks[place.block][place.at] if place.at >= 0 else None
         if compare is not None and compare.name == "ISETP":
             read = [register for operand in sources(compare) for register in named(operand) if "P" not in register]
-            held = (sums.held(sums.read_by(place.block, place.at, register)) for register in read)
-            return any(_is_of_index(sums, symbol) for total in held for symbol, _ in total.terms)
+            held = [sums.held(sums.read_by(place.block, place.at, register)) for register in read]
+            if any(not isinstance(value.lanes, int) for value in held):
+                return True
+            return any(_is_of_index(sums, symbol) for value in held for symbol, _ in value.terms)
     return False
 
 
-def _is_of_index(sums: LaneSums, symbol: str) -> bool:
+def _is_of_index(sums: Solution, symbol: str) -> bool:
     return symbol.startswith("SR_TID") or sums.symbols.of[symbol].kind == "lanes"
 
 

@@ -10,7 +10,7 @@ from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.rules.coalescing import widened
 from gpuprof.review.rules.rule import code_evidence, finding_at
-from gpuprof.sass.formulas.addresses import LaneAddress
+from gpuprof.sass.dataflow.addresses import LaneAddress
 
 NARROW = percent("narrow accesses", 50.0, "most accesses must be narrow for width to matter")
 _RULE = "narrow-access"

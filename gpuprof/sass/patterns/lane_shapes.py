@@ -11,16 +11,15 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.sass.dataflow.expressions import LANES
+from gpuprof.sass.dataflow.launch_constants import constants_for
+from gpuprof.sass.dataflow.request_costs import Access
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.lanes.access import Access, accesses
-from gpuprof.sass.lanes.constants import constants_for
-from gpuprof.sass.lanes.values import LANES
 from gpuprof.sass.requests import LaneRequest, requests
 from gpuprof.units import SECTOR_BYTES
 
-MOST_ROUNDS = 12
-"""The most rounds through the code; more take seconds."""
 ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
 
 WIDE_BYTES = 16
@@ -109,7 +108,7 @@ def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequenc
     if addresses is None or not addresses.of:
         return None
     lanes = {}
-    for access in accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS):
+    for access in accesses(launch.code, launch.block, constants):
         if access.offsets is not None and _is_typical(access, addresses):
             lanes[access.address] = tuple(compress(access.offsets, access.active))
     return addresses, lanes

@@ -1,0 +1,506 @@
+"""The data-flow solver: values of registers and running lanes in one warp, on all paths, in all iterations of loops.
+
+It is optimistic and sparse: a value is evaluated when one that it follows from has changed, only along edges that lanes
+may take (Wegman and Zadeck, Constant Propagation with Conditional Branches, 1991). Values that join become an
+expression with one unknown that lanes share, of which ever less is known; so it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from gpuprof.sass.dataflow.expressions import (
+    MOST_TERMS,
+    ONE,
+    WORD_BITS,
+    LinearExpr,
+    Symbol,
+    SymbolKind,
+    Symbols,
+    by_mask,
+    exactly,
+    lane_mask,
+    number_of,
+    reduced,
+    signed,
+    zero_bits,
+)
+from gpuprof.sass.dataflow.operand_reader import OperandReader
+from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
+from gpuprof.sass.dataflow.rules import results
+from gpuprof.sass.dataflow.warps import ThreadBlock
+from gpuprof.sass.flow.branches import Branches
+from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph, reconvergence
+from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.operands import named
+from gpuprof.sass.requests import LaneRequest, requests
+
+_LEADS_AWAY = JUMPS | ENDS
+_LEAST_STEPS, _STEPS_PER_NODE = 20_000, 30
+"""Evaluations before a kernel counts as too long; compiled kernels take two for each node."""
+_BOTTOM = -1
+_BEGIN, _END = "begin", "end"
+
+
+class AskedRequest(NamedTuple):
+    """A memory request of the code, and where its instruction is."""
+
+    block: int
+    at: int
+    instruction: Instruction
+    request: LaneRequest
+
+
+class DefinitionGraph:
+    """The definitions that addresses, branches and their predicates follow from, in the order of the code.
+
+    A node is a definition, or the beginning or the end of a block.
+    """
+
+    def __init__(self, graph: ControlFlowGraph) -> None:
+        self.graph, self.branches = graph, Branches(graph)
+        self.reaching = ReachingDefinitions(graph, self.branches)
+        self.order = graph.order()
+        self.asked = [
+            AskedRequest(number, at, instruction, request)
+            for number in self.order
+            for at, instruction in enumerate(graph.blocks[number])
+            for request in requests(instruction)
+        ]
+        self._number_nodes(self._relevant())
+
+    def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
+        """Return the definition of a register that an instruction reads."""
+        return self.reaching.read(block, at, name, self.graph.blocks[block][at].predicate)
+
+    def read_in(self, block: int, at: int, operands: Iterable[str]) -> Iterator[RegisterPlace]:
+        """Yield the definitions of the registers that operands of an instruction name."""
+        for operand in operands:
+            for name in named(operand):
+                yield self.read_by(block, at, name)
+
+    def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        """Return the definitions that one follows from."""
+        return self.reaching.needs(place) if place.at >= 0 else self.reaching.ways(place)
+
+    def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
+        """Return the predicates of the branches between a block and its dominator; none if they are too many."""
+        return tuple(dict.fromkeys(self.reaching.read(*guard) for guard in self.branches.before(block) or ()))
+
+    def conditions(self, block: int) -> list[str]:
+        """Return the predicates by which lanes leave a block: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
+        last = self.graph.blocks[block][-1]
+        if last.name not in _LEADS_AWAY:
+            return []
+        flags = [last.predicate[1:]] if last.predicate else []
+        return [*flags, *(last.operands[:-1] if last.name in JUMPS else ())]
+
+    def _relevant(self) -> set[RegisterPlace]:
+        waiting = []
+        for block, at, instruction, request in self.asked:
+            waiting += self.read_in(block, at, (request.operand, instruction.predicate or ""))
+        for block in self.order:
+            waiting += self.read_in(block, len(self.graph.blocks[block]) - 1, self.conditions(block))
+        seen = set(waiting)
+        while waiting:
+            for source in self.sources(waiting.pop()):
+                if source not in seen:
+                    seen.add(source)
+                    waiting.append(source)
+        return seen
+
+    def _number_nodes(self, places: Iterable[RegisterPlace]) -> None:
+        by_block: dict[int, list[RegisterPlace]] = {}
+        for place in places:
+            by_block.setdefault(place.block, []).append(place)
+        self.nodes: list[RegisterPlace | tuple[str, int]] = []
+        self.of_block: dict[int, range] = {}
+        """The numbers of a block's nodes: its beginning, its definitions, its end."""
+        for block in self.order:
+            first = len(self.nodes)
+            own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.bare, place.name))
+            self.nodes += [(_BEGIN, block), *own, (_END, block)]
+            self.of_block[block] = range(first, len(self.nodes))
+        self.number = {node: number for number, node in enumerate(self.nodes)}
+        self.users: dict[RegisterPlace, list[int]] = {}
+        for node, number in self.number.items():
+            if isinstance(node, RegisterPlace):
+                sources: Iterable[RegisterPlace] = self.sources(node)
+            elif node[0] == _END:
+                sources = self.read_in(node[1], len(self.graph.blocks[node[1]]) - 1, self.conditions(node[1]))
+            else:
+                continue
+            for source in sources:
+                self.users.setdefault(source, []).append(number)
+
+
+@lru_cache(maxsize=2)
+def definition_graph(graph: ControlFlowGraph) -> DefinitionGraph:
+    """Return the definitions of a kernel; those of the last kernels are kept."""
+    return DefinitionGraph(graph)
+
+
+class Solution:
+    """The values of one kernel in one warp: `held` by definition, `active` lanes by block.
+
+    `settled`: the solver came to an end; else nothing is known. `constants` are known bytes of constant bank 0.
+    """
+
+    def __init__(self, definitions: DefinitionGraph, warp: ThreadBlock, constants: Mapping[int, int]) -> None:
+        self.definitions, self.warp, self.constants = definitions, warp, constants
+        self.graph, self.branches = definitions.graph, definitions.branches
+        self.symbols = Symbols()
+        self.active: dict[int, int] = {}
+        self._held: dict[RegisterPlace, LinearExpr] = {}
+        self._edges: dict[tuple[int, int], int] = {}
+        self._joined: dict[RegisterPlace, int] = {}
+        self._mixed: dict[int, frozenset[str] | None] = {}
+        self._diverged: set[int] = set()
+        self._results: tuple[object, Mapping[str, LinearExpr | None]] = (None, {})
+        self._queue: list[int] = []
+        self._queued: set[int] = set()
+        self.settled = self._solve()
+
+    # What is known
+
+    def held(self, place: RegisterPlace) -> LinearExpr:
+        """Return the value of a definition; of one that is not reached nothing is known."""
+        known = self._held.get(place)
+        return known if known is not None else self._named(place, None, "result")
+
+    def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
+        """Return the definition of a register that an instruction reads."""
+        return self.definitions.read_by(block, at, name)
+
+    def reader(self, block: int, at: int, operands: Iterable[str]) -> OperandReader:
+        """Return a reader of operands of an instruction."""
+        known = {place.name: self.held(place) for place in self.definitions.read_in(block, at, operands)}
+        return self._reader(self.graph.blocks[block][at], known, self.active.get(block, 0))
+
+    def address(self, asked: AskedRequest) -> LinearExpr | None:
+        """Return the lower word of the address of a request."""
+        operand = asked.request.operand
+        return self.reader(asked.block, asked.at, [operand]).address(operand)
+
+    def running(self, block: int, at: int) -> int:
+        """Return the lanes that may run an instruction."""
+        active = self.active.get(block, 0)
+        mask = lane_mask(self.guard(block, at))
+        return active if mask is None else active & mask
+
+    def guard(self, block: int, at: int) -> LinearExpr | None:
+        """Return the predicate of an instruction without symbols."""
+        predicate = self.graph.blocks[block][at].predicate
+        if predicate is None:
+            return ONE
+        return self.reader(block, at, [predicate]).flag_view(predicate[1:])
+
+    def step(self, place: RegisterPlace) -> int | None:
+        """Return by how much each iteration of a loop moves a register that joins in its header, if it is a number."""
+        begin, body = self.held(place), self.graph.loops[place.block]
+        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
+        steps = {self.held(way).plus(begin, -1) for source, way in sources if source in body}
+        step = steps.pop() if len(steps) == 1 else None
+        number = number_of(step)
+        return signed(number) if number is not None else None
+
+    def entry(self, place: RegisterPlace) -> int | None:
+        """Return the number that a register has whenever a loop is entered in whose header it joins."""
+        body = self.graph.loops[place.block]
+        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
+        values = {self.held(way) for source, way in sources if source not in body}
+        return number_of(values.pop()) if len(values) == 1 else None
+
+    def guards(self) -> Iterator[LinearExpr | None]:
+        """Yield the predicates of memory instructions and of branches that lanes come to, without symbols."""
+        for block, at, instruction, _ in self.definitions.asked:
+            if instruction.predicate and self.active.get(block):
+                yield self.guard(block, at)
+        for block in self.active:
+            last = self.graph.blocks[block][-1]
+            if last.predicate and last.name in _LEADS_AWAY and self.active[block]:
+                yield self.guard(block, len(self.graph.blocks[block]) - 1)
+
+    # The solver
+
+    def _solve(self) -> bool:
+        for entry in self.graph.entries:
+            self._reach(entry)
+        left = _LEAST_STEPS + _STEPS_PER_NODE * len(self.definitions.nodes)
+        while self._queue:
+            number = heappop(self._queue)
+            self._queued.discard(number)
+            left -= 1
+            if left < 0:
+                return False
+            node = self.definitions.nodes[number]
+            if not isinstance(node, RegisterPlace):
+                kind, block = node
+                if kind == _BEGIN:
+                    self._begin(block)
+                elif block in self.active:
+                    self._end(block)
+            elif node.block in self.active:
+                value = self._evaluate(node)
+                if value is not None and value != self._held.get(node):
+                    self._held[node] = value
+                    self._add(self.definitions.users.get(node, ()))
+        return True
+
+    def _add(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number not in self._queued:
+                self._queued.add(number)
+                heappush(self._queue, number)
+
+    def _reach(self, block: int) -> None:
+        self._add([self.definitions.of_block[block][0]])
+
+    def _begin(self, block: int) -> None:
+        active = self._arriving(block)
+        if active != self.active.get(block):
+            self.active[block] = active
+            self._add(self.definitions.of_block[block][1:])
+
+    def _arriving(self, block: int) -> int:
+        """Return the lanes that may come to a block."""
+        active = self.warp.lanes if block in self.graph.entries else 0
+        for _, _, lanes in self._incoming(block):
+            active |= lanes
+        return active
+
+    def _incoming(self, block: int) -> Iterator[tuple[int, Solution, int]]:
+        """Yield the edges into a block that lanes may take: the number, whose values come with it, and the lanes."""
+        for number, source in enumerate(self.definitions.reaching.before[block]):
+            lanes = self._edges.get((source, block), 0)
+            if lanes:
+                yield number, self, lanes
+
+    def _end(self, block: int) -> None:
+        """Pass the lanes that leave a block to its successors."""
+        last, successors = self.graph.blocks[block][-1], self.graph.successors[block]
+        flag = self._leaving(block)
+        mask = lane_mask(flag)
+        targets = []
+        for target in successors:
+            lanes = self.active[block]
+            if mask is not None and (len(successors) > 1 or last.name not in JUMPS):
+                lanes &= mask if last.target == self.graph.blocks[target][0].address else ~mask
+            if not lanes:
+                continue
+            targets.append(target)
+            if lanes != self._edges.get((block, target)):
+                self._edges[block, target] = lanes
+                self._reach(target)
+                self._add_joins(target)
+        same = flag is not None and mask is None and isinstance(flag.lanes, int)
+        if len(targets) > 1 and not same and block not in self._diverged:
+            self._diverge(block)
+
+    def _leaving(self, block: int) -> LinearExpr | None:
+        """Return in which lanes the last instruction of a block leads away."""
+        conditions = self.definitions.conditions(block)
+        if not conditions:
+            return ONE if self.graph.blocks[block][-1].name in _LEADS_AWAY else None
+        reader = self.reader(block, len(self.graph.blocks[block]) - 1, conditions)
+        return exactly(lambda *values: int(all(values)), *map(reader.flag_view, conditions))
+
+    def _add_joins(self, block: int) -> None:
+        nodes = self.definitions.nodes
+        for number in self.definitions.of_block[block][1:-1]:
+            node = nodes[number]
+            if not isinstance(node, RegisterPlace) or node.at >= 0:
+                break
+            self._add([number])
+
+    def _diverge(self, block: int) -> None:
+        """Note where the lanes that diverge at the end of a block reconverge."""
+        self._diverged.add(block)
+        merge = reconvergence(self.graph, block)
+        for target in merge.blocks:
+            mixed = self._mixed.get(target, frozenset())
+            self._mixed[target] = None if mixed is None or merge.written is None else mixed | merge.written
+            if target in self.definitions.of_block:
+                self._add_joins(target)
+
+    # Values
+
+    def _evaluate(self, place: RegisterPlace) -> LinearExpr | None:
+        if place.at < 0:
+            return self._join(place)
+        sources = self.definitions.sources(place)
+        known = [self.held(source) for source in sources]
+        active = self.active[place.block]
+        if not place.bare:
+            yes, no, guard = known
+            instruction = self.graph.blocks[place.block][place.at]
+            if "!" in (instruction.predicate or ""):
+                guard = ONE.plus(guard, -1)
+            return self._named(place, self.symbols.choose(guard, yes, no, active), "choice")
+        return self._result(place, {source.name: value for source, value in zip(sources, known, strict=True)}, active)
+
+    def _result(self, place: RegisterPlace, known: Mapping[str, LinearExpr], active: int) -> LinearExpr:
+        instruction = self.graph.blocks[place.block][place.at]
+        key = (place.block, place.at, known, active)
+        if self._results[0] != key:
+            reader = self._reader(instruction, known, active)
+            self._results = key, results(instruction.without_predicate(), reader)
+        held = self._results[1].get(place.name)
+        if held is not None and len(held.terms) > MOST_TERMS:
+            held = None
+        kind: SymbolKind = "result"
+        asked = requests(instruction)
+        if asked or instruction.name in {"LDC", "ULDC", "LDCU"}:
+            kind = "shared" if asked and asked[0].space == "shared" else "loaded"
+        return self._named(place, held, kind)
+
+    def _reader(self, instruction: Instruction, known: Mapping[str, LinearExpr], active: int) -> OperandReader:
+        return OperandReader(instruction, known, self.symbols, self.warp, self.constants, active)
+
+    def _named(self, place: RegisterPlace, held: LinearExpr | None, kind: SymbolKind) -> LinearExpr:
+        """Return a value with a symbol for what is not known of it."""
+        if held is not None and held.align == WORD_BITS:
+            return held
+        varies = held is None and not place.name.startswith("U")
+        instruction = self.graph.blocks[place.block][place.at] if place.at >= 0 else None
+        name = (
+            f"{instruction.address:x} {place.name}" if instruction is not None else f"{kind} {place.block} {place.name}"
+        )
+        symbol = Symbol(
+            kind=kind,
+            varies=varies,
+            block=place.block,
+            address=instruction.address if instruction is not None else None,
+            reads=self.definitions.sources(place),
+            place=place,
+        )
+        align = held.align if held is not None else 0
+        rest = self.symbols.new(_name(name, place, varies=varies), symbol, 1 << align)
+        return rest if held is None else LinearExpr(reduced(held.lanes, align), held.terms).plus(rest)
+
+    # Joins
+
+    def _join(self, place: RegisterPlace) -> LinearExpr | None:
+        ways = self.definitions.reaching.ways(place)
+        if not ways:
+            return self._start(place)
+        old = self._held.get(place)
+        if self._joined.get(place) == _BOTTOM:
+            return old
+        parts = [
+            (known._held[ways[number]], lanes)
+            for number, known, lanes in self._incoming(place.block)
+            if ways[number] in known._held
+        ]
+        if not parts:
+            return None
+        if self._is_mixed(place):
+            met = self._mixed_value(place, parts)
+            if old is not None and met != old:
+                met = None
+        else:
+            met = self._met(place, [value for value, _ in parts])
+        if met is None:
+            self._joined[place] = _BOTTOM
+        return self._named(place, met, "join")
+
+    def _start(self, place: RegisterPlace) -> LinearExpr:
+        """Return the value of a register that nothing was written to, or that a function may have written."""
+        varies = not (place.name.startswith("U") or place.name == "R1")
+        symbol = Symbol(kind="start", varies=varies, block=place.block)
+        return self.symbols.new(f"start {place.block} {place.name}", symbol)
+
+    def _is_mixed(self, place: RegisterPlace) -> bool:
+        """Return whether lanes that took different paths may bring different values."""
+        if place.block not in self._mixed or place.name.startswith("U"):
+            return False
+        mixed = self._mixed[place.block]
+        return mixed is None or place.name in mixed
+
+    def _met(self, place: RegisterPlace, values: Sequence[LinearExpr]) -> LinearExpr | None:
+        """Return values that all lanes have together: the first, and a multiple of what the others differ by."""
+        own = _name(f"join {place.block} {place.name}", place, varies=False)
+        first = next((value for value in values if not any(name == own for name, _ in value.terms)), values[0])
+        align = self._joined.get(place, WORD_BITS)
+        for value in values:
+            if value == first:
+                continue
+            rest = value.plus(first, -1)
+            unknown = self.symbols.unknown_align(rest)
+            if unknown is None or not isinstance(rest.lanes, int):
+                if not place.name.startswith("U"):
+                    return None
+                unknown, rest = 0, ONE
+            align = min(align, unknown, zero_bits(rest.lanes) if isinstance(rest.lanes, int) else 0)
+        if align < WORD_BITS:
+            self._joined[place] = align
+        return first._replace(align=align)
+
+    def _mixed_value(self, place: RegisterPlace, parts: Sequence[tuple[LinearExpr, int]]) -> LinearExpr | None:
+        """Return values of different lanes: lane by lane if that is known."""
+        (first, taken), *others = parts
+        if any(self._is_of_turn(place.block, name) for name, _ in first.terms):
+            return None
+        lanes = first.lanes
+        for value, mask in others:
+            rest = value.plus(first, -1)
+            if rest.terms:
+                return None
+            mixed = by_mask(mask, value.lanes, lanes)
+            if by_mask(taken & mask, mixed, lanes) != lanes:
+                return None
+            lanes, taken = mixed, taken | mask
+        return first._replace(lanes=lanes)
+
+    def _is_of_turn(self, block: int, name: str) -> bool:
+        """Return whether a symbol is of a loop that does not contain a block: it may differ in each iteration."""
+        around = self.graph.loops_around.get(self.symbols.of[name].block, ())
+        return any(block not in self.graph.loops[header] for header in around)
+
+
+class FirstIteration(Solution):
+    """The values of a kernel in the first iteration of all loops around a block."""
+
+    def __init__(self, every: Solution) -> None:
+        self._every = every
+        super().__init__(every.definitions, every.warp, every.constants)
+
+    def _solve(self) -> bool:
+        every, around = self._every, self.graph.loops_around
+        self.symbols, self._mixed = every.symbols, dict(every._mixed)
+        self._held = {place: value for place, value in every._held.items() if place.block not in around}
+        self.active = {block: lanes for block, lanes in every.active.items() if block not in around}
+        self._edges = {edge: lanes for edge, lanes in every._edges.items() if edge[0] not in around}
+        self._place = {block: place for place, block in enumerate(self.definitions.order)}
+        for block in self.definitions.order:
+            if block not in around or not self._arriving(block):
+                continue
+            self.active[block] = self._arriving(block)
+            for number in self.definitions.of_block[block]:
+                node = self.definitions.nodes[number]
+                value = self._evaluate(node) if isinstance(node, RegisterPlace) else None
+                if isinstance(node, RegisterPlace) and value is not None:
+                    self._held[node] = value
+            self._end(block)
+        return every.settled
+
+    def _incoming(self, block: int) -> Iterator[tuple[int, Solution, int]]:
+        around, loops = self.graph.loops_around, self.graph.loops
+        for number, source in enumerate(self.definitions.reaching.before[block]):
+            if source in loops.get(block, ()):
+                continue
+            leaves = any(header not in around.get(block, ()) for header in around.get(source, ()))
+            is_later = self._place[source] >= self._place[block]
+            known: Solution = self._every if leaves or is_later else self
+            lanes = known._edges.get((source, block), 0)
+            if lanes:
+                yield number, known, lanes
+
+
+def _name(name: str, place: RegisterPlace, *, varies: bool) -> str:
+    if not place.bare:
+        name = f"{name} or not"
+    return name if varies else f"{name} in all lanes"
