@@ -86,7 +86,7 @@ def _names(instruction: Instruction) -> Iterator[str]:
     elif (wide := _OF_WARPGROUP.match(instruction.opcode)) is not None:
         yield from (name for kind, number in leading[:1] for name in _from(kind, number, int(wide[1]) // 2))
     else:
-        for kind, number in leading:
+        for kind, number in leading if instruction.name != "R2P" else ():
             yield from _from(kind, number, 1 if kind.endswith("P") else _MOST[kind])
         for kind in _ALL.get("".join(instruction.operands[:1]), ()):
             yield from _from(kind, 0, _MOST[kind])

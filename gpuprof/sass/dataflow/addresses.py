@@ -203,13 +203,19 @@ def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> Lane
         apart=apart,
         times=times,
         varying=varying,
-        base=" + ".join([str(hash(apart)), *(f"{_first(factor)}·{symbol}" for symbol, factor in where.terms)]),
+        base=_base(where),
         offset=signed(_first(where.lanes)),
         step=next((step for step in steps if step != 0), None),
         loop=around[0] if around else None,
         moves=any(solution.symbols.of[name].block in body for name, _ in where.terms),
         aligned=_alignment(where),
     )
+
+
+def _base(where: LinearExpr) -> str:
+    """Return a name for all of an address but the number of the first lane."""
+    vectors = [_apart(where.lanes), *(factor for _, factor in where.terms if not isinstance(factor, int))]
+    return " + ".join([f"{hash(tuple(vectors)):x}", *(f"{_first(factor)}·{name}" for name, factor in where.terms)])
 
 
 def _first(lanes: Lanes) -> int:
@@ -224,11 +230,10 @@ def _apart(lanes: Lanes) -> Vector:
 
 def _alignment(where: LinearExpr) -> int:
     """Return a power of two that divides an address; the only symbol that is not multiplied is its pointer."""
-    factors = [factor for _, lanes in where.terms for factor in spread(lanes)[:: LANES - 1]]
     if sum(lanes == 1 for _, lanes in where.terms) != 1:
         return 1
-    numbers = [factor for factor in (*factors, *spread(where.lanes)) if factor not in {0, 1}]
-    return min([_MOST_ALIGNED, *(number & -number for number in numbers)])
+    numbers = {number for lanes in (where.lanes, *(lanes for _, lanes in where.terms)) for number in spread(lanes)}
+    return min([_MOST_ALIGNED, *(number & -number for number in numbers - {0, 1})])
 
 
 def _split(solution: Solution, where: LinearExpr) -> tuple[Vector, dict[tuple[str, ...], Vector], tuple[str, ...]]:

@@ -409,7 +409,9 @@ class Solution:
 
     def _start(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a register that nothing was written to, or that a function may have written."""
-        varies = not (place.name.startswith("U") or place.name == "R1")
+        reaching = self.definitions.reaching
+        begins = self.graph.entries == (place.block,) and not reaching.before[place.block]
+        varies = not (begins or place.name.startswith("U") or place.name == "R1")
         symbol = Symbol(kind="start", varies=varies, block=place.block)
         return self.symbols.new(f"start {place.block} {place.name}", symbol)
 
