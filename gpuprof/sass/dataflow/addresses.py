@@ -174,7 +174,7 @@ def lane_addresses(
     if graph is None:
         return None
     warp = ThreadBlock(block) if block is not None else ANY_ROWS
-    return addresses_of(Solution(definition_graph(graph), warp, constants), spaces)
+    return addresses_of(Solution(definition_graph(graph), warp, constants, every_path=True), spaces)
 
 
 def addresses_of(

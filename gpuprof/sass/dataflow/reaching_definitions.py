@@ -59,15 +59,27 @@ class ReachingDefinitions:
         self._reads: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
 
     def read(self, block: int, index: int, name: str, predicate: str | None = None) -> RegisterPlace:
-        """Return where a register was written that is read before an instruction, under a predicate."""
+        """Return the definition of a register that is read before an instruction, under a predicate."""
+        place = self._last(block, index, name)
+        if place.at < 0:
+            return place
+        guard = self._blocks[place.block][place.at].predicate
+        if guard is None or (guard == predicate and self._same_flag(guard, place, block, index)):
+            return place
+        return place._replace(bare=False)
+
+    def _same_flag(self, guard: str, place: RegisterPlace, block: int, index: int) -> bool:
+        """Return whether a predicate has the same value at two places."""
+        flag = guard.lstrip("@!")
+        return self._last(place.block, place.at, flag) == self._last(block, index, flag)
+
+    def _last(self, block: int, index: int, name: str) -> RegisterPlace:
+        """Return the last definition before an instruction."""
         writers = self._wrote.get(block, {}).get(name)
         nearest = bisect_left(writers, index) - 1 if writers else -1
         if writers is None or nearest < 0:
             return self._beginning(block, name)
-        at = writers[nearest]
-        guard = self._blocks[block][at].predicate
-        bare = guard is None or (guard == predicate and self._kept(block, guard, at, index))
-        return RegisterPlace(block, at, name, bare=bare)
+        return RegisterPlace(block, writers[nearest], name)
 
     def needs(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
         """Return what is read for what a place holds, with what was there before where the instruction may not run."""
@@ -100,11 +112,6 @@ class ReachingDefinitions:
             self.read(block, at, source, instruction.predicate) for source in _names_read(instruction.operation)
         )
 
-    def _kept(self, block: int, guard: str, since: int, until: int) -> bool:
-        """Tell whether a predicate is as it was."""
-        writers = self._wrote[block].get(guard.lstrip("@!"), [])
-        return bisect_left(writers, since) == bisect_left(writers, until)
-
     def _beginning(self, block: int, name: str) -> RegisterPlace:
         """Return where what a register holds at the beginning of a block was written."""
         begun, above = self._begun.setdefault(name, {}), self._branches.dominators
@@ -116,7 +123,7 @@ class ReachingDefinitions:
             if block in met or before == block:
                 begun[block] = RegisterPlace(block, -1, name)
             elif name in self._wrote[before]:
-                begun[block] = self.read(before, len(self._blocks[before]), name)
+                begun[block] = self._last(before, len(self._blocks[before]), name)
             else:
                 block = before
         place = begun[block]

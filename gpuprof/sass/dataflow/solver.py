@@ -90,10 +90,15 @@ class DefinitionGraph:
         """Return the predicates of the branches between a block and its dominator; none if they are too many."""
         return tuple(dict.fromkeys(self.reaching.read(*guard) for guard in self.branches.before(block) or ()))
 
+    def leads_away(self, block: int) -> bool:
+        """Return whether a block ends with a jump, or with the end of threads."""
+        last = self.graph.blocks[block][-1]
+        return last.name in _LEADS_AWAY or last.address in self.graph.jumps
+
     def conditions(self, block: int) -> list[str]:
         """Return the predicates by which lanes leave a block: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
         last = self.graph.blocks[block][-1]
-        if last.name not in _LEADS_AWAY:
+        if not self.leads_away(block):
             return []
         flags = [last.predicate[1:]] if last.predicate else []
         return [*flags, *(last.operands[:-1] if last.name in JUMPS else ())]
@@ -146,11 +151,19 @@ def definition_graph(graph: ControlFlowGraph) -> DefinitionGraph:
 class Solution:
     """The values of one kernel in one warp: `held` by definition, `active` lanes by block.
 
-    `settled`: the solver came to an end; else nothing is known. `constants` are known bytes of constant bank 0.
+    `settled`: the solver came to an end; else nothing is known. `constants` are known bytes of constant bank 0. With
+    `every_path` lanes may take each branch, also if its condition is known not to hold in this warp.
     """
 
-    def __init__(self, definitions: DefinitionGraph, warp: ThreadBlock, constants: Mapping[int, int]) -> None:
-        self.definitions, self.warp, self.constants = definitions, warp, constants
+    def __init__(
+        self,
+        definitions: DefinitionGraph,
+        warp: ThreadBlock,
+        constants: Mapping[int, int],
+        *,
+        every_path: bool = False,
+    ) -> None:
+        self.definitions, self.warp, self.constants, self._every_path = definitions, warp, constants, every_path
         self.graph, self.branches = definitions.graph, definitions.branches
         self.symbols = Symbols()
         self.active: dict[int, int] = {}
@@ -221,7 +234,7 @@ class Solution:
                 yield self.guard(block, at)
         for block in self.active:
             last = self.graph.blocks[block][-1]
-            if last.predicate and last.name in _LEADS_AWAY and self.active[block]:
+            if last.predicate and self.definitions.leads_away(block) and self.active[block]:
                 yield self.guard(block, len(self.graph.blocks[block]) - 1)
 
     # The solver
@@ -289,6 +302,8 @@ class Solution:
             lanes = self.active[block]
             if mask is not None and (len(successors) > 1 or last.name not in JUMPS):
                 lanes &= mask if last.target == self.graph.blocks[target][0].address else ~mask
+            if not lanes and self._every_path:
+                lanes = self.active[block]
             if not lanes:
                 continue
             targets.append(target)
@@ -296,7 +311,7 @@ class Solution:
                 self._edges[block, target] = lanes
                 self._reach(target)
                 self._add_joins(target)
-        same = flag is not None and mask is None and isinstance(flag.lanes, int)
+        same = flag is not None and isinstance(flag.lanes, int) and (mask is None or self._every_path)
         if len(targets) > 1 and not same and block not in self._diverged:
             self._diverge(block)
 
@@ -304,7 +319,7 @@ class Solution:
         """Return in which lanes the last instruction of a block leads away."""
         conditions = self.definitions.conditions(block)
         if not conditions:
-            return ONE if self.graph.blocks[block][-1].name in _LEADS_AWAY else None
+            return ONE if self.definitions.leads_away(block) else None
         reader = self.reader(block, len(self.graph.blocks[block]) - 1, conditions)
         return exactly(lambda *values: int(all(values)), *map(reader.flag_view, conditions))
 

@@ -33,7 +33,7 @@ def trip_counts(code: Sequence[Instruction], constants: Mapping[int, int]) -> di
     graph = graph_of(code)
     if graph is None or not graph.loops:
         return {}
-    return trip_counts_of(Solution(definition_graph(graph), ANY_ROWS, constants))
+    return trip_counts_of(Solution(definition_graph(graph), ANY_ROWS, constants, every_path=True))
 
 
 def trip_counts_of(solution: Solution) -> dict[int, int]:
@@ -92,7 +92,7 @@ class _Loop:
     def _comparison(self, block: int) -> _Comparison | None:
         """Return the comparison by which the last branch of a block goes back."""
         branch = self._graph.blocks[block][-1]
-        flags = self._solution.definitions.conditions(block) or [(branch.predicate or "@")[1:]]
+        flags = self._solution.definitions.conditions(block)
         if branch.opcode not in _BRANCHES or len(flags) != 1 or branch.target is None:
             return None
         negated, flag = flags[0].startswith("!"), flags[0].lstrip("!")
