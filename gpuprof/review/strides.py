@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
-from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
+from gpuprof.review.solutions import block_of, solution_in, solution_of
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of, stride_of
+from gpuprof.sass.dataflow.launch_constants import size_offsets
 from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts
-from gpuprof.sass.dataflow.launch_constants import PlacedArgument, known_constants
-from gpuprof.sass.requests import requests
+from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 
-_MOST_INSTRUCTIONS = 50_000
-"""In longer kernels no address is followed."""
 _MOST_NAMED, _LONGEST_NAME = 3, 60
 _VALUES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Values of an argument for which costs are worked out; from the last on, they stay the same."""
@@ -21,11 +19,9 @@ _BANKS = 32
 _BLOCK_NEEDED = "the block size is needed: --block"
 _GRID_NEEDED = "the grid size is needed: --grid"
 _FULL_ROWS = " (in blocks whose rows fill warps; --block tells)"
-_TOO_LONG = f"the kernel is too long to follow its addresses: more than {_MOST_INSTRUCTIONS:,} instructions"
 _CUT_SHORT = "the kernel is too long to follow all that the address is made of"
 _BY_PATHS = "lanes reach it by different paths with different addresses, and only one path is followed"
 _AXES = "xyz"
-THREAD_INDICES = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
 
 
 def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
@@ -33,9 +29,6 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
 
     Such as "the stride is argument 2 (n): 1 → 4 sectors, 32 or more → 32".
     """
-    if len(code.code) > _MOST_INSTRUCTIONS:
-        asked = ((instruction.address, request) for instruction in code.code for request in requests(instruction))
-        return {(address, request.space): _TOO_LONG for address, request in asked}
     addresses = kernel_addresses(code)
     if addresses is None:
         return {}
@@ -45,36 +38,10 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
 
 @lru_cache(maxsize=2)
 def kernel_addresses(code: KernelCode) -> KernelAddresses | None:
-    """Return what the addresses of a kernel are made of; None where its jumps are not known, or it is too long."""
-    if len(code.code) > _MOST_INSTRUCTIONS:
-        return None
+    """Return the terms of the addresses of a kernel in its first warp; None if they cannot be followed."""
     block = block_of(code)
-    try:
-        return lane_addresses(code.code, block, _constants(code, block))
-    except (ValueError, IndexError, KeyError):  # code that no compiler wrote
-        return None
-
-
-def block_of(code: KernelCode) -> Dim3 | None:
-    """Return the block that it is launched with, if that is known."""
-    return code.kernel.shape.block or code.kernel.kernel.required_block
-
-
-def _constants(code: KernelCode, block: Dim3 | None) -> dict[int, int]:
-    kernel, shape = code.kernel.kernel, code.kernel.shape
-    given = [
-        PlacedArgument(place.offset, place.size_bytes, shape.arguments.get(place.ordinal))
-        for place in kernel.parameters
-        if place.ordinal in shape.arguments
-    ]
-    return _known(code, block, shape.grid, given)
-
-
-def _known(
-    code: KernelCode, block: Dim3 | None, grid: Dim3 | None, given: Sequence[PlacedArgument] = ()
-) -> dict[int, int]:
-    begin = code.kernel.kernel.parameters_offset
-    return known_constants(code.kernel.target, block, grid, given, begin=begin, aligned=lambda _: ())
+    solution = solution_in(code, ThreadBlock(block)) if block is not None else solution_of(code)
+    return addresses_of(solution) if solution is not None else None
 
 
 def requested(item: LaneAddress, lanes: Sequence[int], start: int | None = None) -> Access:
@@ -180,8 +147,7 @@ class _Explanation:
         self._code, self._addresses = code, addresses
         self._said: dict[str, str] = {}
         self._blind = block_of(code) is None and any(name in addresses.sums.symbols.of for name in THREAD_INDICES)
-        self._block_words = sorted(_known(code, (1, 1, 1), None))[::4]
-        self._grid_words = sorted(_known(code, None, (1, 1, 1)))[::4]
+        self._block_words, self._grid_words = size_offsets(code.kernel.target)
 
     def cause(self, item: LaneAddress) -> str:
         """Say what makes a request unknown; nothing where that is not known, either."""

@@ -8,29 +8,29 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, spread
+from gpuprof.sass.dataflow.expressions import LANES, WORD, ZERO, LinearExpr, signed, spread
 from gpuprof.sass.dataflow.request_costs import Access, Holds
 from gpuprof.sass.dataflow.solver import AskedRequest, FirstIteration, Solution, definition_graph
-from gpuprof.sass.dataflow.warps import ThreadBlock
+from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space, requests
 
 _ALL = (1 << LANES) - 1
-_SCOPES: tuple[tuple[bool, Holds, Holds], ...] = (
-    (False, "always", "first turn"),
-    (True, "block 0", "first turn of block 0"),
-)
 
 Known = dict[tuple[int, Space], Access]
 """Accesses by the address of the instruction and the space."""
 
 
 class EveryAccess(NamedTuple):
-    """The memory accesses of one warp in all iterations. `undecided`: it is open which lanes run some of them."""
+    """The memory accesses of one warp in all iterations.
+
+    `is_open`: addresses or running lanes that are not known follow from threadIdx, so that more may be known of a
+    single warp.
+    """
 
     known: Mapping[tuple[int, Space], Access]
-    undecided: bool
+    is_open: bool
 
 
 def accesses(
@@ -42,21 +42,33 @@ def accesses(
     constants and values read from memory are not known. Lanes that diverge are assumed to reconverge as soon as their
     paths do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
     """
-    asked = [(instruction, request) for instruction in code for request in requests(instruction)]
+    graph = graph_of(code)
+    if graph is None:
+        return tuple(_unknown(item, request, _ALL) for item in code for request in requests(item))
+    return accesses_of(Solution(definition_graph(graph), ThreadBlock(block, warp), constants))
+
+
+def accesses_of(solution: Solution) -> tuple[Access, ...]:
+    """Return the accesses of one warp, known also if that is so in block 0 or in the first iteration alone."""
+    definitions, warp = solution.definitions, solution.warp
     known: Known = {}
-    graph = graph_of(code) if asked else None
-    for first, every, once in _SCOPES:
-        if graph is not None and (not first or any(access.offsets is None for access in known.values())):
-            solution = Solution(definition_graph(graph), ThreadBlock(block, warp, first), constants)
-            if not solution.settled:
-                break
-            _note(every, known, solution)
-            if graph.loops:
-                _note(once, known, FirstIteration(solution))
+    _note_all(("always", "first turn"), known, solution)
+    if solution.reads_block_index and any(access.offsets is None for access in known.values()):
+        first = Solution(definitions, warp._replace(first=True), solution.constants)
+        _note_all(("block 0", "first turn of block 0"), known, first)
     return tuple(
-        known.get((instruction.address, request.space), _unknown(instruction, request, 0 if graph else _ALL))
-        for instruction, request in asked
+        known.get((instruction.address, request.space), _unknown(instruction, request, 0))
+        for block in solution.graph.blocks
+        for instruction in block
+        for request in requests(instruction)
     )
+
+
+def _note_all(scopes: tuple[Holds, Holds], known: Known, solution: Solution) -> None:
+    if solution.settled:
+        _note(scopes[0], known, solution)
+        if solution.graph.loops:
+            _note(scopes[1], known, FirstIteration(solution))
 
 
 def _note(holds: Holds, known: Known, solution: Solution) -> None:
@@ -79,11 +91,40 @@ def every_access(solution: Solution) -> EveryAccess | None:
         access = _access(solution, asked, "always")
         if access.runs:
             known[asked.instruction.address, asked.request.space] = access
-    return EveryAccess(known, any(_is_open(flag) for flag in solution.guards()))
+    return EveryAccess(known, _is_open(solution, known))
 
 
-def _is_open(flag: LinearExpr | None) -> bool:
-    return flag is None or not (flag.exact or isinstance(flag.lanes, int))
+def _is_open(solution: Solution, known: Known) -> bool:
+    """Return whether unknown addresses and undecided predicates follow from threadIdx.
+
+    Values loaded from addresses with known distances between lanes are as unknown in each warp as in all.
+    """
+    waiting = [flag for flag in solution.guards() if _is_undecided(solution, flag)]
+    unknown = {at for (at, _), access in known.items() if access.offsets is None}
+    waiting += [
+        solution.address(item) or ZERO for item in solution.definitions.asked if item.instruction.address in unknown
+    ]
+    seen: set[str] = set()
+    while waiting:
+        held = waiting.pop()
+        if not isinstance(held.lanes, int) or any(not isinstance(factor, int) for _, factor in held.terms):
+            return True
+        for name, _ in held.terms:
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in THREAD_INDICES:
+                return True
+            symbol = solution.symbols.of[name]
+            if symbol.kind not in {"loaded", "shared"} or symbol.address in unknown:
+                waiting += map(solution.held, symbol.reads)
+            waiting += [LinearExpr(0, ((factor, 1),)) for factor in symbol.factors]
+    return False
+
+
+def _is_undecided(solution: Solution, flag: LinearExpr) -> bool:
+    view = solution.symbols.lanes_of(flag)
+    return view is None or not (view.exact or isinstance(view.lanes, int))
 
 
 def _access(solution: Solution, asked: AskedRequest, holds: Holds) -> Access:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpuprof.sass.dataflow.expressions import LANE, LANES, WORD, Lanes, LinearExpr, Symbol, signed, spread
+from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, signed, spread
 from gpuprof.sass.dataflow.solver import AskedRequest, Solution, definition_graph
 from gpuprof.sass.dataflow.warps import ANY_ROWS, ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
@@ -174,13 +174,14 @@ def lane_addresses(
     if graph is None:
         return None
     warp = ThreadBlock(block) if block is not None else ANY_ROWS
-    return addresses_of(Solution(definition_graph(graph), warp, constants, every_path=True), spaces)
+    return addresses_of(Solution(definition_graph(graph), warp, constants), spaces)
 
 
 def addresses_of(
     solution: Solution, spaces: frozenset[str] = frozenset({"global", "generic", "shared"})
 ) -> KernelAddresses:
-    """Return the terms of the addresses of memory instructions."""
+    """Return the terms of the addresses of memory instructions, on every path."""
+    solution = solution.of_every_path()
     known = {}
     for asked in solution.definitions.asked if solution.settled else ():
         where = solution.address(asked) if asked.request.space in spaces else None

@@ -39,7 +39,10 @@ class LinearExpr(NamedTuple):
 
     def plus(self, other: LinearExpr, times: int = 1) -> LinearExpr:
         """Add a multiple of another expression."""
-        lanes = per_lane(lambda a, b: a + b * times, self.lanes, other.lanes)
+        if isinstance(self.lanes, int) and isinstance(other.lanes, int):
+            lanes: Lanes = self.lanes + other.lanes * times & _MASK
+        else:
+            lanes = per_lane(lambda a, b: a + b * times, self.lanes, other.lanes)
         align = min(self.align, other.align)
         if not other.terms or (times == 1 and not self.terms):
             return LinearExpr(lanes, self.terms or other.terms, align)

@@ -76,7 +76,8 @@ def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
         writes = rule(instruction, reader) if rule else None
     except (ValueError, IndexError):  # more or fewer operands than the rule knows
         return None
-    return writes if {name for name, _ in writes or ()}.issuperset(first_register(instruction)) else None
+    first = first_register(instruction)
+    return writes if writes and (not first or any(name == first[0] for name, _ in writes)) else None
 
 
 def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:

@@ -172,12 +172,24 @@ class Solution:
         self._joined: dict[RegisterPlace, int] = {}
         self._mixed: dict[int, frozenset[str] | None] = {}
         self._diverged: set[int] = set()
+        self._closed: set[tuple[int, int]] = set()
         self._results: tuple[object, Mapping[str, LinearExpr | None]] = (None, {})
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self.settled = self._solve()
 
     # What is known
+
+    @property
+    def reads_block_index(self) -> bool:
+        """Return whether a value follows from blockIdx."""
+        return any(name.startswith("SR_CTAID") for name in self.symbols.of)
+
+    def of_every_path(self) -> Solution:
+        """Return the solution in which lanes may take each branch: this one if they do."""
+        if self._every_path or not self.settled or self._closed <= self._edges.keys():
+            return self
+        return Solution(self.definitions, self.warp, self.constants, every_path=True)
 
     def held(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a definition; of one that is not reached nothing is known."""
@@ -201,15 +213,13 @@ class Solution:
     def running(self, block: int, at: int) -> int:
         """Return the lanes that may run an instruction."""
         active = self.active.get(block, 0)
-        mask = lane_mask(self.guard(block, at))
+        mask = lane_mask(self.symbols.lanes_of(self.guard(block, at)))
         return active if mask is None else active & mask
 
     def guard(self, block: int, at: int) -> LinearExpr | None:
-        """Return the predicate of an instruction without symbols."""
+        """Return the predicate of an instruction."""
         predicate = self.graph.blocks[block][at].predicate
-        if predicate is None:
-            return ONE
-        return self.reader(block, at, [predicate]).flag_view(predicate[1:])
+        return self.reader(block, at, [predicate]).flag(predicate[1:]) if predicate is not None else ONE
 
     def step(self, place: RegisterPlace) -> int | None:
         """Return by how much each iteration of a loop moves a register that joins in its header, if it is a number."""
@@ -227,15 +237,16 @@ class Solution:
         values = {self.held(way) for source, way in sources if source not in body}
         return number_of(values.pop()) if len(values) == 1 else None
 
-    def guards(self) -> Iterator[LinearExpr | None]:
-        """Yield the predicates of memory instructions and of branches that lanes come to, without symbols."""
-        for block, at, instruction, _ in self.definitions.asked:
-            if instruction.predicate and self.active.get(block):
-                yield self.guard(block, at)
-        for block in self.active:
-            last = self.graph.blocks[block][-1]
-            if last.predicate and self.definitions.leads_away(block) and self.active[block]:
-                yield self.guard(block, len(self.graph.blocks[block]) - 1)
+    def guards(self) -> Iterator[LinearExpr]:
+        """Yield the predicates of memory instructions and of branches that lanes come to."""
+        places = [(asked.block, asked.at) for asked in self.definitions.asked]
+        places += [
+            (block, len(self.graph.blocks[block]) - 1) for block in self.active if self.definitions.leads_away(block)
+        ]
+        for block, at in places:
+            guard = self.guard(block, at) if self.active.get(block) else None
+            if guard is not None:
+                yield guard
 
     # The solver
 
@@ -305,6 +316,7 @@ class Solution:
             if not lanes and self._every_path:
                 lanes = self.active[block]
             if not lanes:
+                self._closed.add((block, target))
                 continue
             targets.append(target)
             if lanes != self._edges.get((block, target)):
@@ -362,7 +374,7 @@ class Solution:
         key = (place.block, place.at, known, active)
         if self._results[0] != key:
             reader = self._reader(instruction, known, active)
-            self._results = key, results(instruction.without_predicate(), reader)
+            self._results = key, results(instruction, reader)
         held = self._results[1].get(place.name)
         if held is not None and len(held.terms) > MOST_TERMS:
             held = None

@@ -33,11 +33,12 @@ def trip_counts(code: Sequence[Instruction], constants: Mapping[int, int]) -> di
     graph = graph_of(code)
     if graph is None or not graph.loops:
         return {}
-    return trip_counts_of(Solution(definition_graph(graph), ANY_ROWS, constants, every_path=True))
+    return trip_counts_of(Solution(definition_graph(graph), ANY_ROWS, constants))
 
 
 def trip_counts_of(solution: Solution) -> dict[int, int]:
-    """Return the same by the values of registers."""
+    """Return the same by the values of registers, on every path."""
+    solution = solution.of_every_path()
     graph = solution.graph
     counts = {}
     for header, body in graph.loops.items() if solution.settled else ():

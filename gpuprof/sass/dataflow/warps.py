@@ -12,6 +12,9 @@ _EVERY = -1
 _NO_SIZE = (0, 0, 0)
 
 
+THREAD_INDICES = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
+
+
 class ThreadBlock(NamedTuple):
     """A block of threads: its size, and which of its warps is analysed; `first`: it is known to be block 0."""
 
