@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from gpuprof.review.code import KernelCode
 from gpuprof.review.request_costs import AnalysedWarp, report_of
-from gpuprof.review.solutions import block_of, reads_rows, solution_in, solution_of
-from gpuprof.sass.dataflow.accesses import EveryAccess, every_access
+from gpuprof.review.solutions import block_of, reads_rows, solution_in
+from gpuprof.sass.dataflow.accesses import Known, every_access, may_differ
 from gpuprof.sass.dataflow.expressions import LANES
+from gpuprof.sass.dataflow.solver import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, warps_of
 
 _MOST_ANALYSED, _MOST_WARPS = 16_000, 8
@@ -34,24 +35,21 @@ class KernelAccesses(NamedTuple):
 def warp_accesses(code: KernelCode) -> KernelAccesses:
     """Return the accesses of all full warps at once; of some of them one by one if what they run or touch differs."""
     block = block_of(code)
-    every = _of_all(code)
-    whole = KernelAccesses((AnalysedWarp(every.known),) if every is not None else ())
+    solution = _of_all(code)
+    every = every_access(solution) if solution is not None else None
+    whole = KernelAccesses((AnalysedWarp(every),) if every is not None else ())
     if block is None:
         return whole
-    full = (block[0] * block[1] * block[2]) % LANES == 0
-    if full and every is not None and not every.is_open:
+    threads = block[0] * block[1] * block[2]
+    full = threads % LANES == 0
+    if full and every is not None and solution is not None and not may_differ(solution, every):
         return whole
-    most, warps = (
-        min(_MOST_WARPS, _MOST_ANALYSED // max(1, len(code.code))),
-        -(-block[0] * block[1] * block[2] // LANES),
-    )
+    most, warps = min(_MOST_WARPS, _MOST_ANALYSED // max(1, len(code.code))), -(-threads // LANES)
     limit = WarpLimit(most, warps) if most < min(warps, _MOST_WARPS) else None
     if most == 0:
         return whole._replace(limit=limit)
-    known: dict[int, EveryAccess | None] = {}
     sample = warps_of(block, max(2, most))
-    for number in (sample[0].number, sample[-1].number):
-        known[number] = _in_warp(code, ThreadBlock(block, number))
+    known = {number: _in_warp(code, ThreadBlock(block, number)) for number in (sample[0].number, sample[-1].number)}
     if full and every is not None and all(other and _touch_alike(every, other) for other in known.values()):
         return whole
     analysed = []
@@ -59,30 +57,27 @@ def warp_accesses(code: KernelCode) -> KernelAccesses:
         accesses = known[number] if number in known else _in_warp(code, ThreadBlock(block, number))
         if accesses is None:
             return whole
-        analysed.append(AnalysedWarp(accesses.known, weight))
+        analysed.append(AnalysedWarp(accesses, weight))
     return KernelAccesses(tuple(analysed), limit)
 
 
-def _of_all(code: KernelCode) -> EveryAccess | None:
-    """Return the accesses of any full warp; None if these are not alike, or the code cannot be followed."""
+def _of_all(code: KernelCode) -> Solution | None:
+    """Return the values in any full warp; None if these are not alike, or the code cannot be followed."""
     block = block_of(code)
     warp = any_warp(block, only_x=block is not None or not reads_rows(code))
-    solution = solution_of(code)
-    if solution is None or warp is None:
-        return None
-    return every_access(solution) if solution.warp == warp else _in_warp(code, warp)
+    return solution_in(code, warp) if warp is not None else None
 
 
-def _in_warp(code: KernelCode, warp: ThreadBlock) -> EveryAccess | None:
+def _in_warp(code: KernelCode, warp: ThreadBlock) -> Known | None:
     solution = solution_in(code, warp)
     return every_access(solution) if solution is not None else None
 
 
-def _touch_alike(every: EveryAccess, other: EveryAccess) -> bool:
+def _touch_alike(every: Known, other: Known) -> bool:
     """Return whether no more and no less is known of one warp than of all."""
-    if every.known.keys() != other.known.keys():
+    if every.keys() != other.keys():
         return False
     return all(
-        report_of(access, AnalysedWarp(other.known)) == report_of(every.known[at], AnalysedWarp(every.known))
-        for at, access in other.known.items()
+        report_of(access, AnalysedWarp(other)) == report_of(every[at], AnalysedWarp(every))
+        for at, access in other.items()
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,17 +19,6 @@ _ALL = (1 << LANES) - 1
 
 Known = dict[tuple[int, Space], Access]
 """Accesses by the address of the instruction and the space."""
-
-
-class EveryAccess(NamedTuple):
-    """The memory accesses of one warp in all iterations.
-
-    `is_open`: addresses or running lanes that are not known follow from threadIdx, so that more may be known of a
-    single warp.
-    """
-
-    known: Mapping[tuple[int, Space], Access]
-    is_open: bool
 
 
 def accesses(
@@ -82,8 +70,8 @@ def _note(holds: Holds, known: Known, solution: Solution) -> None:
                 known[key] = access
 
 
-def every_access(solution: Solution) -> EveryAccess | None:
-    """Return the accesses of a warp; None if the kernel is too long."""
+def every_access(solution: Solution) -> Known | None:
+    """Return the accesses of a warp in all iterations; None if the kernel is too long."""
     if not solution.settled:
         return None
     known: Known = {}
@@ -91,11 +79,11 @@ def every_access(solution: Solution) -> EveryAccess | None:
         access = _access(solution, asked, "always")
         if access.runs:
             known[asked.instruction.address, asked.request.space] = access
-    return EveryAccess(known, _is_open(solution, known))
+    return known
 
 
-def _is_open(solution: Solution, known: Known) -> bool:
-    """Return whether unknown addresses and undecided predicates follow from threadIdx.
+def may_differ(solution: Solution, known: Known) -> bool:
+    """Return whether more may be known of single warps: unknown addresses or predicates follow from threadIdx.
 
     Values loaded from addresses with known distances between lanes are as unknown in each warp as in all.
     """

@@ -39,17 +39,24 @@ class LinearExpr(NamedTuple):
 
     def plus(self, other: LinearExpr, times: int = 1) -> LinearExpr:
         """Add a multiple of another expression."""
-        if isinstance(self.lanes, int) and isinstance(other.lanes, int):
-            lanes: Lanes = self.lanes + other.lanes * times & _MASK
-        else:
-            lanes = per_lane(lambda a, b: a + b * times, self.lanes, other.lanes)
+        lanes = _sum(self.lanes, other.lanes, times)
         align = min(self.align, other.align)
         if not other.terms or (times == 1 and not self.terms):
             return LinearExpr(lanes, self.terms or other.terms, align)
         terms = dict(self.terms)
         for symbol, factor in other.terms:
-            terms[symbol] = per_lane(lambda a, b: a + b * times, terms.get(symbol, 0), factor)
+            terms[symbol] = _sum(terms.get(symbol, 0), factor, times)
         return LinearExpr(lanes, tuple(sorted([term for term in terms.items() if term[1] != 0])), align)
+
+
+def _sum(lanes: Lanes, other: Lanes, times: int) -> Lanes:
+    if isinstance(other, int):
+        by = other * times & _MASK
+        if isinstance(lanes, int):
+            return lanes + by & _MASK
+        return tuple([lane + by & _MASK for lane in lanes]) if by else lanes
+    pairs = zip(spread(lanes), other, strict=True)
+    return folded([lane + more * times & _MASK for lane, more in pairs])
 
 
 ZERO, ONE = LinearExpr(0), LinearExpr(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from gpuprof.sass.dataflow.bits import (
     compare_low,
@@ -35,8 +36,9 @@ from gpuprof.sass.operands import written
 from gpuprof.sass.requests import LaneRequest, requests
 from gpuprof.sass.writes import LANE_BY_LANE, first_register, may_write
 
-Results = Sequence["tuple[str, LinearExpr | None]"]
-"""Registers and their new values; None: nothing is known, lanes may differ."""
+Result = LinearExpr | None | Callable[[], LinearExpr | None]
+"""The new value of a register, or what computes it; None: nothing is known, lanes may differ."""
+Results = Sequence[tuple[str, Result]]
 Rule = Callable[[Instruction, OperandReader], "Results | None"]
 """None: the rule does not cover this form of the instruction."""
 
@@ -55,12 +57,12 @@ _MASKS: Mapping[str, Callable[[int], int]] = {
 _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
 
 
-def results(instruction: Instruction, reader: OperandReader) -> dict[str, LinearExpr | None]:
+def results(instruction: Instruction, reader: OperandReader) -> dict[str, Result]:
     """Return the values that an instruction writes in the lanes in which it runs."""
     writes = _by_rule(instruction, reader)
     if writes is not None:
         return dict(writes)
-    unknown: dict[str, LinearExpr | None] = dict.fromkeys(may_write(instruction))
+    unknown: dict[str, Result] = dict.fromkeys(may_write(instruction))
     if instruction.name in LANE_BY_LANE:
         views = (reader.symbols.lanes_of(reader.register(name)) for name in registers_read(instruction))
         unknown |= dict.fromkeys(written(instruction), uniform_of(views))
@@ -144,12 +146,9 @@ def _sum(instruction: Instruction, reader: OperandReader) -> Results | None:
     total = _total([*terms, *map(reader.flag, carried_in)])
     if instruction.opcode.endswith(".64"):
         uppers = [reader.upper(operand) for operand in operands]
-        high = _upper(reader, total, lambda *words: sum(_pairs(words)), *terms, *uppers)
+        high = partial(_upper, reader, total, lambda *words: sum(_pairs(words)), *terms, *uppers)
         return [(target, total), (_next(target), high), *((flag, None) for flag in flags)]
-    over = None
-    if flags and not carried_in:
-        over = _carry(reader, operands, terms)
-    return [(target, total), *_carried(flags, over)]
+    return [(target, total), *_carried(flags, None if carried_in else partial(_carry, reader, operands, terms))]
 
 
 def _pairs(words: Sequence[int]) -> Iterator[int]:
@@ -170,12 +169,12 @@ def _carry(reader: OperandReader, operands: Sequence[str], terms: Sequence[Linea
     return _upper(reader, _total(terms), total, *terms)
 
 
-def _carried(flags: Sequence[str], over: LinearExpr | None) -> Results:
+def _carried(flags: Sequence[str], over: Callable[[], LinearExpr | None] | None) -> Results:
     """Distribute a carry of 0 to 2 over the predicates that are written."""
     flags = [flag for flag in flags if flag[-1] != "T"]
     if len(flags) < 2 or over is None:
         return [(flag, over) for flag in flags]
-    return [(flags[0], exactly(lambda word: word > 0, over)), (flags[1], exactly(lambda word: word > 1, over))]
+    return [(flag, lambda least=least: exactly(lambda word: word > least, over())) for least, flag in enumerate(flags)]
 
 
 def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -192,8 +191,8 @@ def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | 
 
     if "WIDE" in kinds:
         words = (*factors, addend, reader.upper(third), *carried)
-        high = _upper(reader, low, whole, *words)
-        over = _exact(reader, lambda *all_words: whole(*all_words) >> 2 * WORD_BITS, *words) if flags else None
+        high = partial(_upper, reader, low, whole, *words)
+        over = partial(_exact, reader, lambda *all_words: whole(*all_words) >> 2 * WORD_BITS, *words)
         return [(target, low), (_next(target), high), *((flag, over) for flag in flags)]
     if "HI" in kinds:
         if carried_in:
@@ -222,7 +221,7 @@ def _shift_add(instruction: Instruction, reader: OperandReader) -> Results | Non
         return None
     else:
         first = _times(reader, first, LinearExpr(1 << by))
-    over = _carry(reader, ("", terms[1]), (first, second)) if flags and not carried_in else None
+    over = None if carried_in else partial(_carry, reader, ("+", terms[1]), (first, second))
     return [(target, _total([first, second, *map(reader.flag, carried_in)])), *_carried(flags, over)]
 
 

@@ -30,7 +30,7 @@ from gpuprof.sass.dataflow.expressions import (
 )
 from gpuprof.sass.dataflow.operand_reader import OperandReader
 from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
-from gpuprof.sass.dataflow.rules import results
+from gpuprof.sass.dataflow.rules import Result, results
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph, reconvergence
@@ -173,7 +173,7 @@ class Solution:
         self._mixed: dict[int, frozenset[str] | None] = {}
         self._diverged: set[int] = set()
         self._closed: set[tuple[int, int]] = set()
-        self._results: tuple[object, Mapping[str, LinearExpr | None]] = (None, {})
+        self._results: tuple[object, Mapping[str, Result]] = (None, {})
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self.settled = self._solve()
@@ -375,7 +375,8 @@ class Solution:
         if self._results[0] != key:
             reader = self._reader(instruction, known, active)
             self._results = key, results(instruction, reader)
-        held = self._results[1].get(place.name)
+        result = self._results[1].get(place.name)
+        held = result() if callable(result) else result
         if held is not None and len(held.terms) > MOST_TERMS:
             held = None
         kind: SymbolKind = "result"
