@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 
 from msgspec.structs import replace
 
-from gpuprof.sass.dataflow.expressions import LANES, WORD, ZERO, LinearExpr, signed, spread
+from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, spread
 from gpuprof.sass.dataflow.request_costs import Access, Holds
+from gpuprof.sass.dataflow.rules import has_rule
 from gpuprof.sass.dataflow.solver import AskedRequest, FirstIteration, Solution, definition_graph
-from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
+from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space, requests
@@ -83,31 +84,65 @@ def every_access(solution: Solution) -> Known | None:
 
 
 def may_differ(solution: Solution, known: Known) -> bool:
-    """Return whether more may be known of single warps: unknown addresses or predicates follow from threadIdx.
+    """Return whether unknown addresses or predicates of any warp may be known in a single one.
 
-    Values loaded from addresses with known distances between lanes are as unknown in each warp as in all.
+    They may not if they follow from values that no warp knows: loaded from addresses with known distances between
+    lanes, or results of opcodes without a rule.
     """
-    waiting = [flag for flag in solution.guards() if _is_undecided(solution, flag)]
     unknown = {at for (at, _), access in known.items() if access.offsets is None}
-    waiting += [
-        solution.address(item) or ZERO for item in solution.definitions.asked if item.instruction.address in unknown
-    ]
-    seen: set[str] = set()
-    while waiting:
-        held = waiting.pop()
-        if not isinstance(held.lanes, int) or any(not isinstance(factor, int) for _, factor in held.terms):
+    items = [flag for flag in solution.guards() if _is_undecided(solution, flag)]
+    asked = (item for item in solution.definitions.asked if item.instruction.address in unknown)
+    items += [where for where in map(solution.address, asked) if where is not None]
+    never = _never_known(solution, items, unknown)
+    for item in items:
+        terms = _varying(solution, item)
+        if terms and never.isdisjoint(terms):
             return True
-        for name, _ in held.terms:
-            if name in seen:
-                continue
-            seen.add(name)
-            if name in THREAD_INDICES:
-                return True
-            symbol = solution.symbols.of[name]
-            if symbol.kind not in {"loaded", "shared"} or symbol.address in unknown:
-                waiting += map(solution.held, symbol.reads)
-            waiting += [LinearExpr(0, ((factor, 1),)) for factor in symbol.factors]
     return False
+
+
+def _never_known(solution: Solution, items: Sequence[LinearExpr], unknown: Set[int]) -> set[str]:
+    """Return the symbols that values follow from and that are not known in single warps, either."""
+    waiting = [name for item in items for name in _varying(solution, item)]
+    users: dict[str, list[str]] = {name: [] for name in waiting}
+    never = []
+    while waiting:
+        name = waiting.pop()
+        reads = _reads(solution, name, unknown)
+        if reads is None:
+            never.append(name)
+        for read in reads or ():
+            if read not in users:
+                users[read] = []
+                waiting.append(read)
+            users[read].append(name)
+    seen = set(never)
+    while never:
+        new = [user for user in users[never.pop()] if user not in seen]
+        seen.update(new)
+        never += new
+    return seen
+
+
+def _reads(solution: Solution, name: str, unknown: Set[int]) -> list[str] | None:
+    """Return the varying symbols that one follows from; None if it is never known."""
+    symbol = solution.symbols.of[name]
+    if symbol.kind == "start" or (symbol.kind in {"loaded", "shared"} and symbol.address not in unknown):
+        return None
+    place = symbol.place
+    if symbol.kind == "result" and place is not None and not has_rule(solution.graph.blocks[place.block][place.at]):
+        return None
+    reads = list(symbol.factors)
+    for source in symbol.reads:
+        held = solution.held(source)
+        if any(not isinstance(factor, int) for _, factor in held.terms):
+            return None
+        reads += _varying(solution, held)
+    return reads
+
+
+def _varying(solution: Solution, held: LinearExpr) -> list[str]:
+    return [name for name, _ in held.terms if solution.symbols.of[name].varies]
 
 
 def _is_undecided(solution: Solution, flag: LinearExpr) -> bool:

@@ -122,6 +122,12 @@ class OperandReader:
         """Return a predicate without symbols."""
         return self.symbols.lanes_of(self.flag(operand))
 
+    def choose(self, flag: str, yes: LinearExpr | None, no: LinearExpr | None) -> LinearExpr | None:
+        """Return one value in the lanes in which a predicate is true, another in the others."""
+        if yes is None or no is None:
+            return None
+        return self.symbols.choose(self.flag(flag), yes, no, self.active)
+
     def bank(self, operand: str, *, skip: int = 0, size: int = 4, sign: bool = False) -> LinearExpr | None:
         """Return a constant: the same in all lanes if its address is."""
         offset = bank_offset(operand)

@@ -82,6 +82,13 @@ def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
     return writes if writes and (not first or any(name == first[0] for name, _ in writes)) else None
 
 
+def has_rule(instruction: Instruction) -> bool:
+    """Return whether the values of single lanes lead to results that are known."""
+    return instruction.name != "SHFL" and (
+        instruction.name in _RULES or instruction.name.removeprefix("U") in _RULES or bool(requests(instruction))
+    )
+
+
 def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:
     """Return whether all lanes load from one address of a space in which it is the same place for all."""
     request = _load_of_a_register(instruction)
@@ -189,6 +196,7 @@ def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | 
     def whole(a: int, b: int, c: int, d: int, *more: int) -> int:
         return read(a) * read(b) + (d << WORD_BITS | c) + sum(more)
 
+    words: tuple[LinearExpr | None, ...]
     if "WIDE" in kinds:
         words = (*factors, addend, reader.upper(third), *carried)
         high = partial(_upper, reader, low, whole, *words)
@@ -197,8 +205,9 @@ def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | 
     if "HI" in kinds:
         if carried_in:
             return None
-        high = _exact(reader, lambda *words: whole(*words) >> WORD_BITS, *factors, addend, reader.upper(third))
-        return [(target, high), *((flag, None) for flag in flags)]
+        words = (*factors, addend, reader.upper(third))
+        upper = _exact(reader, lambda *all_words: whole(*all_words) >> WORD_BITS, *words)
+        return [(target, upper), *((flag, None) for flag in flags)]
     return None if flags else [(target, low)]
 
 
@@ -324,9 +333,7 @@ def _least(instruction: Instruction, reader: OperandReader) -> Results | None:
     compared = _total(first), second
     least = _exact(reader, lambda a, b: min(a, b, key=read), *compared)
     most = _exact(reader, lambda a, b: max(a, b, key=read), *compared)
-    if least is None or most is None:
-        return [(target, None)]
-    return [(target, reader.symbols.choose(reader.flag(flag), least, most, reader.active))]
+    return [(target, reader.choose(flag, least, most))]
 
 
 def _compare(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -378,11 +385,7 @@ def _select(instruction: Instruction, reader: OperandReader) -> Results | None:
     pairs = [(target, reader.word(yes), reader.word(no))]
     if instruction.opcode.endswith(".64"):
         pairs.append((_next(target), reader.upper(yes), reader.upper(no)))
-    chosen = []
-    for name, one, other in pairs:
-        known = one is not None and other is not None
-        chosen.append((name, reader.symbols.choose(reader.flag(flag), one, other, reader.active) if known else None))
-    return chosen
+    return [(name, reader.choose(flag, one, other)) for name, one, other in pairs]
 
 
 def _half_floats(instruction: Instruction, _: OperandReader) -> Results | None:

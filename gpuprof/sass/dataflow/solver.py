@@ -104,7 +104,7 @@ class DefinitionGraph:
         return [*flags, *(last.operands[:-1] if last.name in JUMPS else ())]
 
     def _relevant(self) -> set[RegisterPlace]:
-        waiting = []
+        waiting: list[RegisterPlace] = []
         for block, at, instruction, request in self.asked:
             waiting += self.read_in(block, at, (request.operand, instruction.predicate or ""))
         for block in self.order:

@@ -82,10 +82,8 @@ def warps_of(block: _Dims, most: int) -> tuple[WeightedWarp, ...]:
     threads = block[0] * block[1] * block[2]
     full, rest = divmod(threads, LANES)
     room = max(1, most - bool(rest))
-    chosen = range(full)
-    if full > room:
-        chosen = sorted({round(index * (full - 1) / max(1, room - 1)) for index in range(room)})
-    sample = [WeightedWarp(number, full / len(chosen)) for number in chosen]
+    chosen = {round(index * (full - 1) / max(1, room - 1)) for index in range(room)} if full > room else range(full)
+    sample = [WeightedWarp(number, full / len(chosen)) for number in sorted(chosen)]
     return (*sample, WeightedWarp(full, 1.0)) if rest else tuple(sample)
 
 
