@@ -11,12 +11,17 @@ from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, s
 from gpuprof.sass.dataflow.request_costs import Access, Holds
 from gpuprof.sass.dataflow.rules import has_rule
 from gpuprof.sass.dataflow.solver import AskedRequest, FirstIteration, Solution, definition_graph
-from gpuprof.sass.dataflow.warps import ThreadBlock
+from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space, requests
 
 _ALL = (1 << LANES) - 1
+
+_COMPARES = {"ISETP", "UISETP", "IMNMX", "VIMNMX"}
+"""Opcodes whose results are known if their sources are exact."""
+
+_FIXED = {"constant", "launch", "loaded", "shared"}
 
 Known = dict[tuple[int, Space], Access]
 """Accesses by the address of the instruction and the space."""
@@ -129,16 +134,24 @@ def _reads(solution: Solution, name: str, unknown: Set[int]) -> list[str] | None
     symbol = solution.symbols.of[name]
     if symbol.kind == "start" or (symbol.kind in {"loaded", "shared"} and symbol.address not in unknown):
         return None
-    place = symbol.place
-    if symbol.kind == "result" and place is not None and not has_rule(solution.graph.blocks[place.block][place.at]):
-        return None
+    place, compares = symbol.place, False
+    if symbol.kind == "result" and place is not None:
+        instruction = solution.graph.blocks[place.block][place.at]
+        compares = instruction.name in _COMPARES
+        if not has_rule(instruction):
+            return None
     reads = list(symbol.factors)
     for source in symbol.reads:
         held = solution.held(source)
-        if any(not isinstance(factor, int) for _, factor in held.terms):
+        if any(not isinstance(factor, int) or (compares and _is_fixed(solution, part)) for part, factor in held.terms):
             return None
         reads += _varying(solution, held)
     return reads
+
+
+def _is_fixed(solution: Solution, name: str) -> bool:
+    """Return whether a symbol is as unknown in each warp as in all."""
+    return name not in THREAD_INDICES and solution.symbols.of[name].kind in _FIXED
 
 
 def _varying(solution: Solution, held: LinearExpr) -> list[str]:

@@ -181,7 +181,11 @@ def _carried(flags: Sequence[str], over: Callable[[], LinearExpr | None] | None)
     flags = [flag for flag in flags if flag[-1] != "T"]
     if len(flags) < 2 or over is None:
         return [(flag, over) for flag in flags]
-    return [(flag, lambda least=least: exactly(lambda word: word > least, over())) for least, flag in enumerate(flags)]
+    return [(flag, partial(_exceeds, over, least)) for least, flag in enumerate(flags)]
+
+
+def _exceeds(over: Callable[[], LinearExpr | None], least: int) -> LinearExpr | None:
+    return exactly(lambda word: word > least, over())
 
 
 def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | None:
