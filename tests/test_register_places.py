@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace, RegisterPlaces
+from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace, ReachingDefinitions
 from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import parse_sass
@@ -27,8 +27,8 @@ def graph(*lines: str) -> ControlFlowGraph:
     return known
 
 
-def followed(known: ControlFlowGraph) -> RegisterPlaces:
-    return RegisterPlaces(known, Branches(known))
+def followed(known: ControlFlowGraph) -> ReachingDefinitions:
+    return ReachingDefinitions(known, Branches(known))
 
 
 def test_ways_meet_only_for_what_is_written_on_them() -> None:
