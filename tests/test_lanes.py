@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.expressions import spread
 from gpuprof.sass.dataflow.launch_constants import (
     POINTER,
     ArgumentBytes,
     constants_for,
 )
-from gpuprof.sass.dataflow.expressions import spread
 from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts, ways
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, thread_indices
 from gpuprof.sass.flow.loops import jumping_calls
@@ -304,10 +304,10 @@ def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
              "BSYNC B0", "MOV R0, R1", "NOP")  # fmt: skip
     assert held(*lines) == every([lane if lane < 16 else 2 * lane for lane in LANES])
     # if (x[tid] > 3) R0 = n; else R0 = n + 64: each is the same for its lanes, but not for all.
-    lines = (TID, "LDS R7, [R1.X4]", "LDC R2, c[0x0][0x160]", "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 BRA 0x70",
+    apart = (TID, "LDS R7, [R1.X4]", "LDC R2, c[0x0][0x160]", "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 BRA 0x70",
              "MOV R3, R2", "BRA 0x80", "IADD R3, R2, 0x40", "NOP")  # fmt: skip
-    assert offsets(*lines, "IADD R0, R3, R1") is None
-    assert offsets(*lines, "IADD R0, R2, R1") == tuple(LANES)
+    assert offsets(*apart, "IADD R0, R3, R1") is None
+    assert offsets(*apart, "IADD R0, R2, R1") == tuple(LANES)
 
 
 def test_lanes_that_left_are_not_counted() -> None:

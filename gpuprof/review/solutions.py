@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
+from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.launch_constants import PlacedArgument, known_constants, pointers
-from gpuprof.sass.dataflow.solver import Solution, definition_graph
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock, any_warp
 from gpuprof.sass.flow.graph import graph_of
 

@@ -10,7 +10,7 @@ from gpuprof.review.request_costs import AnalysedWarp, report_of
 from gpuprof.review.solutions import block_of, reads_rows, solution_in
 from gpuprof.sass.dataflow.accesses import Known, every_access, may_differ
 from gpuprof.sass.dataflow.expressions import LANES
-from gpuprof.sass.dataflow.solver import Solution
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, warps_of
 
 _MOST_ANALYSED, _MOST_WARPS = 16_000, 8

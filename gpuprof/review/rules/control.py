@@ -9,7 +9,7 @@ from gpuprof.review.case import CodeCase
 from gpuprof.review.contract import CodeFinding
 from gpuprof.review.divergence import divergent_branches
 from gpuprof.review.rules.rule import CodeRule, code_evidence, finding_at
-from gpuprof.sass.dataflow.solver import Solution
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.instruction import JUMPS, Instruction
 from gpuprof.sass.operands import named, sources
 from gpuprof.units import counted

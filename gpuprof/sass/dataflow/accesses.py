@@ -7,10 +7,12 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
 from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, spread
+from gpuprof.sass.dataflow.first_iteration import FirstIteration
 from gpuprof.sass.dataflow.request_costs import Access, Holds
 from gpuprof.sass.dataflow.rules import has_rule
-from gpuprof.sass.dataflow.solver import AskedRequest, FirstIteration, Solution, definition_graph
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
 from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, signed, spread
-from gpuprof.sass.dataflow.solver import AskedRequest, Solution, definition_graph
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ANY_ROWS, ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction

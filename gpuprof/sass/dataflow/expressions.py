@@ -233,14 +233,10 @@ class Symbols:
         rest = no.plus(yes, -1)
         view = self.lanes_of(flag)
         mask = lane_mask(view)
+        if mask is not None and not (active & mask and active & ~mask):
+            return no if active & ~mask else yes
         if mask is not None:
-            if not active & ~mask:
-                return yes
-            if not active & mask:
-                return no
-            if rest.terms or rest.align < WORD_BITS:
-                return None
-            return yes.plus(LinearExpr(by_mask(mask, 0, rest.lanes)))
+            return yes.plus(LinearExpr(by_mask(mask, 0, rest.lanes))) if rest.exact else None
         align = self.unknown_align(rest)
         if view is None or not isinstance(view.lanes, int) or align is None or not isinstance(rest.lanes, int):
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -171,3 +171,30 @@ def _with_sign(sign: str, held: LinearExpr | None) -> LinearExpr | None:
     if held.terms:
         return LinearExpr(WORD - 1).plus(held, -1)
     return held._replace(lanes=per_lane(lambda word: ~word, held.lanes))
+
+
+Result = LinearExpr | None | Callable[[], LinearExpr | None]
+"""The new value of a register, or what computes it; None: nothing is known, lanes may differ."""
+Results = Sequence[tuple[str, Result]]
+Rule = Callable[[Instruction, OperandReader], "Results | None"]
+"""None: the rule does not cover this form of the instruction."""
+
+_NAME = re.compile(r"(U?[RP])(\d+)")
+IS_FLAG = re.compile(r"!?U?P(?:\d+|T)")
+
+
+def next_register(register: str, by: int = 1) -> str:
+    """Return the name of a register further on."""
+    match = _NAME.fullmatch(register)
+    return f"{match[1]}{int(match[2]) + by}" if match else register
+
+
+def split_operands(instruction: Instruction) -> tuple[str, list[str], list[str], list[str]]:
+    """Return the destination, the predicates of a carry out, the sources, and the predicates of a carry in."""
+    target, *rest = instruction.operands
+    flags = 0
+    while IS_FLAG.fullmatch(rest[flags]):
+        flags += 1
+    operands = rest[flags:]
+    carried = [operand for operand in operands if IS_FLAG.fullmatch(operand)]
+    return target, rest[:flags], operands[: len(operands) - len(carried)], carried

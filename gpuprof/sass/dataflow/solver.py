@@ -8,10 +8,9 @@ expression with one unknown that lanes share, of which ever less is known; so it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from heapq import heappop, heappush
-from typing import NamedTuple
 
+from gpuprof.sass.dataflow.definition_graph import BEGIN, DefinitionGraph
 from gpuprof.sass.dataflow.expressions import (
     MOST_TERMS,
     ONE,
@@ -23,132 +22,23 @@ from gpuprof.sass.dataflow.expressions import (
     by_mask,
     exactly,
     lane_mask,
-    number_of,
     reduced,
-    signed,
     zero_bits,
 )
-from gpuprof.sass.dataflow.operand_reader import OperandReader
-from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
-from gpuprof.sass.dataflow.rules import Result, results
+from gpuprof.sass.dataflow.operand_reader import OperandReader, Result
+from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
+from gpuprof.sass.dataflow.rules import results
 from gpuprof.sass.dataflow.warps import ThreadBlock
-from gpuprof.sass.flow.branches import Branches
-from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph, reconvergence
+from gpuprof.sass.flow.graph import reconvergence
 from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.operands import named
-from gpuprof.sass.requests import LaneRequest, requests
+from gpuprof.sass.requests import requests
 
-_LEADS_AWAY = JUMPS | ENDS
 _LEAST_STEPS, _STEPS_PER_NODE = 20_000, 30
 """Evaluations before a kernel counts as too long; compiled kernels take two for each node."""
 _BOTTOM = -1
-_BEGIN, _END = "begin", "end"
 
 
-class AskedRequest(NamedTuple):
-    """A memory request of the code, and where its instruction is."""
-
-    block: int
-    at: int
-    instruction: Instruction
-    request: LaneRequest
-
-
-class DefinitionGraph:
-    """The definitions that addresses, branches and their predicates follow from, in the order of the code.
-
-    A node is a definition, or the beginning or the end of a block.
-    """
-
-    def __init__(self, graph: ControlFlowGraph) -> None:
-        self.graph, self.branches = graph, Branches(graph)
-        self.reaching = ReachingDefinitions(graph, self.branches)
-        self.order = graph.order()
-        self.asked = [
-            AskedRequest(number, at, instruction, request)
-            for number in self.order
-            for at, instruction in enumerate(graph.blocks[number])
-            for request in requests(instruction)
-        ]
-        self._number_nodes(self._relevant())
-
-    def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
-        """Return the definition of a register that an instruction reads."""
-        return self.reaching.read(block, at, name, self.graph.blocks[block][at].predicate)
-
-    def read_in(self, block: int, at: int, operands: Iterable[str]) -> Iterator[RegisterPlace]:
-        """Yield the definitions of the registers that operands of an instruction name."""
-        for operand in operands:
-            for name in named(operand):
-                yield self.read_by(block, at, name)
-
-    def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that one follows from."""
-        return self.reaching.needs(place) if place.at >= 0 else self.reaching.ways(place)
-
-    def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
-        """Return the predicates of the branches between a block and its dominator; none if they are too many."""
-        return tuple(dict.fromkeys(self.reaching.read(*guard) for guard in self.branches.before(block) or ()))
-
-    def leads_away(self, block: int) -> bool:
-        """Return whether a block ends with a jump, or with the end of threads."""
-        last = self.graph.blocks[block][-1]
-        return last.name in _LEADS_AWAY or last.address in self.graph.jumps
-
-    def conditions(self, block: int) -> list[str]:
-        """Return the predicates by which lanes leave a block: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
-        last = self.graph.blocks[block][-1]
-        if not self.leads_away(block):
-            return []
-        flags = [last.predicate[1:]] if last.predicate else []
-        return [*flags, *(last.operands[:-1] if last.name in JUMPS else ())]
-
-    def _relevant(self) -> set[RegisterPlace]:
-        waiting: list[RegisterPlace] = []
-        for block, at, instruction, request in self.asked:
-            waiting += self.read_in(block, at, (request.operand, instruction.predicate or ""))
-        for block in self.order:
-            waiting += self.read_in(block, len(self.graph.blocks[block]) - 1, self.conditions(block))
-        seen = set(waiting)
-        while waiting:
-            for source in self.sources(waiting.pop()):
-                if source not in seen:
-                    seen.add(source)
-                    waiting.append(source)
-        return seen
-
-    def _number_nodes(self, places: Iterable[RegisterPlace]) -> None:
-        by_block: dict[int, list[RegisterPlace]] = {}
-        for place in places:
-            by_block.setdefault(place.block, []).append(place)
-        self.nodes: list[RegisterPlace | tuple[str, int]] = []
-        self.of_block: dict[int, range] = {}
-        """The numbers of a block's nodes: its beginning, its definitions, its end."""
-        for block in self.order:
-            first = len(self.nodes)
-            own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.bare, place.name))
-            self.nodes += [(_BEGIN, block), *own, (_END, block)]
-            self.of_block[block] = range(first, len(self.nodes))
-        self.number = {node: number for number, node in enumerate(self.nodes)}
-        self.users: dict[RegisterPlace, list[int]] = {}
-        for node, number in self.number.items():
-            if isinstance(node, RegisterPlace):
-                sources: Iterable[RegisterPlace] = self.sources(node)
-            elif node[0] == _END:
-                sources = self.read_in(node[1], len(self.graph.blocks[node[1]]) - 1, self.conditions(node[1]))
-            else:
-                continue
-            for source in sources:
-                self.users.setdefault(source, []).append(number)
-
-
-@lru_cache(maxsize=2)
-def definition_graph(graph: ControlFlowGraph) -> DefinitionGraph:
-    """Return the definitions of a kernel; those of the last kernels are kept."""
-    return DefinitionGraph(graph)
-
-
-class Solution:
+class Solver:
     """The values of one kernel in one warp: `held` by definition, `active` lanes by block.
 
     `settled`: the solver came to an end; else nothing is known. `constants` are known bytes of constant bank 0. With
@@ -178,19 +68,6 @@ class Solution:
         self._queued: set[int] = set()
         self.settled = self._solve()
 
-    # What is known
-
-    @property
-    def reads_block_index(self) -> bool:
-        """Return whether a value follows from blockIdx."""
-        return any(name.startswith("SR_CTAID") for name in self.symbols.of)
-
-    def of_every_path(self) -> Solution:
-        """Return the solution in which lanes may take each branch: this one if they do."""
-        if self._every_path or not self.settled or self._closed <= self._edges.keys():
-            return self
-        return Solution(self.definitions, self.warp, self.constants, every_path=True)
-
     def held(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a definition; of one that is not reached nothing is known."""
         known = self._held.get(place)
@@ -205,51 +82,6 @@ class Solution:
         known = {place.name: self.held(place) for place in self.definitions.read_in(block, at, operands)}
         return self._reader(self.graph.blocks[block][at], known, self.active.get(block, 0))
 
-    def address(self, asked: AskedRequest) -> LinearExpr | None:
-        """Return the lower word of the address of a request."""
-        operand = asked.request.operand
-        return self.reader(asked.block, asked.at, [operand]).address(operand)
-
-    def running(self, block: int, at: int) -> int:
-        """Return the lanes that may run an instruction."""
-        active = self.active.get(block, 0)
-        mask = lane_mask(self.symbols.lanes_of(self.guard(block, at)))
-        return active if mask is None else active & mask
-
-    def guard(self, block: int, at: int) -> LinearExpr | None:
-        """Return the predicate of an instruction."""
-        predicate = self.graph.blocks[block][at].predicate
-        return self.reader(block, at, [predicate]).flag(predicate[1:]) if predicate is not None else ONE
-
-    def step(self, place: RegisterPlace) -> int | None:
-        """Return by how much each iteration of a loop moves a register that joins in its header, if it is a number."""
-        begin, body = self.held(place), self.graph.loops[place.block]
-        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
-        steps = {self.held(way).plus(begin, -1) for source, way in sources if source in body}
-        step = steps.pop() if len(steps) == 1 else None
-        number = number_of(step)
-        return signed(number) if number is not None else None
-
-    def entry(self, place: RegisterPlace) -> int | None:
-        """Return the number that a register has whenever a loop is entered in whose header it joins."""
-        body = self.graph.loops[place.block]
-        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
-        values = {self.held(way) for source, way in sources if source not in body}
-        return number_of(values.pop()) if len(values) == 1 else None
-
-    def guards(self) -> Iterator[LinearExpr]:
-        """Yield the predicates of memory instructions and of branches that lanes come to."""
-        places = [(asked.block, asked.at) for asked in self.definitions.asked]
-        places += [
-            (block, len(self.graph.blocks[block]) - 1) for block in self.active if self.definitions.leads_away(block)
-        ]
-        for block, at in places:
-            guard = self.guard(block, at) if self.active.get(block) else None
-            if guard is not None:
-                yield guard
-
-    # The solver
-
     def _solve(self) -> bool:
         for entry in self.graph.entries:
             self._reach(entry)
@@ -263,7 +95,7 @@ class Solution:
             node = self.definitions.nodes[number]
             if not isinstance(node, RegisterPlace):
                 kind, block = node
-                if kind == _BEGIN:
+                if kind == BEGIN:
                     self._begin(block)
                 elif block in self.active:
                     self._end(block)
@@ -296,7 +128,7 @@ class Solution:
             active |= lanes
         return active
 
-    def _incoming(self, block: int) -> Iterator[tuple[int, Solution, int]]:
+    def _incoming(self, block: int) -> Iterator[tuple[int, Solver, int]]:
         """Yield the edges into a block that lanes may take: the number, whose values come with it, and the lanes."""
         for number, source in enumerate(self.definitions.reaching.before[block]):
             lanes = self._edges.get((source, block), 0)
@@ -489,45 +321,6 @@ class Solution:
         """Return whether a symbol is of a loop that does not contain a block: it may differ in each iteration."""
         around = self.graph.loops_around.get(self.symbols.of[name].block, ())
         return any(block not in self.graph.loops[header] for header in around)
-
-
-class FirstIteration(Solution):
-    """The values of a kernel in the first iteration of all loops around a block."""
-
-    def __init__(self, every: Solution) -> None:
-        self._every = every
-        super().__init__(every.definitions, every.warp, every.constants)
-
-    def _solve(self) -> bool:
-        every, around = self._every, self.graph.loops_around
-        self.symbols, self._mixed = every.symbols, dict(every._mixed)
-        self._held = {place: value for place, value in every._held.items() if place.block not in around}
-        self.active = {block: lanes for block, lanes in every.active.items() if block not in around}
-        self._edges = {edge: lanes for edge, lanes in every._edges.items() if edge[0] not in around}
-        self._place = {block: place for place, block in enumerate(self.definitions.order)}
-        for block in self.definitions.order:
-            if block not in around or not self._arriving(block):
-                continue
-            self.active[block] = self._arriving(block)
-            for number in self.definitions.of_block[block]:
-                node = self.definitions.nodes[number]
-                value = self._evaluate(node) if isinstance(node, RegisterPlace) else None
-                if isinstance(node, RegisterPlace) and value is not None:
-                    self._held[node] = value
-            self._end(block)
-        return every.settled
-
-    def _incoming(self, block: int) -> Iterator[tuple[int, Solution, int]]:
-        around, loops = self.graph.loops_around, self.graph.loops
-        for number, source in enumerate(self.definitions.reaching.before[block]):
-            if source in loops.get(block, ()):
-                continue
-            leaves = any(header not in around.get(block, ()) for header in around.get(source, ()))
-            is_later = self._place[source] >= self._place[block]
-            known: Solution = self._every if leaves or is_later else self
-            lanes = known._edges.get((source, block), 0)
-            if lanes:
-                yield number, known, lanes
 
 
 def _name(name: str, place: RegisterPlace, *, varies: bool) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.expressions import WORD, LinearExpr, number_of, signed
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
-from gpuprof.sass.dataflow.solver import Solution, definition_graph
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ANY_ROWS
 from gpuprof.sass.flow.graph import ENDS, graph_of
 from gpuprof.sass.instruction import Instruction

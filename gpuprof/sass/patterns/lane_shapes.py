@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from gpuprof.sass.dataflow.accesses import accesses_of
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of
+from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.dataflow.launch_constants import constants_for
 from gpuprof.sass.dataflow.request_costs import Access
-from gpuprof.sass.dataflow.solver import Solution, definition_graph
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
