@@ -33,7 +33,8 @@ from gpuprof.sass.flow.graph import reconvergence
 from gpuprof.sass.instruction import JUMPS, Instruction
 from gpuprof.sass.requests import requests
 
-_LEAST_STEPS, _STEPS_PER_NODE = 20_000, 30
+_LEAST_STEPS = 20_000
+_STEPS_PER_NODE = 16
 """Evaluations before a kernel counts as too long; compiled kernels take two for each node."""
 _BOTTOM = -1
 
@@ -53,8 +54,12 @@ class Solver:
         *,
         every_path: bool = False,
     ) -> None:
-        self.definitions, self.warp, self.constants, self._every_path = definitions, warp, constants, every_path
-        self.graph, self.branches = definitions.graph, definitions.branches
+        self.definitions = definitions
+        self.graph = definitions.graph
+        self.branches = definitions.branches
+        self.warp = warp
+        self.constants = constants
+        self._every_path = every_path
         self.symbols = Symbols()
         self.active: dict[int, int] = {}
         self._held: dict[RegisterPlace, LinearExpr] = {}
@@ -250,19 +255,19 @@ class Solver:
         old = self._held.get(place)
         if self._joined.get(place) == _BOTTOM:
             return old
-        parts = [
-            (known._held[ways[number]], lanes)
+        parts = {
+            number: (known._held[ways[number]], lanes)
             for number, known, lanes in self._incoming(place.block)
             if ways[number] in known._held
-        ]
+        }
         if not parts:
             return None
-        if self._is_mixed(place):
-            met = self._mixed_value(place, parts)
+        if self._is_mixed(place) and not self._moves_alike(place.block, parts):
+            met = self._mixed_value(place, [*parts.values()])
             if old is not None and met != old:
                 met = None
         else:
-            met = self._met(place, [value for value, _ in parts])
+            met = self._met(place, [value for value, _ in parts.values()])
         if met is None:
             self._joined[place] = _BOTTOM
         return self._named(place, met, "join")
@@ -281,6 +286,15 @@ class Solver:
             return False
         mixed = self._mixed[place.block]
         return mixed is None or place.name in mixed
+
+    def _moves_alike(self, block: int, parts: Mapping[int, tuple[LinearExpr, int]]) -> bool:
+        """Return whether lanes enter a loop with one value, and come back to its header with one, on every path."""
+        body = self.graph.loops.get(block)
+        if body is None:
+            return False
+        before = self.definitions.reaching.before[block]
+        values = {(before[number] in body, value) for number, (value, _) in parts.items()}
+        return len(values) == len({is_inside for is_inside, _ in values})
 
     def _met(self, place: RegisterPlace, values: Sequence[LinearExpr]) -> LinearExpr | None:
         """Return values that all lanes have together: the first, and a multiple of what the others differ by."""
