@@ -8,7 +8,7 @@ import pytest
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, lane_addresses
 from gpuprof.sass.instruction import Instruction, parse_sass
 from gpuprof.sass.patterns.lane_shapes import LaneShape, LaunchedCode, lane_shapes
 from gpuprof.sass.requests import requests

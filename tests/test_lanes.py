@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.sass.flow.loops import jumping_calls
-from gpuprof.sass.instruction import Instruction, parse_sass
-from gpuprof.sass.lanes.access import Access, accesses, sectors, wavefronts, ways
-from gpuprof.sass.lanes.constants import (
+from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.expressions import spread
+from gpuprof.sass.dataflow.launch_constants import (
     POINTER,
     ArgumentBytes,
     constants_for,
 )
-from gpuprof.sass.lanes.operands import ThreadBlock
-from gpuprof.sass.lanes.warps import any_warp, thread_indices
+from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts, ways
+from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, thread_indices
+from gpuprof.sass.flow.loops import jumping_calls
+from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import compiled_cases
 from tests.table import each_row
@@ -160,7 +161,7 @@ def test_what_stands_for_all_full_warps_holds_for_each(block: tuple[int, int, in
     for warp in range(full):
         for known, indices in zip(thread_indices(every), ThreadBlock(block, warp).indices(), strict=True):
             assert known is not None
-            rest = {(index - lane) % 2**32 for index, lane in zip(indices, known.lanes, strict=True)}
+            rest = {(index - lane) % 2**32 for index, lane in zip(indices, spread(known.lanes), strict=True)}
             assert len(rest) == 1
             assert rest.pop() % (1 << known.align) == 0
 
@@ -245,9 +246,6 @@ def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
     lines = (TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]")
     assert only(*lines, "LDG.E R9, desc[UR4][R2.64+0x10]").offsets == tuple(8 * lane for lane in LANES)
     assert only(*lines, "ATOMG.E.CAS.STRONG.GPU PT, R9, [R2], R6, R7").kind == "atomic"
-    assert only(*lines, "MOV R3, R8", "LDG.E R9, desc[UR4][R2.64]").offsets is None
-    far = only(TID, "MOV R2, RZ", "MOV R3, R1", "LDG.E R9, desc[UR4][R2.64]")
-    assert far.offsets == tuple(lane << 32 for lane in LANES)
     assert only(TID, "ULDC.64 UR4, c[0x0][0x160]", "LDG.E R9, [R1.U32+UR4]").offsets == tuple(LANES)
     # &p[tid - 1], with the sign of tid - 1: the first lane comes before the others.
     index = (TID, "IADD3 R2, R1, -0x1, RZ", "SHF.R.S32.HI R3, RZ, 0x1f, R2")
@@ -263,8 +261,8 @@ def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
             *index, *address, "LDG.E R9, [R4.64]", constants=constants_for("sm_80", (256, 1, 1), None, [POINTER])
         )
         assert (access.offsets, access.start, access.alignment) == (tuple(4 * lane for lane in LANES), 252, 256)
-    # What a partly known lower word carries over to it differs from lane to lane.
-    assert offsets(TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]", "MOV R0, R3") is None
+    # Indices do not wrap around between lanes: the upper word of their addresses is the same for all.
+    assert offsets(TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]", "MOV R0, R3") == (0,) * 32
 
 
 def test_the_width_is_that_of_a_lane() -> None:
@@ -306,10 +304,10 @@ def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
              "BSYNC B0", "MOV R0, R1", "NOP")  # fmt: skip
     assert held(*lines) == every([lane if lane < 16 else 2 * lane for lane in LANES])
     # if (x[tid] > 3) R0 = n; else R0 = n + 64: each is the same for its lanes, but not for all.
-    lines = (TID, "LDC R2, c[0x0][0x160]", "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 BRA 0x60", "MOV R3, R2", "BRA 0x70",
-             "IADD R3, R2, 0x40", "NOP")  # fmt: skip
-    assert offsets(*lines, "IADD R0, R3, R1") is None
-    assert offsets(*lines, "IADD R0, R2, R1") == tuple(LANES)
+    apart = (TID, "LDS R7, [R1.X4]", "LDC R2, c[0x0][0x160]", "ISETP.GT.AND P0, PT, R7, 0x3, PT", "@P0 BRA 0x70",
+             "MOV R3, R2", "BRA 0x80", "IADD R3, R2, 0x40", "NOP")  # fmt: skip
+    assert offsets(*apart, "IADD R0, R3, R1") is None
+    assert offsets(*apart, "IADD R0, R2, R1") == tuple(LANES)
 
 
 def test_lanes_that_left_are_not_counted() -> None:

@@ -51,7 +51,7 @@ STEPS = {
     "characterize": (
         "probes", "gates", "maths", "judge", "sheet", "record", "on_gpu", "measure", "results", "methods", "present"
     ),
-    "sass": ("binary", "tools", "flow", "lanes", "formulas", "patterns"),
+    "sass": ("binary", "tools", "flow", "dataflow", "patterns"),
 }  # fmt: skip
 """The order of folders within rooms."""
 MODULES_BEFORE_FOLDERS = {"sass"}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.review.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
-from gpuprof.sass.formulas.addresses import lane_addresses
+from gpuprof.sass.dataflow.addresses import lane_addresses
 from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.code_cases import case_of
 from tests.cuda_tools import needs_cuda_wheels

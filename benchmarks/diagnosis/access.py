@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from benchmarks.diagnosis.agree import scalar
 from benchmarks.diagnosis.case import Case, Room
 from benchmarks.diagnosis.compiled import CompiledKernel
-from gpuprof.sass.lanes.access import Access, accesses
-from gpuprof.sass.lanes.constants import POINTER, ArgumentBytes, constants_for
+from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.launch_constants import POINTER, ArgumentBytes, constants_for
+from gpuprof.sass.dataflow.request_costs import Access
 
 _BYTES = {"u64": 8, "f64": 8, "u32": 4, "i32": 4, "f32": 4}
 _WHOLE = ("u32", "u64", "i32")

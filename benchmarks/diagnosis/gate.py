@@ -16,8 +16,8 @@ from gpuprof.errors import DamagedInput
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
+from gpuprof.sass.dataflow.request_costs import Access, sectors, ways
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.lanes.access import Access, sectors, ways
 from gpuprof.sass.tools.compile import NotCompiled
 
 _PATTERNS = {"sectors": sectors, "ways": ways}

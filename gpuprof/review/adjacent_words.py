@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuprof.sass.formulas.addresses import LaneAddress
+from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.patterns.lane_shapes import WIDE_BYTES
 
 _LEAST_BYTES = 4

@@ -10,8 +10,8 @@ from gpuprof.review.excess_sectors import is_global, shares_words
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.strides import costs_of_values, stride_arguments
-from gpuprof.sass.formulas.addresses import LaneAddress, stride_of
-from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.dataflow.addresses import LaneAddress, stride_of
+from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.units import SECTOR_BYTES
 
 

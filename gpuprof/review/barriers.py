@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpuprof.review.divergence import divergent_branches
 from gpuprof.review.facts import CodeFacts
-from gpuprof.sass.formulas.registers import LaneSums
+from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import named, sources
 
@@ -52,19 +52,19 @@ def _compares_index(facts: CodeFacts, barrier: Instruction) -> bool:
     return False
 
 
-def _reads_index(sums: LaneSums, block: int, at: int) -> bool:
+def _reads_index(sums: Solution, block: int, at: int) -> bool:
     """Return whether an instruction reads a sum with the thread's index."""
     for operand in sources(sums.graph.blocks[block][at]):
         for name in named(operand):
             if "P" in name:
                 continue
-            total = sums.held(sums.read_by(block, at, name))
-            if any(_is_index(sums, symbol) for symbol, _ in total.terms):
+            value = sums.held(sums.read_by(block, at, name))
+            if not isinstance(value.lanes, int) or any(_is_index(sums, symbol) for symbol, _ in value.terms):
                 return True
     return False
 
 
-def _is_index(sums: LaneSums, symbol: str) -> bool:
+def _is_index(sums: Solution, symbol: str) -> bool:
     return symbol.startswith("SR_TID") or sums.symbols.of[symbol].kind == "lanes"
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress
-from gpuprof.sass.formulas.places import RegisterPlace
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress
+from gpuprof.sass.dataflow.expressions import LANES, lane_mask
+from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.lanes.values import LANES
 from gpuprof.sass.operands import named
 
 _AGREEING = ("VOTE", "REDUX", "CREDUX", "MATCH", "ELECT", "FLO", "POPC")
@@ -86,13 +86,12 @@ def _tests_lanes(addresses: KernelAddresses, place: RegisterPlace, instruction: 
     if instruction.name not in _TESTS and _EQUALITY.isdisjoint(instruction.opcode.split(".")):
         return False
     sums = addresses.sums
-    result = sums.symbols.lanes_of(sums.held(place))
-    if result is not None and result.exact:
-        passing = sum(map(bool, result.lanes))
-        return passing in (1, LANES - 1)
+    passing = lane_mask(sums.symbols.lanes_of(sums.held(place)))
+    if passing is not None:
+        return passing.bit_count() in (1, LANES - 1)
     values = [sums.held(read) for read in _reads(addresses, place, instruction) if "P" not in read.name]
-    terms = [term for value in values for term, _ in value.terms if addresses.symbol(term).varies]
-    if not terms:
+    if not any(map(sums.symbols.varies, values)):
         return False
-    kinds = {addresses.symbol(leaf).kind for leaf in addresses.leaves(*terms)}
+    terms = [term for value in values for term, _ in value.terms if addresses.symbol(term).varies]
+    kinds = {addresses.symbol(leaf).kind for leaf in addresses.leaves(*terms)} if terms else set()
     return kinds.isdisjoint({"loaded", "shared"})

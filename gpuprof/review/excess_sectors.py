@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from gpuprof.annotated.excess_accesses import ONE_MORE_SECTOR
 from gpuprof.diagnose.thresholds import MORE_SECTORS
 from gpuprof.review.contract import CodeAccess
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress
-from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress
+from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.patterns.lane_shapes import LaneShape, shapes_of
 from gpuprof.units import SECTOR_BYTES
 

@@ -17,9 +17,10 @@ from gpuprof.review.loops import innermost_loops, loops_of
 from gpuprof.review.memory import accesses_of
 from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
 from gpuprof.review.sequences import LongOperation, operations
-from gpuprof.review.strides import block_of, kernel_addresses
+from gpuprof.review.solutions import block_of
+from gpuprof.review.strides import kernel_addresses
 from gpuprof.sass.binary.local_memory import LocalMemory
-from gpuprof.sass.formulas.addresses import KernelAddresses
+from gpuprof.sass.dataflow.addresses import KernelAddresses
 from gpuprof.sass.instruction import Instruction
 
 _MOST_PLACES = 20

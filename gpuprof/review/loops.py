@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuprof.review.code import KernelCode
-from gpuprof.review.constants import constants_of
 from gpuprof.review.contract import CodeLoop
+from gpuprof.review.solutions import solution_of
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.dataflow.trip_counts import trip_counts_of
 from gpuprof.sass.flow.graph import flow_of
-from gpuprof.sass.formulas.trips import trip_counts
 
 
 def loops_of(code: KernelCode) -> tuple[CodeLoop, ...]:
     """Return the loops by the offsets of their headers; the id of each is its index."""
     graph = flow_of(code.code)
     numbers = _numbers(graph.loops)
-    trips = trip_counts(code.code, constants_of(code)) if numbers else {}
+    solution = solution_of(code) if numbers else None
+    trips = trip_counts_of(solution) if solution is not None else {}
     loops = []
     for header, number in numbers.items():
         around = graph.loops_around[header]

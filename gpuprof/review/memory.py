@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import AccessKind, AccessSpace, CodeAccess
 from gpuprof.review.request_costs import RequestCost, cost_of
+from gpuprof.review.solutions import MOST_INSTRUCTIONS, block_of, reads_rows
 from gpuprof.review.strides import unknown_causes
-from gpuprof.review.walks import MOST_INSTRUCTIONS, ROWS, KernelWalks, walks_of
+from gpuprof.review.warp_accesses import warp_accesses
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space, requests
 
@@ -35,8 +36,8 @@ def accesses_of(code: KernelCode, innermost: Mapping[int, int]) -> tuple[CodeAcc
     asked = [(instruction, request) for instruction in code.code for request in requests(instruction)]
     if not asked:
         return ()
-    walked = _walks(code).warps
-    costs = [cost_of((instruction.address, request.space), walked) for instruction, request in asked]
+    analysed = warp_accesses(code).warps
+    costs = [cost_of((instruction.address, request.space), analysed) for instruction, request in asked]
     followed = len(code.code) <= MOST_INSTRUCTIONS
     causes = unknown_causes(code) if followed and any(cost.passes is None for cost in costs) else {}
     return tuple(
@@ -49,29 +50,22 @@ def assumptions_of(code: KernelCode) -> tuple[str, ...]:
     """Return what the costs rest on that the code does not say, in sentences."""
     if not any(requests(instruction) for instruction in code.code):
         return ()
-    if code.kernel.shape.block is not None or code.kernel.kernel.required_block is not None:
+    if block_of(code) is not None:
         return (_BEGINNINGS, *_limits(code))
-    reads = {operand for instruction in code.code for operand in instruction.operands[1:2]}
-    if reads & ROWS:
+    if reads_rows(code):
         return (_BEGINNINGS, _NO_BLOCK)
-    return (_BEGINNINGS, _WIDE_ROWS) if "SR_TID.X" in reads else (_BEGINNINGS,)
+    reads = any("SR_TID.X" in instruction.operands[1:2] for instruction in code.code)
+    return (_BEGINNINGS, _WIDE_ROWS) if reads else (_BEGINNINGS,)
 
 
 def _limits(code: KernelCode) -> tuple[str, ...]:
     """Return what was not looked at because the kernel is long, in sentences."""
-    limit = _walks(code).limit
+    limit = warp_accesses(code).limit
     if limit is None:
         return ()
-    if not limit.looked_at:
+    if not limit.analysed:
         return ("Whether the warps of a block all do the same was not checked: the kernel is long.",)
-    return (f"Only {limit.looked_at} of {limit.warps} warps of a block were checked: the kernel is long.",)
-
-
-def _walks(code: KernelCode) -> KernelWalks:
-    try:
-        return walks_of(code)
-    except (ValueError, IndexError, KeyError, OverflowError):  # code that no compiler wrote
-        return KernelWalks()
+    return (f"Only {limit.analysed} of {limit.warps} warps of a block were checked: the kernel is long.",)
 
 
 def _code_access(

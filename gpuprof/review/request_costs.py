@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.sass.lanes.access import Access, lane_stride, merges, needed, sectors, wavefronts
+from gpuprof.sass.dataflow.request_costs import Access, lane_stride, merges, needed, sectors, wavefronts
 from gpuprof.sass.requests import Space
 
 
-class WalkedWarp(NamedTuple):
+class AnalysedWarp(NamedTuple):
     """What accesses do in a warp, by offset and space, and for how many warps that stands."""
 
     known: Mapping[tuple[int, Space], Access]
@@ -41,18 +41,18 @@ class _Seen(NamedTuple):
     weight: float
 
 
-def cost_of(at: tuple[int, Space], walked: Sequence[WalkedWarp]) -> RequestCost:
+def cost_of(at: tuple[int, Space], analysed: Sequence[AnalysedWarp]) -> RequestCost:
     """Return what a request costs, if it is known of all warps that were looked at and come to it."""
-    seen = tuple(_seen(entry.known[at], entry) for entry in walked if at in entry.known)
+    seen = tuple(_seen(entry.known[at], entry) for entry in analysed if at in entry.known)
     return _cost_of(seen) if seen and at[1] != "generic" else RequestCost(None, None, None)
 
 
-def all_told_of(access: Access, warp: WalkedWarp) -> object:
+def report_of(access: Access, warp: AnalysedWarp) -> object:
     """Return all that is told of an access in one warp."""
     return _cost_of((_seen(access, warp),)), sum(access.active) > 1, merges(access)
 
 
-def _seen(access: Access, entry: WalkedWarp) -> _Seen:
+def _seen(access: Access, entry: AnalysedWarp) -> _Seen:
     """Return what an access does, wherever it stands."""
     source = None
     if access.kind == "copy" and access.space == "shared":

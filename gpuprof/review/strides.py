@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from gpuprof.model.recorded import Dim3
 from gpuprof.review.code import KernelCode
 from gpuprof.review.kernel import ArgumentPart
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses, stride_of
-from gpuprof.sass.lanes.access import Access, sectors, wavefronts
-from gpuprof.sass.lanes.constants import PlacedArgument, known_constants
-from gpuprof.sass.requests import requests
+from gpuprof.review.solutions import block_of, solution_in, solution_of
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of, stride_of
+from gpuprof.sass.dataflow.launch_constants import size_offsets
+from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts
+from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 
-_MOST_INSTRUCTIONS = 50_000
-"""In longer kernels no address is followed."""
 _MOST_NAMED = 3
 _VALUES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Values of an argument for which costs are worked out; from the last on, they stay the same."""
@@ -22,7 +20,6 @@ _BANKS = 32
 _BLOCK_NEEDED = "the block size is needed: --block"
 _GRID_NEEDED = "the grid size is needed: --grid"
 _FULL_ROWS = " (in blocks whose rows fill warps; --block tells)"
-_TOO_LONG = f"the kernel is too long to follow its addresses: more than {_MOST_INSTRUCTIONS:,} instructions"
 _CUT_SHORT = "the kernel is too long to follow all that the address is made of"
 _BY_PATHS = "lanes reach it by different paths with different addresses, and only one path is followed"
 _AXES = "xyz"
@@ -33,9 +30,6 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
 
     Such as "the stride is argument 2 (n): 1 → 4 sectors, 32 or more → 32".
     """
-    if len(code.code) > _MOST_INSTRUCTIONS:
-        asked = ((instruction.address, request) for instruction in code.code for request in requests(instruction))
-        return {(address, request.space): _TOO_LONG for address, request in asked}
     addresses = kernel_addresses(code)
     if addresses is None:
         return {}
@@ -45,31 +39,10 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
 
 @lru_cache(maxsize=2)
 def kernel_addresses(code: KernelCode) -> KernelAddresses | None:
-    """Return what the addresses of a kernel are made of; None where its jumps are not known, or it is too long."""
-    if len(code.code) > _MOST_INSTRUCTIONS:
-        return None
+    """Return the terms of the addresses of a kernel in its first warp; None if they cannot be followed."""
     block = block_of(code)
-    try:
-        return lane_addresses(code.code, block, _constants(code, block))
-    except (ValueError, IndexError, KeyError):  # code that no compiler wrote
-        return None
-
-
-def block_of(code: KernelCode) -> Dim3 | None:
-    """Return the block that it is launched with, if that is known."""
-    return code.kernel.shape.block or code.kernel.kernel.required_block
-
-
-def _constants(code: KernelCode, block: Dim3 | None) -> dict[int, int]:
-    given = [PlacedArgument(*place) for place in code.kernel.given()]
-    return _known(code, block, code.kernel.shape.grid, given)
-
-
-def _known(
-    code: KernelCode, block: Dim3 | None, grid: Dim3 | None, given: Sequence[PlacedArgument] = ()
-) -> dict[int, int]:
-    begin = code.kernel.kernel.parameters_offset
-    return known_constants(code.kernel.target, block, grid, given, begin=begin, aligned=lambda _: ())
+    solution = solution_in(code, ThreadBlock(block)) if block is not None else solution_of(code)
+    return addresses_of(solution) if solution is not None else None
 
 
 def requested(item: LaneAddress, lanes: Sequence[int], start: int | None = None) -> Access:
@@ -160,9 +133,8 @@ class _Explanation:
     def __init__(self, code: KernelCode, addresses: KernelAddresses) -> None:
         self._code, self._addresses = code, addresses
         self._said: dict[str, str] = {}
-        self._blind = block_of(code) is None and addresses.sums.assumed_rows
-        self._block_words = sorted(_known(code, (1, 1, 1), None))[::4]
-        self._grid_words = sorted(_known(code, None, (1, 1, 1)))[::4]
+        self._blind = block_of(code) is None and any(name in addresses.sums.symbols.of for name in THREAD_INDICES)
+        self._block_words, self._grid_words = size_offsets(code.kernel.target)
 
     def cause(self, item: LaneAddress) -> str:
         """Say what makes a request unknown; nothing where that is not known, either."""
@@ -215,7 +187,7 @@ class _Explanation:
 
     def _said_of(self, symbol: str) -> str:
         if symbol not in self._said:
-            rest = _CUT_SHORT if self._addresses.sums.cut_short else ""
+            rest = _CUT_SHORT if not self._addresses.sums.settled else ""
             kinds = {self._addresses.symbol(leaf).kind for leaf in self._addresses.leaves(symbol)}
             self._said[symbol] = rest if "beyond" in kinds else self._differs(symbol) or rest
         return self._said[symbol]
@@ -234,7 +206,7 @@ class _Explanation:
             return self._gather(loaded)
         arguments = self._arguments(leaves)
         if kind == "join":
-            return _CUT_SHORT if self._addresses.sums.cut_short else _BY_PATHS
+            return _CUT_SHORT if not self._addresses.sums.settled else _BY_PATHS
         if arguments and kind != "start":
             return f"it follows from the thread index and {arguments} by more than a product, such as a division"
         return _BLOCK_NEEDED if self._blind else ""

@@ -33,6 +33,8 @@ _MATRIX = re.compile(r"^[BDHIOQ]MMA$")
 _OF_WARPGROUP = re.compile(r"^[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
 """wgmma: 64 rows of so many columns, of 4 bytes at most, over the 128 threads of a warpgroup (PTX ISA, wgmma)."""
 _SETS_PREDICATES = {"DSETP", "ELECT", "FCHK", "FSETP", "HSETP2", "ISETP", "PLOP3", "UISETP", "UPLOP3"}
+_SETS_TWO = _SETS_PREDICATES | {"VOTE", "VOTEU"}
+"""Opcodes whose third operand is read, also if it is a predicate."""
 _FUNNEL_SHIFTS = {"SHF", "USHF"}
 """SHF.L.U64.HI shifts two registers, and writes one of them."""
 _CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
@@ -84,7 +86,7 @@ def _names(instruction: Instruction) -> Iterator[str]:
     elif (wide := _OF_WARPGROUP.match(instruction.opcode)) is not None:
         yield from (name for kind, number in leading[:1] for name in _from(kind, number, int(wide[1]) // 2))
     else:
-        for kind, number in leading:
+        for kind, number in leading if instruction.name != "R2P" else ():
             yield from _from(kind, number, 1 if kind.endswith("P") else _MOST[kind])
         for kind in _ALL.get("".join(instruction.operands[:1]), ()):
             yield from _from(kind, 0, _MOST[kind])
@@ -92,7 +94,7 @@ def _names(instruction: Instruction) -> Iterator[str]:
 
 def _leading(instruction: Instruction) -> Iterator[tuple[str, int]]:
     """Yield the registers and predicates in front of what is between brackets, by kind and number."""
-    for operand in instruction.operands[:_LEADING]:
+    for operand in instruction.operands[: 2 if instruction.name in _SETS_TWO else _LEADING]:
         if "[" in operand:
             return
         kind, number = numbered(operand.removesuffix(".reuse"))

@@ -11,8 +11,8 @@ from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.elected_lanes import is_of_one_lane
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
-from gpuprof.sass.formulas.addresses import LaneAddress
-from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.dataflow.addresses import LaneAddress
+from gpuprof.sass.dataflow.expressions import LANES
 
 _ID = "atomic-contention"
 

@@ -11,7 +11,7 @@ from gpuprof.model.session import Finding
 from gpuprof.review.adjacent_words import AdjacentWords, adjacent_words, wide_accesses, widest_bytes
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
-from gpuprof.sass.formulas.addresses import LaneAddress
+from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.patterns.lane_shapes import WIDE_BYTES
 
 _ID = "narrow-access"

@@ -14,8 +14,8 @@ from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.contract import CodeAccess
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
-from gpuprof.sass.lanes.access import Access, wavefronts
-from gpuprof.sass.lanes.values import LANES
+from gpuprof.sass.dataflow.expressions import LANES
+from gpuprof.sass.dataflow.request_costs import Access, wavefronts
 
 _ID = "shared-bank-conflict"
 MORE_WAVEFRONTS = Threshold("more-wavefronts", 1.0, "wavefront/request")

@@ -11,16 +11,19 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gpuprof.sass.formulas.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.sass.dataflow.accesses import accesses_of
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of
+from gpuprof.sass.dataflow.definition_graph import definition_graph
+from gpuprof.sass.dataflow.expressions import LANES
+from gpuprof.sass.dataflow.launch_constants import constants_for
+from gpuprof.sass.dataflow.request_costs import Access
+from gpuprof.sass.dataflow.solution import Solution
+from gpuprof.sass.dataflow.warps import ThreadBlock
+from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.lanes.access import Access, accesses
-from gpuprof.sass.lanes.constants import constants_for
-from gpuprof.sass.lanes.values import LANES
 from gpuprof.sass.requests import LaneRequest, requests
 from gpuprof.units import SECTOR_BYTES
 
-MOST_ROUNDS = 12
-"""The most rounds through the code; more take seconds."""
 ShapeName = Literal["neighbours", "structure", "stride", "scatter", "misaligned", "partial"]
 
 WIDE_BYTES = 16
@@ -99,17 +102,22 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
     return known
 
 
+@lru_cache(maxsize=2)
 def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
     """Return the terms of addresses, and the known offsets of active lanes.
 
     None if jumps are not known.
     """
+    graph = graph_of(launch.code)
+    if graph is None:
+        return None
     constants = constants_for(launch.target, launch.block, launch.grid)
-    addresses = lane_addresses(launch.code, launch.block, constants, _SPACES)
-    if addresses is None or not addresses.of:
+    solution = Solution(definition_graph(graph), ThreadBlock(launch.block), constants)
+    addresses = addresses_of(solution, _SPACES)
+    if not addresses.of:
         return None
     lanes = {}
-    for access in accesses(launch.code, launch.block, constants, most_rounds=MOST_ROUNDS):
+    for access in accesses_of(solution):
         if access.offsets is not None and _is_typical(access, addresses):
             lanes[access.address] = tuple(compress(access.offsets, access.active))
     return addresses, lanes

@@ -8,18 +8,20 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
-from gpuprof.sass.formulas.registers import LaneSums
-from gpuprof.sass.formulas.sums import Sum
-from gpuprof.sass.formulas.symbols import Symbol, Vector
+from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
+from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, signed, spread
+from gpuprof.sass.dataflow.solution import Solution
+from gpuprof.sass.dataflow.warps import ANY_ROWS, ThreadBlock
+from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.lanes.values import LANES, WORD, signed
-from gpuprof.sass.requests import LaneRequest, Space, requests
+from gpuprof.sass.requests import LaneRequest, Space
 
 _MOST_LEAVES = 400
 _MOST_ALIGNED = 128
 _LOADED = frozenset({"loaded", "shared"})
-_ZEROS: Vector = (0,) * LANES
+
+Vector = tuple[int, ...]
+"""A number for each lane."""
 
 
 class LaneAddress(Struct, frozen=True, kw_only=True):
@@ -84,7 +86,7 @@ def stride_of(lanes: Sequence[int]) -> int | None:
 class KernelAddresses:
     """The memory requests of a kernel by the instruction's address and the space."""
 
-    sums: LaneSums
+    sums: Solution
     of: Mapping[tuple[int, Space], LaneAddress] = field(default_factory=dict)
     _leaves: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict, repr=False)
     _made_of: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
@@ -120,19 +122,22 @@ class KernelAddresses:
         if symbol.kind in _LOADED:
             return
         yield from symbol.factors
-        for held in self.sums.joins.get(name, ()):
-            yield from (term for term, _ in held.terms)
         for place in symbol.reads:
-            yield from (term for term, _ in self.sums.held(place).terms)
+            held = self.sums.held(place)
+            if not all(isinstance(lanes, int) for lanes in (held.lanes, *(factor for _, factor in held.terms))):
+                yield LANE
+            yield from (term for term, _ in held.terms if term != name)
 
     def deciding(self, name: str) -> frozenset[str]:
         """Return what decides for all lanes together which of several values a symbol is; nothing if lanes differ."""
         symbol = self.symbol(name)
-        places = list(self.sums.deciding(symbol.block) or ()) if symbol.kind == "join" else []
+        places = list(self.sums.definitions.deciding(symbol.block)) if symbol.kind == "join" else []
         if symbol.kind == "choice" or self._selects(symbol):
             places = [place for place in symbol.reads if "P" in place.name]
-        terms = [term for place in places for term, _ in self.sums.held(place).terms]
-        return self.leaves(*terms) if not any(self.symbol(term).varies for term in terms) else frozenset()
+        held = [self.sums.held(place) for place in places]
+        if any(map(self.sums.symbols.varies, held)):
+            return frozenset()
+        return self.leaves(*(term for value in held for term, _ in value.terms))
 
     def _selects(self, symbol: Symbol) -> bool:
         return symbol.kind == "result" and self._names.get(symbol.address) in {"SEL", "FSEL"}
@@ -165,97 +170,99 @@ def lane_addresses(
     constants: Mapping[int, int],
     spaces: frozenset[str] = frozenset({"global", "generic", "shared"}),
 ) -> KernelAddresses | None:
-    """Return what the addresses of a kernel's memory instructions are made of; None where its jumps are not known."""
+    """Return the terms of the addresses of a kernel's memory instructions; None if its jumps are not known."""
     graph = graph_of(code)
     if graph is None:
         return None
-    asked = [
-        (number, index, request)
-        for number, instructions in enumerate(graph.blocks)
-        for index, instruction in enumerate(instructions)
-        for request in requests(instruction)
-        if request.space in spaces
-    ]
-    sums = LaneSums(graph, block, constants)
-    held = sums.addresses([(number, index, request.operand) for number, index, request in asked])
+    warp = ThreadBlock(block) if block is not None else ANY_ROWS
+    return addresses_of(Solution(definition_graph(graph), warp, constants), spaces)
+
+
+def addresses_of(
+    solution: Solution, spaces: frozenset[str] = frozenset({"global", "generic", "shared"})
+) -> KernelAddresses:
+    """Return the terms of the addresses of memory instructions, on every path."""
+    solution = solution.of_every_path()
     known = {}
-    for (number, index, request), where in zip(asked, held, strict=True):
+    for asked in solution.definitions.asked if solution.settled else ():
+        where = solution.address(asked) if asked.request.space in spaces else None
         if where is not None:
-            item = _address(sums, graph, (number, index), request, where)
-            known[item.instruction.address, request.space] = item
-    return KernelAddresses(sums, known)
+            known[asked.instruction.address, asked.request.space] = _address(solution, asked, where)
+    return KernelAddresses(solution, known)
 
 
-def _address(
-    sums: LaneSums, graph: ControlFlowGraph, place: tuple[int, int], request: LaneRequest, where: Sum
-) -> LaneAddress:
-    number, index = place
-    apart, times, varying = _split(sums, where)
-    around = sorted((len(body), header) for header, body in graph.loops.items() if number in body)
-    steps = (_step(sums, graph, header, where) for _, header in around)
+def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> LaneAddress:
+    graph = solution.graph
+    apart, times, varying = _split(solution, where)
+    around = graph.loops_around.get(asked.block, ())
+    steps = (_step(solution, header, where) for header in around)
+    body = graph.loops[around[0]] if around else frozenset()
     return LaneAddress(
-        instruction=graph.blocks[number][index],
-        request=request,
-        block=number,
-        index=index,
-        apart=tuple(map(signed, apart)),
+        instruction=asked.instruction,
+        request=asked.request,
+        block=asked.block,
+        index=asked.at,
+        apart=apart,
         times=times,
         varying=varying,
-        base=" + ".join(f"{factor}·{symbol}" for symbol, factor in where.terms),
-        offset=signed(where.number),
+        base=_base(where),
+        offset=signed(_first(where.lanes)),
         step=next((step for step in steps if step != 0), None),
-        loop=around[0][1] if around else None,
-        moves=bool(around) and any(sums.symbols.of[name].block in graph.loops[around[0][1]] for name, _ in where.terms),
+        loop=around[0] if around else None,
+        moves=any(solution.symbols.of[name].block in body for name, _ in where.terms),
         aligned=_alignment(where),
     )
 
 
-def _alignment(where: Sum) -> int:
+def _base(where: LinearExpr) -> str:
+    """Return a name for all of an address but the number of the first lane."""
+    vectors = [_apart(where.lanes), *(factor for _, factor in where.terms if not isinstance(factor, int))]
+    return " + ".join([f"{hash(tuple(vectors)):x}", *(f"{_first(factor)}·{name}" for name, factor in where.terms)])
+
+
+def _first(lanes: Lanes) -> int:
+    return spread(lanes)[0]
+
+
+def _apart(lanes: Lanes) -> Vector:
+    """Return how far each lane is from the first."""
+    first = _first(lanes)
+    return tuple([signed((lane - first) % WORD) for lane in spread(lanes)])
+
+
+def _alignment(where: LinearExpr) -> int:
     """Return a power of two that divides an address; the only symbol that is not multiplied is its pointer."""
-    single = [name for name, factor in where.terms if factor == 1]
-    factors = [factor for _, factor in where.terms if factor != 1]
-    if len(single) != 1:
+    if sum(lanes == 1 for _, lanes in where.terms) != 1:
         return 1
-    return min([_MOST_ALIGNED, *(factor & -factor for factor in (*factors, where.number) if factor)])
+    numbers = {number for lanes in (where.lanes, *(lanes for _, lanes in where.terms)) for number in spread(lanes)}
+    return min([_MOST_ALIGNED, *(number & -number for number in numbers - {0, 1})])
 
 
-def _split(sums: LaneSums, where: Sum) -> tuple[Vector, dict[tuple[str, ...], Vector], tuple[str, ...]]:
-    """Part a sum into what lanes are apart, the same times products of what they share, and what else differs."""
-    parts: dict[tuple[str, ...], Vector] = {}
-    varying = []
+def _split(solution: Solution, where: LinearExpr) -> tuple[Vector, dict[tuple[str, ...], Vector], tuple[str, ...]]:
+    """Return how far lanes are apart, the same by products of what they share, and the other symbols that differ."""
+    times = {}
+    varying: dict[str, None] = {}
     for name, factor in where.terms:
-        factors = sums.symbols.of[name].factors or (name,)
-        shared = tuple(part for part in factors if not sums.symbols.of[part].varies)
-        vectors = [sums.symbols.of[part].vector for part in factors if sums.symbols.of[part].varies]
-        lanes = [factor] * LANES
-        for vector in vectors:
-            lanes = [lane * times % WORD for lane, times in zip(lanes, vector or _ZEROS, strict=True)]
-        if None in vectors:
-            varying += [
-                part for part in factors if sums.symbols.of[part].varies and sums.symbols.of[part].vector is None
-            ]
-        elif vectors:
-            known = parts.get(shared, _ZEROS)
-            parts[shared] = tuple((before + lane) % WORD for before, lane in zip(known, lanes, strict=True))
-    apart = parts.pop((), _ZEROS)
-    return apart, {shared: vector for shared, vector in parts.items() if any(vector)}, tuple(dict.fromkeys(varying))
+        factors = solution.symbols.factors(name)
+        if solution.symbols.of[name].varies:
+            varying.update((part, None) for part in factors if solution.symbols.of[part].varies)
+        elif not isinstance(factor, int):
+            times[factors] = tuple([lane % WORD for lane in _apart(factor)])
+    return _apart(where.lanes), times, tuple(varying)
 
 
-def _step(sums: LaneSums, graph: ControlFlowGraph, header: int, where: Sum) -> int | None:
-    """Return by how much a turn of a loop moves an address; None where it is not the same number in each."""
+def _step(solution: Solution, header: int, where: LinearExpr) -> int | None:
+    """Return the bytes by which an iteration of a loop moves an address; None if they are not always the same."""
     moved = 0
     for name, factor in where.terms:
-        symbol = sums.symbols.of[name]
-        if symbol.block not in graph.loops[header]:
+        symbol = solution.symbols.of[name]
+        if symbol.block not in solution.graph.loops[header]:
             continue
-        steps = {step for held in sums.joins.get(name, ()) for step in _steps(name, held)}
-        if symbol.kind != "join" or symbol.block != header or len(steps) != 1:
+        if symbol.kind != "join" or symbol.place is None or symbol.block != header or not isinstance(factor, int):
             return None
-        moved += signed(factor) * steps.pop()
+        step = solution.step(symbol.place)
+        own = dict(solution.held(symbol.place).terms).get(name)
+        if step is None or not isinstance(own, int):
+            return None
+        moved += signed(factor) * step // signed(own)
     return moved
-
-
-def _steps(name: str, held: Sum) -> Iterator[int]:
-    own = name.removesuffix(" in all lanes")
-    if (own, 1) in held.terms and len(held.terms) == 1:
-        yield signed(held.number)

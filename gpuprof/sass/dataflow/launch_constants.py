@@ -96,6 +96,12 @@ def known_constants(
     return known
 
 
+def size_offsets(target: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the offsets of blockDim.x, y and z in constant bank 0, and those of gridDim."""
+    layout = _layout(target)
+    return tuple(range(layout.block, layout.block + 12, 4)), tuple(range(layout.grid, layout.grid + 12, 4))
+
+
 def _layout(target: str) -> _Layout:
     match = _NUMBER.match(target)
     number = int(match[1]) if match else 0

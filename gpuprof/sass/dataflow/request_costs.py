@@ -1,37 +1,24 @@
-"""Which addresses the lanes of a warp touch, by the compiled code alone, and what such a request costs."""
+"""Costs of a memory request by the addresses of its lanes: sectors of global, wavefronts of shared memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph, graph_of
-from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.lanes.operands import Reader, ThreadBlock
-from gpuprof.sass.lanes.places import lanes_of, place_of
-from gpuprof.sass.lanes.values import LANES
-from gpuprof.sass.lanes.walk import Walk
-from gpuprof.sass.requests import LaneRequest, RequestKind, Space, requests
+from gpuprof.sass.dataflow.expressions import LANES
+from gpuprof.sass.requests import RequestKind, Space
 from gpuprof.units import SECTOR_BYTES
 
 Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
 
-_SCOPES: tuple[tuple[bool, Holds, Holds], ...] = (
-    (False, "always", "first turn"),
-    (True, "block 0", "first turn of block 0"),
-)
-_ALL = (1 << LANES) - 1
 _BANKS = 32
 _BANK_BYTES = 4
 _LINE_BYTES = 128
 _MATRICES = ("LDSM", "STSM")
-BRANCHES = JUMPS | ENDS
 
 
 class Access(Struct, frozen=True):
@@ -59,102 +46,6 @@ class Access(Struct, frozen=True):
     def runs(self) -> bool:
         """Tell whether the warp may come to the instruction."""
         return any(self.active)
-
-
-class EveryAccess(NamedTuple):
-    """What memory instructions do in one warp, by offset and space, and whether it is open which lanes run some."""
-
-    known: Mapping[tuple[int, Space], Access]
-    undecided: bool
-
-
-def accesses(
-    code: Sequence[Instruction],
-    block: tuple[int, int, int],
-    constants: Mapping[int, int],
-    warp: int = 0,
-    most_rounds: int | None = None,
-) -> tuple[Access, ...]:
-    """Return what each memory instruction of a kernel does in one warp of a block of threads.
-
-    `constants` are the known bytes of constant bank 0 by their offset: `constants.constants_for`. What is not
-    given, and what is read from memory, is not known. Lanes that diverge are taken to reconverge as soon as their
-    paths do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
-    Nothing is known of code that takes more than `most_rounds` through its blocks to know.
-    """
-    asked = [(instruction, request) for instruction in code for request in requests(instruction)]
-    known: dict[tuple[int, Space], Access] = {}
-    graph = graph_of(code) if asked else None
-    for first, every, once in _SCOPES:
-        if graph is not None and (not first or any(access.offsets is None for access in known.values())):
-            walk = Walk(graph, ThreadBlock(block, warp, first), constants, most_rounds)
-            if not walk.settled:
-                break
-            walk.every_iteration(partial(_note_access, every, known))
-            walk.first_iteration(partial(_note_access, once, known))
-    return tuple(
-        known.get((instruction.address, request.space), _unknown(instruction, request, 0 if graph else _ALL))
-        for instruction, request in asked
-    )
-
-
-def _note_access(
-    holds: Holds, known: dict[tuple[int, Space], Access], instruction: Instruction, reader: Reader
-) -> None:
-    """Note what is known of an instruction that the warp comes to, if nothing is known as yet."""
-    for request in requests(instruction):
-        old = known.get((instruction.address, request.space))
-        if old is None or old.offsets is None:
-            access = _access(instruction, request, reader, holds)
-            if access.runs and (old is None or access.offsets is not None):
-                known[instruction.address, request.space] = access
-
-
-def _unknown(instruction: Instruction, request: LaneRequest, active: int) -> Access:
-    at, opcode, width_bytes = instruction.address, instruction.opcode, request.width_bytes
-    return Access(at, opcode, request.space, kind=request.kind, width_bytes=width_bytes, active=lanes_of(active))
-
-
-def _access(
-    instruction: Instruction, request: LaneRequest, reader: Reader, holds: Holds, *, followed: bool = True
-) -> Access:
-    active = reader.running() & (request.lanes or _ALL)
-    unknown = _unknown(instruction, request, active)
-    place = place_of(reader, request) if request.lanes and followed else None
-    return unknown if place is None else replace(unknown, **place._asdict(), holds=holds)
-
-
-def every_access(
-    graph: ControlFlowGraph,
-    block: ThreadBlock,
-    constants: Mapping[int, int],
-    most_rounds: int | None = None,
-    addresses: frozenset[int] | None = None,
-) -> EveryAccess | None:
-    """Return what memory instructions do in a warp each time that they run; None where that takes too many rounds.
-
-    Only `addresses` are followed, by the offsets of instructions; of others it is said which lanes run them.
-    """
-    walk = Walk(graph, block, constants, most_rounds, addresses)
-    if not walk.settled:
-        return None
-    known: dict[tuple[int, Space], Access] = {}
-    undecided = False
-
-    def visit(instruction: Instruction, reader: Reader) -> None:
-        nonlocal undecided
-        asked = requests(instruction)
-        if instruction.predicate and (asked or instruction.name in BRANCHES):
-            flag = reader.flag(instruction.predicate[1:])
-            undecided |= flag is None or not (flag.exact or flag.uniform)
-        followed = addresses is None or instruction.address in addresses
-        for request in asked:
-            access = _access(instruction, request, reader, "always", followed=followed)
-            if access.runs:
-                known[instruction.address, request.space] = access
-
-    walk.every_iteration(visit)
-    return EveryAccess(known, undecided)
 
 
 def sectors(access: Access) -> int | None:

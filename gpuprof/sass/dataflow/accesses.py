@@ -1,0 +1,197 @@
+"""The memory accesses of a warp by the compiled code alone: the addresses of its lanes, and which of them run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
+from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, spread
+from gpuprof.sass.dataflow.first_iteration import FirstIteration
+from gpuprof.sass.dataflow.request_costs import Access, Holds
+from gpuprof.sass.dataflow.rules import has_rule
+from gpuprof.sass.dataflow.solution import Solution
+from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
+from gpuprof.sass.flow.graph import graph_of
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.requests import LaneRequest, Space, requests
+
+_ALL = (1 << LANES) - 1
+
+_COMPARES = {"ISETP", "UISETP", "IMNMX", "VIMNMX"}
+"""Opcodes whose results are known if their sources are exact."""
+
+_FIXED = {"constant", "launch", "loaded", "shared"}
+
+Known = dict[tuple[int, Space], Access]
+"""Accesses by the address of the instruction and the space."""
+
+
+def accesses(
+    code: Sequence[Instruction], block: tuple[int, int, int], constants: Mapping[int, int], warp: int = 0
+) -> tuple[Access, ...]:
+    """Return the accesses of each memory instruction of a kernel by one warp of a block of threads.
+
+    `constants` are the known bytes of constant bank 0 by their offset: `launch_constants.constants_for`. Other
+    constants and values read from memory are not known. Lanes that diverge are assumed to reconverge as soon as their
+    paths do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
+    """
+    graph = graph_of(code)
+    if graph is None:
+        return tuple(_unknown(item, request, _ALL) for item in code for request in requests(item))
+    return accesses_of(Solution(definition_graph(graph), ThreadBlock(block, warp), constants))
+
+
+def accesses_of(solution: Solution) -> tuple[Access, ...]:
+    """Return the accesses of one warp, known also if that is so in block 0 or in the first iteration alone."""
+    definitions, warp = solution.definitions, solution.warp
+    known: Known = {}
+    _note_all(("always", "first turn"), known, solution)
+    if solution.reads_block_index and any(access.offsets is None for access in known.values()):
+        first = Solution(definitions, warp._replace(first=True), solution.constants)
+        _note_all(("block 0", "first turn of block 0"), known, first)
+    return tuple(
+        known.get((instruction.address, request.space), _unknown(instruction, request, 0))
+        for block in solution.graph.blocks
+        for instruction in block
+        for request in requests(instruction)
+    )
+
+
+def _note_all(scopes: tuple[Holds, Holds], known: Known, solution: Solution) -> None:
+    if solution.settled:
+        _note(scopes[0], known, solution)
+        if solution.graph.loops:
+            _note(scopes[1], known, FirstIteration(solution))
+
+
+def _note(holds: Holds, known: Known, solution: Solution) -> None:
+    """Add the accesses that the warp comes to, and the addresses of those that are not known yet."""
+    for asked in solution.definitions.asked:
+        key = asked.instruction.address, asked.request.space
+        old = known.get(key)
+        if old is None or old.offsets is None:
+            access = _access(solution, asked, holds)
+            if access.runs and (old is None or access.offsets is not None):
+                known[key] = access
+
+
+def every_access(solution: Solution) -> Known | None:
+    """Return the accesses of a warp in all iterations; None if the kernel is too long."""
+    if not solution.settled:
+        return None
+    known: Known = {}
+    for asked in solution.definitions.asked:
+        access = _access(solution, asked, "always")
+        if access.runs:
+            known[asked.instruction.address, asked.request.space] = access
+    return known
+
+
+def may_differ(solution: Solution, known: Known) -> bool:
+    """Return whether unknown addresses or predicates of any warp may be known in a single one.
+
+    They may not if they follow from values that no warp knows: loaded from addresses with known distances between
+    lanes, or results of opcodes without a rule.
+    """
+    unknown = {at for (at, _), access in known.items() if access.offsets is None}
+    items = [flag for flag in solution.guards() if _is_undecided(solution, flag)]
+    asked = (item for item in solution.definitions.asked if item.instruction.address in unknown)
+    items += [where for where in map(solution.address, asked) if where is not None]
+    never = _never_known(solution, items, unknown)
+    for item in items:
+        terms = _varying(solution, item)
+        if terms and never.isdisjoint(terms):
+            return True
+    return False
+
+
+def _never_known(solution: Solution, items: Sequence[LinearExpr], unknown: Set[int]) -> set[str]:
+    """Return the symbols that values follow from and that are not known in single warps, either."""
+    waiting = [name for item in items for name in _varying(solution, item)]
+    users: dict[str, list[str]] = {name: [] for name in waiting}
+    never = []
+    while waiting:
+        name = waiting.pop()
+        reads = _reads(solution, name, unknown)
+        if reads is None:
+            never.append(name)
+        for read in reads or ():
+            if read not in users:
+                users[read] = []
+                waiting.append(read)
+            users[read].append(name)
+    seen = set(never)
+    while never:
+        new = [user for user in users[never.pop()] if user not in seen]
+        seen.update(new)
+        never += new
+    return seen
+
+
+def _reads(solution: Solution, name: str, unknown: Set[int]) -> list[str] | None:
+    """Return the varying symbols that one follows from; None if it is never known."""
+    symbol = solution.symbols.of[name]
+    if symbol.kind == "start" or (symbol.kind in {"loaded", "shared"} and symbol.address not in unknown):
+        return None
+    place, compares = symbol.place, False
+    if symbol.kind == "result" and place is not None:
+        instruction = solution.graph.blocks[place.block][place.at]
+        compares = instruction.name in _COMPARES
+        if not has_rule(instruction):
+            return None
+    reads = list(symbol.factors)
+    for source in symbol.reads:
+        held = solution.held(source)
+        if any(not isinstance(factor, int) or (compares and _is_fixed(solution, part)) for part, factor in held.terms):
+            return None
+        reads += _varying(solution, held)
+    return reads
+
+
+def _is_fixed(solution: Solution, name: str) -> bool:
+    """Return whether a symbol is as unknown in each warp as in all."""
+    return name not in THREAD_INDICES and solution.symbols.of[name].kind in _FIXED
+
+
+def _varying(solution: Solution, held: LinearExpr) -> list[str]:
+    return [name for name, _ in held.terms if solution.symbols.of[name].varies]
+
+
+def _is_undecided(solution: Solution, flag: LinearExpr) -> bool:
+    view = solution.symbols.lanes_of(flag)
+    return view is None or not (view.exact or isinstance(view.lanes, int))
+
+
+def _access(solution: Solution, asked: AskedRequest, holds: Holds) -> Access:
+    active = solution.running(asked.block, asked.at) & (asked.request.lanes or _ALL)
+    unknown = _unknown(asked.instruction, asked.request, active)
+    where = solution.symbols.lanes_of(solution.address(asked)) if asked.request.lanes and active else None
+    if where is None:
+        return unknown
+    first, *_ = lanes = spread(where.lanes)
+    return replace(
+        unknown,
+        offsets=tuple([signed((lane - first) % WORD) for lane in lanes]),
+        start=first % (1 << where.align),
+        alignment=1 << where.align,
+        holds=holds,
+    )
+
+
+def _unknown(instruction: Instruction, request: LaneRequest, active: int) -> Access:
+    return Access(
+        address=instruction.address,
+        opcode=instruction.opcode,
+        space=request.space,
+        kind=request.kind,
+        width_bytes=request.width_bytes,
+        active=_lanes_of(active),
+    )
+
+
+@lru_cache(maxsize=1 << 8)
+def _lanes_of(mask: int) -> tuple[bool, ...]:
+    return tuple(bool(mask >> lane & 1) for lane in range(LANES))

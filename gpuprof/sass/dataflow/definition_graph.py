@@ -1,0 +1,120 @@
+"""The definitions of registers that matter for addresses and branches, and what follows from each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
+from gpuprof.sass.flow.branches import Branches
+from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph
+from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.operands import named
+from gpuprof.sass.requests import LaneRequest, requests
+
+_LEADS_AWAY = JUMPS | ENDS
+BEGIN, END = "begin", "end"
+
+
+class AskedRequest(NamedTuple):
+    """A memory request of the code, and where its instruction is."""
+
+    block: int
+    at: int
+    instruction: Instruction
+    request: LaneRequest
+
+
+class DefinitionGraph:
+    """The definitions that addresses, branches and their predicates follow from, in the order of the code.
+
+    A node is a definition, or the beginning or the end of a block.
+    """
+
+    def __init__(self, graph: ControlFlowGraph) -> None:
+        self.graph, self.branches = graph, Branches(graph)
+        self.reaching = ReachingDefinitions(graph, self.branches)
+        self.order = graph.order()
+        self.asked = [
+            AskedRequest(number, at, instruction, request)
+            for number in self.order
+            for at, instruction in enumerate(graph.blocks[number])
+            for request in requests(instruction)
+        ]
+        self._number_nodes(self._relevant())
+
+    def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
+        """Return the definition of a register that an instruction reads."""
+        return self.reaching.read(block, at, name, self.graph.blocks[block][at].predicate)
+
+    def read_in(self, block: int, at: int, operands: Iterable[str]) -> Iterator[RegisterPlace]:
+        """Yield the definitions of the registers that operands of an instruction name."""
+        for operand in operands:
+            for name in named(operand):
+                yield self.read_by(block, at, name)
+
+    def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        """Return the definitions that one follows from."""
+        return self.reaching.needs(place) if place.at >= 0 else self.reaching.ways(place)
+
+    def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
+        """Return the predicates of the branches between a block and its dominator; none if they are too many."""
+        return tuple(dict.fromkeys(self.reaching.read(*guard) for guard in self.branches.before(block) or ()))
+
+    def leads_away(self, block: int) -> bool:
+        """Return whether a block ends with a jump, or with the end of threads."""
+        last = self.graph.blocks[block][-1]
+        return last.name in _LEADS_AWAY or last.address in self.graph.jumps
+
+    def conditions(self, block: int) -> list[str]:
+        """Return the predicates by which lanes leave a block: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
+        last = self.graph.blocks[block][-1]
+        if not self.leads_away(block):
+            return []
+        flags = [last.predicate[1:]] if last.predicate else []
+        return [*flags, *(last.operands[:-1] if last.name in JUMPS else ())]
+
+    def _relevant(self) -> set[RegisterPlace]:
+        waiting: list[RegisterPlace] = []
+        for block, at, instruction, request in self.asked:
+            waiting += self.read_in(block, at, (request.operand, instruction.predicate or ""))
+        for block in self.order:
+            waiting += self.read_in(block, len(self.graph.blocks[block]) - 1, self.conditions(block))
+        seen = set(waiting)
+        while waiting:
+            for source in self.sources(waiting.pop()):
+                if source not in seen:
+                    seen.add(source)
+                    waiting.append(source)
+        return seen
+
+    def _number_nodes(self, places: Iterable[RegisterPlace]) -> None:
+        by_block: dict[int, list[RegisterPlace]] = {}
+        for place in places:
+            by_block.setdefault(place.block, []).append(place)
+        self.nodes: list[RegisterPlace | tuple[str, int]] = []
+        self.of_block: dict[int, range] = {}
+        """The numbers of a block's nodes: its beginning, its definitions, its end."""
+        for block in self.order:
+            first = len(self.nodes)
+            own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.bare, place.name))
+            self.nodes += [(BEGIN, block), *own, (END, block)]
+            self.of_block[block] = range(first, len(self.nodes))
+        self.number = {node: number for number, node in enumerate(self.nodes)}
+        self.users: dict[RegisterPlace, list[int]] = {}
+        for node, number in self.number.items():
+            if isinstance(node, RegisterPlace):
+                sources: Iterable[RegisterPlace] = self.sources(node)
+            elif node[0] == END:
+                sources = self.read_in(node[1], len(self.graph.blocks[node[1]]) - 1, self.conditions(node[1]))
+            else:
+                continue
+            for source in sources:
+                self.users.setdefault(source, []).append(number)
+
+
+@lru_cache(maxsize=2)
+def definition_graph(graph: ControlFlowGraph) -> DefinitionGraph:
+    """Return the definitions of a kernel; those of the last kernels are kept."""
+    return DefinitionGraph(graph)

@@ -1,0 +1,254 @@
+"""Abstract values of registers: affine expressions of named unknowns with a coefficient for each lane of a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
+from gpuprof.units import WARP_THREADS
+
+LANES = WARP_THREADS
+WORD_BITS = 32
+WORD = 1 << WORD_BITS
+_MASK = WORD - 1
+MOST_TERMS = 48
+_MOST_FACTORS = 4
+
+Lanes = int | tuple[int, ...]
+"""A word of each lane; an integer if it is the same in all."""
+
+
+class LinearExpr(NamedTuple):
+    """The word of each lane: `lanes`, multiples of symbols, and an unnamed multiple of 2^`align` that lanes share.
+
+    Arithmetic is modulo 2^32. A predicate is 0 or 1. Unknown parts are assumed not to wrap around between one lane and
+    the next.
+    """
+
+    lanes: Lanes
+    terms: tuple[tuple[str, Lanes], ...] = ()
+    align: int = WORD_BITS
+
+    @property
+    def exact(self) -> bool:
+        """Return whether the value of each lane is known."""
+        return not self.terms and self.align == WORD_BITS
+
+    def plus(self, other: LinearExpr, times: int = 1) -> LinearExpr:
+        """Add a multiple of another expression."""
+        lanes = _sum(self.lanes, other.lanes, times)
+        align = min(self.align, other.align)
+        if not other.terms or (times == 1 and not self.terms):
+            return LinearExpr(lanes, self.terms or other.terms, align)
+        terms = dict(self.terms)
+        for symbol, factor in other.terms:
+            terms[symbol] = _sum(terms.get(symbol, 0), factor, times)
+        return LinearExpr(lanes, tuple(sorted([term for term in terms.items() if term[1] != 0])), align)
+
+
+def _sum(lanes: Lanes, other: Lanes, times: int) -> Lanes:
+    if isinstance(other, int):
+        by = other * times & _MASK
+        if isinstance(lanes, int):
+            return lanes + by & _MASK
+        return tuple([lane + by & _MASK for lane in lanes]) if by else lanes
+    pairs = zip(spread(lanes), other, strict=True)
+    return folded([lane + more * times & _MASK for lane, more in pairs])
+
+
+ZERO, ONE = LinearExpr(0), LinearExpr(1)
+UNIFORM = LinearExpr(0, (), 0)
+"""The same in all lanes, and no more is known."""
+
+
+def per_lane(function: Callable[..., int], *operands: Lanes) -> Lanes:
+    """Apply a function to the words of each lane, modulo 2^32."""
+    for operand in operands:
+        if not isinstance(operand, int):
+            columns = [(each,) * LANES if isinstance(each, int) else each for each in operands]
+            return folded([function(*words) & _MASK for words in zip(*columns, strict=True)])
+    return function(*operands) & _MASK
+
+
+def folded(words: Sequence[int]) -> Lanes:
+    """Return words of all lanes in their normal form."""
+    return words[0] if words.count(words[0]) == LANES else tuple(words)
+
+
+def spread(lanes: Lanes) -> tuple[int, ...]:
+    """Return the word of each lane."""
+    return (lanes,) * LANES if isinstance(lanes, int) else lanes
+
+
+def signed(word: int) -> int:
+    """Return a word as a signed number."""
+    return word - WORD if word >= WORD // 2 else word
+
+
+def zero_bits(number: int) -> int:
+    """Return the number of trailing zero bits; 32 for 0."""
+    return (number & -number).bit_length() - 1 if number else WORD_BITS
+
+
+def exactly(function: Callable[..., int], *sources: LinearExpr | None) -> LinearExpr | None:
+    """Apply a function lane by lane if all sources are exact; equal sources give equal results."""
+    known = [source for source in sources if source is not None]
+    if len(known) < len(sources):
+        return None
+    if all(source.exact for source in known):
+        return LinearExpr(per_lane(function, *(source.lanes for source in known)))
+    return uniform_of(known)
+
+
+def uniform_of(sources: Iterable[LinearExpr | None]) -> LinearExpr | None:
+    """Return the result of an unknown function of these views: uniform if all of them are."""
+    return UNIFORM if all(source is not None and isinstance(source.lanes, int) for source in sources) else None
+
+
+def number_of(view: LinearExpr | None) -> int | None:
+    """Return a known number that is the same in all lanes."""
+    return view.lanes if view is not None and view.exact and isinstance(view.lanes, int) else None
+
+
+def lane_mask(flag: LinearExpr | None) -> int | None:
+    """Return in which lanes a predicate is true, a bit for each; None if it is not exact."""
+    if flag is None or not flag.exact:
+        return None
+    if isinstance(flag.lanes, int):
+        return _MASK if flag.lanes else 0
+    return sum(1 << lane for lane, word in enumerate(flag.lanes) if word)
+
+
+def by_mask(mask: int, yes: Lanes, no: Lanes) -> Lanes:
+    """Choose for each lane."""
+    pairs = enumerate(zip(spread(yes), spread(no), strict=True))
+    return folded([word if mask >> lane & 1 else other for lane, (word, other) in pairs])
+
+
+SymbolKind = Literal["constant", "launch", "lanes", "start", "loaded", "shared", "join", "choice", "result", "product"]
+"""`lanes`: threadIdx that is not known; `choice`: written under a predicate; `launch`: such as blockIdx."""
+
+
+class Symbol(Struct, frozen=True, kw_only=True):
+    """An unknown of an expression. `varies`: lanes of a warp may have different values.
+
+    `reads` are the places that it follows from, `factors` the symbols of a product. It is a multiple of 2^`align`.
+    `place` is where a `join` is.
+    """
+
+    kind: SymbolKind
+    varies: bool = False
+    block: int = -1
+    address: int | None = None
+    reads: tuple[RegisterPlace, ...] = ()
+    factors: tuple[str, ...] = ()
+    align: int = 0
+    place: RegisterPlace | None = None
+
+
+LANE = "lane"
+"""The name of what follows from the index of a lane, without the differences between lanes."""
+
+
+class Symbols:
+    """The symbols of one kernel by their names. A symbol that turns out to vary gets another name."""
+
+    def __init__(self) -> None:
+        self.of = {LANE: Symbol(kind="lanes", varies=True)}
+        self._views: dict[LinearExpr, LinearExpr | None] = {}
+
+    def new(self, name: str, symbol: Symbol, times: int = 1) -> LinearExpr:
+        """Return a multiple of a symbol."""
+        self.of[name] = symbol
+        return LinearExpr(0, ((name, times),))
+
+    def varies(self, held: LinearExpr) -> bool:
+        """Return whether lanes of a warp may hold different values."""
+        return not isinstance(held.lanes, int) or any(
+            self.of[symbol].varies or not isinstance(factor, int) for symbol, factor in held.terms
+        )
+
+    def unknown_align(self, held: LinearExpr) -> int | None:
+        """Return the power of two that divides all symbols of an expression; None if lanes differ by them."""
+        align = held.align
+        for name, factor in held.terms:
+            symbol = self.of[name]
+            if symbol.varies or not isinstance(factor, int):
+                return None
+            align = min(align, zero_bits(factor) + symbol.align)
+        return align
+
+    def lanes_of(self, held: LinearExpr | None) -> LinearExpr | None:
+        """Return the view of an expression without symbols; None if the differences between lanes are not known."""
+        if held is None:
+            return None
+        if held not in self._views:
+            align = self.unknown_align(held)
+            self._views[held] = LinearExpr(reduced(held.lanes, align), (), align) if align is not None else None
+        return self._views[held]
+
+    def product(self, first: LinearExpr, second: LinearExpr) -> LinearExpr | None:
+        """Multiply two expressions term by term; None if that gives too many terms."""
+        if len(first.terms) * len(second.terms) > MOST_TERMS:
+            return None
+        total = LinearExpr(per_lane(lambda a, b: a * b, first.lanes, second.lanes))
+        for one, other in ((first, second), (second, first)):
+            scaled = [(name, per_lane(lambda a, b: a * b, factor, other.lanes)) for name, factor in one.terms]
+            total = total.plus(LinearExpr(0, tuple(term for term in scaled if term[1] != 0)))
+        for name, factor in first.terms:
+            for other_name, times in second.terms:
+                product = self._times(name, other_name)
+                coefficient = per_lane(lambda a, b: a * b, factor, times)
+                if product is None:
+                    return None
+                total = total.plus(LinearExpr(0, ((product, coefficient),) if coefficient != 0 else ()))
+        return total
+
+    def _times(self, first: str, second: str) -> str | None:
+        factors = tuple(sorted((*self.factors(first), *self.factors(second))))
+        if len(factors) > _MOST_FACTORS:
+            return None
+        of = [self.of[factor] for factor in factors]
+        name = "*".join(factors)
+        self.of[name] = Symbol(
+            kind="product",
+            varies=any(symbol.varies for symbol in of),
+            factors=factors,
+            block=max(symbol.block for symbol in of),
+            align=min(WORD_BITS, sum(symbol.align for symbol in of)),
+        )
+        return name
+
+    def factors(self, name: str) -> tuple[str, ...]:
+        """Return the symbols that one is a product of; itself if it is none."""
+        return self.of[name].factors or (name,)
+
+    def choose(self, flag: LinearExpr | None, yes: LinearExpr, no: LinearExpr, active: int) -> LinearExpr | None:
+        """Return `yes` in the lanes in which a predicate is true, `no` in the others; `active` has a bit for each."""
+        if yes == no:
+            return yes
+        rest = no.plus(yes, -1)
+        view = self.lanes_of(flag)
+        mask = lane_mask(view)
+        if mask is not None and not (active & mask and active & ~mask):
+            return no if active & ~mask else yes
+        if mask is not None:
+            return yes.plus(LinearExpr(by_mask(mask, 0, rest.lanes))) if rest.exact else None
+        align = self.unknown_align(rest)
+        if view is None or not isinstance(view.lanes, int) or align is None or not isinstance(rest.lanes, int):
+            return None
+        return yes._replace(align=min(align, zero_bits(rest.lanes)))
+
+
+def reduced(lanes: Lanes, align: int) -> Lanes:
+    """Return lanes without the part that the shared unknown can take over."""
+    if align >= WORD_BITS:
+        return lanes
+    if isinstance(lanes, int):
+        return lanes % (1 << align)
+    near = [signed(word) for word in lanes]
+    base = min(near) >> align << align
+    return tuple([word - base & _MASK for word in near])

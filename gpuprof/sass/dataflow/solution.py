@@ -1,0 +1,74 @@
+"""What follows from the values of registers in one warp: addresses, predicates, running lanes, steps of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.sass.dataflow.definition_graph import AskedRequest
+from gpuprof.sass.dataflow.expressions import (
+    ONE,
+    LinearExpr,
+    lane_mask,
+    number_of,
+    signed,
+)
+from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
+from gpuprof.sass.dataflow.solver import Solver
+
+
+class Solution(Solver):
+    """The values of one kernel in one warp, and what follows from them."""
+
+    @property
+    def reads_block_index(self) -> bool:
+        """Return whether a value follows from blockIdx."""
+        return any(name.startswith("SR_CTAID") for name in self.symbols.of)
+
+    def of_every_path(self) -> Solution:
+        """Return the solution in which lanes may take each branch: this one if they do."""
+        if self._every_path or not self.settled or self._closed <= self._edges.keys():
+            return self
+        return Solution(self.definitions, self.warp, self.constants, every_path=True)
+
+    def address(self, asked: AskedRequest) -> LinearExpr | None:
+        """Return the lower word of the address of a request."""
+        operand = asked.request.operand
+        return self.reader(asked.block, asked.at, [operand]).address(operand)
+
+    def running(self, block: int, at: int) -> int:
+        """Return the lanes that may run an instruction."""
+        active = self.active.get(block, 0)
+        mask = lane_mask(self.symbols.lanes_of(self.guard(block, at)))
+        return active if mask is None else active & mask
+
+    def guard(self, block: int, at: int) -> LinearExpr | None:
+        """Return the predicate of an instruction."""
+        predicate = self.graph.blocks[block][at].predicate
+        return self.reader(block, at, [predicate]).flag(predicate[1:]) if predicate is not None else ONE
+
+    def step(self, place: RegisterPlace) -> int | None:
+        """Return by how much each iteration of a loop moves a register that joins in its header, if it is a number."""
+        begin, body = self.held(place), self.graph.loops[place.block]
+        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
+        steps = {self.held(way).plus(begin, -1) for source, way in sources if source in body}
+        step = steps.pop() if len(steps) == 1 else None
+        number = number_of(step)
+        return signed(number) if number is not None else None
+
+    def entry(self, place: RegisterPlace) -> int | None:
+        """Return the number that a register has whenever a loop is entered in whose header it joins."""
+        body = self.graph.loops[place.block]
+        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
+        values = {self.held(way) for source, way in sources if source not in body}
+        return number_of(values.pop()) if len(values) == 1 else None
+
+    def guards(self) -> Iterator[LinearExpr]:
+        """Yield the predicates of memory instructions and of branches that lanes come to."""
+        places = [(asked.block, asked.at) for asked in self.definitions.asked]
+        places += [
+            (block, len(self.graph.blocks[block]) - 1) for block in self.active if self.definitions.leads_away(block)
+        ]
+        for block, at in places:
+            guard = self.guard(block, at) if self.active.get(block) else None
+            if guard is not None:
+                yield guard

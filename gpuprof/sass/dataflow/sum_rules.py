@@ -1,0 +1,185 @@
+"""The effect of sums, products and shifts on the registers of a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from gpuprof.sass.dataflow.bits import (
+    shift_right,
+    shift_right_pair,
+)
+from gpuprof.sass.dataflow.expressions import (
+    UNIFORM,
+    WORD_BITS,
+    ZERO,
+    LinearExpr,
+    exactly,
+    number_of,
+    signed,
+)
+from gpuprof.sass.dataflow.operand_reader import OperandReader, Results, Rule, next_register, split_operands
+from gpuprof.sass.instruction import Instruction
+
+
+def total_of(terms: Sequence[LinearExpr | None]) -> LinearExpr | None:
+    """Return a sum; None if a term is not known."""
+    total = ZERO
+    for term in terms:
+        if term is None:
+            return None
+        total = total.plus(term)
+    return total
+
+
+def _times(reader: OperandReader, first: LinearExpr | None, second: LinearExpr | None) -> LinearExpr | None:
+    return reader.symbols.product(first, second) if first is not None and second is not None else None
+
+
+def _upper(
+    reader: OperandReader, lower: LinearExpr | None, function: Callable[..., int], *read: LinearExpr | None
+) -> LinearExpr | None:
+    """Return the upper word of a function of words: uniform if the lower one is known but for what lanes share."""
+    views = [reader.symbols.lanes_of(source) for source in read]
+    upper = exactly(lambda *words: function(*words) >> WORD_BITS, *views)
+    if upper is None and reader.symbols.lanes_of(lower) is not None:
+        return UNIFORM
+    return upper
+
+
+def _add(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """IADD3, IADD and VIADD, with .X also of a carry in, with .64 of two words."""
+    target, flags, operands, carried_in = split_operands(instruction)
+    terms = [reader.word(operand) for operand in operands]
+    total = total_of([*terms, *map(reader.flag, carried_in)])
+    if instruction.opcode.endswith(".64"):
+        uppers = [reader.upper(operand) for operand in operands]
+        high = partial(_upper, reader, total, lambda *words: sum(_pairs(words)), *terms, *uppers)
+        return [(target, total), (next_register(target), high), *((flag, None) for flag in flags)]
+    return [(target, total), *_carried(flags, None if carried_in else partial(_carry, reader, operands, terms))]
+
+
+def _pairs(words: Sequence[int]) -> Iterator[int]:
+    """Yield numbers of two words: all lower words come before all upper ones."""
+    half = len(words) // 2
+    for low, high in zip(words[:half], words[half:], strict=True):
+        yield high << WORD_BITS | low
+
+
+def _carry(reader: OperandReader, operands: Sequence[str], terms: Sequence[LinearExpr | None]) -> LinearExpr | None:
+    """Return the carry of a sum. A word is subtracted as the hardware does: 2^32 - x is added, also if x is 0."""
+
+    def total(*words: int) -> int:
+        return sum(
+            word or (1 << WORD_BITS) * (operand[0] == "-") for word, operand in zip(words, operands, strict=True)
+        )
+
+    return _upper(reader, total_of(terms), total, *terms)
+
+
+def _carried(flags: Sequence[str], over: Callable[[], LinearExpr | None] | None) -> Results:
+    """Distribute a carry of 0 to 2 over the predicates that are written."""
+    flags = [flag for flag in flags if flag[-1] != "T"]
+    if len(flags) < 2 or over is None:
+        return [(flag, over) for flag in flags]
+    return [(flag, partial(_exceeds, over, least)) for least, flag in enumerate(flags)]
+
+
+def _exceeds(over: Callable[[], LinearExpr | None], least: int) -> LinearExpr | None:
+    return exactly(lambda word: word > least, over())
+
+
+def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, flags, (first, second, third), carried_in = split_operands(instruction)
+    kinds = instruction.opcode.split(".")
+    read = signed if "U32" not in kinds else int
+    carried = [reader.flag(flag) for flag in carried_in]
+    factors = [reader.word(first), reader.word(second)]
+    addend = reader.word(third)
+    low = total_of([_times(reader, *factors), addend, *carried])
+
+    def whole(a: int, b: int, c: int, d: int, *more: int) -> int:
+        return read(a) * read(b) + (d << WORD_BITS | c) + sum(more)
+
+    words: tuple[LinearExpr | None, ...]
+    if "WIDE" in kinds:
+        words = (*factors, addend, reader.upper(third), *carried)
+        high = partial(_upper, reader, low, whole, *words)
+        over = partial(exact_view, reader, lambda *all_words: whole(*all_words) >> 2 * WORD_BITS, *words)
+        return [(target, low), (next_register(target), high), *((flag, over) for flag in flags)]
+    if "HI" in kinds:
+        if carried_in:
+            return None
+        words = (*factors, addend, reader.upper(third))
+        upper = exact_view(reader, lambda *all_words: whole(*all_words) >> WORD_BITS, *words)
+        return [(target, upper), *((flag, None) for flag in flags)]
+    return None if flags else [(target, low)]
+
+
+def exact_view(reader: OperandReader, function: Callable[..., int], *read: LinearExpr | None) -> LinearExpr | None:
+    """Apply a function lane by lane to values without symbols."""
+    return exactly(function, *map(reader.symbols.lanes_of, read))
+
+
+def _shift_add(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """LEA: (a << n) + b; LEA.HI: the upper word of (c:a) << n, plus b; .SX32: c is the sign of a."""
+    target, flags, (*terms, count), carried_in = split_operands(instruction)
+    by = number_of(reader.view(count))
+    if by is None or by >= WORD_BITS or terms[0][0] == "-":
+        return None
+    first, second = reader.word(terms[0]), reader.word(terms[1])
+    is_signed = ".SX32" in instruction.opcode
+    if ".HI" in instruction.opcode:
+        third = None if is_signed else reader.view(terms[2])
+        first = _upper_shifted(reader.symbols.lanes_of(first), third, by, sign=is_signed)
+    elif carried_in or is_signed:
+        return None
+    else:
+        first = _times(reader, first, LinearExpr(1 << by))
+    over = None if carried_in else partial(_carry, reader, ("+", terms[1]), (first, second))
+    return [(target, total_of([first, second, *map(reader.flag, carried_in)])), *_carried(flags, over)]
+
+
+def _upper_shifted(low: LinearExpr | None, high: LinearExpr | None, by: int, *, sign: bool) -> LinearExpr | None:
+    """Return the upper word of two words shifted to the left; with `sign` the upper one is the sign of the lower."""
+    if low is None:
+        return None
+    if sign or (high is not None and high == ZERO):
+        return shift_right(low, WORD_BITS - by, sign=sign)
+    if high is None:
+        return None
+    upper = exactly(lambda a, b: (b << WORD_BITS | a) << by >> WORD_BITS, low, high)
+    return UNIFORM if upper is None and isinstance(high.lanes, int) else upper
+
+
+def _shift(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """SHF of the pair c:a, whose words are the third and the first source."""
+    target, low, count, high = instruction.operands
+    kinds = instruction.opcode.split(".")[1:]
+    by = number_of(reader.view(count))
+    if by is None or by >= WORD_BITS or "W" in kinds:
+        return None
+    if kinds == ["L", "U32"] and high in {"RZ", "URZ"}:
+        return [(target, _times(reader, reader.word(low), LinearExpr(1 << by)))]
+    if kinds == ["L", "U64", "HI"]:
+        return [(target, _upper_shifted(reader.view(low), reader.view(high), by, sign=False))]
+    if kinds in (["R", "U64"], ["R", "S64"]):
+        return [(target, shift_right_pair(reader.view(low), reader.view(high), by))]
+    if kinds in (["R", "U32", "HI"], ["R", "S32", "HI"]) and low in {"RZ", "URZ"}:
+        sign = kinds[1] == "S32"
+        word = reader.view(high)
+        shifted = shift_right(word, by, sign=sign)
+        if shifted is None and word is not None and sign and by == WORD_BITS - 1:
+            shifted = UNIFORM
+        return [(target, shifted)]
+    return None
+
+
+SUM_RULES: Mapping[str, Rule] = {
+    "IADD": _add,
+    "IADD3": _add,
+    "IMAD": _multiply_add,
+    "LEA": _shift_add,
+    "SHF": _shift,
+    "VIADD": _add,
+}

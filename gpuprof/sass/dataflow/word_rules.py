@@ -1,0 +1,257 @@
+"""The effect of other opcodes on the registers of a warp: bits, comparisons, choices, copies, special registers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+
+from gpuprof.sass.dataflow.bits import (
+    compare_low,
+    extended,
+    logic,
+    permuted,
+)
+from gpuprof.sass.dataflow.expressions import (
+    LANES,
+    UNIFORM,
+    WORD_BITS,
+    ZERO,
+    LinearExpr,
+    Symbol,
+    exactly,
+    number_of,
+    per_lane,
+    signed,
+    uniform_of,
+)
+from gpuprof.sass.dataflow.operand_reader import IS_FLAG, OperandReader, Results, Rule, next_register, split_operands
+from gpuprof.sass.dataflow.sum_rules import exact_view, total_of
+from gpuprof.sass.dataflow.warps import thread_indices
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.operands import written
+
+_INDICES = ("TID.X", "TID.Y", "TID.Z")
+_ALL = (1 << LANES) - 1
+_MASKS: Mapping[str, Callable[[int], int]] = {
+    "LANEID": lambda lane: lane,
+    "EQMASK": lambda lane: 1 << lane,
+    "LTMASK": lambda lane: (1 << lane) - 1,
+    "LEMASK": lambda lane: (2 << lane) - 1,
+    "GTMASK": lambda lane: _ALL & ~((2 << lane) - 1),
+    "GEMASK": lambda lane: _ALL & ~((1 << lane) - 1),
+}
+_SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
+
+
+# Bits
+
+
+def _logic(instruction: Instruction, reader: OperandReader) -> Results | None:
+    *targets, first, second, third, table, flag = instruction.operands
+    if instruction.opcode not in {"LOP3.LUT", "ULOP3.LUT"} or flag not in {"!PT", "!UPT"}:
+        return None
+    result = logic(int(table, 0), [reader.view(operand) for operand in (first, second, third)])
+    return [(name, exactly(bool, result) if IS_FLAG.fullmatch(name) else result) for name in targets]
+
+
+def _permute(instruction: Instruction, reader: OperandReader) -> Results | None:
+    if instruction.opcode not in {"PRMT", "UPRMT"}:
+        return None
+    target, *operands = instruction.operands
+    return [(target, exactly(permuted, *map(reader.view, operands)))]
+
+
+def _count_bits(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, source = instruction.operands
+    return [(target, exactly(lambda word: word.bit_count(), reader.view(source)))]
+
+
+def _reverse_bits(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, source = instruction.operands
+    return [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.view(source)))]
+
+
+def _extend(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, source, count = instruction.operands
+    bits = number_of(reader.view(count))
+    if instruction.opcode.removeprefix("U") not in {"SGXT", "SGXT.U32"} or bits is None or not 0 < bits <= WORD_BITS:
+        return None
+    return [(target, extended(reader.view(source), bits, sign=not instruction.opcode.endswith(".U32")))]
+
+
+# Comparisons
+
+_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
+    "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GE": lambda a, b: a >= b,
+    "EQ": lambda a, b: a == b,
+    "NE": lambda a, b: a != b,
+}
+_COMBINE: Mapping[str, Callable[[int, int], int]] = {
+    "AND": lambda a, b: a & b,
+    "OR": lambda a, b: a | b,
+    "XOR": lambda a, b: a ^ b,
+}
+
+
+def _least(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """IMNMX and VIMNMX: the smaller if the predicate is true, else the larger; VIADDMNMX: of a + b and c."""
+    target, flags, terms, (flag,) = split_operands(instruction)
+    kinds = set(instruction.opcode.split(".")[1:])
+    if kinds - {"U32", "S32"} or set(flags) - {"PT", "UPT"} or len(terms) != 2 + ("ADD" in instruction.name):
+        return None
+    read = int if "U32" in kinds else signed
+    *first, second = map(reader.word, terms)
+    compared = total_of(first), second
+    least = exact_view(reader, lambda a, b: min(a, b, key=read), *compared)
+    most = exact_view(reader, lambda a, b: max(a, b, key=read), *compared)
+    return [(target, reader.choose(flag, least, most))]
+
+
+def _compare(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """ISETP: a comparison combined with a third predicate; .EX: of upper words, after that of the lower ones."""
+    kinds = instruction.opcode.split(".")[1:]
+    combine = next((_COMBINE[kind] for kind in kinds if kind in _COMBINE), None)
+    compare = _COMPARE.get(kinds[0])
+    if combine is None or compare is None or set(kinds[1:]) - {"U32", "EX", *_COMBINE}:
+        return None
+    first, second, left, right, third, *below = instruction.operands
+    read = int if "U32" in kinds else signed
+    a, b = reader.view(left), reader.view(right)
+    if "EX" in kinds:
+        holds = exactly(lambda a, b, c: c if a == b else compare(read(a), read(b)), a, b, reader.flag_view(below[0]))
+    else:
+        holds = (
+            exactly(lambda a, b: compare(read(a), read(b)), a, b)
+            or compare_low(compare, a, b)
+            or compare_low(lambda a, b: compare(b, a), b, a)
+        )
+    flag = reader.flag_view(third)
+    opposite = exactly(lambda a: 1 - a, holds)
+    return [(name, exactly(combine, side, flag)) for name, side in ((first, holds), (second, opposite))]
+
+
+def _flag_logic(instruction: Instruction, reader: OperandReader) -> Results | None:
+    if instruction.opcode not in {"PLOP3.LUT", "UPLOP3.LUT"}:
+        return None
+    first, second, a, b, c, table, other_table = instruction.operands
+    flags = [reader.flag_view(operand) for operand in (a, b, c)]
+    return [
+        (name, exactly(lambda a, b, c, bits=int(text, 0): bits >> (4 * a + 2 * b + c) & 1, *flags))
+        for name, text in ((first, table), (second, other_table))
+    ]
+
+
+# Copies and constants
+
+
+def _move(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, source = instruction.operands
+    if instruction.is_a("MOV.64") or instruction.is_a("UMOV.64"):
+        return [(target, reader.word(source)), (next_register(target), reader.upper(source))]
+    return [(target, reader.word(source))]
+
+
+def _select(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, yes, no, flag = instruction.operands
+    pairs = [(target, reader.word(yes), reader.word(no))]
+    if instruction.opcode.endswith(".64"):
+        pairs.append((next_register(target), reader.upper(yes), reader.upper(no)))
+    return [(name, reader.choose(flag, one, other)) for name, one, other in pairs]
+
+
+def _half_floats(instruction: Instruction, _: OperandReader) -> Results | None:
+    """`HFMA2 R5, -RZ, RZ, 0, 2.4e-07` sets R5 to two half-precision numbers, the upper one first."""
+    target, *factors = instruction.operands
+    if instruction.opcode not in {"HFMA2", "HFMA2.MMA"} or len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
+        return None
+    try:
+        packed = struct.pack("<e", float(factors[3])) + struct.pack("<e", float(factors[2]))
+    except (ValueError, OverflowError):
+        return None
+    return [(target, LinearExpr(int.from_bytes(packed, "little")))]
+
+
+def _load_constant(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, source = instruction.operands
+    kinds = set(instruction.opcode.split(".")[1:])
+    small = kinds & _SMALL.keys()
+    if kinds - small - {"64", "128"} or len(kinds) > 1:
+        return None
+    count = int(max(kinds - small, default="32")) // WORD_BITS
+    size, sign = _SMALL[small.pop()] if small else (4, False)
+    return [
+        (next_register(target, word), reader.bank(source, skip=4 * word, size=size, sign=sign)) for word in range(count)
+    ]
+
+
+def _special(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """Read a special register. blockIdx is not known unless the block is the first."""
+    target, source = instruction.operands
+    name = source.removeprefix("SR_")
+    if name in _INDICES:
+        known = thread_indices(reader.warp)[_INDICES.index(name)]
+        if known is None:
+            return [(target, reader.symbols.new(source, Symbol(kind="lanes", varies=True)))]
+        if known.align < WORD_BITS:
+            rest = reader.symbols.new(source, Symbol(kind="launch"), 1 << known.align)
+            known = rest.plus(LinearExpr(known.lanes))
+        return [(target, known)]
+    if source == "SRZ":
+        return [(target, ZERO)] + ([] if ".32" in instruction.opcode else [(next_register(target), ZERO)])
+    if name.startswith(("CLOCK", "GLOBALTIMER")):
+        return None
+    if name in _MASKS:
+        held = LinearExpr(per_lane(_MASKS[name], tuple(range(LANES))))
+    elif name.startswith("CTAID") and reader.warp.first:
+        held = ZERO
+    else:
+        held = reader.symbols.new(source, Symbol(kind="launch"))
+    return [(target, held)]
+
+
+def _to_uniform(instruction: Instruction, reader: OperandReader) -> Results | None:
+    target, source = instruction.operands
+    held = reader.word(source)
+    return [(target, held if held is not None and not reader.symbols.varies(held) else UNIFORM)]
+
+
+def _vote(instruction: Instruction, _: OperandReader) -> Results | None:
+    """Every lane that votes gets the same."""
+    return [(name, UNIFORM) for name in written(instruction)]
+
+
+def _shuffle(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """Give a word that is the same in all lanes, or that all lanes take from one lane of the whole warp."""
+    flag, target, source, lane, clamp = instruction.operands
+    held = uniform_of([reader.view(source)])
+    if held is None and instruction.is_a("SHFL.IDX") and clamp == "0x1f":
+        held = uniform_of([reader.view(lane)])
+    return [(flag, None), (target, held)]
+
+
+WORD_RULES: Mapping[str, Rule] = {
+    "BREV": _reverse_bits,
+    "CS2R": _special,
+    "HFMA2": _half_floats,
+    "IMNMX": _least,
+    "ISETP": _compare,
+    "LDC": _load_constant,
+    "LDCU": _load_constant,
+    "LOP3": _logic,
+    "MOV": _move,
+    "PLOP3": _flag_logic,
+    "POPC": _count_bits,
+    "PRMT": _permute,
+    "R2UR": _to_uniform,
+    "S2R": _special,
+    "S2UR": _special,
+    "SEL": _select,
+    "SGXT": _extend,
+    "SHFL": _shuffle,
+    "VIADDMNMX": _least,
+    "VIMNMX": _least,
+    "VOTE": _vote,
+}
